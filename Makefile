@@ -1,0 +1,54 @@
+# Everything a person or CI calls. Needs make, Python 3.11 or newer (with venv) and Java 17 or newer; nothing else.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do command -v $$p >/dev/null 2>&1 && { echo $$p; break; }; done)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.tideline-setup
+WORKERS ?= 2
+SLOW := not oracle and not crash and not browser and not cluster
+
+export SPARK_LOCAL_IP ?= 127.0.0.1
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: help setup demo up test lint format bench clean
+.DEFAULT_GOAL := help
+
+help: ## Show the targets.
+	@grep -E '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+setup: $(STAMP) jars/.complete ## Make .venv, install what is needed, fetch the Delta jars.
+
+$(STAMP): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "error: Python 3.11 or newer is needed: install it, or run make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: $(PYTHON) is older than Python 3.11: run make PYTHON=/path/to/a/newer/python3"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "error: $(PYTHON) has no venv module: install it (Debian: apt-get install python3-venv)"; exit 1; }
+	$(BIN)/python -m pip install --quiet --editable '.[s3,demo,dev]'
+	@touch $@
+
+jars/.complete: $(STAMP) engine/jars.py
+	$(BIN)/python -m engine.jars
+	@touch $@
+
+demo: setup ## Replay the flights of New York: landing files, views kept up to date by Dagster and Spark, checked at the end.
+	$(BIN)/python -m demo.run
+
+up: setup ## Open the Dagster UI over the store, sensors running, until Ctrl-C.
+	$(BIN)/python -m demo.up
+
+test: setup lint ## Lint, layer contracts and the tests (WORKERS=2).
+	$(BIN)/python -m pytest -n $(WORKERS) -m "$(SLOW)" tests
+
+lint: $(STAMP) ## Check style, formatting and layers.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+format: $(STAMP) ## Format and fix what can be fixed.
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup ## Measure seconds per epoch.
+	$(BIN)/python -m benchmarks.epochs
+
+clean: ## Remove what was built or produced; the store in .tideline goes too.
+	rm -rf $(VENV) jars .tideline build *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The project's own models: `.sql` files, one or more statements each."""

@@ -1,0 +1,1 @@
+"""The Dagster side of a project: its models as assets, the sensor that asks for runs, the runs, the schedules."""

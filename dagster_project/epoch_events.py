@@ -1,0 +1,113 @@
+"""What an epoch run did, as Dagster events: data versions are content epochs, inputs are pinned to what was really read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from dagster_project.view_spec import COLUMN_SCHEMA, column_schema
+from engine.connectors.landing import LandingReport
+from engine.sql.catalog import Relation
+
+if TYPE_CHECKING:
+    from engine.hummock import TableVersion, Version
+    from engine.session import ViewReport
+
+INPUT_VERSION = "dagster/input_data_version/"
+SHOWN_WARNINGS = 20
+
+
+def content_epoch(table: TableVersion, upto: int | None, known: str | None) -> int:
+    """Return the epoch of a table's newest change at or below `upto`; `known` is what was last told, for a truncated log."""
+    limit = table.committed_epoch if upto is None else upto
+    entries = [entry.epoch for entry in table.changes(table.safe_epoch, limit) if entry.rows]
+    if entries:
+        return max(entries)
+    return int(known) if known is not None and known.isdigit() else min(limit, table.committed_epoch)
+
+
+def table_event(
+    name: str, version: Version, landed: LandingReport | None, known: str | None
+) -> dg.MaterializeResult | None:
+    """Return the event of a source table, or None if it was not written since the last one."""
+    table = version.tables[name]
+    epoch = str(content_epoch(table, None, known))
+    if epoch == known and (landed is None or not landed.files):
+        return None
+    metadata: dict[str, object] = {"rows": table.row_count, "state_bytes": table.size_bytes}
+    if landed is not None:
+        metadata |= {
+            "files": landed.files,
+            "rows_in": landed.rows,
+            "dead_rows": landed.dead_rows,
+            "seconds_total": round(landed.seconds, 3),
+        }
+        if landed.warnings:
+            metadata["warnings"] = dg.MetadataValue.md(_list(landed.warnings))
+    return dg.MaterializeResult(asset_key=name, metadata=metadata, data_version=dg.DataVersion(epoch))
+
+
+def view_event(
+    report: ViewReport,
+    relation: Relation,
+    version: Version,
+    known: Mapping[str, str | None],
+    reads: tuple[str, ...],
+    *,
+    always: bool = False,
+) -> dg.MaterializeResult | None:
+    """Return the event of a view that was brought on (or whose last event is out of date), else None."""
+    table = version.tables.get(report.view)
+    if table is None or report.error is not None:
+        return None
+    before = known.get(report.view)
+    epoch = str(content_epoch(table, None, before))
+    if report.skipped and epoch == before and not always:
+        return None
+    metadata: dict[str, object] = {
+        "rows": table.row_count,
+        "rows_in": report.rows_in,
+        "rows_out": report.rows_out,
+        "inserted": report.inserted,
+        "updated": report.updated,
+        "deleted": report.deleted,
+        "seconds_total": round(report.seconds, 3),
+        "state_bytes": report.state_bytes,
+        "lag_seconds": round(report.lag_seconds, 3),
+        "rule": report.rule,
+    }
+    metadata |= {f"seconds_{stage}": round(seconds, 3) for stage, seconds in report.stages.items()}
+    schema = column_schema(relation.columns)
+    if before is None and schema is not None:
+        metadata[COLUMN_SCHEMA] = schema
+    return dg.MaterializeResult(
+        asset_key=report.view,
+        metadata=metadata,
+        data_version=dg.DataVersion(epoch),
+        tags=input_tags(reads, version, report.epoch, known),
+    )
+
+
+def input_tags(
+    reads: tuple[str, ...], version: Version, epoch: int | None, known: Mapping[str, str | None]
+) -> dict[str, str]:
+    """Return the tags that pin a view's provenance to the content of its inputs at the epoch that it reflects."""
+    tags = {}
+    for name in reads:
+        table = version.tables.get(name)
+        if table is not None:
+            tags[INPUT_VERSION + name] = str(content_epoch(table, epoch, known.get(name)))
+    return tags
+
+
+def failure_text(errors: Mapping[str, str]) -> str:
+    """Return what failed and why, a paragraph each."""
+    return "\n\n".join(f"{name}: {error}" for name, error in errors.items())
+
+
+def _list(lines: tuple[str, ...]) -> str:
+    shown = "\n".join(f"- {line}" for line in lines[:SHOWN_WARNINGS])
+    more = len(lines) - SHOWN_WARNINGS
+    return shown + (f"\n- and {more} more" if more > 0 else "")

@@ -1,0 +1,103 @@
+"""The body of an epoch run: models, landing files, views; everything that can go on goes on, and failures come last."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from dagster_project.epoch_events import failure_text, table_event, view_event
+from dagster_project.models import Model
+from dagster_project.sync import sync_models
+from engine.connectors.landing import LandingReport, poll_all
+
+if TYPE_CHECKING:
+    from engine.session import FlushReport, Session, ViewReport
+
+
+def run_epoch(
+    session: Session,
+    models: Sequence[Model],
+    selected: Collection[str],
+    known: Mapping[str, str | None],
+    log: dg.DagsterLogManager,
+) -> Iterator[dg.MaterializeResult]:
+    """Take all that is pending for the selected assets and yield one event for each that moved.
+
+    `known` are the data versions told last. Raises dg.Failure at the end, naming every table and view that failed.
+    """
+    synced = sync_models(session, models)
+    for name in (*synced.dropped, *synced.created):
+        log.info(f"{'replaced' if name in synced.dropped else 'created'} {name}")
+    errors = {name: error for name, error in synced.errors.items() if name in selected}
+    everything = {model.name for model in models if model.kind != "view"} <= set(selected)
+    stored = session.catalog.relations
+    tables = [m.name for m in models if m.kind == "table" and m.name in selected and m.name in stored]
+    views = [m.name for m in models if m.kind == "materialized view" and m.name in selected and m.name in stored]
+    landed = {report.table: report for report in poll_all(session.catalog, session.store, tables)}
+    _tell_landing(landed, errors, log)
+    flushed = session.flush(None if everything else views)
+    errors |= {report.view: report.error for report in flushed.failed if report.error is not None}
+    yield from _table_events(session, tables, landed, known, errors)
+    yield from _view_events(session, models, flushed, selected, known, errors)
+    if errors:
+        raise dg.Failure(failure_text(errors), metadata={name: text for name, text in errors.items()})
+
+
+def _tell_landing(
+    landed: Mapping[str, LandingReport], errors: dict[str, str], log: dg.DagsterLogManager
+) -> None:
+    for name, report in landed.items():
+        if report.error is not None:
+            errors[name] = report.error
+        for warning in report.warnings:
+            log.warning(f"{name}: {warning}")
+        if report.files:
+            log.info(f"{name}: {report.files} files, {report.rows} rows, {report.dead_rows} dead rows")
+
+
+def _table_events(
+    session: Session,
+    tables: Sequence[str],
+    landed: Mapping[str, LandingReport],
+    known: Mapping[str, str | None],
+    errors: Mapping[str, str],
+) -> Iterator[dg.MaterializeResult]:
+    version = session.store.refresh()
+    for name in tables:
+        if name not in errors and name in version.tables:
+            event = table_event(name, version, landed.get(name), known.get(name))
+            if event is not None:
+                yield event
+
+
+def _view_events(
+    session: Session,
+    models: Sequence[Model],
+    flushed: FlushReport,
+    selected: Collection[str],
+    known: Mapping[str, str | None],
+    errors: Mapping[str, str],
+) -> Iterator[dg.MaterializeResult]:
+    """Yield the views' events; in a failing run also of those that had nothing to do, which are not to look failed."""
+    version = session.store.refresh()
+    relations = session.catalog.relations
+    reads = {model.name: model.reads for model in models}
+    waiting = set(session.lagging()) if errors else set()
+    for report in flushed.views:
+        name = report.view
+        if name in selected and name in relations and not (name in errors or name in waiting and report.skipped):
+            event = view_event(
+                report, relations[name], version, known, _tables_read(name, reads, models), always=bool(errors)
+            )
+            if event is not None:
+                yield event
+
+
+def _tables_read(name: str, reads: Mapping[str, tuple[str, ...]], models: Sequence[Model]) -> tuple[str, ...]:
+    """Return the assets that an asset depends on and that have an epoch; plain views have none."""
+    plain = {model.name for model in models if model.kind == "view"}
+    return tuple(upstream for upstream in reads.get(name, ()) if upstream not in plain)
+
+

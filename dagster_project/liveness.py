@@ -1,0 +1,42 @@
+"""Runs whose process is gone: Dagster would hold them for running for ever after its own end, and so hold up the next."""
+
+from __future__ import annotations
+
+import os
+import platform
+
+import dagster as dg
+from dagster import DagsterRunStatus, RunsFilter
+
+from dagster_project.asset_builder import WORKER_TAG
+
+ACTIVE = (
+    DagsterRunStatus.QUEUED,
+    DagsterRunStatus.NOT_STARTED,
+    DagsterRunStatus.STARTING,
+    DagsterRunStatus.STARTED,
+    DagsterRunStatus.CANCELING,
+)
+
+
+def active_run(instance: dg.DagsterInstance, job: str) -> dg.DagsterRun | None:
+    """Return a run of the job that is queued or running; runs whose process has died are reported as failed first."""
+    for run in instance.get_runs(RunsFilter(job_name=job, statuses=list(ACTIVE)), limit=10):
+        if not worker_is_gone(run.tags.get(WORKER_TAG)):
+            return run
+        instance.report_run_failed(run, "the process of this run is gone; the next run takes what was left")
+    return None
+
+
+def worker_is_gone(worker: str | None) -> bool:
+    """Whether a worker ran on this machine and its process has ended; one elsewhere is believed to live."""
+    host, _, pid = (worker or "").rpartition(":")
+    if host != platform.node() or not pid.isdigit():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False

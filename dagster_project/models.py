@@ -1,0 +1,174 @@
+"""Models: the statements of `assets/**/*.sql`, read without Spark and without a store."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.tokens import TokenType
+
+from engine.errors import SqlError, TidelineError
+from engine.sql.catalog import Column
+from engine.sql.statements import CreateMaterializedView, CreateTable, CreateView, parse, split
+
+HEADER_KEYS = ("group", "owners", "description", "dialect")
+
+
+@dataclass(frozen=True)
+class Model:
+    """One relation that a project declares; `error` says why its file can't be used."""
+
+    name: str
+    kind: str
+    sql: str
+    path: str
+    dialect: str = "spark"
+    group: str = "default"
+    owners: tuple[str, ...] = ()
+    description: str = ""
+    reads: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    error: str | None = None
+
+    @property
+    def code_version(self) -> str:
+        """A hash of the statement that white space, comments and the case of names do not change."""
+        return hashlib.sha256(normalised(self.sql, self.dialect).encode()).hexdigest()[:16]
+
+
+def normalised(sql: str, dialect: str) -> str:
+    """Return a statement's tokens with one space between them: equal for statements that mean the same by their text."""
+    try:
+        tokens = sqlglot.tokenize(sql, read=dialect)
+    except sqlglot.errors.TokenError:
+        return sql
+    literal = (TokenType.STRING, TokenType.IDENTIFIER)
+    texts = [repr(t.text) if t.token_type in literal else t.text.lower() for t in tokens]
+    while texts and texts[-1] == ";":
+        texts.pop()
+    return " ".join(texts)
+
+
+def load_models(folder: Path) -> tuple[Model, ...]:
+    """Read the models of a folder, inputs before their readers; a file that can't be used becomes a model with `error`."""
+    found: list[Model] = []
+    for path in sorted(folder.rglob("*.sql")):
+        found.extend(_of_file(path, folder))
+    return _in_order(_without_twins(found))
+
+
+def _of_file(path: Path, folder: Path) -> list[Model]:
+    shown = path.relative_to(folder).as_posix()
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        return [_broken(path, shown, f"{shown} can't be read: {error}", "")]
+    header = _header(text)
+    parent = path.parent.relative_to(folder).as_posix().replace("/", "_").replace("-", "_")
+    header.setdefault("group", "default" if parent == "." else parent)
+    dialect = header.get("dialect", "spark")
+    try:
+        statements = split(text, dialect)
+    except TidelineError as error:
+        return [_broken(path, shown, f"{shown}: {error}", text)]
+    models = []
+    for number, statement in enumerate(statements):
+        try:
+            models.append(_of_statement(statement, shown, dialect, header))
+        except TidelineError as error:
+            suffix = f"_{number + 1}" if len(statements) > 1 else ""
+            models.append(_broken(path, shown, f"{shown}: {error}", statement, suffix))
+    return models
+
+
+def _of_statement(text: str, path: str, dialect: str, header: Mapping[str, str]) -> Model:
+    statement = parse(text, dialect)
+    own = dict(header) | {key: value for key, value in _header(text).items() if key != "dialect"}
+    common = {
+        "sql": statement.sql.strip().rstrip(";"),
+        "path": path,
+        "dialect": dialect,
+        "group": own["group"],
+        "owners": tuple(owner.strip() for owner in own.get("owners", "").split(",") if owner.strip()),
+        "description": own.get("description", ""),
+    }
+    match statement:
+        case CreateTable():
+            columns = tuple(statement.columns)
+            return Model(statement.name, "table", columns=columns, options=dict(statement.options), **common)
+        case CreateMaterializedView():
+            return Model(statement.name, "materialized view", reads=relations_read(statement.query), **common)
+        case CreateView():
+            return Model(statement.name, "view", reads=relations_read(statement.query), **common)
+    raise SqlError(
+        "a model is a CREATE TABLE, CREATE VIEW or CREATE MATERIALIZED VIEW",
+        sql=text,
+        hint="run other statements with `tideline sql`",
+    )
+
+
+def relations_read(query: exp.Expression) -> tuple[str, ...]:
+    """Return the names of the relations that a query names, without those of its own WITH clauses."""
+    own = {cte.alias_or_name.lower() for cte in query.find_all(exp.CTE)}
+    names = (table.name if table.this.args.get("quoted") else table.name.lower() for table in query.find_all(exp.Table))
+    return tuple(dict.fromkeys(name for name in names if name and name not in own))
+
+
+def _header(text: str) -> dict[str, str]:
+    """Read the comment lines at the top: `-- key: value`; other comment lines are the description."""
+    found: dict[str, str] = {}
+    prose: list[str] = []
+    for line in text.splitlines():
+        stripped = line.strip()
+        if not stripped.startswith("--"):
+            if stripped:
+                break
+            continue
+        content = stripped.lstrip("-").strip()
+        key, colon, value = content.partition(":")
+        if colon and key.strip().lower() in HEADER_KEYS:
+            found[key.strip().lower()] = value.strip()
+        elif content:
+            prose.append(content)
+    if prose and "description" not in found:
+        found["description"] = " ".join(prose)
+    return found
+
+
+def _broken(path: Path, shown: str, error: str, sql: str, suffix: str = "") -> Model:
+    name = "".join(char if char.isalnum() or char == "_" else "_" for char in path.stem) + suffix
+    return Model(name, "materialized view", sql, shown, error=error)
+
+
+def _without_twins(models: Sequence[Model]) -> list[Model]:
+    first: dict[str, Model] = {}
+    for model in models:
+        other = first.setdefault(model.name, model)
+        if other is not model:
+            told = f"{model.name} is declared twice: in {other.path} and in {model.path}"
+            first[model.name] = Model(other.name, other.kind, other.sql, other.path, other.dialect, error=told)
+    return list(first.values())
+
+
+def _in_order(models: Sequence[Model]) -> tuple[Model, ...]:
+    by_name = {model.name: model for model in models}
+    done: dict[str, Model] = {}
+    visiting: set[str] = set()
+
+    def visit(model: Model) -> None:
+        if model.name in done or model.name in visiting:
+            return
+        visiting.add(model.name)
+        for upstream in model.reads:
+            if upstream in by_name:
+                visit(by_name[upstream])
+        done[model.name] = model
+
+    for model in models:
+        visit(model)
+    return tuple(done.values())

@@ -1,0 +1,91 @@
+"""What an epoch run would have to do now, from the newest manifest and the landing folders alone: no Spark, no file read."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dagster_project.models import Model
+from dagster_project.sync import SyncPlan, plan_sync
+from engine.connectors.landing import pending_digest
+from engine.hummock import Hummock, Version
+from engine.meta.catalog_store import StoredCatalog, load
+from engine.meta.frontier import frontiers
+
+FIRST_RETRY_SECONDS = 15
+LONGEST_RETRY_SECONDS = 1800
+
+
+@dataclass(frozen=True)
+class Pending:
+    """The work of the next run; `digest` is the same as long as that work is the same, whoever else commits."""
+
+    epoch: int
+    lagging: tuple[str, ...] = ()
+    files: int = 0
+    models: tuple[str, ...] = ()
+    digest: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.lagging or self.files or self.models)
+
+    @property
+    def reason(self) -> str:
+        """What is pending, in words."""
+        parts = []
+        if self.files:
+            parts.append(f"{self.files} landing files")
+        if self.lagging:
+            parts.append(f"{len(self.lagging)} views lag: {', '.join(self.lagging[:8])}")
+        if self.models:
+            parts.append(f"models to create: {', '.join(self.models[:8])}")
+        return "; ".join(parts) or "every view is at the frontier of its inputs and no file is waiting"
+
+
+def find_pending(store: Hummock, models: Sequence[Model]) -> Pending:
+    """Compare every view with its inputs in the newest manifest, the folders with their records, models with the catalog."""
+    version = store.refresh()
+    stored = load(version)
+    known = frontiers(version, stored.order, stored.inputs)
+    lagging = tuple(
+        name
+        for name, relation in stored.catalog.relations.items()
+        if relation.kind == "materialized view" and known[name].lagging
+    )
+    files, folders = pending_digest(stored.catalog, store)
+    plan = plan_sync(stored.catalog, models)
+    work = hashlib.sha256(folders.encode())
+    for name in lagging:
+        work.update(f"{name}:{_position(name, version, stored)}\n".encode())
+    for model in plan.create:
+        work.update(f"{model.name}:{model.code_version}\n".encode())
+    wanted = _models(plan)
+    newest = max((_newest(name, version, stored) for name in lagging), default=version.epoch)
+    return Pending(newest, lagging, files, wanted, work.hexdigest()[:16])
+
+
+def retry_delay(attempts: int) -> float:
+    """Return the seconds to wait before work that failed `attempts` times is tried again: doubling, with an upper bound."""
+    return 0.0 if attempts <= 0 else float(min(FIRST_RETRY_SECONDS * 2 ** (attempts - 1), LONGEST_RETRY_SECONDS))
+
+
+def _models(plan: SyncPlan) -> tuple[str, ...]:
+    return tuple(model.name for model in plan.create)
+
+
+def _position(name: str, version: Version, stored: StoredCatalog) -> str:
+    """A view's own epoch and those of the tables below it; claims of writers change neither."""
+    own = version.tables.get(name)
+    committed = own.committed_epoch if own is not None else None
+    return f"{committed}<{_newest(name, version, stored)}"
+
+
+def _newest(name: str, version: Version, stored: StoredCatalog) -> int:
+    """Return the newest commit among the tables that a view reads."""
+    epochs = [0]
+    for upstream in stored.catalog.relations[name].depends_on:
+        table = version.tables.get(upstream)
+        if table is not None:
+            epochs.append(table.committed_epoch)
+    return max(epochs)

@@ -1,0 +1,82 @@
+"""The level-triggered sensor: whenever something is pending and no run is under way, one run over all of it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+
+import dagster as dg
+from dagster import RunsFilter
+
+from dagster_project.jobs import EPOCH_RUN
+from dagster_project.liveness import ACTIVE, active_run
+from dagster_project.models import Model
+from dagster_project.pending import Pending, find_pending, retry_delay
+from engine.hummock import Hummock
+from resources import HummockResource
+
+WORK_TAG = "tideline/work"
+GROUP_TAG = "tideline/group"
+GROUP = "default"
+# The daemon looks every 5 s at the soonest. A tick that finds a run under way waits a little for its end, so that the
+# next run need not wait for the next look.
+WAIT_SECONDS = 4.0
+WAIT_STEP_SECONDS = 0.2
+
+
+def build_sensor(models: Sequence[Model], job: object) -> dg.SensorDefinition:
+    """Return the sensor over these models; it opens the store once and then probes for the next manifest."""
+    opened: dict[str, Hummock] = {}
+
+    @dg.sensor(
+        name="frontier_sensor",
+        job=job,  # type: ignore[arg-type]
+        minimum_interval_seconds=1,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Asks for one run over all views that lag behind their inputs and all files that wait.",
+    )
+    def frontier_sensor(
+        context: dg.SensorEvaluationContext, hummock: HummockResource
+    ) -> dg.RunRequest | dg.SkipReason:
+        run = _await_idle(context.instance)
+        if run is not None:
+            return dg.SkipReason(f"run {run.run_id[:8]} is under way")
+        if hummock.url not in opened:
+            opened[hummock.url] = hummock.open()
+        pending = find_pending(opened[hummock.url], models)
+        if not pending:
+            return dg.SkipReason(pending.reason)
+        return request(context.instance, pending, time.time())
+
+    return frontier_sensor
+
+
+def request(instance: dg.DagsterInstance, pending: Pending, now: float) -> dg.RunRequest | dg.SkipReason:
+    """Ask for a run; work that has been tried already, and is still there, is tried again at growing distances."""
+    tried = [
+        record
+        for record in instance.get_run_records(RunsFilter(job_name=EPOCH_RUN, tags={WORK_TAG: pending.digest}), limit=20)
+        if record.dagster_run.status not in ACTIVE
+    ]
+    if tried:
+        last = max(record.end_time or record.update_timestamp.timestamp() for record in tried)
+        wait = last + retry_delay(len(tried)) - now
+        if wait > 0:
+            return dg.SkipReason(
+                f"the last {len(tried)} runs left this undone, see their errors; tried again in {wait:.0f} s ({pending.reason})"
+            )
+    return dg.RunRequest(
+        run_key=f"{GROUP}:{pending.epoch}:{pending.digest}:{len(tried)}",
+        tags={WORK_TAG: pending.digest, GROUP_TAG: GROUP, "tideline/epoch": str(pending.epoch)},
+    )
+
+
+def _await_idle(instance: dg.DagsterInstance) -> dg.DagsterRun | None:
+    """Return the run that is still under way after a short wait, or None."""
+    deadline = time.monotonic() + float(os.environ.get("TIDELINE_SENSOR_WAIT", WAIT_SECONDS))
+    while True:
+        run = active_run(instance, EPOCH_RUN)
+        if run is None or time.monotonic() >= deadline:
+            return run
+        time.sleep(WAIT_STEP_SECONDS)

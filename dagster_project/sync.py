@@ -1,0 +1,117 @@
+"""Models and store: what has to be created or replaced so that the store holds what the project declares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dagster_project.models import Model, normalised
+from engine.connectors.landing import CONNECTOR, project_path
+from engine.errors import SqlError, TidelineError
+from engine.sql.catalog import Catalog, Relation
+
+if TYPE_CHECKING:
+    from engine.session import Session
+
+
+@dataclass(frozen=True)
+class SyncPlan:
+    """What a sync will do, in this order: drop views (readers go with them), then create; `errors` are by model."""
+
+    drop: tuple[str, ...] = ()
+    create: tuple[Model, ...] = ()
+    errors: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the store holds all that can be held."""
+        return not self.drop and not self.create
+
+
+@dataclass(frozen=True)
+class SyncReport:
+    """What a sync did."""
+
+    created: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    errors: Mapping[str, str] = field(default_factory=dict)
+
+
+def plan_sync(catalog: Catalog, models: Sequence[Model]) -> SyncPlan:
+    """Compare the models with the catalog; a view whose text changed is replaced together with all that read it."""
+    stored = catalog.relations
+    errors = {model.name: model.error for model in models if model.error is not None}
+    changed: dict[str, None] = {}
+    for model in models:
+        relation = stored.get(model.name)
+        if model.error is not None or relation is None or _same(model, relation):
+            continue
+        if model.kind == "table" or relation.kind == "table":
+            errors[model.name] = (
+                f"table {model.name} of the store differs from {model.path}: a table with rows is not replaced by itself; "
+                f'undo the change, or run `tideline sql "DROP TABLE {model.name} CASCADE"`'
+            )
+            continue
+        changed[model.name] = None
+    gone = dict(changed)
+    for name in changed:
+        gone.update(dict.fromkeys(n for n in catalog.dependents(name) if stored[n].kind != "index"))
+    create = [m for m in models if m.error is None and (m.name not in stored or m.name in gone)]
+    declared = {model.name for model in models}
+    # Views that somebody made by hand on top of a replaced one come back as they were.
+    create += [_of_relation(stored[name]) for name in catalog.order() if name in gone and name not in declared]
+    return SyncPlan(tuple(changed), tuple(create), errors)
+
+
+def sync_models(session: Session, models: Sequence[Model]) -> SyncReport:
+    """Make the store hold what the models declare; a model that is refused is told in the report, the others go on."""
+    _make_folders(models)
+    catalog = session.catalog
+    plan = plan_sync(catalog, models)
+    created: list[str] = []
+    dropped: list[str] = []
+    errors = dict(plan.errors)
+    for name in plan.drop:
+        relation = session.catalog.relations.get(name)
+        if relation is not None:
+            session.sql(f"DROP {relation.kind.upper()} {name} CASCADE")
+            dropped.append(name)
+    for model in plan.create:
+        missing = [name for name in model.reads if name in errors]
+        if missing:
+            errors[model.name] = f"it reads {', '.join(missing)}, which could not be created"
+            continue
+        dialect = session.dialect
+        try:
+            session.dialect = model.dialect  # type: ignore[assignment]
+            session.sql(model.sql, build=False)
+        except TidelineError as error:
+            errors[model.name] = f"{model.path}: {error}"
+        else:
+            created.append(model.name)
+        finally:
+            session.dialect = dialect
+    return SyncReport(tuple(created), tuple(dropped), errors)
+
+
+def _same(model: Model, relation: Relation) -> bool:
+    if model.kind != relation.kind or model.dialect != relation.dialect:
+        return False
+    return normalised(model.sql, model.dialect) == normalised(relation.sql, relation.dialect)
+
+
+def _of_relation(relation: Relation) -> Model:
+    reads = tuple(relation.depends_on)
+    return Model(relation.name, relation.kind, relation.sql, "the store", relation.dialect, reads=reads)
+
+
+def _make_folders(models: Sequence[Model]) -> None:
+    """Create landing folders that do not exist, so that a new project has a place to drop its first file."""
+    for model in models:
+        options = {name.lower(): value for name, value in model.options.items()}
+        if options.get("connector") == CONNECTOR and options.get("path"):
+            try:
+                project_path(options["path"]).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise SqlError(f"the landing folder {options['path']} can't be made: {error.strerror}") from error

@@ -1,0 +1,1 @@
+"""Tideline's engine: incremental SQL views over a Hummock-style store; it never imports Dagster."""

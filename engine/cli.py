@@ -1,0 +1,144 @@
+"""The console script `tideline`: sql, status, compact, gc, init; one clear sentence and status 1 when something is wrong."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from engine.errors import TidelineError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Tideline keeps SQL views up to date.")
+
+
+class Format(StrEnum):
+    """How a result is printed."""
+
+    table = "table"
+    csv = "csv"
+    json = "json"
+
+
+def default_store() -> str:
+    """Return TIDELINE_STORE, or the store in the project folder."""
+    home = Path(os.environ.get("TIDELINE_HOME", "."))
+    return os.environ.get("TIDELINE_STORE") or (home.resolve() / ".tideline" / "store").as_uri()
+
+
+Store = Annotated[str, typer.Option("--store", help="Address of the store; default TIDELINE_STORE.")]
+Output = Annotated[Format, typer.Option("--format", help="How the result is printed.")]
+
+
+@app.command()
+def init(store: Store = "") -> None:
+    """Create an empty store, or check that an existing one opens."""
+    from engine.hummock import Hummock
+
+    with Hummock.open(store or default_store()) as opened:
+        typer.echo(f"store {opened.url}: {len(opened.version.tables)} tables")
+
+
+@app.command()
+def sql(
+    text: Annotated[str, typer.Argument(help="One or more statements.")],
+    store: Store = "",
+    output: Output = Format.table,
+    dialect: Annotated[str, typer.Option(help="spark, postgres or risingwave.")] = "spark",
+    spark: Annotated[str, typer.Option(help="A master's address or sc://host:port; default SPARK_REMOTE, else local[*].")] = "",
+) -> None:
+    """Run SQL statements and print their results."""
+    from engine.session import Session
+    from engine.sql.statements import split
+
+    with Session(store or default_store(), spark or None, dialect) as session:  # type: ignore[arg-type]
+        for statement in split(text, dialect):
+            result = session.sql(statement)
+            if result is not None:
+                _print(result, output)
+
+
+@app.command()
+def status(store: Store = "", output: Output = Format.table) -> None:
+    """Show where every table and view stands: epoch, frontier, lag, rows, bytes, files, last error."""
+    from engine.session import Session
+
+    with Session(store or default_store()) as session:
+        rows = [
+            {
+                "name": s.name,
+                "kind": s.kind,
+                "epoch": s.committed_epoch,
+                "frontier": s.frontier,
+                "lag_seconds": round(s.lag_seconds, 1),
+                "rows": s.rows,
+                "bytes": s.bytes,
+                "files": s.files,
+                "last_error": s.last_error,
+            }
+            for s in session.status()
+        ]
+    names = ["name", "kind", "epoch", "frontier", "lag_seconds", "rows", "bytes", "files", "last_error"]
+    _print(pa.table({name: [row[name] for row in rows] for name in names}), output)
+
+
+@app.command()
+def compact(
+    table: Annotated[str, typer.Argument(help="A table or view; default all.")] = "", store: Store = ""
+) -> None:
+    """Merge the files of one table, or of all, to one sorted run."""
+    from engine.session import Session
+
+    with Session(store or default_store()) as session:
+        for report in session.compact(table or None):
+            typer.echo(str(report))
+
+
+@app.command()
+def gc(
+    store: Store = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be deleted.")] = False,
+    grace_seconds: Annotated[float, typer.Option(help="Objects younger than this stay.")] = 3600,
+) -> None:
+    """Delete objects that no retained version, pin or change log needs."""
+    from engine.hummock import Hummock
+
+    with Hummock.open(store or default_store(), create=False) as opened:
+        typer.echo(str(opened.gc(dry_run=dry_run, grace_seconds=grace_seconds)))
+
+
+def _print(result: pa.Table, output: Format) -> None:
+    if output is Format.csv:
+        pacsv.write_csv(result, sys.stdout.buffer)
+        sys.stdout.flush()
+    elif output is Format.json:
+        typer.echo(result.to_pandas().to_json(orient="records", date_format="iso"))
+    else:
+        shown = Table(show_edge=False)
+        for name, kind in zip(result.column_names, result.schema.types, strict=True):
+            numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+            shown.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        for row in result.to_pylist():
+            shown.add_row(*("" if value is None else str(value) for value in row.values()))
+        Console(soft_wrap=not sys.stdout.isatty()).print(shown)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; errors that Tideline knows are printed as one message, with status 1."""
+    try:
+        app(args=list(arguments) if arguments is not None else None)
+    except TidelineError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

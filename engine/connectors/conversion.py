@@ -1,0 +1,127 @@
+"""Values of files become the types of a table: vectorised, and only the values that do not fit are looked for one by one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+TRUE_WORDS = pa.array(["true", "t", "yes", "y", "1"])
+FALSE_WORDS = pa.array(["false", "f", "no", "n", "0"])
+_ZONE = r"(?:[Zz]|[+-]\d{2}:?\d{2})$"
+_REFUSED = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, ValueError, OverflowError)
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A column in its table's type; `bad` are the rows whose value did not fit, null in `values`."""
+
+    values: pa.Array
+    bad: np.ndarray
+
+
+def convert(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> Converted:
+    """Return the column as `kind`; text is read as ISO dates and times, decimal numbers, true/false."""
+    values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(values, pa.ChunkedArray):  # combine_chunks of an empty chunked array
+        values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
+    bad: list[int] = []
+    parts: list[pa.Array] = []
+    _convert_slice(values, kind, 0, parts, bad)
+    joined = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+    return Converted(joined, np.asarray(bad, dtype=np.int64))
+
+
+def _convert_slice(
+    values: pa.Array, kind: pa.DataType, start: int, parts: list[pa.Array], bad: list[int]
+) -> None:
+    """Convert; where that fails, halve until the values that do not fit stand alone."""
+    try:
+        parts.append(_convert_all(values, kind))
+        return
+    except _REFUSED:
+        if len(values) == 1:
+            parts.append(pa.nulls(1, kind))
+            bad.append(start)
+            return
+    half = len(values) // 2
+    _convert_slice(values.slice(0, half), kind, start, parts, bad)
+    _convert_slice(values.slice(half), kind, start + half, parts, bad)
+
+
+def _convert_all(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    source = values.type
+    if source == kind:
+        return values
+    if pa.types.is_null(source):
+        return pa.nulls(len(values), kind)
+    if pa.types.is_dictionary(source):
+        return _convert_all(values.dictionary_decode(), kind)
+    if pa.types.is_string(source) or pa.types.is_large_string(source) or pa.types.is_string_view(source):
+        return _from_text(values.cast(pa.string()), kind)
+    if pa.types.is_timestamp(source) and pa.types.is_timestamp(kind):
+        return _between_timestamps(values, kind)
+    return values.cast(kind)
+
+
+def _between_timestamps(values: pa.Array, kind: pa.TimestampType) -> pa.Array:
+    """A time without a zone is taken as UTC; a time with a zone does not fit a column without one."""
+    if (values.type.tz is None) == (kind.tz is None):
+        return values.cast(kind)
+    if values.type.tz is None:
+        return pc.assume_timezone(values.cast(pa.timestamp(kind.unit)), "UTC").cast(kind)
+    raise pa.ArrowInvalid("a time with a zone, in a column without one")
+
+
+def _from_text(text: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind):
+        return text.cast(kind)
+    if pa.types.is_nested(kind):
+        return pa.array([None if item is None else json.loads(item) for item in text.to_pylist()], kind)
+    trimmed = pc.utf8_trim_whitespace(text)
+    if pa.types.is_boolean(kind):
+        return _booleans(trimmed)
+    if pa.types.is_integer(kind):
+        return _integers(trimmed, kind)
+    if pa.types.is_timestamp(kind):
+        return _timestamps(trimmed, kind)
+    return trimmed.cast(kind)
+
+
+def _booleans(text: pa.Array) -> pa.Array:
+    lower = pc.utf8_lower(text)
+    true, false = pc.is_in(lower, TRUE_WORDS), pc.is_in(lower, FALSE_WORDS)
+    if not pc.all(pc.or_(pc.or_(true, false), pc.is_null(text)), min_count=0).as_py():
+        raise pa.ArrowInvalid("neither true nor false")
+    return pc.if_else(pc.is_null(text), pa.scalar(None, pa.bool_()), true)
+
+
+def _integers(text: pa.Array, kind: pa.DataType) -> pa.Array:
+    try:
+        return text.cast(kind)
+    except pa.ArrowInvalid:  # "517.0": a whole number from a tool that knows no nulls among integers
+        return pc.replace_substring_regex(text, r"^\+?(-?\d+)(?:\.0*)?$", r"\1").cast(kind)
+
+
+def _timestamps(text: pa.Array, kind: pa.TimestampType) -> pa.Array:
+    zoned = pc.match_substring_regex(text, _ZONE)
+    # A date alone ends in "-dd", which is no zone: those have no time part.
+    zoned = pc.and_(zoned, pc.match_substring_regex(text, r"[T ]\d"))
+    some, every = pc.any(zoned, min_count=0).as_py(), pc.all(zoned, min_count=0).as_py()
+    plain = pa.timestamp(kind.unit)
+    if kind.tz is None:
+        if some:
+            raise pa.ArrowInvalid("a time with a zone, in a column without one")
+        return text.cast(plain)
+    with_zone = pa.timestamp(kind.unit, "UTC")
+    if not some:
+        return pc.assume_timezone(text.cast(plain), "UTC").cast(kind)
+    if every:
+        return text.cast(with_zone).cast(kind)
+    nothing = pa.scalar(None, pa.string())
+    left = pc.if_else(zoned, text, nothing).cast(with_zone)
+    right = pc.assume_timezone(pc.if_else(zoned, nothing, text).cast(plain), "UTC")
+    return pc.coalesce(left, right).cast(kind)

@@ -1,0 +1,162 @@
+"""One landing file against one table: its rows typed, in order, and the rows that do not fit set aside with a reason."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.connectors.conversion import convert
+from engine.connectors.file_formats import BadLine, FileRows, MalformedFile
+
+OPERATION = "_op"
+ROW_ID = "_row_id"
+UPSERT_WORDS = frozenset({"insert", "upsert", "update", "i", "u", "c", "+i", "+u"})
+DELETE_WORDS = frozenset({"delete", "d", "-d"})
+LONGEST_SHOWN_VALUE = 60
+
+
+@dataclass(frozen=True)
+class Target:
+    """The table that rows land in; `required` are its columns that may not be null, the key's among them."""
+
+    name: str
+    schema: pa.Schema
+    primary_key: tuple[str, ...]
+    required: frozenset[str]
+    append_only: bool = False
+
+
+@dataclass(frozen=True)
+class LandedRows:
+    """A file's rows in the table's types, in the file's order; `deletes` says which rows remove their key."""
+
+    rows: pa.Table
+    deletes: np.ndarray
+    lines: np.ndarray
+    bad: tuple[BadLine, ...]
+    warnings: tuple[str, ...]
+
+
+def land(file: FileRows, target: Target) -> LandedRows:
+    """Type the rows of a file; raises MalformedFile if it lacks a column of the key."""
+    found = _matched_columns(file, target)
+    reasons: dict[int, str] = {}
+    deletes = _operations(file, target, reasons)
+    arrays = []
+    for column in target.schema:
+        arrays.append(_column(file, found.get(column.name), column, target, deletes, reasons))
+    rows = pa.Table.from_arrays(arrays, names=target.schema.names)
+    bad = list(file.bad)
+    for index in sorted(reasons):
+        line, raw = file.place(index)
+        bad.append(BadLine(line, reasons[index], raw))
+    keep = np.ones(file.rows, dtype=bool)
+    keep[list(reasons)] = False
+    lines = np.arange(file.rows)
+    if reasons:
+        rows, deletes, lines = rows.filter(pa.array(keep)), deletes[keep], lines[keep]
+    return LandedRows(rows, deletes, lines, tuple(bad), _unknown_columns(file, found))
+
+
+def _matched_columns(file: FileRows, target: Target) -> dict[str, str]:
+    """Return the file's column of each table column: the same name, else the same but for case."""
+    lower: dict[str, str] = {}
+    for name in file.columns:
+        lower.setdefault(name.lower(), name)
+    found = {}
+    for name in target.schema.names:
+        match = name if name in file.columns else lower.get(name.lower())
+        if match is not None:
+            found[name] = match
+    missing = [name for name in target.primary_key if name not in found and name != ROW_ID]
+    if missing and (file.rows or not file.bad):
+        raise MalformedFile(
+            f"the file has no column {', '.join(missing)}, the key of {target.name}; "
+            f"it has {', '.join(list(file.columns)[:40]) or 'none'}"
+        )
+    return found
+
+
+def _unknown_columns(file: FileRows, found: Mapping[str, str]) -> tuple[str, ...]:
+    known = set(found.values())
+    unknown = [name for name in file.columns if name not in known and name != OPERATION]
+    return (f"columns that the table lacks were left out: {', '.join(unknown[:20])}",) if unknown else ()
+
+
+def _operations(file: FileRows, target: Target, reasons: dict[int, str]) -> np.ndarray:
+    """Return which rows are deletes; an operation that nobody knows is a reason."""
+    deletes = np.zeros(file.rows, dtype=bool)
+    if OPERATION not in file.columns:
+        return deletes
+    words = convert(file.columns[OPERATION], pa.string()).values
+    encoded = pc.utf8_lower(pc.utf8_trim_whitespace(words)).dictionary_encode()
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    for code, word in enumerate(encoded.dictionary.to_pylist()):
+        rows = np.flatnonzero(codes == code)
+        if word in DELETE_WORDS and not target.append_only:
+            deletes[rows] = True
+        elif word in DELETE_WORDS:
+            reasons.update(dict.fromkeys(rows.tolist(), f"table {target.name} is APPEND ONLY: no row is deleted"))
+        elif word and word not in UPSERT_WORDS:
+            told = f'column {OPERATION}: "{word[:LONGEST_SHOWN_VALUE]}" is none of insert, upsert, update, delete'
+            reasons.update(dict.fromkeys(rows.tolist(), told))
+    return deletes
+
+
+def _column(
+    file: FileRows,
+    source: str | None,
+    column: pa.Field,
+    target: Target,
+    deletes: np.ndarray,
+    reasons: dict[int, str],
+) -> pa.Array:
+    """Return one typed column; a delete needs nothing but a valid key."""
+    name = column.name
+    if source is None:
+        if name == ROW_ID:
+            return _row_ids(file.rows)
+        values, bad = pa.nulls(file.rows, column.type), np.empty(0, dtype=np.int64)
+    else:
+        converted = convert(file.columns[source], column.type)
+        values, bad = converted.values, converted.bad
+    in_key = name in target.primary_key
+    for index in bad.tolist():
+        if in_key or not deletes[index]:
+            shown = str(file.columns[source][index].as_py())[:LONGEST_SHOWN_VALUE]
+            reasons.setdefault(index, f'column {name}: "{shown}" is no {_type_name(column.type)}')
+    if name in target.required and values.null_count:
+        why = "the key has no value" if in_key else "NOT NULL, but there is no value"
+        empty = np.flatnonzero(pc.is_null(values).to_numpy(zero_copy_only=False))
+        for index in empty.tolist():
+            if in_key or not deletes[index]:
+                reasons.setdefault(index, f"column {name}: {why}")
+    return values
+
+
+def _row_ids(rows: int) -> pa.Array:
+    start = (int(time.time() * 1000) - 1_600_000_000_000) << 22 | secrets.randbits(22)
+    return pa.array(np.arange(start, start + rows, dtype=np.int64))
+
+
+def _type_name(kind: pa.DataType) -> str:
+    from engine.sql.types import from_arrow
+
+    return from_arrow(kind).upper()
+
+
+def newest_rows(rows: pa.Table, deletes: np.ndarray, key: tuple[str, ...]) -> tuple[pa.Table, pa.Table]:
+    """Return (rows to put, keys to delete) of rows in order: for each key only the last row counts."""
+    if not deletes.any():
+        return rows, rows.select(list(key)).slice(0, 0)
+    numbered = rows.select(list(key)).append_column("_row", pa.array(np.arange(rows.num_rows)))
+    last = numbered.group_by(list(key)).aggregate([("_row", "max")]).column("_row_max").to_numpy()
+    last.sort()
+    gone = deletes[last]
+    return rows.take(pa.array(last[~gone])), rows.select(list(key)).take(pa.array(last[gone]))

@@ -1,0 +1,82 @@
+"""Every error that Tideline raises on purpose; a message says what was wrong, where, and what to do now."""
+
+from __future__ import annotations
+
+
+class TidelineError(Exception):
+    """The root of the hierarchy: catch it to catch all that Tideline raises on purpose."""
+
+
+class StorageError(TidelineError):
+    """The store could not do what was asked."""
+
+
+class UnknownTable(StorageError):
+    """No table of that name exists in the store."""
+
+
+class TableExists(StorageError):
+    """A table of that name exists already."""
+
+
+class EpochExpired(StorageError):
+    """The epoch asked for lies below what the store retains."""
+
+
+class Fenced(StorageError):
+    """A newer writer generation has taken over, or has committed this epoch already."""
+
+
+class Conflict(StorageError):
+    """What a commit was based on changed before it was made; read again and retry."""
+
+
+class CommitTimeout(StorageError):
+    """A commit lost every race until its deadline."""
+
+
+class InvariantViolation(StorageError):
+    """A commit would break an invariant of the store; nothing was committed."""
+
+
+class CorruptObject(StorageError):
+    """An object of the store does not hold what its manifest says."""
+
+
+class DuplicateKey(TidelineError):
+    """A row's key exists already, or stands twice in one batch."""
+
+
+class InvalidRow(TidelineError):
+    """A row does not fit its table: missing key, wrong type, or a null where none may be."""
+
+
+class EnvironmentNotReady(TidelineError):
+    """Something the machine must offer is missing: Java, a jar, or a package."""
+
+
+class EpochFailed(TidelineError):
+    """A view could not be brought to its epoch; its content is unchanged."""
+
+
+class SourceError(TidelineError):
+    """A source could not be read."""
+
+
+class SqlError(TidelineError):
+    """A statement was refused; the message shows the place with a caret and says what to write instead."""
+
+    def __init__(self, message: str, *, sql: str = "", line: int = 0, column: int = 0, hint: str = "") -> None:
+        self.message, self.line, self.column, self.hint = message, line, column, hint
+        text = message
+        if line:
+            lines = sql.splitlines()
+            shown = lines[line - 1] if 0 < line <= len(lines) else ""
+            text += f"\n  line {line}, column {column}:\n    {shown}\n    {' ' * max(column - 1, 0)}^"
+        if hint:
+            text += f"\n  {hint}"
+        super().__init__(text)
+
+
+class UnsupportedSql(SqlError):
+    """The statement is understood, but cannot be kept up to date incrementally, or is not offered."""

@@ -1,0 +1,136 @@
+"""What a writer hands in: puts and deletions, gathered by table; a large batch goes to files before it is
+committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from engine.errors import InvalidRow
+from engine.hummock.reader import Reader
+from engine.hummock.version import DELETE, OP, PUT, SstInfo, Table
+
+SPILL_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class Put:
+    """Rows to insert or replace: all columns of the table; of several rows with one key the last one counts.
+    """
+
+    rows: pa.Table | pa.RecordBatch
+
+
+@dataclass(frozen=True)
+class Delete:
+    """Rows to delete: the primary key's columns suffice; a key that is not there is no error."""
+
+    keys: pa.Table | pa.RecordBatch
+
+
+Operation = Put | Delete
+
+
+class TableBuffer:
+    """The operations on one table in their order; later ones win."""
+
+    def __init__(self, reader: Reader, table: Table) -> None:
+        self._reader, self._table = reader, table
+        self._gathered: list[pa.Table] = []
+        self._bytes = 0
+        self._written: list[SstInfo] = []
+
+    def add(self, operation: Operation) -> None:
+        """Take one operation; raises InvalidRow if its columns do not fit."""
+        rows = (
+            _put_rows(self._table, operation.rows)
+            if isinstance(operation, Put)
+            else _delete_rows(self._table, operation.keys)
+        )
+        if rows.num_rows:
+            self._gathered.append(rows)
+            self._bytes += rows.nbytes
+            if self._bytes > SPILL_BYTES:
+                self._spill()
+
+    def finish(self) -> tuple[SstInfo, ...]:
+        """Write what is left and return all files; a later file wins."""
+        self._spill()
+        return tuple(self._written)
+
+    def _spill(self) -> None:
+        if self._gathered:
+            rows = pa.concat_tables(self._gathered)
+            self._written += self._reader.write_run(self._table, rows, last_wins=True)
+            self._gathered, self._bytes = [], 0
+
+
+def gather(
+    reader: Reader, tables: Mapping[str, Table], writes: Mapping[str, Sequence[Operation]]
+) -> dict[str, tuple[SstInfo, ...]]:
+    """Write the operations of each table as files and return them by table."""
+    found = {}
+    for name, operations in writes.items():
+        buffer = TableBuffer(reader, tables[name])
+        for operation in operations:
+            buffer.add(operation)
+        found[name] = buffer.finish()
+    return found
+
+
+def _put_rows(table: Table, rows: pa.Table | pa.RecordBatch) -> pa.Table:
+    rows = _as_table(table, rows)
+    missing = [name for name in table.schema.names if name not in rows.column_names]
+    if missing:
+        raise InvalidRow(f"table {table.name}: a put needs all columns, {', '.join(missing)} is missing")
+    _refuse_unknown(table, rows)
+    return _with_operation(table, rows, PUT)
+
+
+def _delete_rows(table: Table, keys: pa.Table | pa.RecordBatch) -> pa.Table:
+    keys = _as_table(table, keys)
+    missing = [name for name in table.primary_key if name not in keys.column_names]
+    if missing:
+        raise InvalidRow(
+            f"table {table.name}: a deletion needs the primary key, {', '.join(missing)} is missing"
+        )
+    _refuse_unknown(table, keys)
+    return _with_operation(table, keys.select(list(table.primary_key)), DELETE)
+
+
+def _with_operation(table: Table, rows: pa.Table, operation: int) -> pa.Table:
+    arrays = []
+    for field in table.schema:
+        if field.name not in rows.column_names:
+            arrays.append(pa.chunked_array([pa.nulls(rows.num_rows, field.type)]))
+            continue
+        column = rows.column(field.name)
+        try:
+            arrays.append(column if column.type == field.type else column.cast(field.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise InvalidRow(
+                f"table {table.name}: column {field.name} does not fit {field.type}: {error}"
+            ) from error
+    arrays.append(pa.chunked_array([pa.repeat(pa.scalar(operation, pa.uint8()), rows.num_rows)]))
+    return pa.Table.from_arrays(arrays, names=[*table.schema.names, OP])
+
+
+def _as_table(table: Table, rows: object) -> pa.Table:
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if not isinstance(rows, pa.Table):
+        raise InvalidRow(
+            f"table {table.name}: rows are a pyarrow Table or RecordBatch, not {type(rows).__name__}"
+        )
+    return rows
+
+
+def _refuse_unknown(table: Table, rows: pa.Table) -> None:
+    unknown = [name for name in rows.column_names if name not in table.schema.names]
+    if unknown:
+        raise InvalidRow(
+            f"table {table.name} has no column {', '.join(unknown)}; it has {', '.join(table.schema.names)}"
+        )

@@ -1,0 +1,102 @@
+"""The cache of decoded files: one uncompressed Arrow IPC file per SST, mapped by all processes of the
+machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import uuid
+from pathlib import Path
+
+import pyarrow as pa
+
+_MAPPED_FROM_BYTES = 1 << 18
+_EVICT_TO = 0.8
+
+
+class ArrowCache:
+    """Files below `folder`, least recently used first out beyond `capacity` bytes; any of them may vanish at
+    any time.
+
+    File names carry the boot of the machine, so that what a power cut left half on disk is never read.
+    """
+
+    def __init__(self, folder: Path, capacity: int) -> None:
+        self.folder, self.capacity = folder, capacity
+        self._suffix = f"-{_boot()}.arrow"
+        self._lock = threading.Lock()
+        self._since_scan: int | None = None
+
+    def load(self, sst_id: str, rows: int, schema: pa.Schema | None = None) -> pa.Table | None:
+        """Return a cached file's rows, one chunk a column, without copying; None if it is not there or not
+        whole.
+        """
+        path = self._path(sst_id)
+        try:
+            size = path.stat().st_size
+            source = (
+                pa.memory_map(str(path)) if size >= _MAPPED_FROM_BYTES else pa.BufferReader(path.read_bytes())
+            )
+            table = pa.ipc.open_file(source).read_all()
+            os.utime(path)
+        except (OSError, pa.ArrowInvalid):
+            return None
+        if table.num_rows != rows or any(column.num_chunks != 1 for column in table.columns):
+            path.unlink(missing_ok=True)
+            return None
+        return table
+
+    def store(self, sst_id: str, rows: pa.Table) -> None:
+        """Keep a decoded file; trouble with the disk is no error, the object store still has it."""
+        path = self._path(sst_id)
+        temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
+                writer.write_table(rows)
+            os.replace(temporary, path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            return
+        self._evict_beyond_capacity(rows.nbytes)
+
+    def drop(self, sst_id: str) -> None:
+        """Forget a file."""
+        self._path(sst_id).unlink(missing_ok=True)
+
+    def _path(self, sst_id: str) -> Path:
+        return self.folder / f"{sst_id}{self._suffix}"
+
+    def _evict_beyond_capacity(self, added: int) -> None:
+        with self._lock:
+            if self._since_scan is not None:
+                self._since_scan += added
+                if self._since_scan < self.capacity // 16:
+                    return
+            self._since_scan = 0
+        found = []
+        with contextlib.suppress(OSError):
+            for entry in os.scandir(self.folder):
+                with contextlib.suppress(OSError):
+                    stat = entry.stat()
+                    stale = entry.name.endswith(".arrow") and not entry.name.endswith(self._suffix)
+                    found.append((0.0 if stale else stat.st_mtime, stat.st_size, entry.path))
+        total = sum(size for _, size, _ in found)
+        if total <= self.capacity:
+            return
+        for _, size, path in sorted(found):
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+                total -= size
+            if total <= self.capacity * _EVICT_TO:
+                return
+
+
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()[:8]
+    except OSError:
+        return "0"

@@ -1,0 +1,199 @@
+"""A manifest's content: the difference to the version before. `rebase` makes one from a commit, `apply` adds
+it to a version.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import msgspec
+import pyarrow as pa
+
+from engine.hummock import invariants
+from engine.hummock.epoch import COUNTER_BITS, next_epoch
+from engine.hummock.version import Commit, Generation, LogEntry, SstInfo, Table, TableVersion, Version
+
+GARBAGE_KEPT_MS = 24 * 3600 * 1000
+
+
+class TableSpec(msgspec.Struct, frozen=True):
+    """A table as a manifest writes it; `schema` is an Arrow IPC schema message."""
+
+    name: str
+    table_id: int
+    schema: bytes
+    primary_key: tuple[str, ...]
+    distribution_key: tuple[str, ...]
+
+    @classmethod
+    def of(cls, table: Table, table_id: int) -> TableSpec:
+        """Return the written form of a table."""
+        schema = table.schema.serialize().to_pybytes()
+        return cls(table.name, table_id, schema, tuple(table.primary_key), tuple(table.distribution_key))
+
+    def table(self) -> Table:
+        """Return the table."""
+        schema = pa.ipc.read_schema(pa.py_buffer(self.schema))
+        return Table(self.name, schema, self.primary_key, self.distribution_key)
+
+
+class NewGeneration(msgspec.Struct, frozen=True):
+    """A compaction's result as a manifest writes it."""
+
+    upto: int
+    runs: tuple[tuple[SstInfo, ...], ...]
+
+
+class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What manifest `number` adds to manifest `number - 1`; `commit_id` tells whose it is."""
+
+    number: int
+    epoch: int
+    commit_id: str
+    writer: str | None = None
+    create: tuple[TableSpec, ...] = ()
+    drop: tuple[str, ...] = ()
+    writes: dict[str, tuple[SstInfo, ...]] = {}
+    labels: dict[str, int] = {}
+    compactions: dict[str, NewGeneration] = {}
+    truncate: dict[str, int] = {}
+    acks: dict[str, dict[str, int | None]] = {}
+    pins: dict[str, dict[str, int | None]] = {}
+    catalog: dict[str, str | None] = {}
+    claimed: dict[str, int] = {}
+    horizon_ms: int = 0
+
+
+def rebase(commit: Commit, base: Version, commit_id: str, seconds: float) -> Delta:
+    """Return the delta that adds `commit` to `base` at `seconds` of the wall clock.
+
+    Raises Fenced, Conflict, UnknownTable, TableExists or InvariantViolation where it does not fit; nothing
+    has happened then.
+    """
+    if commit.precondition is not None:
+        commit.precondition(base)
+    epoch = next_epoch(base.epoch, seconds)
+    created = {table.name: table for table in commit.create}
+    invariants.check_commit(commit, base, epoch)
+    labels = {name: commit.epochs.get(name, epoch) for name in commit.writes} | dict(commit.epochs)
+    claimed = {} if commit.claim is None else {commit.claim: base.generations.get(commit.claim, 0) + 1}
+    specs = tuple(TableSpec.of(table, base.next_table_id + i) for i, table in enumerate(created.values()))
+    acks = _named(commit.acks, base, created)
+    pins = _named(commit.pins, base, created)
+    return Delta(
+        number=base.number + 1,
+        epoch=epoch,
+        commit_id=commit_id,
+        writer=commit.writer,
+        create=specs,
+        drop=tuple(commit.drop),
+        writes={name: tuple(ssts) for name, ssts in commit.writes.items() if ssts},
+        labels=labels,
+        compactions={name: NewGeneration(c.upto, c.runs) for name, c in commit.compactions.items()},
+        truncate={
+            name: _held_back(base.tables[name], upto, acks.get(name, {}), pins.get(name, {}))
+            for name, upto in commit.truncate.items()
+            if name in base.tables and name not in commit.drop
+        },
+        acks=acks,
+        pins=pins,
+        catalog=dict(commit.catalog),
+        claimed=claimed,
+        horizon_ms=max(base.horizon_ms, commit.horizon_ms or 0),
+    )
+
+
+def apply(base: Version, delta: Delta) -> Version:
+    """Return the version after `delta`; a pure function, so that every process gets the same version from the
+    same chain.
+    """
+    tables = dict(base.tables)
+    gone: set[str] = set()
+    for name in delta.drop:
+        gone |= tables.pop(name).objects()
+    for spec in delta.create:
+        tables[spec.name] = TableVersion(spec.table(), spec.table_id)
+    for name in {*delta.labels, *delta.compactions, *delta.truncate, *delta.acks, *delta.pins}:
+        before = tables[name]
+        tables[name] = _apply_to_table(before, name, delta)
+        if name in delta.compactions or name in delta.truncate:
+            gone |= before.objects() - tables[name].objects()
+    catalog = base.catalog
+    if delta.catalog:
+        merged = {**catalog, **delta.catalog}
+        catalog = {key: value for key, value in merged.items() if value is not None}
+    return Version(
+        number=delta.number,
+        epoch=delta.epoch,
+        tables=tables,
+        catalog=catalog,
+        generations={**base.generations, **delta.claimed} if delta.claimed else base.generations,
+        next_table_id=base.next_table_id + len(delta.create),
+        horizon_ms=max(base.horizon_ms, delta.horizon_ms),
+        garbage=_garbage(base, delta, gone),
+    )
+
+
+def _apply_to_table(table: TableVersion, name: str, delta: Delta) -> TableVersion:
+    log, committed = table.log, table.committed_epoch
+    if name in delta.labels:
+        committed = max(committed, delta.labels[name])
+        if name in delta.writes:
+            log = (*log, LogEntry(committed, delta.writes[name]))
+    generations = table.generations
+    if name in delta.compactions:
+        new = delta.compactions[name]
+        kept = generations[:-1] if generations[-1].upto == new.upto else generations
+        generations = (*kept, Generation(new.upto, new.runs))
+    if name in delta.truncate:
+        log, generations = _truncated(log, generations, delta.truncate[name])
+    return dataclasses.replace(
+        table,
+        committed_epoch=committed,
+        log=log,
+        generations=generations,
+        acks=_merged(table.acks, delta.acks.get(name)),
+        pins=_merged(table.pins, delta.pins.get(name)),
+    )
+
+
+def _truncated(
+    log: tuple[LogEntry, ...], generations: tuple[Generation, ...], upto: int
+) -> tuple[tuple[LogEntry, ...], tuple[Generation, ...]]:
+    """Drop what only reads below `upto` need: the generation that serves `upto` stays, and the log above it.
+    """
+    serving = max(i for i, generation in enumerate(generations) if i == 0 or generation.upto <= upto)
+    oldest = generations[serving].upto
+    return tuple(entry for entry in log if entry.epoch > oldest), generations[serving:]
+
+
+def _held_back(
+    table: TableVersion, upto: int, acks: dict[str, int | None], pins: dict[str, int | None]
+) -> int:
+    """The epoch up to which history may go: not beyond any consumer's acknowledged epoch, nor any pin."""
+    holds = [*_merged(table.acks, acks).values(), *_merged(table.pins, pins).values()]
+    return min([upto, *holds])
+
+
+def _merged(before, changes) -> dict[str, int]:  # type: ignore[no-untyped-def]
+    if not changes:
+        return before
+    return {name: epoch for name, epoch in {**before, **changes}.items() if epoch is not None}
+
+
+def _named(wanted, base: Version, created) -> dict[str, dict[str, int | None]]:  # type: ignore[no-untyped-def]
+    return {
+        table: dict(consumers)
+        for table, consumers in wanted.items()
+        if table in base.tables or table in created or any(epoch is not None for epoch in consumers.values())
+    }
+
+
+def _garbage(base: Version, delta: Delta, gone: set[str]) -> tuple[tuple[int, str], ...]:
+    if not gone and delta.horizon_ms <= base.horizon_ms and not base.garbage:
+        return base.garbage
+    oldest = max(delta.horizon_ms, (delta.epoch >> COUNTER_BITS) - GARBAGE_KEPT_MS)
+    kept = base.garbage
+    if kept and kept[0][0] >> COUNTER_BITS < oldest:
+        kept = tuple(entry for entry in kept if entry[0] >> COUNTER_BITS >= oldest)
+    return (*kept, *((delta.epoch, path) for path in sorted(gone))) if gone else kept

@@ -1,0 +1,110 @@
+"""Sorted files as a process sees them: decoded, mapped from the shared cache, or only the row groups that are
+asked for.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from engine.hummock.cache import ArrowCache
+from engine.hummock.object_store import ObjectStore
+from engine.hummock.ordering import one_chunk
+from engine.hummock.sst import read_row_groups, read_sst
+from engine.hummock.version import HASH, OP, SstInfo
+
+OPEN_FILES = 256
+HOT_AFTER = 3
+SMALL_BYTES = 4 << 20
+COLD_SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class SortedFile:
+    """A decoded file: one chunk a column, its hashes and operations as NumPy views."""
+
+    rows: pa.Table
+    hashes: np.ndarray
+    operations: np.ndarray
+
+    @classmethod
+    def of(cls, rows: pa.Table) -> SortedFile:
+        """Return the view of decoded rows."""
+        return cls(rows, one_chunk(rows.column(HASH)).to_numpy(), one_chunk(rows.column(OP)).to_numpy())
+
+
+class FileSet:
+    """The files that a process has open, over the cache of the machine and the object store; safe for
+    threads.
+    """
+
+    def __init__(self, store: ObjectStore, cache: ArrowCache) -> None:
+        self._store, self._cache = store, cache
+        self._open: OrderedDict[str, SortedFile] = OrderedDict()
+        self._asked: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def whole(self, info: SstInfo) -> SortedFile:
+        """Return a file, decoding it into the cache if the machine has not seen it."""
+        found = self._opened(info)
+        return found if found is not None else self._decode(info)
+
+    def for_hashes(self, info: SstInfo, hashes: np.ndarray) -> SortedFile:
+        """Return a file, or, while it is cold, just its row groups that hold one of the sorted `hashes`."""
+        found = self._opened(info)
+        if found is not None:
+            return found
+        with self._lock:
+            self._asked[info.sst_id] = asked = self._asked.get(info.sst_id, 0) + 1
+        if info.length > SMALL_BYTES and asked < HOT_AFTER:
+            some = read_row_groups(self._store, info, hashes, COLD_SHARE)
+            if some is not None:
+                return SortedFile.of(some)
+        return self._decode(info)
+
+    def columns(self, info: SstInfo, columns: list[str]) -> pa.Table:
+        """Return some columns of a file.
+
+        A file of this machine that is not decoded is read from Parquet and not kept; one from afar is kept,
+        since the other tasks that scan the table would fetch it as a whole again.
+        """
+        found = self._opened(info)
+        if found is None and self._store.local_path(info.path) is not None:
+            return read_sst(self._store, info, columns).select(columns)
+        return (found or self._decode(info)).rows.select(columns)
+
+    def keep(self, info: SstInfo, rows: pa.Table) -> None:
+        """Write a fresh file's decoded rows through to the cache."""
+        self._cache.store(info.sst_id, rows)
+
+    def forget(self) -> None:
+        """Let go of all open files."""
+        with self._lock:
+            self._open.clear()
+
+    def _opened(self, info: SstInfo) -> SortedFile | None:
+        with self._lock:
+            found = self._open.get(info.sst_id)
+            if found is not None:
+                self._open.move_to_end(info.sst_id)
+                return found
+        rows = self._cache.load(info.sst_id, info.rows)
+        return None if rows is None else self._remember(info, SortedFile.of(rows))
+
+    def _decode(self, info: SstInfo) -> SortedFile:
+        rows = read_sst(self._store, info)
+        self._cache.store(info.sst_id, rows)
+        mapped = self._cache.load(info.sst_id, info.rows)
+        return self._remember(info, SortedFile.of(rows if mapped is None else mapped))
+
+    def _remember(self, info: SstInfo, file: SortedFile) -> SortedFile:
+        with self._lock:
+            self._asked.pop(info.sst_id, None)
+            self._open[info.sst_id] = file
+            while len(self._open) > OPEN_FILES:
+                self._open.popitem(last=False)
+        return file

@@ -1,0 +1,91 @@
+"""Garbage collection: first a commit that shuts out old files for ever, then the deletion of those that
+nothing needs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.errors import InvariantViolation
+from engine.hummock.chain import RETAINED_SECONDS, ManifestChain
+from engine.hummock.epoch import ORIGIN_MS
+from engine.hummock.invariants import created_ms
+from engine.hummock.manifest import CHECKPOINT_EVERY, manifest_number
+from engine.hummock.object_store import ObjectInfo, ObjectStore
+from engine.hummock.version import Commit, Version
+
+
+@dataclass(frozen=True)
+class GcReport:
+    """What a collection deleted, or would delete: files and their bytes, manifests, and what is kept for how
+    long yet.
+    """
+
+    dry_run: bool
+    deleted_objects: int
+    deleted_bytes: int
+    deleted_manifests: int
+    kept_objects: int
+    paths: tuple[str, ...]
+
+
+def collect(
+    store: ObjectStore, chain: ManifestChain, *, now: float, grace_seconds: float, dry_run: bool
+) -> GcReport:
+    """Delete what no version needs and what left the version more than `grace_seconds` ago.
+
+    The horizon makes this safe against writers that are under way: a file named before it can never be
+    committed after.
+    """
+    horizon = max(0, int((now - grace_seconds) * 1000) - ORIGIN_MS)
+    if dry_run:
+        version = chain.refresh()
+    else:
+        version = chain.commit(Commit(horizon_ms=horizon))
+    needed = needed_objects(version, horizon)
+    doomed, kept = [], 0
+    for info in store.list("sst/"):
+        if _is_garbage(info, needed, horizon):
+            doomed.append(info)
+        else:
+            kept += 1
+    paths = tuple(info.path for info in doomed)
+    upto = _last_manifest_to_drop(store, version, now - max(grace_seconds, RETAINED_SECONDS))
+    manifests = 0
+    if dry_run:
+        manifests = sum(1 for number in chain.numbers() if number <= upto)
+    else:
+        store.delete(paths)
+        if upto:
+            manifests = chain.collect(upto)
+    return GcReport(dry_run, len(doomed), sum(info.size for info in doomed), manifests, kept, paths)
+
+
+def needed_objects(version: Version, horizon_ms: int) -> set[str]:
+    """Return the objects that a reader may still touch: of the version, and what left it after the horizon.
+    """
+    needed = {path for epoch, path in version.garbage if epoch >> 16 >= horizon_ms}
+    for table in version.tables.values():
+        needed |= table.objects()
+    return needed
+
+
+def _is_garbage(info: ObjectInfo, needed: set[str], horizon_ms: int) -> bool:
+    if info.path in needed:
+        return False
+    if info.path.rpartition("/")[2].startswith(".tmp-"):
+        return info.modified * 1000 - ORIGIN_MS < horizon_ms
+    try:
+        return created_ms(info.path) < horizon_ms
+    except InvariantViolation:
+        return False
+
+
+def _last_manifest_to_drop(store: ObjectStore, version: Version, before: float) -> int:
+    """The manifest before the newest checkpoint that was written before `before`; 0 for none."""
+    found = 0
+    for info in store.list("manifest/"):
+        number = manifest_number(info.path)
+        if number is not None and number % CHECKPOINT_EVERY == 0 and info.modified < before:
+            found = max(found, number)
+    return min(found, version.number) - 1 if found else 0

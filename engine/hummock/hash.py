@@ -1,0 +1,181 @@
+"""Spark's `xxhash64` over Arrow columns, vectorised: XXH64 with seed 42, columns chained, a null leaves the
+hash as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import xxhash
+
+from engine.errors import InvalidRow
+
+SEED = 42
+VNODES = 256
+_P1, _P2, _P3, _P4, _P5 = (
+    np.uint64(prime)
+    for prime in (
+        0x9E3779B185EBCA87,
+        0xC2B2AE3D27D4EB4F,
+        0x165667B19E3779F9,
+        0x85EBCA77C2B2AE63,
+        0x27D4EB2F165667C5,
+    )
+)
+_WIDEST_LONG_DECIMAL = 18
+
+
+def xxhash64(columns: Sequence[pa.Array | pa.ChunkedArray]) -> np.ndarray:
+    """Return the int64 hash of each row over `columns`; equals Spark's `xxhash64(c1, c2, ...)`.
+
+    Raises InvalidRow for a type that cannot be hashed (nested and unsigned types).
+    """
+    if not columns:
+        raise InvalidRow("xxhash64 needs at least one column")
+    rows = len(columns[0])
+    seed = np.full(rows, SEED, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        for column in columns:
+            seed = _hash_column(_flat(column), seed)
+    return seed.view(np.int64)
+
+
+def vnode_of(hashes: np.ndarray) -> np.ndarray:
+    """Return the vnode 0..255 of each hash: its top 8 bits, in the order of the signed hashes."""
+    return (np.right_shift(hashes, 56) + VNODES // 2).astype(np.int64)
+
+
+def _flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        if isinstance(column, pa.ChunkedArray):
+            column = pa.concat_arrays(column.chunks)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return column
+
+
+def _hash_column(array: pa.Array, seed: np.ndarray) -> np.ndarray:
+    kind = array.type
+    if pa.types.is_null(kind):
+        return seed
+    hashed = _hash_values(array, kind, seed)
+    if array.null_count:
+        return np.where(array.is_valid().to_numpy(zero_copy_only=False), hashed, seed)
+    return hashed
+
+
+def _hash_values(array: pa.Array, kind: pa.DataType, seed: np.ndarray) -> np.ndarray:
+    if pa.types.is_boolean(kind):
+        return _hash_int(_numbers(array.cast(pa.uint8())), seed)
+    if pa.types.is_signed_integer(kind):
+        return (_hash_long if kind.bit_width == 64 else _hash_int)(_numbers(array), seed)
+    if pa.types.is_floating(kind) and kind.bit_width >= 32:
+        values = _numbers(array)
+        values = np.where(np.isnan(values), values.dtype.type(np.nan), values + values.dtype.type(0))
+        if kind.bit_width == 32:
+            return _hash_int(values.view(np.int32), seed)
+        return _hash_long(values.view(np.int64), seed)
+    if pa.types.is_date32(kind):
+        return _hash_int(_numbers(array.cast(pa.int32())), seed)
+    if pa.types.is_timestamp(kind):
+        return _hash_long(_numbers(array.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())), seed)
+    if pa.types.is_decimal128(kind):
+        if kind.precision <= _WIDEST_LONG_DECIMAL:
+            return _hash_long(decimal_words(array)[:, 0], seed)
+        return _hash_bytes(array, seed, _big_endian)
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        array = array.cast(pa.large_binary())
+        kind = array.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _hash_bytes(array, seed, lambda a: a.cast(_binary_of(a.type)).to_pylist())
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return _hash_bytes(array, seed, lambda a: a.to_pylist())
+    raise InvalidRow(
+        f"a column of type {kind} cannot be hashed: keys are numbers, strings, binary, dates or times"
+    )
+
+
+def _binary_of(kind: pa.DataType) -> pa.DataType:
+    return pa.large_binary() if pa.types.is_large_string(kind) else pa.binary()
+
+
+def _numbers(array: pa.Array) -> np.ndarray:
+    if array.null_count:
+        array = array.fill_null(pa.scalar(0, array.type))
+    return array.to_numpy(zero_copy_only=False)
+
+
+def decimal_words(array: pa.Array) -> np.ndarray:
+    """Return the unscaled values of a decimal128 array as an (n, 2) int64 array: low word, high word."""
+    buffer = array.buffers()[1]
+    words = np.frombuffer(buffer, dtype=np.int64)[2 * array.offset : 2 * (array.offset + len(array))]
+    return words.reshape(-1, 2)
+
+
+def _big_endian(array: pa.Array) -> list[bytes | None]:
+    """The two's complement of each unscaled value in as few bytes as hold it, as java.math.BigInteger gives
+    it.
+    """
+    words = decimal_words(array)
+    values = (int(high) << 64 | (int(low) & 0xFFFFFFFFFFFFFFFF) for low, high in words)
+    return [
+        value.to_bytes((value if value >= 0 else ~value).bit_length() // 8 + 1, "big", signed=True)
+        for value in values
+    ]
+
+
+def _rotl(x: np.ndarray, bits: int) -> np.ndarray:
+    return (x << np.uint64(bits)) | (x >> np.uint64(64 - bits))
+
+
+def _mix(h: np.ndarray) -> np.ndarray:
+    h = (h ^ (h >> np.uint64(33))) * _P2
+    h = (h ^ (h >> np.uint64(29))) * _P3
+    return h ^ (h >> np.uint64(32))
+
+
+def _hash_long(values: np.ndarray, seed: np.ndarray) -> np.ndarray:
+    words = (
+        values.astype(np.int64, copy=False).view(np.uint64)
+        if values.flags.c_contiguous
+        else values.astype(np.uint64)
+    )
+    h = seed + _P5 + np.uint64(8)
+    h ^= _rotl(words * _P2, 31) * _P1
+    return _mix(_rotl(h, 27) * _P1 + _P4)
+
+
+def _hash_int(values: np.ndarray, seed: np.ndarray) -> np.ndarray:
+    words = values.astype(np.int32, copy=False).astype(np.uint32).astype(np.uint64)
+    h = seed + _P5 + np.uint64(4)
+    h ^= words * _P1
+    return _mix(_rotl(h, 23) * _P2 + _P3)
+
+
+def _hash_bytes(
+    array: pa.Array, seed: np.ndarray, values: Callable[[pa.Array], list[bytes | None]]
+) -> np.ndarray:
+    digest = xxhash.xxh64_intdigest
+    if len(array) and (seed == seed[0]).all():
+        start = int(seed[0])
+        encoded = _encoded_if_it_pays(array)
+        if encoded is not None:
+            words = [0 if v is None else digest(v, start) for v in values(encoded.dictionary)]
+            codes = encoded.indices.fill_null(0).to_numpy()
+            return np.array(words or [0], dtype=np.uint64)[codes]
+        hashed = (0 if v is None else digest(v, start) for v in values(array))
+    else:
+        pairs = zip(values(array), seed.tolist(), strict=True)
+        hashed = (0 if v is None else digest(v, s) for v, s in pairs)
+    return np.fromiter(hashed, dtype=np.uint64, count=len(array))
+
+
+def _encoded_if_it_pays(array: pa.Array) -> pa.DictionaryArray | None:
+    sample = array.slice(0, 1000)
+    if len(array) < 5000 or pa.types.is_decimal(array.type) or pc.count_distinct(sample).as_py() > 500:
+        return None
+    return array.dictionary_encode()

@@ -1,0 +1,176 @@
+"""The checks that every commit passes before its manifest is created, each a named function with its reason.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from engine.errors import Conflict, Fenced, InvalidRow, InvariantViolation, TableExists, UnknownTable
+from engine.hummock.hash import xxhash64
+from engine.hummock.version import HASH, OP, Commit, Version
+
+
+def check_commit(commit: Commit, base: Version, epoch: int) -> None:
+    """Run every check of `commit` against the version it would follow and the epoch it would get."""
+    writer_is_not_fenced(commit, base)
+    tables_exist_once(commit, base)
+    tables_are_well_formed(commit)
+    labels_rise(commit, base, epoch)
+    files_are_not_collected(commit, base)
+    consumers_can_go_on(commit, base)
+    compaction_inputs_stand(commit, base)
+
+
+def writer_is_not_fenced(commit: Commit, base: Version) -> None:
+    """A writer generation that a newer one has replaced commits nothing: a zombie run must not win."""
+    if commit.writer is None or commit.generation is None:
+        return
+    newest = base.generations.get(commit.writer, 0)
+    if commit.generation < newest:
+        raise Fenced(
+            f"writer {commit.writer}: generation {commit.generation} was replaced by {newest}; "
+            f"another process has taken over, claim again and read again"
+        )
+    if commit.generation > newest:
+        raise InvariantViolation(
+            f"writer {commit.writer} never claimed generation {commit.generation}; it has {newest}"
+        )
+
+
+def tables_exist_once(commit: Commit, base: Version) -> None:
+    """What a commit names exists, and what it creates does not: names are the identity of tables."""
+    dropped = set(commit.drop)
+    created: set[str] = set()
+    for name in commit.drop:
+        if name not in base.tables:
+            raise unknown_table(name, base.tables)
+    for table in commit.create:
+        if table.name in created or (table.name in base.tables and table.name not in dropped):
+            raise TableExists(f"table {table.name} exists already; drop it first, or open it by its name")
+        created.add(table.name)
+    held = {
+        name
+        for part in (commit.acks, commit.pins)
+        for name, who in part.items()
+        if set(who.values()) != {None}
+    }
+    for name in {*commit.writes, *commit.epochs, *commit.compactions, *held}:
+        if name not in created and (name not in base.tables or name in dropped):
+            raise unknown_table(name, base.tables)
+
+
+def tables_are_well_formed(commit: Commit) -> None:
+    """Keys are columns that can be hashed, and rows of one key share a hash: an update must meet the row it
+    replaces.
+    """
+    for table in commit.create:
+        if not table.primary_key:
+            raise InvalidRow(f"table {table.name} needs a primary key")
+        for name in (*table.primary_key, *table.distribution_key):
+            if name not in table.schema.names:
+                known = ", ".join(table.schema.names)
+                raise InvalidRow(f"table {table.name} has no column {name} for a key; it has {known}")
+        outside = set(table.distribution_key) - set(table.primary_key)
+        if outside:
+            raise InvalidRow(
+                f"table {table.name}: distribution key {', '.join(sorted(outside))} must be part of the primary key"
+            )
+        reserved = {HASH, OP} & set(table.schema.names)
+        if reserved or len(set(table.schema.names)) < len(table.schema.names):
+            what = f"{', '.join(sorted(reserved))} is reserved" if reserved else "a column name stands twice"
+            raise InvalidRow(f"table {table.name}: {what}; rename the column")
+        for name in table.primary_key:
+            try:
+                xxhash64([pa.array([], table.schema.field(name).type)])
+            except InvalidRow as error:
+                raise InvalidRow(f"table {table.name}: column {name} cannot be a key: {error}") from error
+
+
+def labels_rise(commit: Commit, base: Version, epoch: int) -> None:
+    """A table's content at an epoch that is past never changes: a label is above the committed epoch, and no
+    future.
+    """
+    for name, label in commit.epochs.items():
+        table = base.tables.get(name)
+        committed = table.committed_epoch if table is not None and name not in commit.drop else 0
+        writes = bool(commit.writes.get(name))
+        if label < committed or (label == committed and writes):
+            message = f"table {name} has committed epoch {committed} already; epoch {label} cannot be written any more"
+            if commit.writer is not None:
+                raise Fenced(f"writer {commit.writer}: {message}")
+            raise InvariantViolation(message)
+        if label > epoch:
+            raise InvariantViolation(
+                f"table {name}: label {label} is above {epoch}, the epoch of its own commit"
+            )
+
+
+def files_are_not_collected(commit: Commit, base: Version) -> None:
+    """A file older than the collector's horizon may be deleted already, so it can no longer become visible.
+    """
+    new = [sst for ssts in commit.writes.values() for sst in ssts]
+    new += [
+        sst for c in commit.compactions.values() for run in c.runs for sst in run if run not in c.base.runs
+    ]
+    live: set[str] | None = None
+    for sst in new:
+        if created_ms(sst.path) < base.horizon_ms:
+            if live is None:
+                live = {
+                    path
+                    for name in commit.compactions
+                    if name in base.tables
+                    for path in base.tables[name].objects()
+                }
+            if sst.path not in live:
+                raise Conflict(
+                    f"file {sst.path} was written before the collector's horizon and may be gone: write the change again"
+                )
+
+
+def consumers_can_go_on(commit: Commit, base: Version) -> None:
+    """A consumer's acknowledged epoch is readable: it needs the old rows there and the log above."""
+    for part in (commit.acks, commit.pins):
+        for name, consumers in part.items():
+            table = base.tables.get(name)
+            if table is None or name in commit.drop:
+                continue
+            for consumer, acknowledged in consumers.items():
+                if acknowledged is not None and acknowledged < table.safe_epoch:
+                    raise Conflict(
+                        f"{consumer} would go on from epoch {acknowledged} of table {name}, whose history begins at "
+                        f"{table.safe_epoch}: read the table again at a newer epoch"
+                    )
+
+
+def compaction_inputs_stand(commit: Commit, base: Version) -> None:
+    """A compaction replaces what it has read: the same table, and no compaction in between."""
+    for name, compaction in commit.compactions.items():
+        table = base.tables.get(name)
+        if table is None or name in commit.drop or table.table_id != compaction.table_id:
+            raise Conflict(f"table {name} was dropped while it was compacted")
+        if table.generations[-1] != compaction.base:
+            raise Conflict(f"table {name} was compacted by another process at the same time")
+        if not compaction.base.upto <= compaction.upto <= table.committed_epoch:
+            raise InvariantViolation(
+                f"table {name}: a compaction up to {compaction.upto} must lie between {compaction.base.upto} and the "
+                f"committed epoch {table.committed_epoch}"
+            )
+
+
+def created_ms(path: str) -> int:
+    """Return the milliseconds that stand in a file's name: when it was named, in epoch time."""
+    try:
+        return int(path.rpartition("/")[2].partition("-")[0])
+    except ValueError as error:
+        raise InvariantViolation(f"{path} is not named as a file of this store is") from error
+
+
+def unknown_table(name: str, known: Iterable[str]) -> UnknownTable:
+    """Return the error for a name that is no table, with names that are near."""
+    near = difflib.get_close_matches(name, list(known), 3)
+    hint = f"; did you mean {', '.join(near)}?" if near else "; create it first"
+    return UnknownTable(f"no table {name} in the store{hint}")

@@ -1,0 +1,249 @@
+"""Finding rows by key: binary search of the keys' hashes in each sorted file, newest first; equality is
+always verified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from engine.errors import InvalidRow
+from engine.hummock.files import FileSet, SortedFile
+from engine.hummock.merge import sources_of
+from engine.hummock.ordering import (
+    bisect_keys,
+    equal_to_previous,
+    equal_values,
+    normalized_key,
+    one_chunk,
+    sort_indices,
+)
+from engine.hummock.sst import hashes_of
+from engine.hummock.version import Run, Table
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The keys that are asked for: `rows` of them in `table`, their `hashes`, and which may match at all."""
+
+    table: pa.Table
+    hashes: np.ndarray
+    asking: np.ndarray
+    searched: tuple[str, ...]
+    verified: tuple[str, ...]
+    filtered: tuple[str, ...]
+    whole_key: bool
+
+
+@dataclass
+class Candidates:
+    """Rows that were found: per row the key it answers, the file it is in, and its place there."""
+
+    key: np.ndarray
+    source: np.ndarray
+    place: np.ndarray
+    deleted: np.ndarray
+
+
+def find_rows(
+    files: FileSet,
+    table: Table,
+    runs: Sequence[Run],
+    keys: pa.Table,
+    columns: Sequence[str],
+    null_safe: bool,
+) -> tuple[np.ndarray, pa.Table]:
+    """Return (index into `keys` per matched row, ascending; the rows' `columns`) over `runs`, newest first.
+
+    Rows of one key come in primary-key order. Raises InvalidRow if `keys` lacks the columns that rows are
+    found by.
+    """
+    wanted = wanted_keys(table, keys, null_safe)
+    opened: list[SortedFile] = []
+    found: list[Candidates] = []
+    asking = wanted.asking
+    order = asking[np.argsort(wanted.hashes[asking], kind="stable")]
+    for sst in sources_of(runs):
+        if not len(order):
+            break
+        first, last = wanted.hashes[order[0]], wanted.hashes[order[-1]]
+        if sst.min_hash > last or sst.max_hash < first:
+            continue
+        file = files.for_hashes(sst, wanted.hashes[order])
+        key, place = _search(file, wanted, order)
+        if not len(key):
+            continue
+        opened.append(file)
+        found.append(Candidates(key, np.full(len(key), len(opened) - 1), place, file.operations[place] != 0))
+        if wanted.whole_key:
+            settled = np.zeros(len(wanted.hashes), dtype=bool)
+            settled[key] = True
+            order = order[~settled[order]]
+    if not found:
+        return np.empty(0, dtype=np.int64), _schema(table, columns).empty_table()
+    return _answer(table, wanted, opened, _newest(table, wanted, opened, found), columns)
+
+
+def wanted_keys(table: Table, keys: pa.Table, null_safe: bool) -> Wanted:
+    """Return `keys` typed, hashed, and split into columns to search, to verify in the file, and to filter by
+    at the end.
+    """
+    arrays: dict[str, pa.Array] = {}
+    asking = np.ones(keys.num_rows, dtype=bool)
+    for name in keys.column_names:
+        if name not in table.schema.names:
+            raise InvalidRow(f"table {table.name} has no column {name}; it has {table.schema.names}")
+        column, kind = keys.column(name), table.schema.field(name).type
+        if column.type != kind:
+            column = column.cast(kind)
+        arrays[name] = one_chunk(normalized_key(column))
+        if not null_safe and column.null_count:
+            asking &= column.is_valid().to_numpy()
+    missing = [name for name in table.distribution_key if name not in arrays]
+    searched: tuple[str, ...] = ()
+    if not table.distribution_key:
+        for name in table.primary_key:
+            if name not in arrays:
+                break
+            searched = (*searched, name)
+        missing = [] if searched else [table.primary_key[0]]
+    if missing:
+        by = ", ".join(table.distribution_key or table.primary_key)
+        raise InvalidRow(f"table {table.name} is searched by {by}: the keys lack {', '.join(missing)}")
+    verified = tuple(name for name in table.primary_key if name in arrays)
+    return Wanted(
+        pa.table(arrays),
+        hashes_of(table, arrays, keys.num_rows),
+        np.flatnonzero(asking),
+        searched,
+        tuple(name for name in verified if name not in searched),
+        tuple(name for name in arrays if name not in table.primary_key),
+        len(verified) == len(table.primary_key),
+    )
+
+
+def _search(file: SortedFile, wanted: Wanted, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (key, place in the file) of every row that equals a key of `order` in the searched and verified
+    columns.
+    """
+    if wanted.searched:
+        columns = list(wanted.searched)
+        some, rows = wanted.table.select(columns).take(pa.array(order)), file.rows.select(columns)
+        start, end = (
+            np.zeros(len(order), dtype=np.int64),
+            np.full(len(order), len(file.hashes), dtype=np.int64),
+        )
+        low = bisect_keys(rows, some, start, end, right=False)
+        high = bisect_keys(rows, some, low if len(columns) > 1 else start, end, right=True)
+        key = order
+    else:
+        hashes = wanted.hashes[order]
+        low = np.searchsorted(file.hashes, hashes, side="left")
+        inside = low < len(file.hashes)
+        hit = (
+            np.flatnonzero(inside & (file.hashes[np.where(inside, low, 0)] == hashes))
+            if len(file.hashes)
+            else []
+        )
+        key, low = order[hit], low[hit]
+        high = np.searchsorted(file.hashes, hashes[hit], side="right")
+    count = high - low
+    total = int(count.sum())
+    if total == 0:
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    if total != len(key) or (count != 1).any():
+        starts = np.cumsum(count) - count
+        place = np.arange(total) - np.repeat(starts - low, count)
+        key = np.repeat(key, count)
+    else:
+        place = low
+    for name in wanted.verified:
+        stored = one_chunk(file.rows.column(name)).take(pa.array(place))
+        asked = one_chunk(wanted.table.column(name)).take(pa.array(key))
+        equal = equal_values(stored, asked)
+        if not equal.all():
+            key, place = key[equal], place[equal]
+    return key, place
+
+
+def _newest(table: Table, wanted: Wanted, opened: list[SortedFile], found: list[Candidates]) -> Candidates:
+    """Return the newest version of each row, deletions left out, ordered by key and primary key."""
+    key = np.concatenate([part.key for part in found])
+    source = np.concatenate([part.source for part in found])
+    place = np.concatenate([part.place for part in found])
+    deleted = np.concatenate([part.deleted for part in found])
+    order = np.argsort(key, kind="stable")
+    keep = np.ones(len(key), dtype=bool)
+    if not wanted.whole_key and len(found) > 1:
+        grouped = key[order]
+        starts = np.flatnonzero(np.concatenate([[True], grouped[1:] != grouped[:-1]]))
+        ranks = source[order]
+        mixed = np.minimum.reduceat(ranks, starts) != np.maximum.reduceat(ranks, starts)
+        at = np.flatnonzero(np.repeat(mixed, np.diff(np.append(starts, len(key)))))
+        if len(at):
+            known = set(wanted.table.column_names)
+            rest = [name for name in table.primary_key if name not in known]
+            some = order[at]
+            rows = _take(opened, source[some], place[some], rest)
+            arranged = sort_indices(rows, leading=key[some])
+            ordered = some[arranged]
+            again = equal_to_previous(rows.take(pa.array(arranged))) & (key[ordered][1:] == key[ordered][:-1])
+            order[at] = ordered
+            keep[at[1:][again]] = False
+    order = order[keep & ~deleted[order]]
+    return Candidates(key[order], source[order], place[order], deleted[order])
+
+
+def _answer(
+    table: Table, wanted: Wanted, opened: list[SortedFile], found: Candidates, columns: Sequence[str]
+) -> tuple[np.ndarray, pa.Table]:
+    needed = list(dict.fromkeys([*columns, *wanted.filtered]))
+    rows = _take(opened, found.source, found.place, needed)
+    key = found.key
+    if wanted.filtered:
+        equal = np.ones(len(key), dtype=bool)
+        for name in wanted.filtered:
+            asked = one_chunk(wanted.table.column(name)).take(pa.array(key))
+            equal &= equal_values(one_chunk(rows.column(name)), asked)
+        if not equal.all():
+            key, rows = key[equal], rows.filter(pa.array(equal))
+    schema = _schema(table, columns)
+    return key, pa.Table.from_arrays([rows.column(name) for name in columns], schema=schema)
+
+
+def _take(opened: list[SortedFile], source: np.ndarray, place: np.ndarray, columns: list[str]) -> pa.Table:
+    """Return rows of several files in the given order."""
+    used = np.unique(source)
+    if len(used) == 1:
+        return opened[used[0]].rows.select(columns).take(pa.array(place))
+    order = np.argsort(source, kind="stable")
+    parts = [
+        opened[file].rows.select(columns).take(pa.array(place[order[low:high]]))
+        for file, low, high in zip(
+            used,
+            np.searchsorted(source[order], used, side="left"),
+            np.searchsorted(source[order], used, side="right"),
+            strict=True,
+        )
+    ]
+    back = np.empty(len(order), dtype=np.int64)
+    back[order] = np.arange(len(order))
+    return (
+        pa.concat_tables(parts).combine_chunks().take(pa.array(back))
+        if parts
+        else opened[0].rows.select(columns).slice(0, 0)
+    )
+
+
+def _schema(table: Table, columns: Sequence[str]) -> pa.Schema:
+    return pa.schema([table.schema.field(name).with_nullable(True) for name in columns])
+
+
+def padded(index: np.ndarray, rows: pa.Table, count: int) -> pa.Table:
+    """Spread found rows over `count` keys: nulls where a key has no row; each key has one row at most."""
+    places = np.full(count, -1, dtype=np.int64)
+    places[index] = np.arange(len(index))
+    return rows.take(pa.array(places, mask=places < 0)) if count else rows.slice(0, 0)

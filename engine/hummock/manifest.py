@@ -1,0 +1,142 @@
+"""A manifest object: magic, raw length, checksum, then zstd of msgpack; every 64th also holds the whole
+version.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import msgspec
+import pyarrow as pa
+import xxhash
+
+from engine.errors import CorruptObject
+from engine.hummock.delta import Delta, TableSpec
+from engine.hummock.version import Generation, LogEntry, SstInfo, TableVersion, Version
+
+CHECKPOINT_EVERY = 64
+_MAGIC = b"TLM1"
+_HEADER = struct.Struct("<4sQQ")
+_CODEC = pa.Codec("zstd", compression_level=1)
+
+
+class LoggedRun(msgspec.Struct, frozen=True):
+    """A log entry or a generation, as it is written: its epoch and its files by run."""
+
+    epoch: int
+    runs: tuple[tuple[SstInfo, ...], ...]
+
+
+class TableCheckpoint(msgspec.Struct, frozen=True):
+    """One table of a whole version, as it is written."""
+
+    spec: TableSpec
+    committed_epoch: int
+    log: tuple[LoggedRun, ...]
+    generations: tuple[LoggedRun, ...]
+    acks: dict[str, int]
+    pins: dict[str, int]
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """A whole version, as it is written."""
+
+    tables: tuple[TableCheckpoint, ...]
+    catalog: dict[str, str]
+    generations: dict[str, int]
+    next_table_id: int
+    horizon_ms: int
+    garbage: tuple[tuple[int, str], ...]
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """A delta, and in every 64th manifest the version that it leads to."""
+
+    delta: Delta
+    checkpoint: Checkpoint | None = None
+
+
+_ENCODE = msgspec.msgpack.Encoder().encode
+_DECODE = msgspec.msgpack.Decoder(Manifest).decode
+
+
+def manifest_path(number: int) -> str:
+    """Return the path of manifest `number`."""
+    return f"manifest/{number:020d}"
+
+
+def manifest_number(path: str) -> int | None:
+    """Return the number of a manifest's path, or None if it is no manifest."""
+    name = path.rpartition("/")[2]
+    return int(name) if name.isdigit() and len(name) == 20 else None
+
+
+def encode(delta: Delta, version: Version) -> bytes:
+    """Return the object of `delta`, which leads to `version`."""
+    checkpoint = checkpoint_of(version) if delta.number % CHECKPOINT_EVERY == 0 else None
+    raw = _ENCODE(Manifest(delta, checkpoint))
+    packed = _CODEC.compress(raw, asbytes=True)
+    return _HEADER.pack(_MAGIC, len(raw), xxhash.xxh3_64_intdigest(packed)) + packed
+
+
+def decode(data: bytes, path: str) -> Manifest:
+    """Return the manifest in an object; raises CorruptObject if it is not one or is damaged."""
+    try:
+        magic, length, checksum = _HEADER.unpack_from(data)
+        packed = memoryview(data)[_HEADER.size :]
+        if magic != _MAGIC or xxhash.xxh3_64_intdigest(packed) != checksum:
+            raise CorruptObject(
+                f"{path} is damaged: its checksum does not match; restore it from a copy of the store"
+            )
+        return _DECODE(_CODEC.decompress(packed, length))
+    except (struct.error, OSError, msgspec.MsgspecError) as error:
+        raise CorruptObject(f"{path} is no manifest of this format: {error}") from error
+
+
+def checkpoint_of(version: Version) -> Checkpoint:
+    """Return the written form of a version."""
+    tables = tuple(
+        TableCheckpoint(
+            TableSpec.of(table.table, table.table_id),
+            table.committed_epoch,
+            tuple(LoggedRun(entry.epoch, (entry.ssts,)) for entry in table.log),
+            tuple(LoggedRun(generation.upto, generation.runs) for generation in table.generations),
+            dict(table.acks),
+            dict(table.pins),
+        )
+        for table in version.tables.values()
+    )
+    return Checkpoint(
+        tables,
+        dict(version.catalog),
+        dict(version.generations),
+        version.next_table_id,
+        version.horizon_ms,
+        version.garbage,
+    )
+
+
+def version_of(checkpoint: Checkpoint, delta: Delta) -> Version:
+    """Return the version that a checkpoint holds; `delta` gives its number and epoch."""
+    tables = {
+        written.spec.name: TableVersion(
+            written.spec.table(),
+            written.spec.table_id,
+            written.committed_epoch,
+            tuple(LogEntry(entry.epoch, entry.runs[0]) for entry in written.log),
+            tuple(Generation(entry.epoch, entry.runs) for entry in written.generations),
+            written.acks,
+            written.pins,
+        )
+        for written in checkpoint.tables
+    }
+    return Version(
+        delta.number,
+        delta.epoch,
+        tables,
+        checkpoint.catalog,
+        checkpoint.generations,
+        checkpoint.next_table_id,
+        checkpoint.horizon_ms,
+        checkpoint.garbage,
+    )

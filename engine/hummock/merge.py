@@ -1,0 +1,108 @@
+"""Newest-wins merge of sorted files, one hash range at a time, so that memory follows the range and not the
+table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import ceil
+
+import numpy as np
+import pyarrow as pa
+
+from engine.hummock.ordering import one_chunk, order_by_key
+from engine.hummock.version import HASH, OP, Run, SstInfo
+
+MERGE_ROWS = 500_000
+MERGE_BYTES = 1 << 28
+LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
+HashRange = tuple[int, int]
+Load = Callable[[SstInfo], pa.Table]
+
+
+def sources_of(runs: Sequence[Run]) -> list[SstInfo]:
+    """Return the files of runs (newest first) from newest to oldest; within a run a later file wins."""
+    return [sst for run in runs for sst in reversed(run)]
+
+
+def hash_parts(ssts: Sequence[SstInfo], hash_range: HashRange | None) -> list[HashRange]:
+    """Cut a hash range into inclusive parts that hold about MERGE_ROWS rows each, judged by the files' own
+    ranges.
+    """
+    low, high = hash_range or (LOWEST, HIGHEST)
+    reached = [sst for sst in ssts if sst.max_hash >= low and sst.min_hash <= high]
+    if not reached:
+        return []
+    low = max(low, min(sst.min_hash for sst in reached))
+    high = min(high, max(sst.max_hash for sst in reached))
+    rows = sum(sst.rows * _overlap(sst, low, high) for sst in reached)
+    size = sum(sst.size * _overlap(sst, low, high) for sst in reached)
+    parts = min(max(1, ceil(rows / MERGE_ROWS), ceil(size / MERGE_BYTES)), high - low + 1)
+    bounds = [low + (high - low + 1) * i // parts for i in range(parts + 1)]
+    return [(a, b - 1) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+
+
+def _overlap(sst: SstInfo, low: int, high: int) -> float:
+    inside = min(sst.max_hash, high) - max(sst.min_hash, low) + 1
+    return inside / (sst.max_hash - sst.min_hash + 1)
+
+
+def merged_parts(
+    ssts: Sequence[SstInfo],
+    load: Load,
+    primary_key: tuple[str, ...],
+    hash_range: HashRange | None,
+    *,
+    keep_tombstones: bool,
+) -> Iterator[pa.Table]:
+    """Yield the newest row of each key in (hash, key) order, part by part.
+
+    `ssts` from newest to oldest. `load` gives a file's `_hash`, key, `_op` and wanted columns; files are let
+    go of when passed.
+    """
+    loaded: dict[int, pa.Table] = {}
+    for low, high in hash_parts(ssts, hash_range):
+        slices = []
+        for at, sst in enumerate(ssts):
+            if sst.max_hash < low or sst.min_hash > high:
+                loaded.pop(at, None)
+                continue
+            if at not in loaded:
+                loaded[at] = load(sst)
+            part = hash_slice(loaded[at], low, high)
+            if part.num_rows:
+                slices.append((part, sst.has_tombstones))
+        if not slices:
+            continue
+        merged = merge_newest([part for part, _ in slices], primary_key)
+        if not keep_tombstones and any(deleted for _, deleted in slices):
+            merged = without_tombstones(merged)
+        if merged.num_rows:
+            yield merged
+
+
+def hash_slice(rows: pa.Table, low: int, high: int) -> pa.Table:
+    """Return the rows of a sorted file with a hash in [low, high]; copies nothing."""
+    hashes = one_chunk(rows.column(HASH)).to_numpy()
+    first = 0 if low <= LOWEST else int(np.searchsorted(hashes, low, side="left"))
+    last = len(hashes) if high >= HIGHEST else int(np.searchsorted(hashes, high, side="right"))
+    return rows.slice(first, last - first)
+
+
+def merge_newest(tables: Sequence[pa.Table], primary_key: tuple[str, ...]) -> pa.Table:
+    """Return the newest row of each key of sorted tables, given from newest to oldest; deletions stay in."""
+    if len(tables) == 1:
+        return tables[0]
+    rows = pa.concat_tables(tables)
+    hashes = rows.column(HASH).to_numpy()
+    sources = np.repeat(np.arange(len(tables)), [table.num_rows for table in tables])
+    order, first = order_by_key(hashes, rows.select(list(primary_key)), sources)
+    return rows.take(pa.array(order[first]))
+
+
+def without_tombstones(rows: pa.Table) -> pa.Table:
+    """Return the rows that are not deletions."""
+    operations = rows.column(OP).to_numpy()
+    if not operations.any():
+        return rows
+    return rows.take(pa.array(np.flatnonzero(operations == 0)))

@@ -1,0 +1,129 @@
+"""A directory as an object store: temp file, fsync, hard link or rename, fsync of the directory."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from engine.errors import StorageError
+from engine.hummock.object_store import ObjectInfo
+
+_TEMPORARY = ".tmp-"
+
+
+class LocalObjectStore:
+    """Objects are files below `root`; a file appears under its name whole and durable, or not at all."""
+
+    def __init__(self, root: Path, *, create: bool = True) -> None:
+        if create:
+            root.mkdir(parents=True, exist_ok=True)
+        elif not root.is_dir():
+            raise StorageError(f"no store at {root}: open it with create=True to make one")
+        self.root = root
+        self._folders: set[Path] = set()
+
+    @classmethod
+    def of_url(cls, url: str, *, create: bool = True) -> LocalObjectStore:
+        """Return the store of a `file:///path` address."""
+        parts = urlsplit(url)
+        if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
+            raise StorageError(f'"{url}" must have three slashes and a full path: file:///path')
+        return cls(Path(unquote(parts.path)), create=create)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Create a file; False if it exists."""
+        target = self._prepare(path)
+        temporary = self._write_temporary(target, data)
+        try:
+            os.link(temporary, target)
+        except FileExistsError:
+            return False
+        finally:
+            temporary.unlink()
+        _sync_folder(target.parent)
+        return True
+
+    def put(self, path: str, data: bytes | memoryview) -> None:
+        """Create or replace a file."""
+        target = self._prepare(path)
+        os.replace(self._write_temporary(target, data), target)
+        _sync_folder(target.parent)
+
+    def get(self, path: str) -> bytes | None:
+        """Return a file's bytes, or None."""
+        try:
+            return (self.root / path).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def get_range(self, path: str, offset: int, length: int) -> bytes:
+        """Return a part of a file."""
+        try:
+            with open(self.root / path, "rb") as file:
+                file.seek(offset)
+                return file.read(length)
+        except FileNotFoundError as error:
+            raise StorageError(f"{path} is missing from {self.root}") from error
+
+    def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectInfo]:
+        """Yield the files whose path starts with `prefix`."""
+        folder = self.root / prefix.rpartition("/")[0]
+        found = []
+        for parent, _, names in os.walk(folder):
+            base = Path(parent).relative_to(self.root).as_posix()
+            found += [name if base == "." else f"{base}/{name}" for name in names]
+        for path in sorted(found):
+            if path.startswith(prefix) and path > start_after:
+                info = self.head(path)
+                if info is not None:
+                    yield info
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Delete files."""
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.root / path)
+
+    def head(self, path: str) -> ObjectInfo | None:
+        """Return a file's size and age, or None."""
+        try:
+            stat = os.stat(self.root / path)
+        except FileNotFoundError:
+            return None
+        return ObjectInfo(path, stat.st_size, stat.st_mtime)
+
+    def local_path(self, path: str) -> Path | None:
+        """Return the file."""
+        return self.root / path
+
+    def _prepare(self, path: str) -> Path:
+        target = self.root / path
+        if target.parent not in self._folders:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _sync_folder(target.parent.parent)
+            self._folders.add(target.parent)
+        return target
+
+    def _write_temporary(self, target: Path, data: bytes | memoryview) -> Path:
+        temporary = target.parent / f"{_TEMPORARY}{uuid.uuid4().hex}"
+        try:
+            with open(temporary, "xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+        return temporary
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,185 @@
+"""S3 and what speaks its protocol, by boto3; manifests are created by one PutObject with `If-None-Match: *`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from engine.errors import StorageError
+from engine.hummock.object_store import ObjectInfo
+
+_MISSING = ("404", "NoSuchKey", "NotFound")
+_LOST_ANSWER = (
+    "409",
+    "ConditionalRequestConflict",
+    "InternalError",
+    "500",
+    "502",
+    "503",
+    "504",
+    "SlowDown",
+    "RequestTimeout",
+)
+_DELETE_AT_ONCE = 1000
+
+
+class S3ObjectStore:
+    """Objects below `prefix` of a bucket; endpoint, region and credentials come from where boto3 looks for
+    them.
+    """
+
+    def __init__(self, bucket: str, prefix: str, *, create: bool = True, client: Any = None) -> None:
+        self.bucket, self.prefix = bucket, f"{prefix}/" if prefix else ""
+        self._client = client or _client()
+        try:
+            self._client.head_bucket(Bucket=bucket)
+        except ClientError as error:
+            if _code(error) not in (*_MISSING, "NoSuchBucket"):
+                raise StorageError(f"bucket {bucket} cannot be used: {error}") from error
+            if not create:
+                raise StorageError(
+                    f"no bucket {bucket}: open the store with create=True to make it"
+                ) from error
+            self._create_bucket()
+        except BotoCoreError as error:
+            raise StorageError(f"bucket {bucket} cannot be reached: {error}") from error
+
+    def put_if_absent(self, path: str, data: bytes) -> bool | None:
+        """Create an object; False if it exists, None if the answer is uncertain."""
+        try:
+            self._client.put_object(Bucket=self.bucket, Key=self.prefix + path, Body=data, IfNoneMatch="*")
+        except ClientError as error:
+            if _code(error) in ("412", "PreconditionFailed"):
+                # a retry inside boto3 of a put that had won answers so too: the caller reads back
+                return None if error.response.get("ResponseMetadata", {}).get("RetryAttempts") else False
+            if _code(error) in _LOST_ANSWER:
+                return None
+            raise StorageError(
+                f"s3://{self.bucket}/{self.prefix}{path} cannot be written: {error}"
+            ) from error
+        except BotoCoreError:
+            return None
+        return True
+
+    def put(self, path: str, data: bytes | memoryview) -> None:
+        """Create or replace an object."""
+        body = data if isinstance(data, bytes) else bytes(data)
+        try:
+            self._client.put_object(Bucket=self.bucket, Key=self.prefix + path, Body=body)
+        except (ClientError, BotoCoreError) as error:
+            raise StorageError(
+                f"s3://{self.bucket}/{self.prefix}{path} cannot be written: {error}"
+            ) from error
+
+    def get(self, path: str) -> bytes | None:
+        """Return an object's bytes, or None."""
+        return self._get(path)
+
+    def get_range(self, path: str, offset: int, length: int) -> bytes:
+        """Return a part of an object."""
+        data = self._get(path, Range=f"bytes={offset}-{offset + length - 1}")
+        if data is None:
+            raise StorageError(f"s3://{self.bucket}/{self.prefix}{path} is missing")
+        return data
+
+    def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectInfo]:
+        """Yield the objects whose path starts with `prefix`, a thousand a request."""
+        arguments = {"Bucket": self.bucket, "Prefix": self.prefix + prefix}
+        if start_after:
+            arguments["StartAfter"] = self.prefix + start_after
+        try:
+            for page in self._client.get_paginator("list_objects_v2").paginate(**arguments):
+                for entry in page.get("Contents", ()):
+                    path = entry["Key"].removeprefix(self.prefix)
+                    yield ObjectInfo(path, entry["Size"], entry["LastModified"].timestamp())
+        except (ClientError, BotoCoreError) as error:
+            raise StorageError(
+                f"s3://{self.bucket}/{self.prefix}{prefix} cannot be listed: {error}"
+            ) from error
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Delete objects, a thousand a request."""
+        rest = iter(paths)
+        while some := list(itertools.islice(rest, _DELETE_AT_ONCE)):
+            objects = [{"Key": self.prefix + path} for path in some]
+            try:
+                answer = self._client.delete_objects(
+                    Bucket=self.bucket, Delete={"Objects": objects, "Quiet": True}
+                )
+            except (ClientError, BotoCoreError) as error:
+                raise StorageError(f"objects of s3://{self.bucket} cannot be deleted: {error}") from error
+            if answer.get("Errors"):
+                first = answer["Errors"][0]
+                raise StorageError(
+                    f"s3://{self.bucket}/{first.get('Key')} cannot be deleted: {first.get('Message')}"
+                )
+
+    def head(self, path: str) -> ObjectInfo | None:
+        """Return an object's size and age, or None."""
+        try:
+            found = self._client.head_object(Bucket=self.bucket, Key=self.prefix + path)
+        except ClientError as error:
+            if _code(error) in _MISSING:
+                return None
+            raise StorageError(f"s3://{self.bucket}/{self.prefix}{path} cannot be read: {error}") from error
+        except BotoCoreError as error:
+            raise StorageError(f"s3://{self.bucket}/{self.prefix}{path} cannot be read: {error}") from error
+        return ObjectInfo(path, found["ContentLength"], found["LastModified"].timestamp())
+
+    def local_path(self, path: str) -> Path | None:
+        """Nothing of a bucket is on this machine."""
+        return None
+
+    def _get(self, path: str, **arguments: str) -> bytes | None:
+        try:
+            answer = self._client.get_object(Bucket=self.bucket, Key=self.prefix + path, **arguments)
+            return answer["Body"].read()
+        except ClientError as error:
+            if _code(error) in _MISSING:
+                return None
+            raise StorageError(f"s3://{self.bucket}/{self.prefix}{path} cannot be read: {error}") from error
+        except BotoCoreError as error:
+            raise StorageError(f"s3://{self.bucket}/{self.prefix}{path} cannot be read: {error}") from error
+
+    def _create_bucket(self) -> None:
+        region = self._client.meta.region_name
+        arguments: dict[str, Any] = {"Bucket": self.bucket}
+        if region and region != "us-east-1":
+            arguments["CreateBucketConfiguration"] = {"LocationConstraint": region}
+        try:
+            self._client.create_bucket(**arguments)
+        except ClientError as error:
+            if _code(error) not in ("BucketAlreadyOwnedByYou", "BucketAlreadyExists"):
+                raise StorageError(f"bucket {self.bucket} cannot be created: {error}") from error
+
+
+def _client() -> Any:
+    session = boto3.session.Session()
+    config = Config(
+        retries={"max_attempts": 5, "mode": "standard"},
+        connect_timeout=10,
+        read_timeout=60,
+        max_pool_connections=32,
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+        s3={"addressing_style": "path" if _has_endpoint(session) else "auto"},
+    )
+    return session.client("s3", config=config, region_name=session.region_name or "us-east-1")
+
+
+def _has_endpoint(session: Any) -> bool:
+    return (
+        "amazonaws.com"
+        not in session.client("s3", region_name=session.region_name or "us-east-1").meta.endpoint_url
+    )
+
+
+def _code(error: ClientError) -> str:
+    return str(error.response.get("Error", {}).get("Code", ""))

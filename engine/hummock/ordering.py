@@ -1,0 +1,210 @@
+"""The order of rows and the equality of keys: by hash, then by primary key; nulls first, then NaN; null
+equals null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_POSITION = "\0position"
+
+
+def one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return a column as a single array, without a copy where it is one already."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def order_by_key(
+    hashes: np.ndarray, keys: pa.Table, sources: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return (order, first): the rows by hash and key, ties in their given order, and which of them begins a
+    new key.
+
+    With `sources` (a number per row) the rows of each source are known to be in order, which saves most of
+    the work.
+    """
+    n = len(hashes)
+    first = np.ones(n, dtype=bool)
+    if n < 2:
+        return np.arange(n), first
+    lead = single_number_key(keys) if hashes[0] == hashes[-1] and (hashes == hashes[0]).all() else None
+    if lead is not None:
+        order = np.argsort(lead, kind="stable")
+        ordered = lead[order]
+        first[1:] = ordered[1:] != ordered[:-1]
+        return order, first
+    order = np.argsort(hashes, kind="stable")
+    ordered = hashes[order]
+    tied = ordered[1:] == ordered[:-1]
+    if not tied.any():
+        return order, first
+    group = np.concatenate([[0], np.cumsum(~tied)])
+    unsettled = np.zeros(n, dtype=bool)
+    if sources is None:
+        unsettled[1:] = tied
+        unsettled[:-1] |= tied
+    else:
+        source = sources[order]
+        starts = np.flatnonzero(np.concatenate([[True], ~tied]))
+        mixed = np.minimum.reduceat(source, starts) != np.maximum.reduceat(source, starts)
+        unsettled = mixed[group]
+        if not unsettled.any():
+            return order, first
+    at = np.flatnonzero(unsettled)
+    rows = order[at]
+    some = keys.take(pa.array(rows))
+    arranged = sort_indices(some, leading=group[at])
+    order[at] = rows[arranged]
+    equal = equal_to_previous(some.take(pa.array(arranged))) & (group[at][1:] == group[at][:-1])
+    first[at[1:][equal]] = False
+    return order, first
+
+
+def sort_indices(keys: pa.Table, leading: np.ndarray | None = None) -> np.ndarray:
+    """Return the stable order of rows by `leading` numbers and then by all columns."""
+    names = keys.column_names
+    arrays, sort_keys = list(keys.columns), [(name, "ascending", "at_start") for name in names]
+    if leading is not None:
+        arrays, names = [pa.array(leading), *arrays], ["\0leading", *names]
+        sort_keys = [("\0leading", "ascending", "at_start"), *sort_keys]
+    arrays.append(pa.array(np.arange(keys.num_rows)))
+    table = pa.Table.from_arrays(arrays, names=[*names, _POSITION])
+    options = pc.SortOptions([*sort_keys, (_POSITION, "ascending", "at_start")])
+    return pc.sort_indices(table, options=options).to_numpy()
+
+
+def equal_to_previous(rows: pa.Table) -> np.ndarray:
+    """For rows 1..n-1: whether all columns equal those of the row before."""
+    n = max(rows.num_rows - 1, 0)
+    equal = np.ones(n, dtype=bool)
+    for column in rows.columns:
+        array = one_chunk(column)
+        equal &= equal_values(array.slice(0, n), array.slice(1, n))
+    return equal
+
+
+def equal_values(left: pa.Array, right: pa.Array) -> np.ndarray:
+    """Whether each pair of values is the same: null equals null, NaN equals NaN, -0.0 equals 0.0."""
+    kind = left.type
+    plain = not left.null_count and not right.null_count
+    if plain and (pa.types.is_integer(kind) or pa.types.is_temporal(kind)):
+        return left.to_numpy(zero_copy_only=False) == right.to_numpy(zero_copy_only=False)
+    if pa.types.is_null(kind):
+        return np.ones(len(left), dtype=bool)
+    if pa.types.is_struct(kind):
+        equal = left.is_null().to_numpy(zero_copy_only=False) == right.is_null().to_numpy(
+            zero_copy_only=False
+        )
+        for mine, theirs in zip(left.flatten(), right.flatten(), strict=True):
+            equal &= equal_values(mine, theirs)
+        return equal
+    if pa.types.is_nested(kind):
+        pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
+        return np.fromiter((a == b for a, b in pairs), dtype=bool, count=len(left))
+    equal = _numpy(pc.fill_null(pc.equal(left, right), False))
+    if not plain:
+        equal |= _numpy(pc.and_(left.is_null(), right.is_null()))
+    if pa.types.is_floating(kind):
+        equal |= _numpy(pc.and_(pc.fill_null(pc.is_nan(left), False), pc.fill_null(pc.is_nan(right), False)))
+    return equal
+
+
+def single_number_key(keys: pa.Table) -> np.ndarray | None:
+    """Return a key of one integer, date or time column without nulls as an array that NumPy can search, else
+    None.
+    """
+    if keys.num_columns != 1:
+        return None
+    return as_numbers(keys.column(0))
+
+
+def as_numbers(column: pa.Array | pa.ChunkedArray) -> np.ndarray | None:
+    """Return a column of integers, dates or times without nulls as a NumPy view, else None."""
+    kind = column.type
+    if column.null_count:
+        return None
+    array = one_chunk(column)
+    if pa.types.is_signed_integer(kind):
+        return array.to_numpy()
+    if pa.types.is_date32(kind):
+        return array.view(pa.int32()).to_numpy()
+    if pa.types.is_timestamp(kind):
+        return array.view(pa.int64()).to_numpy()
+    return None
+
+
+def bisect_keys(
+    rows: pa.Table, wanted: pa.Table, low: np.ndarray, high: np.ndarray, *, right: bool
+) -> np.ndarray:
+    """Return, for each row of `wanted`, where it would stand in sorted `rows` between `low` and `high`;
+    vectorised.
+
+    Both tables have the same columns. `right`: after equal rows, else before them.
+    """
+    low, high = low.copy(), high.copy()
+    if wanted.num_columns == 1 and len(low) and (low == 0).all() and (high == rows.num_rows).all():
+        mine, theirs = as_numbers(rows.column(0)), as_numbers(wanted.column(0))
+        if mine is not None and theirs is not None:
+            return np.searchsorted(mine, theirs, side="right" if right else "left")
+    while True:
+        open_ = np.flatnonzero(low < high)
+        if not len(open_):
+            return low
+        middle = (low[open_] + high[open_]) // 2
+        index = pa.array(middle)
+        chosen = pa.array(open_)
+        order = _compare_rows(rows.take(index).columns, wanted.take(chosen).columns)
+        after = order <= 0 if right else order < 0
+        low[open_[after]] = middle[after] + 1
+        high[open_[~after]] = middle[~after]
+
+
+def _compare_rows(left: Sequence[pa.ChunkedArray], right: Sequence[pa.ChunkedArray]) -> np.ndarray:
+    """-1, 0 or 1 for each pair of rows, column by column."""
+    order = np.zeros(len(left[0]), dtype=np.int8)
+    for mine, theirs in zip(left, right, strict=True):
+        column = _compare(one_chunk(mine), one_chunk(theirs))
+        order = np.where(order == 0, column, order)
+    return order
+
+
+def _compare(left: pa.Array, right: pa.Array) -> np.ndarray:
+    mine, theirs = _class(left), _class(right)
+    order = np.sign(mine - theirs)
+    both = (mine == 2) & (theirs == 2) & (order == 0)
+    if both.any():
+        less = _numpy(pc.fill_null(pc.less(left, right), False))
+        more = _numpy(pc.fill_null(pc.greater(left, right), False))
+        order = np.where(both, more.astype(np.int8) - less.astype(np.int8), order)
+    return order
+
+
+def _class(array: pa.Array) -> np.ndarray:
+    """0 for null, 1 for NaN, 2 for any other value: the order in which Arrow sorts them when nulls come
+    first.
+    """
+    found = np.full(len(array), 2, dtype=np.int8)
+    if pa.types.is_floating(array.type):
+        found[_numpy(pc.fill_null(pc.is_nan(array), False))] = 1
+    if array.null_count:
+        found[_numpy(array.is_null())] = 0
+    return found
+
+
+def normalized_key(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Return a key column with -0.0 as 0.0, so that equal keys are stored, hashed and sorted as one."""
+    if pa.types.is_floating(column.type):
+        return pc.add(column, pa.scalar(0.0, column.type))
+    return column
+
+
+def _numpy(array: pa.Array) -> np.ndarray:
+    return array.to_numpy(zero_copy_only=False)

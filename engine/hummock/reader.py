@@ -1,0 +1,184 @@
+"""Reading and writing files of tables without the manifests: all that a Spark task needs is a table version
+and this.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from engine.errors import InvalidRow
+from engine.hummock.cache import ArrowCache
+from engine.hummock.change_log import as_log, as_weights, net_changes
+from engine.hummock.files import FileSet
+from engine.hummock.lookup import find_rows
+from engine.hummock.merge import HashRange, merged_parts, sources_of
+from engine.hummock.object_store import ObjectStore, open_object_store
+from engine.hummock.sst import new_path, pieces, sorted_rows, stored_rows, write_sst
+from engine.hummock.version import HASH, OP, SstInfo, Table, TableVersion
+
+BATCH_ROWS = 131_072
+CACHE_BYTES = 8 << 30
+WRITERS = 4
+
+_readers: dict[tuple[Any, ...], Reader] = {}
+_readers_lock = threading.Lock()
+
+
+class Reader:
+    """The files of one store as a process sees them; safe for threads, and any number of processes share the
+    cache.
+    """
+
+    def __init__(self, store: ObjectStore, cache: ArrowCache) -> None:
+        self._store = store
+        self.files = FileSet(store, cache)
+
+    @classmethod
+    def open(cls, url: str, options: Mapping[str, Any] | None = None) -> Reader:
+        """Return this process's reader of the store at `url`; `options` as `Hummock.options` gives them."""
+        given = dict(options or {})
+        key = (os.getpid(), url, *sorted((name, str(value)) for name, value in given.items()))
+        with _readers_lock:
+            found = _readers.get(key)
+            if found is None:
+                folder = cache_folder(url, given.get("cache_dir"))
+                cache = ArrowCache(folder, int(given.get("cache_bytes", CACHE_BYTES)))
+                found = _readers[key] = cls(open_object_store(url, create=False), cache)
+            return found
+
+    def scan(
+        self,
+        table: TableVersion,
+        epoch: int,
+        *,
+        columns: Sequence[str] | None = None,
+        hash_range: HashRange | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of `table` at `epoch` in (hash, key) order; `hash_range` is inclusive.
+
+        Raises EpochExpired below the safe epoch, InvalidRow for an unknown column.
+        """
+        names = known_columns(table.table, columns)
+        ssts = sources_of(table.as_of(epoch))
+        needed = list(dict.fromkeys([HASH, *table.primary_key, OP, *names]))
+        schema = pa.schema([table.schema.field(name) for name in names])
+        parts = merged_parts(
+            ssts,
+            lambda sst: self.files.columns(sst, needed),
+            table.primary_key,
+            hash_range,
+            keep_tombstones=False,
+        )
+        for rows in parts:
+            yield from batches(rows.select(names), schema)
+
+    def changes(
+        self,
+        table: TableVersion,
+        after: int,
+        upto: int,
+        *,
+        columns: Sequence[str] | None = None,
+        hash_range: HashRange | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the net change in (after, upto] as signed rows: the columns and `_w`, -1 the old row, +1 the
+        new one.
+
+        Changes that `columns` do not show are left out. Raises EpochExpired if the log no longer reaches back
+        to `after`.
+        """
+        names = known_columns(table.table, columns)
+        for change in net_changes(self.files, table, after, upto, names, hash_range):
+            signed = as_weights(change, table, names)
+            yield from batches(signed, signed.schema)
+
+    def log(self, table: TableVersion, after: int, upto: int) -> Iterator[pa.RecordBatch]:
+        """Yield the net change in (after, upto] as log rows: `_op`, the row, `_old_<column>`."""
+        for change in net_changes(self.files, table, after, upto, table.schema.names, None):
+            rows = as_log(change, table)
+            yield from batches(rows, rows.schema)
+
+    def lookup(
+        self,
+        table: TableVersion,
+        keys: pa.RecordBatch | pa.Table,
+        epoch: int,
+        *,
+        columns: Sequence[str] | None = None,
+        null_safe: bool = False,
+    ) -> tuple[np.ndarray, pa.Table]:
+        """Return (index into `keys` per matched row, ascending; the matched rows' columns) at `epoch`.
+
+        `keys` hold the distribution key (or leading primary-key columns where there is none) and any other
+        columns, which must be equal too. A null matches nothing unless `null_safe`. The cost follows the
+        keys, not the table.
+        """
+        if isinstance(keys, pa.RecordBatch):
+            keys = pa.Table.from_batches([keys])
+        names = known_columns(table.table, columns)
+        return find_rows(self.files, table.table, table.as_of(epoch), keys, names, null_safe)
+
+    def write_run(self, table: Table, rows: pa.Table, *, last_wins: bool = False) -> list[SstInfo]:
+        """Write rows (the table's columns and `_op`: 0 put, 1 delete; any order) as sorted files, durable but
+        not visible.
+
+        One row a key: raises DuplicateKey otherwise, or keeps the last one with `last_wins`. InvalidRow for
+        wrong columns.
+        """
+        if rows.num_rows == 0:
+            return []
+        ordered = sorted_rows(table, stored_rows(table, rows), last_wins=last_wins)
+        return self.write_pieces(pieces(ordered))
+
+    def write_pieces(self, rows: Sequence[pa.Table]) -> list[SstInfo]:
+        """Write several files at once, each as `write_sorted` does."""
+        if len(rows) < 2:
+            return [self.write_sorted(piece) for piece in rows]
+        with ThreadPoolExecutor(min(len(rows), WRITERS)) as pool:
+            return list(pool.map(self.write_sorted, rows))
+
+    def write_sorted(self, rows: pa.Table) -> SstInfo:
+        """Write rows that are in the form and order of a file as one file, and through to the cache."""
+        info = write_sst(self._store, rows, new_path())
+        self.files.keep(info, rows)
+        return info
+
+
+def known_columns(table: Table, columns: Sequence[str] | None) -> list[str]:
+    """Return the columns to read, all if None; raises InvalidRow for one that the table lacks."""
+    if columns is None:
+        return list(table.schema.names)
+    for name in columns:
+        if name not in table.schema.names:
+            raise InvalidRow(
+                f"table {table.name} has no column {name}; it has {', '.join(table.schema.names)}"
+            )
+    return list(columns)
+
+
+def batches(rows: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield rows as batches of the given schema."""
+    for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
+        if batch.num_rows:
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=schema) if batch.num_columns else batch
+
+
+def cache_folder(url: str, cache_dir: str | os.PathLike[str] | None) -> Path:
+    """Return the folder of a store's decoded files: below `cache_dir`, $TIDELINE_CACHE_DIR, or the user's
+    temporary folder.
+    """
+    base = cache_dir or os.environ.get("TIDELINE_CACHE_DIR")
+    if not base:
+        user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
+        base = Path(tempfile.gettempdir()) / f"tideline-cache-{user}"
+    return Path(base) / hashlib.sha256(url.rstrip("/").encode()).hexdigest()[:16]

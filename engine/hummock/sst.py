@@ -1,0 +1,231 @@
+"""Sorted files: Parquet with `_hash`, the primary key, `_op` and the other columns, in row groups of 64 k
+rows, zstd.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+import uuid
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import xxhash
+
+from engine.errors import CorruptObject, DuplicateKey, InvalidRow
+from engine.hummock.epoch import ORIGIN_MS
+from engine.hummock.hash import xxhash64
+from engine.hummock.object_store import ObjectStore
+from engine.hummock.ordering import normalized_key, one_chunk, order_by_key
+from engine.hummock.version import HASH, OP, SstInfo, Table
+
+ROW_GROUP_ROWS = 65_536
+MAX_ROWS = 2_000_000
+MAX_BYTES = 1 << 29
+_DICTIONARY_SAMPLE = 2_000
+
+
+def stored_schema(table: Table) -> pa.Schema:
+    """Return the columns of a table's files in their order; all of them nullable, since a deletion has no
+    values.
+    """
+    columns = {name: table.schema.field(name).with_nullable(True) for name in table.schema.names}
+    keys = [columns[name] for name in table.primary_key]
+    values = [columns[name] for name in table.value_columns]
+    return pa.schema([pa.field(HASH, pa.int64()), *keys, pa.field(OP, pa.uint8()), *values])
+
+
+def stored_rows(table: Table, rows: pa.Table) -> pa.Table:
+    """Return `rows` (the table's columns and `_op`) in the form of the table's files, one chunk a column,
+    unsorted.
+
+    Raises InvalidRow for a missing column or a value that does not fit its type.
+    """
+    schema = stored_schema(table)
+    arrays = {}
+    for field in schema:
+        if field.name == HASH:
+            continue
+        if field.name not in rows.column_names:
+            raise InvalidRow(
+                f"table {table.name}: rows have no column {field.name}; they have {rows.column_names}"
+            )
+        column = rows.column(field.name)
+        if column.type != field.type:
+            try:
+                column = column.cast(field.type)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                raise InvalidRow(f"table {table.name}: column {field.name} does not fit: {error}") from error
+        if field.name in table.primary_key:
+            column = normalized_key(column)
+        arrays[field.name] = one_chunk(column)
+    arrays[HASH] = pa.array(hashes_of(table, arrays, rows.num_rows))
+    return pa.Table.from_arrays([arrays[name] for name in schema.names], schema=schema)
+
+
+def hashes_of(table: Table, columns: dict[str, pa.Array], rows: int) -> np.ndarray:
+    """Return the `_hash` of each row: over the distribution key, or 0 for a table without one."""
+    if not table.distribution_key:
+        return np.zeros(rows, dtype=np.int64)
+    return xxhash64([columns[name] for name in table.distribution_key])
+
+
+def sorted_rows(table: Table, rows: pa.Table, *, last_wins: bool) -> pa.Table:
+    """Return stored rows in the files' order, one row a key: the last of each, or DuplicateKey if there are
+    several.
+    """
+    hashes = one_chunk(rows.column(HASH)).to_numpy()
+    keys = rows.select(list(table.primary_key))
+    order, first = order_by_key(hashes, keys)
+    if not first.all():
+        if not last_wins:
+            bad = keys.take(pa.array(order[np.flatnonzero(~first)[:1]])).to_pylist()[0]
+            raise DuplicateKey(f"table {table.name}: the key {bad} stands more than once in one run")
+        order = order[np.append(first[1:], True)]
+    elif (order[1:] > order[:-1]).all():
+        return rows
+    return rows.take(pa.array(order)).combine_chunks()
+
+
+def pieces(rows: pa.Table) -> list[pa.Table]:
+    """Cut sorted rows into the parts that become files."""
+    width = max(1, rows.nbytes // max(rows.num_rows, 1))
+    size = max(ROW_GROUP_ROWS, min(MAX_ROWS, MAX_BYTES // width))
+    return [rows.slice(start, size) for start in range(0, rows.num_rows, size)]
+
+
+def new_path() -> str:
+    """Return a name for a new file: the time of naming, by which the collector judges it, and a random part.
+    """
+    return f"sst/{int(time.time() * 1000) - ORIGIN_MS:013d}-{uuid.uuid4().hex}.parquet"
+
+
+def write_sst(store: ObjectStore, rows: pa.Table, path: str) -> SstInfo:
+    """Write sorted rows as one object and return what the manifest needs to know of it."""
+    data = encode_sst(rows)
+    store.put(path, memoryview(data))
+    hashes = one_chunk(rows.column(HASH))
+    return SstInfo(
+        path=path,
+        offset=0,
+        length=len(data),
+        rows=rows.num_rows,
+        min_hash=hashes[0].as_py(),
+        max_hash=hashes[-1].as_py(),
+        tombstones=int(pc.sum(rows.column(OP)).as_py() or 0),
+        checksum=xxhash.xxh3_64_intdigest(data),
+        size=rows.nbytes,
+    )
+
+
+def encode_sst(rows: pa.Table) -> pa.Buffer:
+    """Return sorted rows as a Parquet file."""
+    sink = pa.BufferOutputStream()
+    encoded = [name for name in rows.column_names if _repeats(rows.column(name))]
+    pq.write_table(
+        rows,
+        sink,
+        row_group_size=ROW_GROUP_ROWS,
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=encoded,
+        write_statistics=[HASH],
+        data_page_size=1 << 18,
+    )
+    return sink.getvalue()
+
+
+def _repeats(column: pa.ChunkedArray) -> bool:
+    """Whether a dictionary pays, by a sample: few different values."""
+    if pa.types.is_nested(column.type) or pa.types.is_boolean(column.type) or pa.types.is_null(column.type):
+        return False
+    sample = column.slice(max(0, (len(column) - _DICTIONARY_SAMPLE) // 2), _DICTIONARY_SAMPLE)
+    return pc.count_distinct(sample).as_py() * 4 <= len(sample)
+
+
+def read_sst(store: ObjectStore, info: SstInfo, columns: list[str] | None = None) -> pa.Table:
+    """Return a file's rows as one chunk a column; raises CorruptObject if it is missing or damaged."""
+    local = store.local_path(info.path)
+    if local is not None and local.exists():
+        with pa.memory_map(str(local)) as file:
+            file.seek(info.offset)
+            data = file.read_buffer(info.length)
+    else:
+        whole = (
+            store.get(info.path) if info.offset == 0 else store.get_range(info.path, info.offset, info.length)
+        )
+        if whole is None:
+            raise CorruptObject(f"{info.path} is missing from the store; restore it from a copy")
+        data = pa.py_buffer(whole).slice(0, info.length)
+    if len(data) != info.length or xxhash.xxh3_64_intdigest(data) != info.checksum:
+        raise CorruptObject(f"{info.path} is damaged: its checksum does not match; restore it from a copy")
+    return _single_chunks(pq.ParquetFile(pa.BufferReader(data)).read(columns=columns))
+
+
+def read_row_groups(store: ObjectStore, info: SstInfo, hashes: np.ndarray, share: float) -> pa.Table | None:
+    """Return only the row groups that hold one of the sorted `hashes`, or None if that is more than `share`
+    of the file.
+    """
+    source = pa.PythonFile(RangeFile(store, info), mode="r")
+    file = pq.ParquetFile(source)
+    groups = []
+    for group in range(file.metadata.num_row_groups):
+        bounds = _hash_bounds(file.metadata.row_group(group))
+        at = np.searchsorted(hashes, bounds[0])
+        if at < len(hashes) and hashes[at] <= bounds[1]:
+            groups.append(group)
+    if len(groups) > share * file.metadata.num_row_groups:
+        return None
+    return _single_chunks(file.read_row_groups(groups)) if groups else file.schema_arrow.empty_table()
+
+
+def _hash_bounds(group: pq.RowGroupMetaData) -> tuple[int, int]:
+    for column in range(group.num_columns):
+        if group.column(column).path_in_schema == HASH:
+            statistics = group.column(column).statistics
+            return statistics.min, statistics.max
+    raise CorruptObject(f"a row group has no column {HASH}: this is no file of a store")
+
+
+def _single_chunks(rows: pa.Table) -> pa.Table:
+    return pa.Table.from_arrays([one_chunk(column) for column in rows.columns], schema=rows.schema)
+
+
+class RangeFile(io.RawIOBase):
+    """A file of the object store as a seekable file object: each read is one ranged GET."""
+
+    def __init__(self, store: ObjectStore, info: SstInfo) -> None:
+        self._store, self._info, self._at = store, info, 0
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move the position."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._info.length}[whence]
+        self._at = base + offset
+        return self._at
+
+    def size(self) -> int:
+        """Return the length in bytes."""
+        return self._info.length
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes."""
+        size = self._info.length - self._at if size < 0 else min(size, self._info.length - self._at)
+        if size <= 0:
+            return b""
+        data = self._store.get_range(self._info.path, self._info.offset + self._at, size)
+        self._at += len(data)
+        return data

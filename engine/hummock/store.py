@@ -1,0 +1,398 @@
+"""Hummock: a multi-version, columnar LSM on an object store; get, iter and ingest_batch, and what is built on
+them.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from engine.errors import Conflict, InvalidRow, StorageError, UnknownTable
+from engine.hummock import compaction, gc
+from engine.hummock.batch import Delete, Operation, Put, TableBuffer, gather
+from engine.hummock.cache import ArrowCache
+from engine.hummock.chain import ManifestChain
+from engine.hummock.epoch import Clock, epoch_at, system_clock
+from engine.hummock.invariants import unknown_table
+from engine.hummock.lookup import padded
+from engine.hummock.merge import HashRange
+from engine.hummock.object_store import ObjectStore, open_object_store
+from engine.hummock.range_scan import KeyRange, scan_range
+from engine.hummock.reader import CACHE_BYTES, Reader, batches, cache_folder, known_columns
+from engine.hummock.version import Commit, Table, TableVersion, Version
+
+TableRef = Table | str
+
+
+class Hummock:
+    """One open store; any number of processes and threads may have it open and write at the same time."""
+
+    def __init__(
+        self,
+        url: str,
+        chain: ManifestChain,
+        objects: ObjectStore,
+        reader: Reader,
+        options: dict[str, Any],
+        clock: Clock,
+    ) -> None:
+        self.url, self.options, self.reader = url, options, reader
+        self._chain, self._objects, self._clock = chain, objects, clock
+        self._retention = float(options["retention_seconds"])
+        self._compacting = threading.Lock()
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        *,
+        cache_dir: str | os.PathLike[str] | None = None,
+        cache_bytes: int = CACHE_BYTES,
+        retention_seconds: float = 600.0,
+        create: bool = True,
+        object_store: ObjectStore | None = None,
+        clock: Clock | None = None,
+    ) -> Hummock:
+        """Open the store at `file:///path` or `s3://bucket/prefix`; with `create` an empty place becomes a
+        store.
+
+        History is readable for `retention_seconds` after a compaction. Raises StorageError if there is no
+        store to open.
+        """
+        objects = object_store if object_store is not None else open_object_store(url, create=create)
+        clock = clock or system_clock
+        chain = ManifestChain(objects, clock)
+        if chain.is_empty and not create:
+            raise StorageError(f"no store at {url}: open it with create=True to make one")
+        folder: Path = cache_folder(url, cache_dir)
+        options = {
+            "cache_dir": str(folder.parent),
+            "cache_bytes": cache_bytes,
+            "retention_seconds": retention_seconds,
+        }
+        if object_store is None:
+            reader = Reader.open(url, options)
+        else:
+            reader = Reader(objects, ArrowCache(folder, cache_bytes))
+        return cls(url, chain, objects, reader, options, clock)
+
+    def __enter__(self) -> Hummock:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of open files; everything committed is durable already."""
+        self.reader.files.forget()
+
+    @property
+    def version(self) -> Version:
+        """The newest version this process knows; no I/O."""
+        return self._chain.version
+
+    def refresh(self) -> Version:
+        """Look for newer manifests and return the newest version."""
+        return self._chain.refresh()
+
+    def create_table(
+        self,
+        name: str,
+        schema: pa.Schema,
+        primary_key: Sequence[str],
+        distribution_key: Sequence[str] | None = None,
+    ) -> Table:
+        """Create a table; without a distribution key it is ordered by its primary key as a whole.
+
+        Raises TableExists, and InvalidRow for keys that do not fit the schema.
+        """
+        table = Table(name, schema, tuple(primary_key), tuple(distribution_key or ()))
+        self.commit(Commit(create=(table,)))
+        return table
+
+    def table(self, name: str) -> Table:
+        """Return a table's handle; looks for newer manifests if the name is not known yet. Raises
+        UnknownTable.
+        """
+        return self._known(name).table
+
+    def drop_table(self, table: TableRef) -> None:
+        """Drop a table; its files go with the next collections."""
+        self.commit(Commit(drop=(_name(table),)))
+
+    def commit(self, commit: Commit) -> Version:
+        """Make `commit` visible, all or nothing, and return the version that begins with it.
+
+        Raises Fenced, Conflict, InvariantViolation, UnknownTable, TableExists or CommitTimeout; nothing was
+        committed then.
+        """
+        version = self._chain.commit(commit)
+        for name, ssts in commit.writes.items():
+            if ssts:
+                self._tier_if_due(name)
+        return version
+
+    def claim(self, writer: str) -> int:
+        """Take over as `writer`: return its new generation; commits of older ones are refused from now on."""
+        return self.commit(Commit(claim=writer)).generations[writer]
+
+    def ingest_batch(
+        self,
+        writes: Mapping[TableRef, Operation | Sequence[Operation]],
+        *,
+        precondition: Callable[[Version], None] | None = None,
+    ) -> int:
+        """Write to any number of tables atomically and durably; later operations win. Returns the epoch.
+
+        `precondition` is called with the version each attempt is based on, and raises to give up.
+        """
+        named = {_name(table): _operations(operations) for table, operations in writes.items()}
+        tables = {name: self._known(name) for name in named}
+        ssts = gather(self.reader, {name: table.table for name, table in tables.items()}, named)
+        return self._commit_writes(tables, ssts, precondition)
+
+    def epoch(self) -> EpochBatch:
+        """Return a batch that gathers writes and commits them on leaving its `with` block."""
+        return EpochBatch(self)
+
+    def get(self, table: TableRef, key: Mapping[str, Any], epoch: int | None = None) -> dict[str, Any] | None:
+        """Return the row with this primary key, or None."""
+        version, at = self._at(table, epoch)
+        keys = _key_row(version.table, key)
+        if set(version.primary_key) - set(keys.column_names):
+            raise InvalidRow(
+                f"table {version.name}: get needs the whole primary key {', '.join(version.primary_key)}"
+            )
+        _, rows = self.reader.lookup(version, keys, at, null_safe=True)
+        return rows.to_pylist()[0] if rows.num_rows else None
+
+    def multi_get(
+        self,
+        table: TableRef,
+        keys: pa.Table | pa.RecordBatch,
+        epoch: int | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table:
+        """Return one row per key in the keys' order, all null where there is none; `keys` has the primary
+        key's columns.
+        """
+        version, at = self._at(table, epoch)
+        if isinstance(keys, pa.RecordBatch):
+            keys = pa.Table.from_batches([keys])
+        missing = [name for name in version.primary_key if name not in keys.column_names]
+        if missing:
+            raise InvalidRow(f"table {version.name}: the keys lack {', '.join(missing)} of the primary key")
+        keys = keys.select(list(version.primary_key))
+        index, rows = self.reader.lookup(version, keys, at, columns=columns, null_safe=True)
+        return padded(index, rows, keys.num_rows)
+
+    def iter(
+        self,
+        table: TableRef,
+        prefix: Mapping[str, Any] | None = None,
+        epoch: int | None = None,
+        columns: Sequence[str] | None = None,
+        hash_range: HashRange | None = None,
+        range: KeyRange | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield rows in (hash, primary key) order: all, those of a key prefix, or those in a range.
+
+        A prefix covers the distribution key, or leading primary-key columns where there is none. `range` =
+        (low, high), half open, each a mapping of leading primary-key columns or None; only for tables without
+        a distribution key.
+        """
+        version, at = self._at(table, epoch)
+        names = known_columns(version.table, columns)
+        if range is not None:
+            return scan_range(self.reader, version, at, range, names)
+        if prefix:
+            _, rows = self.reader.lookup(
+                version, _key_row(version.table, prefix), at, columns=names, null_safe=True
+            )
+            return batches(rows, pa.schema([version.schema.field(name) for name in names]))
+        return self.reader.scan(version, at, columns=names, hash_range=hash_range)
+
+    def iter_log(self, table: TableRef, after: int, upto: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield one net change per key in (after, upto]: `_op` ("insert", "update", "delete"), the row,
+        `_old_<column>`.
+
+        Of a deletion the row holds the key only. Raises EpochExpired if the log no longer reaches back to
+        `after`.
+        """
+        version, at = self._at(table, upto)
+        version.changes(after, at)
+        return self.reader.log(version, after, at)
+
+    def compact(self, table: TableRef) -> compaction.CompactionReport:
+        """Merge everything of a table to one run without deletions; older epochs stay readable within the
+        retention.
+        """
+        return self._compact(_name(table), compaction.pick_full)
+
+    def compact_l0(self, table: TableRef) -> compaction.CompactionReport:
+        """Merge the newest runs of like size to one; cheap, the cost follows the recent changes."""
+        return self._compact(_name(table), compaction.pick_tier)
+
+    def gc(self, dry_run: bool = False, grace_seconds: float = 3600.0) -> gc.GcReport:
+        """Delete files that nothing needs, orphans included, and old manifests; history beyond the retention
+        goes first.
+        """
+        if not dry_run:
+            self._truncate()
+        return gc.collect(
+            self._objects, self._chain, now=self._clock(), grace_seconds=grace_seconds, dry_run=dry_run
+        )
+
+    def _truncate(self) -> None:
+        version, upto = self.refresh(), self._retained_from()
+        due = {}
+        for name, table in version.tables.items():
+            held = min([upto, *table.acks.values(), *table.pins.values()])
+            if len(table.generations) > 1 and table.generations[1].upto <= held:
+                due[name] = upto
+        if due:
+            self.commit(Commit(truncate=due))
+
+    def _retained_from(self) -> int:
+        return epoch_at(self._clock() - self._retention)
+
+    def _tier_if_due(self, name: str) -> None:
+        table = self.version.tables.get(name)
+        if table is None or table.l0_count < compaction.TIER_EVERY or table.l0_count % compaction.TIER_EVERY:
+            return
+        task = compaction.pick_tier(table, compaction.TIER_ROWS)
+        if (
+            task is None
+            or len(task.merge) < compaction.TIER_RUNS
+            or not self._compacting.acquire(blocking=False)
+        ):
+            return
+        try:
+            self._commit_compaction(name, compaction.run_task(self.reader, task))
+        except (Conflict, UnknownTable):
+            return  # another process was faster, or the table is gone: nothing to do
+        finally:
+            self._compacting.release()
+
+    def _compact(
+        self, name: str, pick: Callable[[TableVersion], compaction.CompactionTask | None]
+    ) -> compaction.CompactionReport:
+        started = time.perf_counter()
+        self.refresh()
+        with self._compacting:
+            table = self._known(name)
+            task = pick(table)
+            done = None if task is None else compaction.run_task(self.reader, task)
+            if done is not None:
+                self._commit_compaction(name, done)
+        return compaction.report_of(table, done, started)
+
+    def _commit_compaction(self, name: str, done: Any) -> None:
+        self._chain.commit(Commit(compactions={name: done}, truncate={name: self._retained_from()}))
+
+    def _commit_writes(
+        self,
+        tables: Mapping[str, TableVersion],
+        ssts: Mapping[str, Any],
+        precondition: Callable[[Version], None] | None,
+    ) -> int:
+        ids = {name: table.table_id for name, table in tables.items()}
+
+        def same_tables(version: Version) -> None:
+            for name, table_id in ids.items():
+                now = version.tables.get(name)
+                if now is None:
+                    raise unknown_table(name, version.tables)
+                if now.table_id != table_id:
+                    raise Conflict(
+                        f"table {name} was dropped and created again during the write: write again"
+                    )
+            if precondition is not None:
+                precondition(version)
+
+        return self.commit(Commit(writes=ssts, precondition=same_tables)).epoch
+
+    def _known(self, name: str) -> TableVersion:
+        found = self.version.tables.get(name)
+        if found is None:
+            found = self.refresh().tables.get(name)
+        if found is None:
+            raise unknown_table(name, self.version.tables)
+        return found
+
+    def _at(self, table: TableRef, epoch: int | None) -> tuple[TableVersion, int]:
+        """The table's version and the epoch to read, by default the newest one; a newer epoch than known is
+        looked for.
+        """
+        if epoch is not None and epoch > self.version.epoch:
+            self.refresh()
+        version = self._known(_name(table))
+        return version, max(version.committed_epoch, version.safe_epoch) if epoch is None else epoch
+
+
+class EpochBatch:
+    """Writes gathered in a `with` block, committed on leaving it; `result_epoch` is their epoch then."""
+
+    def __init__(self, store: Hummock) -> None:
+        self._store = store
+        self._tables: dict[str, TableVersion] = {}
+        self._buffers: dict[str, TableBuffer] = {}
+        self.result_epoch: int | None = None
+
+    def __enter__(self) -> EpochBatch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            ssts = {name: buffer.finish() for name, buffer in self._buffers.items()}
+            self.result_epoch = self._store._commit_writes(self._tables, ssts, None)
+
+    def put(self, table: TableRef, rows: pa.Table | pa.RecordBatch) -> None:
+        """Insert or replace rows."""
+        self._buffer(table).add(Put(rows))
+
+    def delete(self, table: TableRef, keys: pa.Table | pa.RecordBatch) -> None:
+        """Delete rows by key."""
+        self._buffer(table).add(Delete(keys))
+
+    def _buffer(self, table: TableRef) -> TableBuffer:
+        name = _name(table)
+        if name not in self._buffers:
+            self._tables[name] = self._store._known(name)
+            self._buffers[name] = TableBuffer(self._store.reader, self._tables[name].table)
+        return self._buffers[name]
+
+
+def _name(table: TableRef) -> str:
+    return table if isinstance(table, str) else table.name
+
+
+def _operations(operations: Operation | Sequence[Operation]) -> Sequence[Operation]:
+    return operations if isinstance(operations, (list, tuple)) else [operations]  # type: ignore[list-item]
+
+
+def _key_row(table: Table, key: Mapping[str, Any]) -> pa.Table:
+    """One row of key columns, typed as the table's."""
+    arrays = {}
+    for name, value in key.items():
+        if name not in table.schema.names:
+            raise InvalidRow(
+                f"table {table.name} has no column {name}; it has {', '.join(table.schema.names)}"
+            )
+        kind = table.schema.field(name).type
+        try:
+            arrays[name] = pa.array([value], kind)
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise InvalidRow(f"table {table.name}: {value!r} is no {kind} for column {name}") from error
+    return pa.table(arrays)

@@ -1,0 +1,261 @@
+"""What a store holds at one moment, as immutable values: tables, runs of sorted files, change log, catalog.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import pyarrow as pa
+
+from engine.errors import EpochExpired
+
+HASH, OP = "_hash", "_op"
+PUT, DELETE = 0, 1
+
+
+@dataclass(frozen=True)
+class Table:
+    """A keyed table: rows are ordered by the hash of `distribution_key` and then by `primary_key`.
+
+    An empty distribution key orders the table by the primary key as a whole.
+    """
+
+    name: str
+    schema: pa.Schema
+    primary_key: tuple[str, ...]
+    distribution_key: tuple[str, ...] = ()
+
+    @property
+    def value_columns(self) -> tuple[str, ...]:
+        """The columns that are not of the primary key."""
+        return tuple(name for name in self.schema.names if name not in self.primary_key)
+
+
+class SstInfo(msgspec.Struct, frozen=True):
+    """One sorted file: `length` bytes from `offset` of object `path`; `size` is its rows' bytes in memory."""
+
+    path: str
+    offset: int
+    length: int
+    rows: int
+    min_hash: int
+    max_hash: int
+    tombstones: int
+    checksum: int
+    size: int
+
+    @property
+    def has_tombstones(self) -> bool:
+        """Whether a row of the file is a deletion."""
+        return self.tombstones > 0
+
+    @property
+    def sst_id(self) -> str:
+        """The file's name in the cache; unique in the store."""
+        return f"{self.path.rpartition('/')[2].removesuffix('.parquet')}-{self.offset}"
+
+
+Run = tuple[SstInfo, ...]
+"""Sorted files of equal age; each key stands in one of them at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """An L0 sub-level: the net new rows and deletions that one commit brought, labelled with its epoch."""
+
+    epoch: int
+    ssts: Run
+
+    @property
+    def rows(self) -> int:
+        """The changed keys."""
+        return sum(sst.rows for sst in self.ssts)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """Compacted runs, newest first, that hold everything up to epoch `upto`; older epochs are read through
+    older ones.
+    """
+
+    upto: int
+    runs: tuple[Run, ...]
+
+
+@dataclass(frozen=True)
+class TableVersion:
+    """One table in one version; enough by itself for a reader in any process.
+
+    `log` ascends by epoch, `generations` ascend by `upto`; the first generation's `upto` is the oldest
+    readable epoch.
+    """
+
+    table: Table
+    table_id: int
+    committed_epoch: int = 0
+    log: tuple[LogEntry, ...] = ()
+    generations: tuple[Generation, ...] = (Generation(0, ()),)
+    acks: Mapping[str, int] = field(default_factory=dict)
+    pins: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self.table.name
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that users see."""
+        return self.table.schema
+
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        """The columns that identify a row."""
+        return self.table.primary_key
+
+    @property
+    def distribution_key(self) -> tuple[str, ...]:
+        """The columns whose hash orders the table; may be empty."""
+        return self.table.distribution_key
+
+    @property
+    def safe_epoch(self) -> int:
+        """The oldest readable epoch, and the oldest from which the change log is whole."""
+        return self.generations[0].upto
+
+    @property
+    def l0(self) -> tuple[LogEntry, ...]:
+        """The sub-levels that no compaction has taken in."""
+        return self._between(self.generations[-1].upto, self.committed_epoch)
+
+    @property
+    def l0_count(self) -> int:
+        """How many sub-levels a read of the newest epoch has to look at, beside the compacted runs."""
+        return len(self.l0)
+
+    @property
+    def live_ssts(self) -> tuple[SstInfo, ...]:
+        """The files that a read of the newest epoch may touch."""
+        return tuple(sst for run in self.as_of(self.committed_epoch) for sst in run)
+
+    @property
+    def row_count(self) -> int:
+        """An estimate of the rows: all rows in live files, but for deletions, which count against them."""
+        return max(0, sum(sst.rows - 2 * sst.tombstones for sst in self.live_ssts))
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the live files in the object store."""
+        return sum(sst.length for sst in self.live_ssts)
+
+    @property
+    def file_count(self) -> int:
+        """How many live files there are."""
+        return len(self.live_ssts)
+
+    def changes(self, after: int, upto: int) -> tuple[LogEntry, ...]:
+        """Return the log entries with an epoch in (after, upto]; raises EpochExpired if the log no longer
+        reaches back.
+        """
+        if upto <= after:
+            return ()
+        if after < self.safe_epoch:
+            raise EpochExpired(
+                f"table {self.name}: the change log begins at epoch {self.safe_epoch}, changes after {after} were asked for; "
+                f"read the table as a whole and go on from there"
+            )
+        return self._between(after, upto)
+
+    def first_change(self, after: int) -> int | None:
+        """Return the epoch of the first log entry above `after`, or None."""
+        at = bisect.bisect_right(self.log, after, key=lambda entry: entry.epoch)
+        return self.log[at].epoch if at < len(self.log) else None
+
+    def changed_rows(self, after: int, upto: int) -> int:
+        """Return an upper bound of the keys that changed in (after, upto]."""
+        return sum(entry.rows for entry in self.changes(after, upto))
+
+    def as_of(self, epoch: int) -> tuple[Run, ...]:
+        """Return the runs that make up the table at `epoch`, newest first; raises EpochExpired below the safe
+        epoch.
+        """
+        if epoch < self.safe_epoch:
+            raise EpochExpired(
+                f"table {self.name} cannot be read at epoch {epoch}: the oldest readable epoch is {self.safe_epoch}"
+            )
+        at = bisect.bisect_right(self.generations, epoch, key=lambda generation: generation.upto)
+        generation = self.generations[at - 1]
+        return (
+            tuple(entry.ssts for entry in reversed(self._between(generation.upto, epoch))) + generation.runs
+        )
+
+    def objects(self) -> set[str]:
+        """Return the paths of all objects that the table needs, for any readable epoch."""
+        paths = {sst.path for entry in self.log for sst in entry.ssts}
+        return paths | {sst.path for generation in self.generations for run in generation.runs for sst in run}
+
+    def _between(self, after: int, upto: int) -> tuple[LogEntry, ...]:
+        first = bisect.bisect_right(self.log, after, key=lambda entry: entry.epoch)
+        last = bisect.bisect_right(self.log, upto, key=lambda entry: entry.epoch)
+        return self.log[first:last]
+
+
+@dataclass(frozen=True)
+class Version:
+    """Everything that is visible after manifest `number`.
+
+    `horizon_ms` is the collector's promise: no file that was named before it can be committed any more.
+    `garbage` holds (epoch, path) of files that left the version lately.
+    """
+
+    number: int = 0
+    epoch: int = 0
+    tables: Mapping[str, TableVersion] = field(default_factory=dict)
+    catalog: Mapping[str, str] = field(default_factory=dict)
+    generations: Mapping[str, int] = field(default_factory=dict)
+    next_table_id: int = 1
+    horizon_ms: int = 0
+    garbage: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """A compaction's result: `runs` (newest first) replace everything of the table up to `upto`.
+
+    It holds only while the table's newest generation is still `base`, the one that the inputs were taken
+    from.
+    """
+
+    table_id: int
+    base: Generation
+    upto: int
+    runs: tuple[Run, ...]
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What one manifest is to add; all parts become visible together or not at all.
+
+    `writes` gives each table one new sub-level, `epochs` its label (else the manifest's epoch); a table with
+    a label and no writes only moves its committed epoch. `acks` and `pins`: table -> name -> epoch, None
+    removes. `truncate`: table -> epoch below which history may go; never beyond acks and pins. `precondition`
+    sees the version each attempt is based on.
+    """
+
+    writes: Mapping[str, Sequence[SstInfo]] = field(default_factory=dict)
+    epochs: Mapping[str, int] = field(default_factory=dict)
+    create: Sequence[Table] = ()
+    drop: Sequence[str] = ()
+    catalog: Mapping[str, str | None] = field(default_factory=dict)
+    acks: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
+    pins: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
+    compactions: Mapping[str, Compaction] = field(default_factory=dict)
+    truncate: Mapping[str, int] = field(default_factory=dict)
+    claim: str | None = None
+    horizon_ms: int | None = None
+    writer: str | None = None
+    generation: int | None = None
+    precondition: Callable[[Version], None] | None = None

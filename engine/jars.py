@@ -1,0 +1,170 @@
+"""The Delta jars and the Java that Spark needs: fetched once at set-up into `jars/`, only checked afterwards.
+
+Ivy, which ships inside pyspark, fetches the four jars by name. Nothing is resolved when a session starts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from engine.errors import EnvironmentNotReady
+
+DELTA_VERSION = "4.4.0"
+# Everything else that delta-spark names is inside the Spark wheel; its hadoop-client would clash with Spark's own.
+ARTIFACTS = ("delta-spark_4.2_2.13", "delta-storage", "delta-kernel-api", "delta-kernel-defaults")
+JARS = tuple(f"{artifact}-{DELTA_VERSION}.jar" for artifact in ARTIFACTS)
+OLDEST_JAVA = 17
+FETCH_SECONDS = 300
+
+
+def jar_folder() -> Path:
+    """Return the folder of the jars: TIDELINE_JARS, else `jars/` of TIDELINE_HOME, else `jars/` beside the engine."""
+    if folder := os.environ.get("TIDELINE_JARS"):
+        return Path(folder).expanduser().resolve()
+    if home := os.environ.get("TIDELINE_HOME"):
+        inside = Path(home).expanduser().resolve() / "jars"
+        if inside.is_dir():
+            return inside
+    return Path(__file__).resolve().parent.parent / "jars"
+
+
+def jar_paths() -> list[str]:
+    """Return the paths of the jars that a session starts with; raises EnvironmentNotReady if one is missing."""
+    folder = jar_folder()
+    missing = [jar for jar in JARS if not _is_jar(folder / jar)]
+    if missing:
+        raise EnvironmentNotReady(
+            f"{len(missing)} of the {len(JARS)} Delta jars ({', '.join(missing)}) are not in {folder}: run `make setup`"
+        )
+    return [str(folder / jar) for jar in JARS]
+
+
+def java_version() -> int:
+    """Return Java's major version, e.g. 17; raises EnvironmentNotReady if there is no Java that runs."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else "java"
+    return _java_version(java)
+
+
+def check_java() -> None:
+    """Raise EnvironmentNotReady unless a Java new enough for Spark is there."""
+    found = java_version()
+    if found < OLDEST_JAVA:
+        raise EnvironmentNotReady(
+            f"Spark needs Java {OLDEST_JAVA} or newer, but `java` is {found}: install a newer one, or set JAVA_HOME to it"
+        )
+
+
+def fetch() -> list[str]:
+    """Fetch the jars that are missing and return the paths of all; raises EnvironmentNotReady when that fails."""
+    check_java()
+    folder = jar_folder()
+    if all(_is_jar(folder / jar) for jar in JARS):
+        return jar_paths()
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="tideline-ivy-") as work:
+        _resolve(Path(work))
+        for jar in JARS:
+            fetched = Path(work) / "out" / jar
+            if _is_jar(fetched):
+                partial = folder / f".{jar}.part"
+                shutil.copyfile(fetched, partial)
+                partial.replace(folder / jar)
+    return jar_paths()
+
+
+def _resolve(work: Path) -> None:
+    """Let Ivy copy the four jars to work/out; nothing else, and nothing shared with the user's own Ivy or Maven."""
+    module = work / "ivy.xml"
+    wanted = "".join(
+        f'<dependency org="io.delta" name="{name}" rev="{DELTA_VERSION}" transitive="false"'
+        f' conf="default->master"/>'
+        for name in ARTIFACTS
+    )
+    module.write_text(
+        f'<ivy-module version="2.0"><info organisation="tideline" module="jars"/>'
+        f'<configurations><conf name="default"/></configurations><dependencies>{wanted}</dependencies></ivy-module>'
+    )
+    settings = work / "settings.xml"
+    # The same variable that Spark reads names a mirror for machines without the public repository.
+    mirror = os.environ.get("DEFAULT_ARTIFACT_REPOSITORY")
+    root = f" root={quoteattr(mirror)}" if mirror else ""
+    settings.write_text(
+        f'<ivysettings><settings defaultResolver="maven"/><caches defaultCacheDir={quoteattr(str(work / "cache"))}/>'
+        f'<resolvers><ibiblio name="maven" m2compatible="true"{root}/></resolvers></ivysettings>'
+    )
+    ivy = next(iter(sorted(_pyspark_jars().glob("ivy-*.jar"))), None)
+    if ivy is None:
+        raise EnvironmentNotReady("the installed pyspark holds no Ivy: run `make setup` in a fresh .venv")
+    pattern = str(work / "out" / "[artifact]-[revision].[ext]")
+    home = os.environ.get("JAVA_HOME")
+    command = [str(Path(home) / "bin" / "java") if home else "java"]
+    command += ["-cp", str(ivy), "org.apache.ivy.Main", "-settings", str(settings), "-ivy", str(module)]
+    command += ["-retrieve", pattern, "-types", "jar", "bundle", "-confs", "default"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise EnvironmentNotReady(
+            f"fetching the Delta jars took more than {FETCH_SECONDS} s: check the network, then run `make setup` again"
+        ) from None
+    if done.returncode:
+        told = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        why = next((line for line in told if "UNRESOLVED" in line or "not found" in line or "Exception" in line), "")
+        raise EnvironmentNotReady(
+            f"the Delta jars could not be fetched from Maven Central ({why or 'Ivy gave no reason'}): "
+            "check the network, then run `make setup` again"
+        )
+
+
+def _pyspark_jars() -> Path:
+    import pyspark
+
+    return Path(pyspark.__file__).parent / "jars"
+
+
+def _is_jar(path: Path) -> bool:
+    """A jar is a zip; a page of a proxy or half a download is not."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(4) == b"PK\x03\x04"
+
+
+@cache
+def _java_version(java: str) -> int:
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (FileNotFoundError, PermissionError):
+        where = f"JAVA_HOME names none ({java})" if os.environ.get("JAVA_HOME") else "there is none on the PATH"
+        raise EnvironmentNotReady(
+            f"Spark needs Java {OLDEST_JAVA} or newer and {where}: install it (Debian: `apt-get install "
+            f"openjdk-{OLDEST_JAVA}-jre-headless`)"
+        ) from None
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', told.stderr + told.stdout)
+    if not match:
+        raise EnvironmentNotReady(f"`{java} -version` did not tell a version: install Java {OLDEST_JAVA} or newer")
+    major, minor = int(match[1]), int(match[2] or 0)
+    return minor if major == 1 else major
+
+
+def main() -> int:
+    """Fetch the jars; one line on what is there, or one sentence on what is wrong and status 1."""
+    try:
+        for path in fetch():
+            print(f"jar {Path(path).name}")
+    except EnvironmentNotReady as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""The catalog in the store: relations and incremental plans as entries of the manifests, changed only by commits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import msgspec
+import pyarrow as pa
+
+from engine.hummock import Table, Version
+from engine.sql.catalog import Catalog, Relation
+from engine.sql.fragments import Fragment, IncrementalPlan
+from engine.sql.types import to_arrow
+
+_RELATION, _PLAN = "relation/", "plan/"
+
+
+@dataclass(frozen=True)
+class StoredCatalog:
+    """The relations and plans of one version."""
+
+    catalog: Catalog
+    plans: Mapping[str, IncrementalPlan]
+
+    @cached_property
+    def owners(self) -> Mapping[str, str]:
+        """The view or index that each fragment's table belongs to."""
+        return {f.table: name for name, plan in self.plans.items() for f in plan.fragments}
+
+    @cached_property
+    def fragments(self) -> Mapping[str, Fragment]:
+        """Every fragment by its table."""
+        return {f.table: f for plan in self.plans.values() for f in plan.fragments}
+
+    @cached_property
+    def inputs(self) -> Mapping[str, tuple[str, ...]]:
+        """What each table is computed from; nothing for a source table."""
+        found: dict[str, tuple[str, ...]] = {
+            name: () for name, relation in self.catalog.relations.items() if relation.kind == "table"
+        }
+        for plan in self.plans.values():
+            for fragment in plan.fragments:
+                found[fragment.table] = plan.dependencies(fragment)
+        return found
+
+    @cached_property
+    def order(self) -> tuple[str, ...]:
+        """All tables, inputs before what is computed from them."""
+        done: dict[str, None] = {}
+
+        def visit(name: str) -> None:
+            if name not in done:
+                for upstream in self.inputs[name]:
+                    visit(upstream)
+                done[name] = None
+
+        for name in self.inputs:
+            visit(name)
+        return tuple(done)
+
+
+def load(version: Version) -> StoredCatalog:
+    """Return the catalog that a version holds."""
+    relations, plans = {}, {}
+    for key, value in version.catalog.items():
+        if key.startswith(_RELATION):
+            relations[key.removeprefix(_RELATION)] = msgspec.json.decode(value, type=Relation)
+        elif key.startswith(_PLAN):
+            plans[key.removeprefix(_PLAN)] = msgspec.json.decode(value, type=IncrementalPlan)
+    return StoredCatalog(Catalog(relations), plans)
+
+
+def entries(
+    relations: Mapping[str, Relation | None], plans: Mapping[str, IncrementalPlan | None]
+) -> dict[str, str | None]:
+    """Return the catalog entries of a commit that adds or replaces these relations and plans; None removes one."""
+
+    def text(value: Relation | IncrementalPlan | None) -> str | None:
+        return None if value is None else msgspec.json.encode(value).decode()
+
+    found = {_RELATION + name: text(relation) for name, relation in relations.items()}
+    return found | {_PLAN + name: text(plan) for name, plan in plans.items()}
+
+
+def table_of(fragment: Fragment) -> Table:
+    """Return the storage table of a fragment."""
+    schema = pa.schema([pa.field(name, to_arrow(kind)) for name, kind in fragment.columns])
+    return Table(fragment.table, schema, tuple(fragment.key), tuple(fragment.distribution_key))

@@ -1,0 +1,58 @@
+"""Frontiers: up to which epoch each table's content is known, and which views lag; a comparison of numbers in one manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.hummock import Version
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """Where a table stands.
+
+    `committed` is its newest computed epoch (None: never computed), `frontier` up to where its content is known, `reach` the
+    least frontier of its inputs. It is `pending` if a run could bring it on now, `lagging` if it or an input is pending.
+    """
+
+    committed: int | None
+    frontier: int | None
+    reach: int | None
+    pending: bool
+    lagging: bool
+    oldest_change: int | None = None
+
+
+def frontiers(
+    version: Version, order: Sequence[str], inputs: Mapping[str, Sequence[str]]
+) -> dict[str, Frontier]:
+    """Return the frontier of every table in `order` (inputs first); a table without inputs is a source.
+
+    A source is known up to the store's newest epoch. A view's frontier moves for free over epochs in which none of its inputs
+    changed; it is pending if an input changed at or below the least frontier of its inputs.
+    """
+    known: dict[str, Frontier] = {}
+    for name in order:
+        if not inputs[name]:
+            known[name] = Frontier(version.epoch, version.epoch, version.epoch, False, False)
+            continue
+        known[name] = _of_view(version, name, {i: known[i] for i in inputs[name]})
+    return known
+
+
+def _of_view(version: Version, name: str, inputs: Mapping[str, Frontier]) -> Frontier:
+    table = version.tables.get(name)
+    committed = table.committed_epoch if table is not None else None
+    fronts = [upstream.frontier for upstream in inputs.values()]
+    if any(front is None for front in fronts):
+        return Frontier(committed, committed, None, False, True)
+    reach = min(front for front in fronts if front is not None)
+    if committed is None:
+        return Frontier(None, None, reach, True, True)
+    changes = [version.tables[upstream].first_change(committed) for upstream in inputs]
+    first = min((change for change in changes if change is not None), default=None)
+    behind = any(upstream.lagging for upstream in inputs.values())
+    if first is not None and first <= reach:
+        return Frontier(committed, max(committed, first - 1), reach, True, True, first)
+    return Frontier(committed, max(committed, reach), reach, False, behind, first)

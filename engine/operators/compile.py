@@ -1,0 +1,48 @@
+"""From plan nodes to Spark frames: `batch` computes a node from whole tables, `delta` its signed change in one epoch."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from engine.operators import aggregate, join, linear, scan, union_all
+from engine.operators.context import EpochContext
+from engine.sql.plan import Aggregate, Filter, Join, Node, Project, Scan, UnionAll
+
+
+def batch(node: Node, context: EpochContext) -> DataFrame:
+    """Return all rows of `node` at the context's new epoch: the definition that every incremental rule must equal."""
+    match node:
+        case Scan():
+            return scan.snapshot(node, context)
+        case Filter():
+            return linear.filter_rows(node, batch(node.input, context))
+        case Project():
+            return linear.project(node, batch(node.input, context))
+        case Join():
+            return join.batch(node, batch(node.left, context), batch(node.right, context), context)
+        case UnionAll():
+            return union_all.batch(node, [batch(child, context) for child in node.inputs])
+        case Aggregate():
+            return aggregate.batch(node, batch(node.input, context))
+
+
+def delta(node: Node, context: EpochContext) -> DataFrame | None:
+    """Return the signed change of `node` in (old, new] with its weight `_w` (+1 or -1), or None when nothing changed.
+
+    Rows may cancel each other; aggregates stand only at the top of a fragment and have their own rules.
+    """
+    match node:
+        case Scan():
+            return scan.delta(node, context)
+        case Filter():
+            below = delta(node.input, context)
+            return None if below is None else linear.filter_rows(node, below)
+        case Project():
+            below = delta(node.input, context)
+            return None if below is None else linear.project(node, below, "`_w`")
+        case Join():
+            return join.delta(node, delta(node.left, context), delta(node.right, context), context)
+        case UnionAll():
+            return union_all.delta(node, [delta(child, context) for child in node.inputs], context)
+        case Aggregate():
+            raise AssertionError("an aggregate below the top of a fragment has a state table of its own")

@@ -1,0 +1,78 @@
+"""What the operators of one fragment's epoch share: the session, the tables' versions, and the epochs old and new."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any, Literal
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from engine.hummock import TableVersion
+from engine.sql.plan import quote
+
+SMALL_CHANGE_ROWS = 50_000
+ROWS_PER_PARTITION = 500_000
+At = Literal["old", "new", "side"]
+
+
+@dataclass
+class EpochContext:
+    """One epoch (old, new] of one fragment; `old` is None while the fragment's table has never been computed.
+
+    `schemas` stands in for tables when a plan is only analysed: they read as empty.
+    """
+
+    spark: SparkSession
+    url: str
+    options: Mapping[str, Any]
+    tables: Mapping[str, TableVersion]
+    old: int | None
+    new: int
+    parallelism: int
+    rows_in: int
+    terms: int = 0
+    schemas: Mapping[str, StructType] = field(default_factory=dict)
+    _names: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+
+    def rows_of(self, table: str) -> int:
+        """Return about how many rows a table has."""
+        return self.tables[table].row_count if table in self.tables else 0
+
+    @property
+    def small(self) -> bool:
+        """Whether the epoch runs in one partition without a shuffle."""
+        return self.rows_in <= SMALL_CHANGE_ROWS
+
+    @property
+    def partitions(self) -> int:
+        """Into how many partitions the epoch's rows are spread."""
+        return partitions_for(self.rows_in, self.parallelism)
+
+    def fresh(self, prefix: str) -> str:
+        """Return a column name that nothing else in this epoch has."""
+        return f"_{prefix}_{next(self._names)}"
+
+    def union(self, frames: list[DataFrame]) -> DataFrame | None:
+        """Return the union by position of the frames that are there, in one partition when the epoch is small."""
+        if not frames:
+            return None
+        merged = frames[0]
+        for frame in frames[1:]:
+            merged = merged.union(frame)
+        return merged.coalesce(1) if self.small and len(frames) > 1 else merged
+
+
+def partitions_for(rows: int, parallelism: int) -> int:
+    """Return a partition count for `rows`: one for few, else at least one per core."""
+    if rows <= SMALL_CHANGE_ROWS:
+        return 1
+    return min(256, max(parallelism, ceil(rows / ROWS_PER_PARTITION)))
+
+
+def select(frame: DataFrame, columns: tuple[str, ...] | list[str], *expressions: str) -> DataFrame:
+    """Return `frame` with just `columns`, and after them `expressions`."""
+    return frame.selectExpr(*(quote(column) for column in columns), *expressions)

@@ -1,0 +1,131 @@
+"""Rows of a plan found by key: every row of a driving frame is joined with the plan's rows that have its key values.
+
+No driving row is dropped: a boolean column says whether the joined columns hold a row of the plan (a hit) or nothing.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from engine.operators.context import At, EpochContext, select
+from engine.operators.lookup import lookup
+from engine.sql.access import access_path, join_sides, through_project
+from engine.sql.plan import Expr, Filter, Join, Node, Project, Scan, children, quote
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+def expand(
+    node: Node,
+    frame: DataFrame,
+    pairs: Pairs,
+    context: EpochContext,
+    *,
+    at: At,
+    given: str | None = None,
+    null_safe: bool = False,
+) -> tuple[DataFrame, str]:
+    """Return the frame with the node's columns added, and the name of the hit column.
+
+    `pairs` = (frame column, node column) that must be equal.
+    """
+    if isinstance(node, Scan):
+        path = access_path(node, tuple(column for _, column in pairs))
+        target = dict(path.pairs)
+        hit = context.fresh("hit")
+        by = tuple((ours, target[theirs]) for ours, theirs in pairs)
+        joined = lookup(
+            frame, context, path.table, by, node.items, at=at, hit=hit, given=given, null_safe=null_safe
+        )
+        return joined, hit
+    if isinstance(node, Filter):
+        joined, hit = expand(node.input, frame, pairs, context, at=at, given=given, null_safe=null_safe)
+        return _narrow(joined, hit, node.predicate, context)
+    if isinstance(node, Project):
+        return _expand_project(node, frame, pairs, context, at, given, null_safe)
+    if isinstance(node, Join):
+        return _expand_join(node, frame, pairs, context, at, given, null_safe)
+    raise AssertionError(f"the planner arranges {type(node).__name__} before it is looked up")
+
+
+def _narrow(frame: DataFrame, hit: str, predicate: Expr, context: EpochContext) -> tuple[DataFrame, str]:
+    narrowed = context.fresh("hit")
+    test = f"IF({quote(hit)}, coalesce({predicate.sql}, FALSE), FALSE) AS {quote(narrowed)}"
+    return select(frame, [c for c in frame.columns if c != hit], test), narrowed
+
+
+def _expand_project(
+    node: Project,
+    frame: DataFrame,
+    pairs: Pairs,
+    context: EpochContext,
+    at: At,
+    given: str | None,
+    null_safe: bool,
+) -> tuple[DataFrame, str]:
+    inner_columns = through_project(node, tuple(column for _, column in pairs))
+    inner = tuple((ours, column) for (ours, _), column in zip(pairs, inner_columns, strict=True))
+    below = _all_columns(node.input)
+    aliases = {c: context.fresh("outer") if c in below else c for c in frame.columns}
+    frame = frame.selectExpr(*(f"{quote(c)} AS {quote(alias)}" for c, alias in aliases.items()))
+    inner = tuple((aliases[ours], column) for ours, column in inner)
+    given = aliases[given] if given else None
+    joined, hit = expand(node.input, frame, inner, context, at=at, given=given, null_safe=null_safe)
+    outer = [f"{quote(alias)} AS {quote(c)}" for c, alias in aliases.items()]
+    items = [f"{expr.sql} AS {quote(name)}" for name, expr in node.items]
+    return joined.selectExpr(*outer, *items, quote(hit)), hit
+
+
+def _expand_join(
+    node: Join,
+    frame: DataFrame,
+    pairs: Pairs,
+    context: EpochContext,
+    at: At,
+    given: str | None,
+    null_safe: bool,
+) -> tuple[DataFrame, str]:
+    near, _ = join_sides(node, tuple(column for _, column in pairs), null_safe)
+    first = node.left if near == "left" else node.right
+    mine = tuple((ours, column) for ours, column in pairs if column in first.columns)
+    rest = tuple((ours, column) for ours, column in pairs if column not in first.columns)
+    joined, hit = expand(first, frame, mine, context, at=at, given=given, null_safe=null_safe)
+    if near == "left" and node.kind == "left":
+        joined = attach_left(joined, node, context, at=at, given=hit)
+    elif near == "left":
+        joined, hit = expand(node.right, joined, node.on, context, at=at, given=hit)
+    else:
+        reverse = tuple((right, left) for left, right in node.on)
+        joined, hit = expand(node.left, joined, reverse, context, at=at, given=hit)
+    if node.residual is not None and not (near == "left" and node.kind == "left"):
+        joined, hit = _narrow(joined, hit, node.residual, context)
+    equal = "<=>" if null_safe else "="
+    for ours, column in rest:
+        test = Expr(f"{quote(ours)} {equal} {quote(column)}")
+        joined, hit = _narrow(joined, hit, test, context)
+    return joined, hit
+
+
+def attach_left(
+    frame: DataFrame, node: Join, context: EpochContext, *, at: At, given: str | None
+) -> DataFrame:
+    """Left-join each row of `frame`, which holds the left side's columns, with the right side: nulls where none matches."""
+    plain = isinstance(node.right, Scan) and node.residual is None
+    line = context.fresh("line")
+    if not plain:
+        frame = frame.selectExpr("*", f"monotonically_increasing_id() AS {quote(line)}")
+    outer = [c for c in frame.columns if c != line]
+    joined, hit = expand(node.right, frame, node.on, context, at=at, given=given)
+    if node.residual is not None:
+        joined, hit = _narrow(joined, hit, node.residual, context)
+    if plain:
+        return select(joined, [*outer, *node.right.columns])
+    rank = context.fresh("rank")
+    window = f"row_number() OVER (PARTITION BY {quote(line)} ORDER BY {quote(hit)} DESC) AS {quote(rank)}"
+    kept = joined.selectExpr("*", window).where(f"{quote(hit)} OR {quote(rank)} = 1")
+    nulled = [f"IF({quote(hit)}, {quote(c)}, NULL) AS {quote(c)}" for c in node.right.columns]
+    return select(kept, outer, *nulled)
+
+
+def _all_columns(node: Node) -> set[str]:
+    return set(node.columns).union(*(_all_columns(child) for child in children(node)))

@@ -1,0 +1,73 @@
+"""Inner and left joins by delta queries: the change of one side looked up in the other, no state but indexes of tables.
+
+Rule: d(L x R) = dL x R_new + L_old x dR. A left join is linear in its left side; for its right side, the left rows whose key
+stands in dR are joined again, with R_old (retracted) and R_new (inserted).
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from engine.operators.context import EpochContext, select
+from engine.operators.expand import attach_left, expand
+from engine.operators.lookup import SIDE
+from engine.sql.plan import Join, quote, scans
+
+BROADCAST_ROWS = 100_000
+
+
+def batch(node: Join, left: DataFrame, right: DataFrame, context: EpochContext) -> DataFrame:
+    """Return the join of two whole inputs; a small right side is broadcast."""
+    condition = " AND ".join(f"{quote(a)} = {quote(b)}" for a, b in node.on)
+    if node.residual is not None:
+        condition += f" AND ({node.residual.sql})"
+    if sum(context.rows_of(scan.table) for scan in scans(node.right)) <= BROADCAST_ROWS:
+        right = right.hint("broadcast")
+    return left.join(right, F.expr(condition), node.kind)
+
+
+def delta(
+    node: Join, left: DataFrame | None, right: DataFrame | None, context: EpochContext
+) -> DataFrame | None:
+    """Return the signed change of the join; rows of the two terms may cancel each other."""
+    terms = []
+    if left is not None:
+        terms.append(_left_term(node, left, context))
+    if right is not None:
+        terms.append(
+            _inner_right_term(node, right, context)
+            if node.kind == "inner"
+            else _outer_right_term(node, right, context)
+        )
+    context.terms += len(terms) + (right is not None and node.kind == "left")
+    return context.union(terms)
+
+
+def _left_term(node: Join, left: DataFrame, context: EpochContext) -> DataFrame:
+    if node.kind == "left":
+        return select(attach_left(left, node, context, at="new", given=None), [*node.columns, "_w"])
+    joined, hit = expand(node.right, left, node.on, context, at="new")
+    return _matched(node, joined, hit)
+
+
+def _inner_right_term(node: Join, right: DataFrame, context: EpochContext) -> DataFrame:
+    joined, hit = expand(node.left, right, tuple((b, a) for a, b in node.on), context, at="old")
+    return _matched(node, joined, hit)
+
+
+def _outer_right_term(node: Join, right: DataFrame, context: EpochContext) -> DataFrame:
+    names = {b: context.fresh("key") for b in dict.fromkeys(b for _, b in node.on)}
+    keys = right.selectExpr(*(f"{quote(b)} AS {quote(name)}" for b, name in names.items())).distinct()
+    joined, hit = expand(node.left, keys, tuple((names[b], a) for a, b in node.on), context, at="old")
+    found = select(joined.where(quote(hit)), node.left.columns)
+    sides = found.selectExpr("*", f"explode(array(0, 1)) AS {quote(SIDE)}")
+    signed = sides.selectExpr("*", f"IF({quote(SIDE)} = 1, 1L, -1L) AS `_w`")
+    return select(attach_left(signed, node, context, at="side", given=None), [*node.columns, "_w"])
+
+
+def _matched(node: Join, joined: DataFrame, hit: str) -> DataFrame:
+    kept = joined.where(quote(hit))
+    if node.residual is not None:
+        kept = kept.where(node.residual.sql)
+    return select(kept, [*node.columns, "_w"])

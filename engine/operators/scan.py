@@ -1,0 +1,117 @@
+"""Reading tables inside Spark tasks: a snapshot at an epoch, or the signed rows of a change log range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import LongType, StructField, StructType
+
+from engine.hummock import Reader, TableVersion
+from engine.operators.context import EpochContext, partitions_for
+from engine.sql.plan import Scan, quote
+
+_LOWEST, _HASHES = -(1 << 63), 1 << 64
+
+
+def hash_ranges(parts: int) -> list[tuple[int, int]]:
+    """Cut the 64-bit hash space into `parts` inclusive ranges on vnode boundaries as far as they go."""
+    bounds = [_LOWEST + _HASHES * i // parts for i in range(parts + 1)]
+    return [(low, high - 1) for low, high in zip(bounds[:-1], bounds[1:], strict=True)]
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Return the Spark schema of an Arrow schema: timestamps with a zone are instants, those without are local."""
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
+@dataclass(frozen=True)
+class ReadTable:
+    """A task's body: reads the hash ranges named by its input rows of one table, as a snapshot or as a change."""
+
+    url: str
+    options: Mapping[str, Any]
+    table: TableVersion
+    items: tuple[tuple[str, str], ...]
+    after: int | None
+    upto: int
+    change: bool
+    parts: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        reader = Reader.open(self.url, self.options)
+        columns = list(dict.fromkeys(column for _, column in self.items))
+        ranges = hash_ranges(self.parts)
+        names = [name for name, _ in self.items] + (["_w"] if self.change else [])
+        for batch in batches:
+            for part in batch.column(0).to_pylist():
+                for rows in self._read(reader, columns, ranges[part] if self.parts > 1 else None):
+                    arrays = [rows.column(column) for _, column in self.items]
+                    if self.change:
+                        arrays.append(rows.column("_w"))
+                    yield pa.RecordBatch.from_arrays(arrays, names=names)
+
+    def _read(
+        self, reader: Reader, columns: list[str], hash_range: tuple[int, int] | None
+    ) -> Iterator[pa.RecordBatch]:
+        if self.change:
+            return reader.changes(self.table, self.after, self.upto, columns=columns, hash_range=hash_range)
+        return reader.scan(self.table, self.upto, columns=columns, hash_range=hash_range)
+
+
+def read_table(
+    spark: SparkSession,
+    url: str,
+    options: Mapping[str, Any],
+    table: TableVersion,
+    items: tuple[tuple[str, str], ...],
+    upto: int,
+    *,
+    after: int | None = None,
+    change: bool = False,
+    parts: int = 1,
+) -> DataFrame:
+    """Return a frame of a table's columns, `items` = (output name, table column); with `change` signed rows and `_w`."""
+    body = ReadTable(url, dict(options), table, items, after, upto, change, parts)
+    fields = [table.schema.field(column).with_name(name).with_nullable(True) for name, column in items]
+    schema = spark_schema(pa.schema(fields))
+    if change:
+        schema = StructType([*schema.fields, StructField("_w", LongType())])
+    return spark.range(0, parts, 1, parts).mapInArrow(body, schema)
+
+
+def snapshot(scan: Scan, context: EpochContext) -> DataFrame:
+    """Return all rows of the scanned table at the new epoch."""
+    if scan.table in context.schemas:
+        empty = context.spark.createDataFrame([], context.schemas[scan.table])
+        return empty.selectExpr(*(f"{quote(column)} AS {quote(name)}" for name, column in scan.items))
+    table = context.tables[scan.table]
+    parts = partitions_for(table.row_count, context.parallelism)
+    return read_table(
+        context.spark, context.url, context.options, table, scan.items, context.new, parts=parts
+    )
+
+
+def delta(scan: Scan, context: EpochContext) -> DataFrame | None:
+    """Return the signed rows of the table's change in (old, new], or None if there is none."""
+    table = context.tables[scan.table]
+    assert context.old is not None
+    rows = table.changed_rows(context.old, context.new)
+    if not table.changes(context.old, context.new):
+        return None
+    parts = 1 if context.small else partitions_for(rows, context.parallelism)
+    return read_table(
+        context.spark,
+        context.url,
+        context.options,
+        table,
+        scan.items,
+        context.new,
+        after=context.old,
+        change=True,
+        parts=parts,
+    )

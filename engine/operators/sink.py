@@ -1,0 +1,142 @@
+"""The end of every fragment's epoch: signed rows become one net change per key, sorted files, and a report row per task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from engine.errors import DuplicateKey
+from engine.hummock import Reader, SstInfo, Table
+from engine.operators.context import EpochContext
+from engine.sql.plan import quote
+
+RESULT_SCHEMA = "ssts binary, inserted long, updated long, deleted long"
+
+
+@dataclass(frozen=True)
+class NetChange:
+    """What one task wrote: files, and how many keys it inserted, updated and deleted."""
+
+    ssts: tuple[SstInfo, ...]
+    inserted: int
+    updated: int
+    deleted: int
+
+
+def net_by_key(rows: pa.Table, primary_key: tuple[str, ...], table: str) -> tuple[pa.Table, int, int, int]:
+    """Net signed rows to one operation a key: (rows with `_op` 0 put or 1 delete, inserted, updated, deleted).
+
+    A key may have one retracted and one inserted row at most; equal ones cancel. Raises DuplicateKey for more.
+    """
+    order = [(column, "ascending") for column in primary_key] + [("_w", "ascending")]
+    rows = rows.take(pc.sort_indices(rows, sort_keys=order)).combine_chunks()
+    weight = rows.column("_w").to_numpy()
+    n = len(weight)
+    if n == 0:
+        return rows.drop_columns("_w").append_column("_op", pa.array([], pa.uint8())), 0, 0, 0
+    first = np.ones(n, dtype=bool)
+    first[1:] = ~_equals_previous(rows, primary_key)
+    group = np.cumsum(first) - 1
+    last = np.append(first[1:], True)
+    plus = np.bincount(group, weights=weight > 0)
+    minus = np.bincount(group, weights=weight < 0)
+    if plus.max() > 1 or minus.max() > 1:
+        bad = rows.slice(int(np.flatnonzero(last)[np.argmax(np.maximum(plus, minus))]), 1)
+        raise DuplicateKey(
+            f"{table}: the query gives more than one row for the key {bad.select(list(primary_key)).to_pylist()[0]}"
+        )
+    values = [column for column in rows.column_names if column not in (*primary_key, "_w")]
+    same = np.zeros(n, dtype=bool)
+    same[1:] = ~first[1:] & _equals_previous(rows, tuple(values))
+    keep = last & ~same
+    chosen = rows.take(pa.array(np.flatnonzero(keep)))
+    deletes = weight[keep] < 0
+    updated = int((minus[group[keep]] > 0).sum() - deletes.sum())
+    operations = pa.array(deletes.astype(np.uint8))
+    net = chosen.drop_columns("_w").append_column("_op", operations)
+    return net, int(len(deletes) - deletes.sum() - updated), updated, int(deletes.sum())
+
+
+def _equals_previous(rows: pa.Table, columns: tuple[str, ...]) -> np.ndarray:
+    """For rows 1..n-1: whether all `columns` equal those of the row before; null equals null, NaN equals NaN."""
+    equal = np.ones(rows.num_rows - 1, dtype=bool)
+    for column in columns:
+        array = rows.column(column).combine_chunks()
+        if isinstance(array, pa.ChunkedArray):
+            array = pa.concat_arrays(array.chunks)
+        before, after = array.slice(0, len(array) - 1), array.slice(1)
+        if pa.types.is_nested(array.type):
+            pairs = zip(before.to_pylist(), after.to_pylist(), strict=True)
+            equal &= np.fromiter((a == b for a, b in pairs), dtype=bool, count=len(before))
+            continue
+        same = pc.fill_null(pc.equal(before, after), False).to_numpy(zero_copy_only=False)
+        same |= pc.and_(pc.is_null(before), pc.is_null(after)).to_numpy(zero_copy_only=False)
+        if pa.types.is_floating(array.type):
+            nans = pc.and_(pc.fill_null(pc.is_nan(before), False), pc.fill_null(pc.is_nan(after), False))
+            same |= nans.to_numpy(zero_copy_only=False)
+        equal &= same
+    return equal
+
+
+@dataclass(frozen=True)
+class WriteTable:
+    """A task's body: nets its partition by key and writes it as files of the table; gives one report row."""
+
+    url: str
+    options: Mapping[str, Any]
+    table: Table
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        reader = Reader.open(self.url, self.options)
+        gathered = [batch for batch in batches if batch.num_rows]
+        if not gathered:
+            return
+        change = write_change(reader, self.table, pa.Table.from_batches(gathered))
+        yield pa.RecordBatch.from_pylist(
+            [
+                {
+                    "ssts": msgspec.msgpack.encode(change.ssts),
+                    "inserted": change.inserted,
+                    "updated": change.updated,
+                    "deleted": change.deleted,
+                }
+            ],
+            schema=pa.schema(
+                {"ssts": pa.binary(), "inserted": pa.int64(), "updated": pa.int64(), "deleted": pa.int64()}
+            ),
+        )
+
+
+def write_change(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
+    """Net signed `rows` (the table's columns and `_w`) by key and write them as files of the table."""
+    arrays = [rows.column(field.name).cast(field.type) for field in table.schema]
+    typed = pa.table([*arrays, rows.column("_w")], names=[*table.schema.names, "_w"])
+    net, inserted, updated, deleted = net_by_key(typed, tuple(table.primary_key), table.name)
+    ssts = reader.write_run(table, net) if net.num_rows else []
+    return NetChange(tuple(ssts), inserted, updated, deleted)
+
+
+def write(frame: DataFrame, table: Table, context: EpochContext) -> list[NetChange]:
+    """Run the fragment's one Spark action: `frame` holds the table's columns and `_w`; returns what each task wrote."""
+    columns = table.schema.names
+    if context.terms > 1:  # several terms of a join may bring rows that cancel each other
+        frame = frame.groupBy(*(F.expr(quote(c)).alias(c) for c in columns)).agg(
+            F.expr("sum(`_w`)").alias("_w")
+        )
+        frame = frame.where("`_w` <> 0")
+    if not context.small:
+        key = ", ".join(quote(column) for column in table.distribution_key or table.primary_key)
+        n = context.partitions
+        vnode = f"CAST((shiftright(xxhash64({key}), 56) + 128) * {n} / 256 AS INT)"
+        frame = frame.repartitionById(n, F.expr(vnode))
+    rows = frame.mapInArrow(WriteTable(context.url, dict(context.options), table), RESULT_SCHEMA).collect()
+    decode = msgspec.msgpack.Decoder(tuple[SstInfo, ...]).decode
+    return [NetChange(decode(bytes(r.ssts)), r.inserted, r.updated, r.deleted) for r in rows]

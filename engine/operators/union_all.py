@@ -1,0 +1,48 @@
+"""UNION ALL: linear; a row's key is its branch and the branch's own key."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from engine.operators.context import EpochContext
+from engine.sql.plan import Node, UnionAll, quote
+
+
+def _branch(position: int, node: Node, names: tuple[str, ...], frame: DataFrame, *carried: str) -> DataFrame:
+    items = [f"{quote(old)} AS {quote(new)}" for old, new in zip(node.columns, names, strict=False)]
+    keys = [f"{quote(column)} AS {quote(f'_key{position}_{n}')}" for n, column in enumerate(node.key)]
+    return frame.selectExpr(*items, f"{position} AS `_branch`", *keys, *carried)
+
+
+def _merge(node: UnionAll, branches: list[DataFrame], *carried: str) -> DataFrame:
+    merged = branches[0]
+    for branch in branches[1:]:
+        merged = merged.unionByName(branch, allowMissingColumns=True)
+    return merged.select(*[quote(column) for column in node.columns], *carried)
+
+
+def batch(node: UnionAll, inputs: list[DataFrame]) -> DataFrame:
+    """Return the rows of all inputs, each with its branch number and key; types widen as Spark widens a union's."""
+    branches = [
+        _branch(i, child, node.names, frame)
+        for i, (child, frame) in enumerate(zip(node.inputs, inputs, strict=True))
+    ]
+    return _merge(node, branches)
+
+
+def delta(node: UnionAll, inputs: list[DataFrame | None], context: EpochContext) -> DataFrame | None:
+    """Return the changes of all inputs that changed.
+
+    Branches without a change take part with no rows, so that the types are those of the whole union.
+    """
+    if all(frame is None for frame in inputs):
+        return None
+    from engine.operators.compile import batch as batch_of
+
+    branches = []
+    for i, (child, frame) in enumerate(zip(node.inputs, inputs, strict=True)):
+        if frame is None:
+            frame = batch_of(child, context).where("FALSE").selectExpr("*", "1L AS `_w`")
+        branches.append(_branch(i, child, node.names, frame, "`_w`"))
+    merged = _merge(node, branches, "_w")
+    return merged.coalesce(1) if context.small else merged

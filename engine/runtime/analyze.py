@@ -1,0 +1,66 @@
+"""Types of plans, by Spark's own analysis of them over empty tables: no type rules of our own that could differ from Spark's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from engine.errors import SqlError
+from engine.operators.aggregate import partials_batch
+from engine.operators.compile import batch
+from engine.operators.context import EpochContext
+from engine.operators.scan import spark_schema
+from engine.sql.catalog import Catalog
+from engine.sql.fragments import Fragment
+from engine.sql.plan import Aggregate, Node, Project, scans
+from engine.sql.types import to_arrow
+
+
+class SparkAnalyzer:
+    """Gives the types of plan columns; holds the schemas of the catalog's tables and of the fragments it was told of."""
+
+    def __init__(self, spark: SparkSession, catalog: Catalog, sql: str = "") -> None:
+        self.spark, self.catalog, self.sql = spark, catalog, sql
+        self.fragments: dict[str, StructType] = {}
+
+    def types(self, node: Node) -> Mapping[str, str]:
+        """Return the Spark type of each column of `node`; raises SqlError with Spark's words on a type clash."""
+        return {f.name: f.dataType.simpleString() for f in self._schema(lambda c: batch(node, c), node).fields}
+
+    def add(self, fragment: Fragment) -> Fragment:
+        """Take note of a fragment; return it with its table's columns."""
+        schema = self._schema(lambda context: whole_fragment(fragment, context), fragment.plan)
+        self.fragments[fragment.table] = schema
+        columns = tuple((field.name, field.dataType.simpleString()) for field in schema.fields)
+        return msgspec.structs.replace(fragment, columns=columns)
+
+    def _schema(self, build, node: Node) -> StructType:  # type: ignore[no-untyped-def]
+        schemas = {scan.table: self._table(scan.table) for scan in scans(node)}
+        context = EpochContext(self.spark, "", {}, {}, None, 0, 1, 0, schemas=schemas)
+        try:
+            frame: DataFrame = build(context)
+            return frame.schema
+        except AnalysisException as error:
+            message = (error.getMessage() or str(error)).splitlines()[0]
+            raise SqlError(f"Spark cannot type the query: {message}", sql=self.sql) from error
+
+    def _table(self, name: str) -> StructType:
+        if name in self.fragments:
+            return self.fragments[name]
+        columns = self.catalog.get(name).columns
+        return spark_schema(pa.schema([pa.field(column.name, to_arrow(column.type)) for column in columns]))
+
+
+def whole_fragment(fragment: Fragment, context: EpochContext) -> DataFrame:
+    """Return all rows of a fragment's table computed from whole inputs, hidden columns included, without `_w`."""
+    plan = fragment.plan
+    if fragment.rule == "aggregate":
+        assert isinstance(plan, Project) and isinstance(plan.input, Aggregate)
+        source = batch(plan.input.input, context).selectExpr("*", "1L AS `_w`")
+        return partials_batch(plan, fragment.partials, source)
+    return batch(plan, context)

@@ -1,0 +1,100 @@
+"""SHOW, DESCRIBE and EXPLAIN: what the catalog and the plans hold, as tables."""
+
+from __future__ import annotations
+
+import fnmatch
+
+import pyarrow as pa
+import sqlglot.expressions as exp
+from pyspark.sql import SparkSession
+
+from engine.meta.catalog_store import StoredCatalog
+from engine.runtime.ddl import plan_view
+from engine.sql.access import index_name
+from engine.sql.binder import bind
+from engine.sql.explain import explain as explain_plan
+from engine.sql.fragments import IncrementalPlan
+from engine.sql.statements import CreateMaterializedView, Describe, Explain, Show, ShowCreate
+
+_KINDS = {
+    "tables": ("table",),
+    "views": ("view", "materialized view"),
+    "materialized views": ("materialized view",),
+    "all": ("table", "view", "materialized view"),
+}
+
+
+def show(stored: StoredCatalog, statement: Show) -> pa.Table:
+    """Return name and kind of the relations asked for."""
+    kinds = _KINDS[statement.what]
+    found = [(n, r.kind) for n, r in sorted(stored.catalog.relations.items()) if r.kind in kinds]
+    if statement.like is not None:
+        pattern = statement.like.replace("%", "*").replace("_", "?")
+        found = [(name, kind) for name, kind in found if fnmatch.fnmatchcase(name, pattern)]
+    return pa.table({"name": [n for n, _ in found], "kind": [k for _, k in found]}, _text("name", "kind"))
+
+
+def show_create(stored: StoredCatalog, statement: ShowCreate) -> pa.Table:
+    """Return the statement that created a relation."""
+    relation = stored.catalog.get(statement.name)
+    return pa.table({"name": [relation.name], "create_statement": [relation.sql]})
+
+
+def describe(stored: StoredCatalog, statement: Describe) -> pa.Table:
+    """Return the columns of a relation with type, nullability and key."""
+    relation = stored.catalog.get(statement.name)
+    shown = [column for column in relation.columns if not column.hidden]
+    return pa.table(
+        {
+            "column": [column.name for column in shown],
+            "type": [column.type for column in shown],
+            "nullable": [column.nullable and column.name not in relation.primary_key for column in shown],
+            "key": [column.name in relation.primary_key for column in shown],
+            "comment": [column.comment or "" for column in shown],
+        }
+    )
+
+
+def explain(stored: StoredCatalog, statement: Explain, dialect: str) -> pa.Table:
+    """Return the bound plan of a query or view as text."""
+    query = statement.target.query if isinstance(statement.target, CreateMaterializedView) else statement.target
+    bound = bind(query, stored.catalog, dialect=dialect, sql=statement.sql)
+    return _lines(explain_plan(bound.plan))
+
+
+def explain_incremental(
+    stored: StoredCatalog, spark: SparkSession, statement: Explain, dialect: str
+) -> pa.Table:
+    """Return the incremental plan of a query or view: fragments, rules, keys, state tables and why."""
+    target = statement.target
+    if not isinstance(target, CreateMaterializedView):
+        assert isinstance(target, exp.Query)
+        target = CreateMaterializedView("explained", target, statement.sql, {}, False, statement.sql)
+    _, plan = plan_view(stored.catalog, spark, target, dialect)
+    return _lines(incremental_text(plan))
+
+
+def incremental_text(plan: IncrementalPlan) -> str:
+    """Return an incremental plan as text, one paragraph a fragment."""
+    parts = []
+    for table, by in plan.indexes:
+        parts.append(f"index {index_name(table, by)}: {table} by {', '.join(by)} (shared)")
+    for fragment in plan.fragments:
+        role = "view" if fragment.table == plan.view else "state"
+        parts.append(
+            f"{role} {fragment.table}: rule {fragment.rule} ({fragment.why}); key {', '.join(fragment.key)}; "
+            f"distributed by {', '.join(fragment.distribution_key)}\n{_indent(explain_plan(fragment.plan))}"
+        )
+    return "\n".join(parts)
+
+
+def _indent(text: str) -> str:
+    return "\n".join("  " + line for line in text.splitlines())
+
+
+def _lines(text: str) -> pa.Table:
+    return pa.table({"plan": pa.array(text.splitlines(), pa.string())})
+
+
+def _text(*names: str) -> pa.Schema:
+    return pa.schema([(name, pa.string()) for name in names])

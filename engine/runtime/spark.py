@@ -1,0 +1,69 @@
+"""The Spark session that Tideline runs on: local, a standalone master, or Spark Connect."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pyspark.sql import SparkSession
+
+from engine.jars import check_java, jar_paths
+
+SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.execution.pythonUDF.arrow.enabled": "true",
+}
+STATIC_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.python.worker.reuse": "true",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
+
+
+def connect(spark: SparkSession | str | None = None) -> SparkSession:
+    """Return a session for `spark`: one that exists, `sc://host:port`, a master's address, or None for local[*].
+
+    None takes SPARK_REMOTE from the environment where it is set. Raises EnvironmentNotReady without Java or jars.
+    """
+    if isinstance(spark, str) or spark is None:
+        target = spark or os.environ.get("SPARK_REMOTE") or "local[*]"
+        session = _remote(target) if target.startswith("sc://") else _classic(target)
+    else:
+        session = spark
+    for key, value in SETTINGS.items():
+        session.conf.set(key, value)
+    return session
+
+
+def parallelism(spark: SparkSession) -> int:
+    """Return how many tasks of the session run at the same time."""
+    if hasattr(spark, "_jsc"):
+        return int(spark.sparkContext.defaultParallelism)
+    return int(spark.conf.get("spark.tideline.parallelism", str(os.cpu_count() or 2)))
+
+
+def _remote(address: str) -> SparkSession:
+    return SparkSession.builder.remote(address).getOrCreate()
+
+
+def _classic(master: str) -> SparkSession:
+    check_java()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.master(master).appName("tideline")
+    builder = builder.config("spark.jars", ",".join(jar_paths()))
+    memory = os.environ.get("TIDELINE_DRIVER_MEMORY", "4g")
+    builder = builder.config("spark.driver.memory", memory)
+    for key, value in {**STATIC_SETTINGS, **SETTINGS}.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session

@@ -1,0 +1,216 @@
+"""Session: SQL in, Arrow out. What a notebook, a test, the command line and Dagster use."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Literal
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from engine.errors import SqlError
+from engine.hummock import Hummock
+from engine.meta.catalog_store import StoredCatalog, load
+from engine.meta.frontier import frontiers
+from engine.runtime import ddl, dml, query
+from engine.runtime.datasource import TidelineDataSource
+from engine.runtime.flush import FlushRun, epoch_seconds
+from engine.runtime.report import FlushReport, ViewReport
+from engine.runtime.show import describe, explain, explain_incremental, show, show_create
+from engine.runtime.spark import connect
+from engine.sql import statements as st
+from engine.sql.catalog import Catalog
+
+__all__ = ["FlushReport", "RelationStatus", "Session", "ViewReport"]
+
+Dialect = Literal["spark", "postgres", "risingwave"]
+DIALECTS = ("spark", "postgres", "risingwave")
+
+
+@dataclass(frozen=True)
+class RelationStatus:
+    """Where one table or view stands; `lag_seconds` is the age of the oldest change that it lacks."""
+
+    name: str
+    kind: str
+    committed_epoch: int | None
+    frontier: int | None
+    lag_seconds: float
+    lagging: bool
+    rows: int
+    bytes: int
+    files: int
+    last_error: str | None
+
+
+class Session:
+    """A connection to one store: `sql`, `write`, `flush`; Spark starts when first needed.
+
+    `spark` is None (SPARK_REMOTE, else local[*]), a master's address, `sc://host:port`, or a SparkSession.
+    """
+
+    def __init__(
+        self, url: str, spark: SparkSession | str | None = None, dialect: Dialect = "spark"
+    ) -> None:
+        if dialect not in DIALECTS:
+            raise SqlError(f'dialect "{dialect}" is unknown: use one of {", ".join(DIALECTS)}')
+        self.url = url
+        self.dialect: Dialect = dialect
+        self.store = Hummock.open(url)
+        self._spark_target = spark
+        self._spark: SparkSession | None = None
+        self._runner = FlushRun(self.store, lambda: self.spark)
+        self._last_errors: dict[str, str] = {}
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def spark(self) -> SparkSession:
+        """The Spark session, started at the first use; `spark.read.format("tideline")` reads tables."""
+        if self._spark is None:
+            self._spark = connect(self._spark_target)
+            self._spark.dataSource.register(TidelineDataSource)
+        return self._spark
+
+    @property
+    def catalog(self) -> Catalog:
+        """The relations as they are now in the store."""
+        return self.stored.catalog
+
+    @property
+    def stored(self) -> StoredCatalog:
+        """Relations and incremental plans as they are now in the store."""
+        return load(self.store.refresh())
+
+    def sql(self, text: str, *, build: bool = True) -> pa.Table | None:
+        """Run one statement; a SELECT, SHOW, DESCRIBE or EXPLAIN gives a table, everything else None.
+
+        With `build` a new materialized view is computed at once, else by the next flush. Raises SqlError with the place.
+        """
+        statement = st.parse(text, self.dialect)
+        match statement:
+            case st.Select():
+                return query.select(
+                    self.store, self.stored, lambda: self.spark, statement.query, statement.sql, self.dialect
+                )
+            case st.Insert():
+                dml.insert(self.store, self.stored, lambda: self.spark, statement, self.dialect)
+            case st.Update():
+                dml.update(self.store, self.stored, lambda: self.spark, statement)
+            case st.DeleteFrom():
+                dml.delete(self.store, self.stored, lambda: self.spark, statement)
+            case st.Flush():
+                self.flush().raise_for_errors()
+            case st.CreateTable():
+                self._create_table(statement)
+            case st.CreateView():
+                ddl.create_view(self.store, statement, self.dialect)
+            case st.CreateMaterializedView():
+                self._create_materialized_view(statement, build)
+            case st.Drop():
+                ddl.drop(self.store, statement)
+            case st.Show():
+                return show(self.stored, statement)
+            case st.ShowCreate():
+                return show_create(self.stored, statement)
+            case st.Describe():
+                return describe(self.stored, statement)
+            case st.Explain(incremental=True):
+                return explain_incremental(self.stored, self.spark, statement, self.dialect)
+            case st.Explain():
+                return explain(self.stored, statement, self.dialect)
+            case st.Set():
+                self._set(statement)
+        return None
+
+    def write(
+        self, table: str, rows: pa.Table | pa.RecordBatch, mode: Literal["insert", "upsert", "delete"] = "upsert"
+    ) -> int:
+        """Write Arrow rows to a table and return the epoch; durable when it returns."""
+        if isinstance(rows, pa.RecordBatch):
+            rows = pa.Table.from_batches([rows])
+        return dml.write(self.store, self.stored, table, rows, mode)
+
+    def flush(self, views: Collection[str] | None = None) -> FlushReport:
+        """Run all that is pending (for `views`, and what they read); a failing view is told in its report."""
+        report = self._runner.run(views)
+        for view in report.views:
+            self._last_errors.pop(view.view, None)
+            if view.error is not None:
+                self._last_errors[view.view] = view.error
+        return report
+
+    def lagging(self) -> tuple[str, ...]:
+        """Return the views that lack changes of their inputs; reads the newest manifest only."""
+        stored = self.stored
+        known = frontiers(self.store.version, stored.order, stored.inputs)
+        views = (n for n, r in stored.catalog.relations.items() if r.kind == "materialized view")
+        return tuple(name for name in views if known[name].lagging)
+
+    def status(self) -> tuple[RelationStatus, ...]:
+        """Return where every table and materialized view stands, inputs first; needs no Spark."""
+        stored = self.stored
+        version = self.store.version
+        known = frontiers(version, stored.order, stored.inputs)
+        found = []
+        for name in stored.order:
+            relation = stored.catalog.relations.get(name)
+            if relation is None or relation.kind == "index":
+                continue
+            state, table = known[name], version.tables.get(name)
+            since = state.oldest_change if state.lagging else None
+            found.append(
+                RelationStatus(
+                    name,
+                    relation.kind,
+                    state.committed,
+                    state.frontier,
+                    0.0 if since is None else max(0.0, time.time() - epoch_seconds(since)),
+                    state.lagging,
+                    table.row_count if table else 0,
+                    table.size_bytes if table else 0,
+                    table.file_count if table else 0,
+                    self._last_errors.get(name),
+                )
+            )
+        return tuple(found)
+
+    def compact(self, table: str | None = None, *, full: bool = True) -> tuple[object, ...]:
+        """Compact one table, or all; `full` merges everything to one run, else just the newest small files."""
+        names = list(self.store.refresh().tables) if table is None else [self.catalog.get(table).name]
+        merge = self.store.compact if full else self.store.compact_l0
+        return tuple(merge(name) for name in names)
+
+    def close(self) -> None:
+        """Release the store; a Spark session that was passed in, or is shared, goes on."""
+        self.store.close()
+
+    def _create_table(self, statement: st.CreateTable) -> None:
+        if statement.as_query is None:
+            ddl.create_table(self.store, statement, self.dialect)
+            return
+        raise SqlError("CREATE TABLE AS is not offered", sql=statement.sql, hint="CREATE TABLE, then INSERT … SELECT")
+
+    def _create_materialized_view(self, statement: st.CreateMaterializedView, build: bool) -> None:
+        created = ddl.create_materialized_view(self.store, lambda: self.spark, statement, self.dialect)
+        if created and build:
+            report = self.flush([statement.name])
+            if report.failed:
+                ddl.drop(self.store, st.Drop("materialized view", statement.name, True, False, statement.sql))
+                report.raise_for_errors()
+
+    def _set(self, statement: st.Set) -> None:
+        if statement.name != "dialect" or statement.value not in DIALECTS:
+            raise SqlError(
+                f"SET {statement.name} is not offered", sql=statement.sql, hint="SET dialect = spark | postgres | risingwave"
+            )
+        self.dialect = statement.value  # type: ignore[assignment]

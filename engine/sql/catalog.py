@@ -1,0 +1,109 @@
+"""What exists: relations with their columns and keys, as immutable values that go into the store's manifests."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import msgspec
+
+from engine.errors import SqlError
+
+
+class Column(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One column: `type` is a Spark type string, `default` Spark SQL text; hidden ones are the system's own."""
+
+    name: str
+    type: str
+    nullable: bool = True
+    default: str | None = None
+    hidden: bool = False
+    comment: str | None = None
+
+
+class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A table, view, materialized view or index; `sql` is the statement that made it."""
+
+    name: str
+    kind: str
+    columns: tuple[Column, ...]
+    primary_key: tuple[str, ...] = ()
+    distribution_key: tuple[str, ...] = ()
+    append_only: bool = False
+    sql: str = ""
+    dialect: str = "spark"
+    options: dict[str, str] = {}
+    depends_on: tuple[str, ...] = ()
+    comment: str | None = None
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """All relations by name."""
+
+    relations: Mapping[str, Relation]
+
+    def get(self, name: str) -> Relation:
+        """Return a relation; raises SqlError with names that are near."""
+        found = self.relations.get(name) or self.relations.get(name.lower())
+        if found is not None:
+            return found
+        raise SqlError(f"there is no table or view {name}", hint=self.near(name))
+
+    def near(self, name: str) -> str:
+        """Return a hint with names like `name`, or with how to see them all."""
+        public = [n for n in self.relations if not n.startswith("_")]
+        close = difflib.get_close_matches(name.lower(), public, 3)
+        return f"did you mean {', '.join(close)}?" if close else "SHOW ALL lists what exists"
+
+    @cached_property
+    def _readers(self) -> Mapping[str, tuple[str, ...]]:
+        found: dict[str, list[str]] = {}
+        for name, relation in self.relations.items():
+            for upstream in relation.depends_on:
+                found.setdefault(upstream, []).append(name)
+        return {name: tuple(readers) for name, readers in found.items()}
+
+    def dependents(self, name: str) -> tuple[str, ...]:
+        """Return everything computed from `name`, nearer ones first."""
+        done: dict[str, None] = {}
+        queue = list(self._readers.get(name, ()))
+        while queue:
+            reader = queue.pop(0)
+            if reader not in done:
+                done[reader] = None
+                queue += self._readers.get(reader, ())
+        return tuple(done)
+
+    def order(self) -> tuple[str, ...]:
+        """Return all names, each after what it depends on."""
+        done: dict[str, None] = {}
+
+        def visit(name: str) -> None:
+            if name in done or name not in self.relations:
+                return
+            for upstream in self.relations[name].depends_on:
+                visit(upstream)
+            done[name] = None
+
+        for name in self.relations:
+            visit(name)
+        return tuple(done)
+
+
+def check_name(name: str, what: str, sql: str = "", line: int = 0, column: int = 0) -> str:
+    """Return the name, or raise SqlError if it is not one that users may give."""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", name):
+        raise SqlError(
+            f'"{name}" is no name for a {what}',
+            sql=sql,
+            line=line,
+            column=column,
+            hint="use letters, digits and underscores, a letter first, at most 100",
+        )
+    if name.startswith("_"):
+        raise SqlError(f"names that start with _ are the system's own: {name}", sql=sql, line=line, column=column, hint="choose another name")
+    return name

@@ -1,0 +1,275 @@
+"""Bound plan -> incremental plan: a list of fragments, each of which keeps exactly one table up to date.
+
+A fragment reads nothing but tables: their change logs, and lookups by key at the old or the new epoch. So its epoch is one Spark
+action, and the state of a view is the set of its fragments' tables: indexes of its inputs, partial aggregates, arrangements.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+from engine.sql.access import NotPushable, arrange_key, index_name, required_indexes
+from engine.sql.catalog import Catalog
+from engine.sql.partials import GLOBAL_KEY, Partials, partials_of
+from engine.sql.plan import AggCall, Aggregate, Expr, Filter, Join, Node, Project, Scan, UnionAll, children, scans
+
+
+
+class Analyzer(Protocol):
+    """Knows the Spark types of a node's columns; it is told of every fragment, whose table later nodes may scan."""
+
+    def types(self, node: Node) -> Mapping[str, str]:
+        """Return the Spark type of each column of `node`."""
+        ...
+
+    def add(self, fragment: Fragment) -> Fragment:
+        """Take note of a fragment; return it with its table's columns."""
+        ...
+
+
+class Fragment(msgspec.Struct, frozen=True):
+    """One table kept up to date: the plan over other tables, the table's key, the rule that is used and why.
+
+    `columns` are the table's columns with their Spark types, hidden ones included.
+    """
+
+    table: str
+    rule: str
+    plan: Node
+    key: tuple[str, ...]
+    distribution_key: tuple[str, ...]
+    why: str
+    partials: tuple[Partials, ...] = ()
+    columns: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The tables whose changes this fragment follows, each once."""
+        return tuple(dict.fromkeys(scan.table for scan in scans(self.plan)))
+
+
+class IncrementalPlan(msgspec.Struct, frozen=True):
+    """The fragments of one view in the order in which they run; the last one is the view itself.
+
+    `indexes` names the shared index tables, (table, columns), that lookups need.
+    """
+
+    view: str
+    fragments: tuple[Fragment, ...]
+    indexes: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def dependencies(self, fragment: Fragment) -> tuple[str, ...]:
+        """Return every table that a fragment reads: its inputs, and the indexes through which they are looked up."""
+        if fragment.rule == "index":
+            return fragment.inputs
+        mine = tuple(index_name(table, by) for table, by in self.indexes if table in fragment.inputs)
+        return fragment.inputs + mine
+
+
+def build_incremental_plan(
+    view: str, plan: Node, outputs: tuple[tuple[str, str], ...], analyzer: Analyzer
+) -> IncrementalPlan:
+    """Split `plan` into fragments; `outputs` maps the view's column names to the plan's columns.
+
+    `analyzer` gives the Spark types of a node's columns.
+    """
+    builder = _Builder(view, analyzer)
+    top = _compose(_named(plan, outputs))
+    builder.view_fragment(top)
+    return IncrementalPlan(view, tuple(builder.fragments), tuple(builder.indexes))
+
+
+def index_fragment(table: str, columns: tuple[str, ...], catalog: Catalog) -> Fragment:
+    """Return the fragment of the index of `table` by `columns`: all its rows, distributed by those columns."""
+    relation = catalog.get(table)
+    scan = Scan(
+        table,
+        tuple((column.name, column.name) for column in relation.columns),
+        relation.primary_key,
+        relation.distribution_key,
+        relation.append_only,
+    )
+    name = index_name(table, columns)
+    why = f"lookups in {table} by {', '.join(columns)}"
+    types = tuple((column.name, column.type) for column in relation.columns)
+    return Fragment(name, "index", scan, arrange_key(columns, scan.key), columns, why, columns=types)
+
+
+def _sanitise(names: tuple[str, ...]) -> dict[str, str]:
+    taken: dict[str, str] = {}
+    for name in names:
+        base = re.sub(r"\W", "_", name)
+        candidate, n = base, 1
+        while candidate in taken.values():
+            n += 1
+            candidate = f"{base}_{n}"
+        taken[name] = candidate
+    return taken
+
+
+def _named(plan: Node, outputs: tuple[tuple[str, str], ...]) -> Project:
+    """Give the plan the view's column names; key columns that it lacks become hidden `_key_…` columns."""
+    shown = {internal for _, internal in outputs}
+    hidden = _sanitise(tuple(column for column in plan.key if column not in shown))
+    items = tuple((name, Expr.of(internal)) for name, internal in outputs)
+    return Project(plan, items + tuple((f"_key_{new.lstrip('_')}", Expr.of(old)) for old, new in hidden.items()))
+
+
+def _compose(node: Node) -> Node:
+    """Merge a projection that only renames into the projection below it."""
+    while isinstance(node, Project) and isinstance(node.input, Project):
+        if any(expr.column is None for _, expr in node.items):
+            break
+        below = dict(node.input.items)
+        merged = Project(node.input.input, tuple((name, below[expr.columns[0]]) for name, expr in node.items))
+        if merged.columns != node.columns:  # a key column would be added twice
+            break
+        node = merged
+    return node
+
+
+class _Builder:
+    def __init__(self, view: str, analyzer: Analyzer) -> None:
+        self.view = view
+        self.analyzer = analyzer
+        self.fragments: list[Fragment] = []
+        self.indexes: dict[tuple[str, tuple[str, ...]], None] = {}
+
+    # ---- the view itself -------------------------------------------------------------------------------------
+    def view_fragment(self, top: Node) -> None:
+        if isinstance(top, Project) and isinstance(top.input, Aggregate):
+            self._aggregate(self.view, top)
+            return
+        plan = self._lower(top)
+        self._emit(self.view, plan, plan.key)
+
+    def _emit(self, table: str, plan: Node, distribution_key: tuple[str, ...], why: str = "") -> None:
+        joins = _count(plan, Join)
+        rule = "join" if joins else "linear"
+        reason = f"the change of each input looked up in the others ({joins} joins)" if joins else "on changes alone"
+        key = arrange_key(distribution_key, plan.key)
+        self._add(Fragment(table, rule, plan, key, distribution_key, why or reason))
+
+    def _add(self, fragment: Fragment) -> None:
+        self.fragments.append(self.analyzer.add(fragment))
+
+    # ---- nodes below the top ---------------------------------------------------------------------------------
+    def _lower(self, node: Node) -> Node:
+        """Return the node with every aggregate replaced by a scan of a state table of its own."""
+        if isinstance(node, Scan):
+            return node
+        if isinstance(node, Aggregate):
+            return self._aggregate_state(node)
+        if isinstance(node, Join):
+            return self._lower_join(node)
+        if isinstance(node, UnionAll):
+            return UnionAll(tuple(self._lower(child) for child in node.inputs), node.names)
+        return msgspec.structs.replace(node, input=self._lower(node.input))
+
+    def _lower_join(self, join: Join) -> Join:
+        left_on = tuple(left for left, _ in join.on)
+        right_on = tuple(right for _, right in join.on)
+        left = self._accessible(self._lower(join.left), left_on)
+        right = self._lower(join.right)
+        right = self._accessible(right, right_on) if _is_chain(right) else self._arrange(right, right_on)
+        return msgspec.structs.replace(join, left=left, right=right)
+
+    def _accessible(self, node: Node, columns: tuple[str, ...], null_safe: bool = False) -> Node:
+        """Return a node that can be read by `columns`: itself with indexes noted, or an arrangement of it."""
+        try:
+            needed = required_indexes(node, columns, null_safe)
+        except NotPushable:
+            return self._arrange(node, columns)
+        self.indexes.update(dict.fromkeys(needed))
+        return node
+
+    def _arrange(self, node: Node, columns: tuple[str, ...]) -> Scan:
+        names = _sanitise(node.columns)
+        plan = Project(node, tuple((names[column], Expr.of(column)) for column in node.columns))
+        table = f"_state_{self.view}_{len(self.fragments) + 1}"
+        by = tuple(names[column] for column in dict.fromkeys(columns))
+        self._emit(table, plan, by, f"rows arranged by {', '.join(by)}")
+        key = self.fragments[-1].key
+        return Scan(table, tuple((old, new) for old, new in names.items()), key, by, node.append_only)
+
+    # ---- aggregates ------------------------------------------------------------------------------------------
+    def _aggregate_state(self, node: Aggregate) -> Scan:
+        node = _with_global_key(node)
+        names = _sanitise(node.columns)
+        plan = Project(node, tuple((names[column], Expr.of(column)) for column in node.columns))
+        table = f"_state_{self.view}_{len(self.fragments) + 1}"
+        table = self._aggregate(table, plan)
+        key = tuple(names[column] for column in node.key)
+        return Scan(table, tuple((old, new) for old, new in names.items()), key, key, node.append_only)
+
+    def _aggregate(self, table: str, top: Project) -> str:
+        assert isinstance(top.input, Aggregate)
+        node = _with_global_key(top.input)
+        top = Project(node, top.items)
+        source = self._lower(node.input)
+        fast, why = self._partials(node, source)
+        if fast is not None:
+            plan: Node = msgspec.structs.replace(top, input=msgspec.structs.replace(node, input=source))
+            self._add(Fragment(table, "aggregate", plan, top.key, top.key, why, fast))
+            return table
+        keyed, source = _keys_as_columns(node, source)
+        source = self._accessible(source, tuple(expr.columns[0] for _, expr in keyed.keys), null_safe=True)
+        plan = msgspec.structs.replace(top, input=msgspec.structs.replace(keyed, input=source))
+        self._add(Fragment(table, "keyed recompute", plan, top.key, top.key, why))
+        return table
+
+    def _partials(self, node: Aggregate, source: Node) -> tuple[tuple[Partials, ...] | None, str]:
+        arguments = tuple(
+            (f"_argument_{i}", call.arguments[0]) for i, call in enumerate(node.calls) if call.arguments
+        )
+        types = self.analyzer.types(Project(source, arguments)) if arguments else {}
+        found = []
+        for i, call in enumerate(node.calls):
+            partials, why_not = partials_of(i, call, types.get(f"_argument_{i}", ""), source.append_only)
+            if partials is None:
+                return None, why_not
+            found.append(partials)
+        return tuple(found), "the change is added to stored partials"
+
+
+def _with_global_key(node: Aggregate) -> Aggregate:
+    if node.keys:
+        return node
+    return Aggregate(node.input, ((GLOBAL_KEY, Expr("0")),), node.calls)
+
+
+def _keys_as_columns(node: Aggregate, source: Node) -> tuple[Aggregate, Node]:
+    """Return the aggregate with bare columns as keys, computed by a projection below where they are not."""
+    if all(expr.column is not None for _, expr in node.keys):
+        return node, source
+    computed = tuple((f"_group_{name}", expr) for name, expr in node.keys if expr.column is None)
+    used = dict.fromkeys(column for expr in _expressions(node) for column in expr.columns)
+    below = Project(source, tuple((column, Expr.of(column)) for column in used) + computed)
+    names = {name for name, _ in computed}
+    keys = tuple(
+        (name, Expr.of(f"_group_{name}") if f"_group_{name}" in names and expr.column is None else expr)
+        for name, expr in node.keys
+    )
+    return Aggregate(below, keys, node.calls), below
+
+
+def _expressions(node: Aggregate) -> tuple[Expr, ...]:
+    def of_call(call: AggCall) -> tuple[Expr, ...]:
+        return call.arguments + ((call.where,) if call.where else ())
+
+    return tuple(expr for _, expr in node.keys) + tuple(e for call in node.calls for e in of_call(call))
+
+
+def _is_chain(node: Node) -> bool:
+    """Tell whether the node is a scan below nothing but filters and projections."""
+    while isinstance(node, Filter | Project):
+        node = node.input
+    return isinstance(node, Scan)
+
+
+def _count(node: Node, kind: type) -> int:
+    return isinstance(node, kind) + sum(_count(child, kind) for child in children(node))

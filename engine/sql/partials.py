@@ -1,0 +1,129 @@
+"""Which aggregates can be kept by adding the change to stored partials, and the Spark SQL that does it.
+
+A partial has three texts: `delta` folds the input's signed rows (`_w` is +1 or -1) into the change of the partial, `merge` adds it
+to the stored one (column `_old_<name>`), and the call's `result` computes the aggregate from its partials.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from engine.sql.plan import AggCall, quote
+
+GLOBAL_KEY = "_global"
+ROWS = "_partial_rows"
+_INTEGRAL = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+
+
+class Partial(msgspec.Struct, frozen=True):
+    """One stored number of a group: its column, and the texts that fold a change (`delta`) and add it (`merge`)."""
+
+    name: str
+    delta: str
+    merge: str
+
+
+class Partials(msgspec.Struct, frozen=True):
+    """The partials behind one aggregate call, and the text that computes the call's result from them."""
+
+    call: str
+    partials: tuple[Partial, ...]
+    result: str
+
+
+def rows_partial() -> Partial:
+    """Return the partial that counts a group's rows; a group whose count is 0 does not exist."""
+    return _counter(ROWS, "_w")
+
+
+def partials_of(
+    position: int, call: AggCall, argument_type: str, append_only: bool
+) -> tuple[Partials | None, str]:
+    """Return the partials of `call`, or None and the reason why its groups must be recomputed."""
+    if call.distinct:
+        return None, f"{call.function}(DISTINCT) needs the group's values"
+    name = call.function.lower()
+    where = f" AND ({call.where.sql})" if call.where else ""
+    if name == "count" and len(call.arguments) <= 1:
+        present = f"({call.arguments[0].sql}) IS NOT NULL" if call.arguments else "TRUE"
+        counter = _counter(f"_partial_{position}_count", f"IF({present}{where}, _w, 0L)")
+        return Partials(call.name, (counter,), quote(counter.name)), ""
+    if len(call.arguments) != 1:
+        return None, f"{call.function} has no partial form"
+    if name in ("min", "max"):
+        return _extreme(position, call, name, where, append_only)
+    if name in ("sum", "avg", "mean"):
+        return _sum(position, call, argument_type, where, append_only)
+    return None, f"{call.function} has no partial form"
+
+
+def _old(name: str) -> str:
+    return quote(f"_old_{name}")
+
+
+def _counter(name: str, weight: str) -> Partial:
+    column = quote(name)
+    return Partial(name, f"coalesce(sum({weight}), 0L)", f"coalesce({_old(name)}, 0L) + {column}")
+
+
+def _extreme(
+    position: int, call: AggCall, name: str, where: str, append_only: bool
+) -> tuple[Partials | None, str]:
+    if not append_only:
+        return None, f"{name} of an input that retracts needs the group's rows"
+    pick = "least" if name == "min" else "greatest"
+    column = quote(f"_partial_{position}_{name}")
+    partial = Partial(
+        f"_partial_{position}_{name}",
+        f"{name}({call.arguments[0].sql}) FILTER (WHERE _w > 0{where})",
+        f"{pick}({_old(f'_partial_{position}_{name}')}, {column})",
+    )
+    return Partials(call.name, (partial,), column), ""
+
+
+def _sum(
+    position: int, call: AggCall, argument_type: str, where: str, append_only: bool
+) -> tuple[Partials | None, str]:
+    argument, average = call.arguments[0].sql, call.function.lower() != "sum"
+    decimal = re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", argument_type)
+    if decimal:
+        precision, scale = int(decimal[1]), int(decimal[2])
+        kind = f"decimal({min(38, precision + 10)},{scale})"
+    elif argument_type in _INTEGRAL:
+        kind = "decimal(38,0)" if average and argument_type == "bigint" else "bigint"
+    elif argument_type in ("float", "double") and append_only:
+        kind = "double"
+    elif argument_type in ("float", "double"):
+        return None, f"{call.function} of {argument_type} that retracts would gather rounding errors"
+    else:
+        return None, f"{call.function} of {argument_type} has no partial form"
+    value = f"CAST({argument} AS {kind})" if kind in ("decimal(38,0)", "double") else argument
+    zero = f"CAST(0 AS {kind})"
+
+    def side(sign: str) -> str:
+        return f"coalesce(sum({value}) FILTER (WHERE _w {sign} 0{where}), {zero})"
+
+    total_name, count_name = f"_partial_{position}_sum", f"_partial_{position}_count"
+    total, count = quote(total_name), quote(count_name)
+    folded = side(">") if append_only else f"{side('>')} - {side('<')}"
+    parts = (
+        Partial(
+            total_name,
+            f"CAST({folded} AS {kind})",
+            f"CAST(coalesce({_old(total_name)}, {zero}) + {total} AS {kind})",
+        ),
+        _counter(count_name, f"IF(({argument}) IS NOT NULL{where}, _w, 0L)"),
+    )
+    if not average:
+        return Partials(call.name, parts, f"IF({count} = 0, NULL, {total})"), ""
+    if decimal:
+        mean = f"CAST({total} / CAST({count} AS decimal(20,0)) AS {_average_type(precision, scale)})"
+    else:
+        mean = f"CAST({total} AS double) / {count}"
+    return Partials(call.name, parts, f"IF({count} = 0, NULL, {mean})"), ""
+
+
+def _average_type(precision: int, scale: int) -> str:
+    return f"decimal({min(38, precision + 4)},{min(38, scale + 4)})"

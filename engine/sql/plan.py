@@ -1,0 +1,214 @@
+"""The bound plan of a query: a tree of typed, immutable nodes over named columns, printable, serialisable, free of any engine.
+
+Every node says its output `columns` (internal names, unique in the node), its stream `key` (names of output columns that identify
+a row, derived as RisingWave derives them) and whether it is `append_only` (never retracts).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+JoinKind = Literal["inner", "left"]
+
+
+def quote(name: str) -> str:
+    """Return `name` as a Spark SQL identifier."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+class Expr(msgspec.Struct, frozen=True):
+    """A scalar expression: Spark SQL text over back-quoted input columns, and the columns it reads."""
+
+    sql: str
+    columns: tuple[str, ...] = ()
+    position: tuple[int, int] = (0, 0)
+
+    @staticmethod
+    def of(column: str) -> Expr:
+        """Return the expression that is just `column`."""
+        return Expr(quote(column), (column,))
+
+    @property
+    def column(self) -> str | None:
+        """The column's name if the expression is a bare column, else None."""
+        return self.columns[0] if len(self.columns) == 1 and self.sql == quote(self.columns[0]) else None
+
+
+class Scan(msgspec.Struct, frozen=True, tag=True):
+    """All rows of a table; `items` maps output names to the table's columns and includes the table's primary key."""
+
+    table: str
+    items: tuple[tuple[str, str], ...]
+    primary_key: tuple[str, ...]
+    distribution_key: tuple[str, ...]
+    append_only: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.items)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        by_column = {column: name for name, column in self.items}
+        return tuple(by_column[column] for column in self.primary_key)
+
+
+class Filter(msgspec.Struct, frozen=True, tag=True):
+    """The rows for which `predicate` is true."""
+
+    input: Node
+    predicate: Expr
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.input.columns
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return self.input.key
+
+    @property
+    def append_only(self) -> bool:
+        return self.input.append_only
+
+
+class Project(msgspec.Struct, frozen=True, tag=True):
+    """Named expressions over each row; the input's key columns that no item carries are added under their own names."""
+
+    input: Node
+    items: tuple[tuple[str, Expr], ...]
+
+    def __post_init__(self) -> None:
+        carried = {expr.column for _, expr in self.items}
+        names = {name for name, _ in self.items}
+        missing = tuple(column for column in self.input.key if column not in carried)
+        extra = tuple((column if column not in names else f"_key_{column}", Expr.of(column)) for column in missing)
+        msgspec.structs.force_setattr(self, "items", self.items + extra)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.items)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        by_column: dict[str, str] = {}
+        for name, expr in self.items:
+            if expr.column is not None:
+                by_column.setdefault(expr.column, name)
+        return tuple(by_column[column] for column in self.input.key)
+
+    @property
+    def append_only(self) -> bool:
+        return self.input.append_only
+
+
+class AggCall(msgspec.Struct, frozen=True):
+    """One aggregate: Spark's function name, its arguments (none for count(*)), DISTINCT and FILTER."""
+
+    name: str
+    function: str
+    arguments: tuple[Expr, ...] = ()
+    distinct: bool = False
+    where: Expr | None = None
+
+    @property
+    def sql(self) -> str:
+        """The call as Spark SQL over the input's columns."""
+        inner = ", ".join(a.sql for a in self.arguments) or "*"
+        call = f"{self.function}({'DISTINCT ' if self.distinct else ''}{inner})"
+        return f"{call} FILTER (WHERE {self.where.sql})" if self.where else call
+
+
+class Aggregate(msgspec.Struct, frozen=True, tag=True):
+    """One row per distinct value of `keys`; without keys one row always. Without calls it is SELECT DISTINCT."""
+
+    input: Node
+    keys: tuple[tuple[str, Expr], ...]
+    calls: tuple[AggCall, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.keys) + tuple(call.name for call in self.calls)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.keys)
+
+    @property
+    def append_only(self) -> bool:
+        return not self.calls and bool(self.keys) and self.input.append_only
+
+
+class Join(msgspec.Struct, frozen=True, tag=True):
+    """Pairs of rows with equal `on` columns (null equals nothing) that satisfy `residual`; `left` keeps unmatched left rows.
+
+    Column names of the two sides are disjoint.
+    """
+
+    left: Node
+    right: Node
+    kind: JoinKind
+    on: tuple[tuple[str, str], ...]
+    residual: Expr | None = None
+    position: tuple[int, int] = (0, 0)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.left.columns + self.right.columns
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        if set(self.right.key) <= {right for _, right in self.on}:
+            return self.left.key  # at most one right row for each left row
+        if self.kind == "inner" and set(self.left.key) <= {left for left, _ in self.on}:
+            return self.right.key
+        return self.left.key + self.right.key
+
+    @property
+    def append_only(self) -> bool:
+        return self.kind == "inner" and self.left.append_only and self.right.append_only
+
+
+class UnionAll(msgspec.Struct, frozen=True, tag=True):
+    """The rows of all inputs, matched by position; `names` are the output names of the inputs' first len(names) columns.
+
+    The key is the branch number and every branch's own key, kept in hidden columns `_branch` and `_key<branch>_<n>`.
+    """
+
+    inputs: tuple[Node, ...]
+    names: tuple[str, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.names + self.key
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return ("_branch", *(f"_key{i}_{j}" for i, node in enumerate(self.inputs) for j in range(len(node.key))))
+
+    @property
+    def append_only(self) -> bool:
+        return all(node.append_only for node in self.inputs)
+
+
+Node = Scan | Filter | Project | Aggregate | Join | UnionAll
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """Return the inputs of a node, left to right."""
+    if isinstance(node, Scan):
+        return ()
+    if isinstance(node, Join):
+        return (node.left, node.right)
+    if isinstance(node, UnionAll):
+        return node.inputs
+    return (node.input,)
+
+
+def scans(node: Node) -> tuple[Scan, ...]:
+    """Return every scan below a node, left to right."""
+    if isinstance(node, Scan):
+        return (node,)
+    return tuple(scan for child in children(node) for scan in scans(child))

@@ -1,0 +1,31 @@
+"""The store as a Dagster resource."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from resources.spark import SparkResource
+
+if TYPE_CHECKING:
+    from engine.hummock import Hummock
+    from engine.session import Session
+
+
+class HummockResource(dg.ConfigurableResource):
+    """The store at `url` (`file:///path` or `s3://bucket/prefix`)."""
+
+    url: str
+
+    def open(self) -> Hummock:
+        """Open the store alone: no Spark, no SQL."""
+        from engine.hummock import Hummock
+
+        return Hummock.open(self.url)
+
+    def session(self, spark: SparkResource) -> Session:
+        """Open a session over the store; Spark starts when first needed."""
+        from engine.session import Session
+
+        return Session(self.url, spark.address)

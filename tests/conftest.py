@@ -1,0 +1,36 @@
+"""Shared parts of the tests: one Spark session a worker, sessions over stores in temporary folders."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from engine.runtime.spark import connect
+from engine.session import Session
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the decoded-file cache of the tests apart from that of the user."""
+    os.environ["TIDELINE_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
+    yield
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The worker's Spark session."""
+    os.environ.setdefault("TIDELINE_DRIVER_MEMORY", "2g")
+    session = connect("local[2]")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def session(tmp_path: Path, spark: SparkSession) -> Iterator[Session]:
+    """A session over an empty store."""
+    with Session((tmp_path / "store").as_uri(), spark) as opened:
+        yield opened

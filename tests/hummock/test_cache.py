@@ -1,0 +1,108 @@
+"""The cache of decoded files may lose or spoil anything at any time; reads stay right."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from engine.errors import CorruptObject
+from engine.hummock import Hummock, Put, Reader, Table
+from engine.hummock.cache import ArrowCache
+from tests.hummock.conftest import SCHEMA, content, keys, rows
+
+
+def cached(tmp_path: Path) -> list[Path]:
+    return sorted((tmp_path / "cache").glob("*/*.arrow"))
+
+
+def test_fresh_files_are_written_through(store: Hummock, table: Table, tmp_path: Path) -> None:
+    store.ingest_batch({table: [Put(rows({1: "a"}))]})
+    assert len(cached(tmp_path)) == 1
+
+
+def test_a_deleted_cache_is_filled_again(store: Hummock, table: Table, tmp_path: Path) -> None:
+    store.ingest_batch({table: [Put(rows({1: "a"}))]})
+    shutil.rmtree(tmp_path / "cache")
+    store.close()
+    assert content(store) == {1: "a"}
+    assert store.get(table, {"id": 1}) == {"id": 1, "v": "a"}
+    assert len(cached(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("spoilt", [b"", b"ARROW1 but not really", None])
+def test_a_spoilt_cache_file_is_read_from_parquet(
+    store: Hummock, table: Table, tmp_path: Path, spoilt
+) -> None:
+    store.ingest_batch({table: [Put(rows({1: "a"}))]})
+    (path,) = cached(tmp_path)
+    path.write_bytes(path.read_bytes()[:-20] if spoilt is None else spoilt)
+    store.close()
+    assert store.get(table, {"id": 1}) == {"id": 1, "v": "a"}
+
+
+def test_a_missing_or_damaged_file_of_the_store_is_told(store: Hummock, table: Table, tmp_path: Path) -> None:
+    store.ingest_batch({table: [Put(rows({1: "a"}))]})
+    shutil.rmtree(tmp_path / "cache")
+    store.close()
+    (path,) = (tmp_path / "store" / "sst").iterdir()
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    with pytest.raises(CorruptObject, match="damaged"):
+        store.get(table, {"id": 1})
+    path.unlink()
+    with pytest.raises(CorruptObject, match="missing"):
+        store.get(table, {"id": 1})
+
+
+def test_the_least_recently_used_files_leave_a_full_cache(tmp_path: Path) -> None:
+    cache = ArrowCache(tmp_path / "cache", capacity=100_000)
+    rows = pa.table({"_hash": np.arange(5000)})
+    for name in ("a", "b", "c", "d"):
+        cache.store(name, rows)
+    assert cache.load("a", 5000) is None
+    assert cache.load("d", 5000) is not None
+
+
+def test_a_cold_lookup_reads_only_the_row_groups_it_needs(
+    open_store: Callable, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr("engine.hummock.files.SMALL_BYTES", 0)
+    monkeypatch.setattr("engine.hummock.sst.ROW_GROUP_ROWS", 1000)
+    store = open_store()
+    table = store.create_table("t", SCHEMA, ["id"], ["id"])
+    store.ingest_batch({table: [Put(rows({i: str(i) for i in range(20_000)}))]})
+    shutil.rmtree(tmp_path / "cache")
+    store.close()
+    read: list[int] = []
+    plain = type(store._objects).get_range
+
+    def counted(self, path: str, offset: int, length: int) -> bytes:
+        read.append(length)
+        return plain(self, path, offset, length)
+
+    monkeypatch.setattr(type(store._objects), "get_range", counted)
+    assert store.get(table, {"id": 77}) == {"id": 77, "v": "77"}
+    assert sum(read) < store.version.tables["t"].size_bytes / 2
+    assert cached(tmp_path) == []
+    for i in (1, 2, 3):
+        assert store.get(table, {"id": i}) == {"id": i, "v": str(i)}
+    assert len(cached(tmp_path)) == 1
+
+
+def test_a_reader_in_another_process_needs_the_table_version_only(store: Hummock, table: Table) -> None:
+    import multiprocessing
+
+    epoch = store.ingest_batch({table: [Put(rows({1: "a", 2: "b"}))]})
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        found = pool.apply(read_elsewhere, (store.url, store.options, store.version.tables["t"], epoch))
+    assert found == [{"id": 2, "v": "b"}]
+
+
+def read_elsewhere(url: str, options: dict, version, epoch: int) -> list[dict]:
+    index, found = Reader.open(url, options).lookup(version, keys(2, 3), epoch)
+    assert index.tolist() == [0]
+    return found.to_pylist()
