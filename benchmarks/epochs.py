@@ -89,7 +89,9 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=9)
     options = parser.parse_args()
     console, spark = Console(), connect("local[2]")
-    shown = Table("base rows", "groups", "rows an epoch", "build s", "epoch s (median)", "recompute s", "times faster")
+    shown = Table(
+        "base rows", "groups", "rows an epoch", "build s", "epoch s (median)", "recompute s", "times faster"
+    )
     medians: dict[int, dict[int, float]] = {}
     for rows in options.base:
         with tempfile.TemporaryDirectory(prefix="tideline-bench-") as folder:
@@ -106,7 +108,13 @@ def main() -> None:
                     medians.setdefault(changes, {})[rows] = median
                     ratio = f"{recompute / median:.1f}"
                     shown.add_row(
-                        f"{rows:,}", f"{groups:,}", f"{changes:,}", f"{build:.1f}", f"{median:.3f}", f"{recompute:.2f}", ratio
+                        f"{rows:,}",
+                        f"{groups:,}",
+                        f"{changes:,}",
+                        f"{build:.1f}",
+                        f"{median:.3f}",
+                        f"{recompute:.2f}",
+                        ratio,
                     )
     console.print(shown)
     for changes, by_base in medians.items():

@@ -1,7 +1,5 @@
 """All models as assets of one op, so that a run starts Spark once, and any subset can be materialized by hand."""
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence

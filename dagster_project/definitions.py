@@ -39,7 +39,9 @@ def build_definitions() -> dg.Definitions:
     keys = [dg.AssetKey(model.name) for model in models if model.kind != "view"]
     if not keys:
         return dg.Definitions(
-            jobs=[compaction_job], schedules=[compaction_schedule, full_compaction_schedule], resources=resources
+            jobs=[compaction_job],
+            schedules=[compaction_schedule, full_compaction_schedule],
+            resources=resources,
         )
     job = epoch_job(keys)
     return dg.Definitions(

@@ -13,7 +13,7 @@ from dagster_project.sync import sync_models
 from engine.connectors.landing import LandingReport, poll_all
 
 if TYPE_CHECKING:
-    from engine.session import FlushReport, Session, ViewReport
+    from engine.session import FlushReport, Session
 
 
 def run_epoch(
@@ -34,7 +34,9 @@ def run_epoch(
     everything = {model.name for model in models if model.kind != "view"} <= set(selected)
     stored = session.catalog.relations
     tables = [m.name for m in models if m.kind == "table" and m.name in selected and m.name in stored]
-    views = [m.name for m in models if m.kind == "materialized view" and m.name in selected and m.name in stored]
+    views = [
+        m.name for m in models if m.kind == "materialized view" and m.name in selected and m.name in stored
+    ]
     landed = {report.table: report for report in poll_all(session.catalog, session.store, tables)}
     _tell_landing(landed, errors, log)
     flushed = session.flush(None if everything else views)
@@ -87,9 +89,18 @@ def _view_events(
     waiting = set(session.lagging()) if errors else set()
     for report in flushed.views:
         name = report.view
-        if name in selected and name in relations and not (name in errors or name in waiting and report.skipped):
+        if (
+            name in selected
+            and name in relations
+            and not (name in errors or (name in waiting and report.skipped))
+        ):
             event = view_event(
-                report, relations[name], version, known, _tables_read(name, reads, models), always=bool(errors)
+                report,
+                relations[name],
+                version,
+                known,
+                _tables_read(name, reads, models),
+                always=bool(errors),
             )
             if event is not None:
                 yield event
@@ -99,5 +110,3 @@ def _tables_read(name: str, reads: Mapping[str, tuple[str, ...]], models: Sequen
     """Return the assets that an asset depends on and that have an epoch; plain views have none."""
     plain = {model.name for model in models if model.kind == "view"}
     return tuple(upstream for upstream in reads.get(name, ()) if upstream not in plain)
-
-

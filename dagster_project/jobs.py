@@ -1,7 +1,5 @@
 """The jobs: an epoch run over all assets, and compaction with garbage collection."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 

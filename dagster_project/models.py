@@ -90,7 +90,7 @@ def _of_statement(text: str, path: str, dialect: str, header: Mapping[str, str])
     statement = parse(text, dialect)
     own = dict(header) | {key: value for key, value in _header(text).items() if key != "dialect"}
     common = {
-        "sql": statement.sql.strip().rstrip(";"),
+        "sql": _without_header(statement.sql),
         "path": path,
         "dialect": dialect,
         "group": own["group"],
@@ -115,7 +115,10 @@ def _of_statement(text: str, path: str, dialect: str, header: Mapping[str, str])
 def relations_read(query: exp.Expression) -> tuple[str, ...]:
     """Return the names of the relations that a query names, without those of its own WITH clauses."""
     own = {cte.alias_or_name.lower() for cte in query.find_all(exp.CTE)}
-    names = (table.name if table.this.args.get("quoted") else table.name.lower() for table in query.find_all(exp.Table))
+    names = (
+        table.name if table.this.args.get("quoted") else table.name.lower()
+        for table in query.find_all(exp.Table)
+    )
     return tuple(dict.fromkeys(name for name in names if name and name not in own))
 
 
@@ -140,6 +143,12 @@ def _header(text: str) -> dict[str, str]:
     return found
 
 
+def _without_header(text: str) -> str:
+    lines = text.strip().rstrip(";").splitlines()
+    first = next((i for i, line in enumerate(lines) if line.strip() and not line.strip().startswith("--")), 0)
+    return "\n".join(lines[first:])
+
+
 def _broken(path: Path, shown: str, error: str, sql: str, suffix: str = "") -> Model:
     name = "".join(char if char.isalnum() or char == "_" else "_" for char in path.stem) + suffix
     return Model(name, "materialized view", sql, shown, error=error)
@@ -151,7 +160,9 @@ def _without_twins(models: Sequence[Model]) -> list[Model]:
         other = first.setdefault(model.name, model)
         if other is not model:
             told = f"{model.name} is declared twice: in {other.path} and in {model.path}"
-            first[model.name] = Model(other.name, other.kind, other.sql, other.path, other.dialect, error=told)
+            first[model.name] = Model(
+                other.name, other.kind, other.sql, other.path, other.dialect, error=told
+            )
     return list(first.values())
 
 

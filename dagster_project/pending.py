@@ -67,7 +67,9 @@ def find_pending(store: Hummock, models: Sequence[Model]) -> Pending:
 
 def retry_delay(attempts: int) -> float:
     """Return the seconds to wait before work that failed `attempts` times is tried again: doubling, with an upper bound."""
-    return 0.0 if attempts <= 0 else float(min(FIRST_RETRY_SECONDS * 2 ** (attempts - 1), LONGEST_RETRY_SECONDS))
+    return (
+        0.0 if attempts <= 0 else float(min(FIRST_RETRY_SECONDS * 2 ** (attempts - 1), LONGEST_RETRY_SECONDS))
+    )
 
 
 def _models(plan: SyncPlan) -> tuple[str, ...]:

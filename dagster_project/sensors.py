@@ -1,7 +1,5 @@
 """The level-triggered sensor: whenever something is pending and no run is under way, one run over all of it."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Sequence
@@ -56,7 +54,9 @@ def request(instance: dg.DagsterInstance, pending: Pending, now: float) -> dg.Ru
     """Ask for a run; work that has been tried already, and is still there, is tried again at growing distances."""
     tried = [
         record
-        for record in instance.get_run_records(RunsFilter(job_name=EPOCH_RUN, tags={WORK_TAG: pending.digest}), limit=20)
+        for record in instance.get_run_records(
+            RunsFilter(job_name=EPOCH_RUN, tags={WORK_TAG: pending.digest}), limit=20
+        )
         if record.dagster_run.status not in ACTIVE
     ]
     if tried:

@@ -60,7 +60,9 @@ def plan_sync(catalog: Catalog, models: Sequence[Model]) -> SyncPlan:
     create = [m for m in models if m.error is None and (m.name not in stored or m.name in gone)]
     declared = {model.name for model in models}
     # Views that somebody made by hand on top of a replaced one come back as they were.
-    create += [_of_relation(stored[name]) for name in catalog.order() if name in gone and name not in declared]
+    create += [
+        _of_relation(stored[name]) for name in catalog.order() if name in gone and name not in declared
+    ]
     return SyncPlan(tuple(changed), tuple(create), errors)
 
 
@@ -114,4 +116,6 @@ def _make_folders(models: Sequence[Model]) -> None:
             try:
                 project_path(options["path"]).mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise SqlError(f"the landing folder {options['path']} can't be made: {error.strerror}") from error
+                raise SqlError(
+                    f"the landing folder {options['path']} can't be made: {error.strerror}"
+                ) from error

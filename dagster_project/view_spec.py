@@ -64,7 +64,11 @@ def _description(model: Model) -> str:
 
 def _owners(names: Sequence[str]) -> tuple[list[str], list[str]]:
     """Split owners into those that Dagster takes (mail addresses, `team:name`) and others, which are shown as text."""
-    good = [name for name in names if "@" in name or (name.startswith("team:") and name[5:].replace("_", "").isalnum())]
+    good = [
+        name
+        for name in names
+        if "@" in name or (name.startswith("team:") and name[5:].replace("_", "").isalnum())
+    ]
     return good, [name for name in names if name not in good]
 
 

@@ -53,7 +53,9 @@ def sql(
     store: Store = "",
     output: Output = Format.table,
     dialect: Annotated[str, typer.Option(help="spark, postgres or risingwave.")] = "spark",
-    spark: Annotated[str, typer.Option(help="A master's address or sc://host:port; default SPARK_REMOTE, else local[*].")] = "",
+    spark: Annotated[
+        str, typer.Option(help="A master's address or sc://host:port; default SPARK_REMOTE, else local[*].")
+    ] = "",
 ) -> None:
     """Run SQL statements and print their results."""
     from engine.session import Session

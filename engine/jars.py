@@ -117,7 +117,9 @@ def _resolve(work: Path) -> None:
         ) from None
     if done.returncode:
         told = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        why = next((line for line in told if "UNRESOLVED" in line or "not found" in line or "Exception" in line), "")
+        why = next(
+            (line for line in told if "UNRESOLVED" in line or "not found" in line or "Exception" in line), ""
+        )
         raise EnvironmentNotReady(
             f"the Delta jars could not be fetched from Maven Central ({why or 'Ivy gave no reason'}): "
             "check the network, then run `make setup` again"
@@ -143,14 +145,18 @@ def _java_version(java: str) -> int:
     try:
         told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (FileNotFoundError, PermissionError):
-        where = f"JAVA_HOME names none ({java})" if os.environ.get("JAVA_HOME") else "there is none on the PATH"
+        where = (
+            f"JAVA_HOME names none ({java})" if os.environ.get("JAVA_HOME") else "there is none on the PATH"
+        )
         raise EnvironmentNotReady(
             f"Spark needs Java {OLDEST_JAVA} or newer and {where}: install it (Debian: `apt-get install "
             f"openjdk-{OLDEST_JAVA}-jre-headless`)"
         ) from None
     match = re.search(r'version "(\d+)(?:\.(\d+))?', told.stderr + told.stdout)
     if not match:
-        raise EnvironmentNotReady(f"`{java} -version` did not tell a version: install Java {OLDEST_JAVA} or newer")
+        raise EnvironmentNotReady(
+            f"`{java} -version` did not tell a version: install Java {OLDEST_JAVA} or newer"
+        )
     major, minor = int(match[1]), int(match[2] or 0)
     return minor if major == 1 else major
 

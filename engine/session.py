@@ -52,9 +52,7 @@ class Session:
     `spark` is None (SPARK_REMOTE, else local[*]), a master's address, `sc://host:port`, or a SparkSession.
     """
 
-    def __init__(
-        self, url: str, spark: SparkSession | str | None = None, dialect: Dialect = "spark"
-    ) -> None:
+    def __init__(self, url: str, spark: SparkSession | str | None = None, dialect: Dialect = "spark") -> None:
         if dialect not in DIALECTS:
             raise SqlError(f'dialect "{dialect}" is unknown: use one of {", ".join(DIALECTS)}')
         self.url = url
@@ -133,7 +131,10 @@ class Session:
         return None
 
     def write(
-        self, table: str, rows: pa.Table | pa.RecordBatch, mode: Literal["insert", "upsert", "delete"] = "upsert"
+        self,
+        table: str,
+        rows: pa.Table | pa.RecordBatch,
+        mode: Literal["insert", "upsert", "delete"] = "upsert",
     ) -> int:
         """Write Arrow rows to a table and return the epoch; durable when it returns."""
         if isinstance(rows, pa.RecordBatch):
@@ -198,7 +199,9 @@ class Session:
         if statement.as_query is None:
             ddl.create_table(self.store, statement, self.dialect)
             return
-        raise SqlError("CREATE TABLE AS is not offered", sql=statement.sql, hint="CREATE TABLE, then INSERT … SELECT")
+        raise SqlError(
+            "CREATE TABLE AS is not offered", sql=statement.sql, hint="CREATE TABLE, then INSERT … SELECT"
+        )
 
     def _create_materialized_view(self, statement: st.CreateMaterializedView, build: bool) -> None:
         created = ddl.create_materialized_view(self.store, lambda: self.spark, statement, self.dialect)
@@ -211,6 +214,8 @@ class Session:
     def _set(self, statement: st.Set) -> None:
         if statement.name != "dialect" or statement.value not in DIALECTS:
             raise SqlError(
-                f"SET {statement.name} is not offered", sql=statement.sql, hint="SET dialect = spark | postgres | risingwave"
+                f"SET {statement.name} is not offered",
+                sql=statement.sql,
+                hint="SET dialect = spark | postgres | risingwave",
             )
         self.dialect = statement.value  # type: ignore[assignment]

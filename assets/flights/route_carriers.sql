@@ -5,6 +5,6 @@ SELECT
   dest,
   carrier,
   count(arr_delay) AS arrivals,
-  round(avg(arr_delay), 2) AS mean_arrival_delay
+  avg(arr_delay) AS mean_arrival_delay
 FROM flights
 GROUP BY origin, dest, carrier;

@@ -1,1 +1,1 @@
-
+"""Sources: what brings rows from outside into tables."""

@@ -85,7 +85,9 @@ def _text(path: Path) -> str:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
-        raise MalformedFile(f"the file is not UTF-8: line {line} holds the byte {data[error.start]:#04x}") from None
+        raise MalformedFile(
+            f"the file is not UTF-8: line {line} holds the byte {data[error.start]:#04x}"
+        ) from None
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
@@ -120,7 +122,9 @@ def _parse_fast(
     try:
         table = pacsv.read_csv(
             pa.BufferReader(data),
-            read_options=pacsv.ReadOptions(column_names=raw_names, block_size=max(1 << 20, _longest_block(data))),
+            read_options=pacsv.ReadOptions(
+                column_names=raw_names, block_size=max(1 << 20, _longest_block(data))
+            ),
             parse_options=pacsv.ParseOptions(delimiter=options.delimiter, newlines_in_values='"' in text),
             convert_options=pacsv.ConvertOptions(
                 column_types=dict.fromkeys(raw_names, pa.string()),

@@ -110,7 +110,9 @@ class LandingSource:
         options = source_options(relation.options)
         unknown = [name for name in options if name not in OPTIONS]
         if unknown:
-            raise SourceError(f"table {relation.name}: option {unknown[0]} is unknown: use {', '.join(OPTIONS)}")
+            raise SourceError(
+                f"table {relation.name}: option {unknown[0]} is unknown: use {', '.join(OPTIONS)}"
+            )
         if not options.get("path"):
             raise SourceError(f"table {relation.name}: the landing source needs path = 'folder'")
         defaults = [column.name for column in relation.columns if column.default is not None]
@@ -167,14 +169,18 @@ class LandingSource:
 
     def _listed(self) -> Iterator[tuple[str, int, int]]:
         if not self.folder.is_dir():
-            raise SourceError(f"table {self.table}: there is no folder {self.folder}: create it, or correct its path")
+            raise SourceError(
+                f"table {self.table}: there is no folder {self.folder}: create it, or correct its path"
+            )
         folders = [(self.folder, "")]
         while folders:
             folder, prefix = folders.pop()
             try:
                 entries = list(os.scandir(folder))
             except OSError as error:
-                raise SourceError(f"table {self.table}: the folder {folder} can't be read: {error.strerror}") from None
+                raise SourceError(
+                    f"table {self.table}: the folder {folder} can't be read: {error.strerror}"
+                ) from None
             for entry in entries:
                 if entry.name.startswith((".", "_")):
                     continue
@@ -263,7 +269,9 @@ class LandingSource:
         if operations:
             writes[self.table] = operations
         epoch = self.store.ingest_batch(writes, precondition=self._still_ours(group, table))
-        warnings = [f"{read.file.path}: {text}" for read in group if read.landed for text in read.landed.warnings]
+        warnings = [
+            f"{read.file.path}: {text}" for read in group if read.landed for text in read.landed.warnings
+        ]
         warnings += [f"{path}: {bad.reason}" for path, bad in dead if bad.line <= 0]
         return replace(
             report,
@@ -354,7 +362,10 @@ def _set_aside(
         line, raw = file.place(index)
         bad.append(BadLine(line, reason, raw))
     kept = replace(
-        landed, rows=landed.rows.filter(pa.array(~again)), deletes=landed.deletes[~again], lines=landed.lines[~again]
+        landed,
+        rows=landed.rows.filter(pa.array(~again)),
+        deletes=landed.deletes[~again],
+        lines=landed.lines[~again],
     )
     return _ReadFile(read.file, kept, (*read.bad, *bad))
 

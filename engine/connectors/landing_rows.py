@@ -13,12 +13,27 @@ import pyarrow.compute as pc
 
 from engine.connectors.conversion import convert
 from engine.connectors.file_formats import BadLine, FileRows, MalformedFile
+from engine.sql.types import to_arrow
 
 OPERATION = "_op"
 ROW_ID = "_row_id"
 UPSERT_WORDS = frozenset({"insert", "upsert", "update", "i", "u", "c", "+i", "+u"})
 DELETE_WORDS = frozenset({"delete", "d", "-d"})
 LONGEST_SHOWN_VALUE = 60
+NAMED_TYPES = (
+    "boolean",
+    "tinyint",
+    "smallint",
+    "int",
+    "bigint",
+    "float",
+    "double",
+    "string",
+    "binary",
+    "date",
+    "timestamp",
+    "timestamp_ntz",
+)
 
 
 @dataclass(frozen=True)
@@ -102,7 +117,9 @@ def _operations(file: FileRows, target: Target, reasons: dict[int, str]) -> np.n
         if word in DELETE_WORDS and not target.append_only:
             deletes[rows] = True
         elif word in DELETE_WORDS:
-            reasons.update(dict.fromkeys(rows.tolist(), f"table {target.name} is APPEND ONLY: no row is deleted"))
+            reasons.update(
+                dict.fromkeys(rows.tolist(), f"table {target.name} is APPEND ONLY: no row is deleted")
+            )
         elif word and word not in UPSERT_WORDS:
             told = f'column {OPERATION}: "{word[:LONGEST_SHOWN_VALUE]}" is none of insert, upsert, update, delete'
             reasons.update(dict.fromkeys(rows.tolist(), told))
@@ -146,9 +163,10 @@ def _row_ids(rows: int) -> pa.Array:
 
 
 def _type_name(kind: pa.DataType) -> str:
-    from engine.sql.types import from_arrow
-
-    return from_arrow(kind).upper()
+    """Return the name that SQL has for a type."""
+    if pa.types.is_decimal(kind):
+        return f"DECIMAL({kind.precision},{kind.scale})"
+    return next((name.upper() for name in NAMED_TYPES if to_arrow(name) == kind), str(kind))
 
 
 def newest_rows(rows: pa.Table, deletes: np.ndarray, key: tuple[str, ...]) -> tuple[pa.Table, pa.Table]:
@@ -156,7 +174,6 @@ def newest_rows(rows: pa.Table, deletes: np.ndarray, key: tuple[str, ...]) -> tu
     if not deletes.any():
         return rows, rows.select(list(key)).slice(0, 0)
     numbered = rows.select(list(key)).append_column("_row", pa.array(np.arange(rows.num_rows)))
-    last = numbered.group_by(list(key)).aggregate([("_row", "max")]).column("_row_max").to_numpy()
-    last.sort()
+    last = np.sort(numbered.group_by(list(key)).aggregate([("_row", "max")]).column("_row_max").to_numpy())
     gone = deletes[last]
     return rows.take(pa.array(last[~gone])), rows.select(list(key)).take(pa.array(last[gone]))

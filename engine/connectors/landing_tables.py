@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -11,37 +11,41 @@ from engine.errors import Conflict, TableExists
 from engine.hummock import Commit, Hummock, Table, Version
 from engine.meta.catalog_store import entries
 from engine.sql.catalog import Column, Relation
-from engine.sql.types import from_arrow
+from engine.sql.types import to_arrow
 
 FILES = "_landing_files"
 DEAD_LETTER = "_dead_letter"
 CHANGED_FILE_LINE = -1
 
-FILES_SCHEMA = pa.schema(
-    [
-        ("source", pa.string()),
-        ("path", pa.string()),
-        ("table_id", pa.int64()),
-        ("size", pa.int64()),
-        ("mtime_ns", pa.int64()),
-        ("seen_size", pa.int64()),
-        ("seen_mtime_ns", pa.int64()),
-        ("rows", pa.int64()),
-        ("dead_rows", pa.int64()),
-    ]
-)
-DEAD_LETTER_SCHEMA = pa.schema(
-    [
-        ("source", pa.string()),
-        ("file", pa.string()),
-        ("line", pa.int64()),
-        ("reason", pa.string()),
-        ("raw", pa.string()),
-    ]
-)
+FILES_COLUMNS = {
+    "source": "string",
+    "path": "string",
+    "table_id": "bigint",
+    "size": "bigint",
+    "mtime_ns": "bigint",
+    "seen_size": "bigint",
+    "seen_mtime_ns": "bigint",
+    "rows": "bigint",
+    "dead_rows": "bigint",
+}
+DEAD_LETTER_COLUMNS = {
+    "source": "string",
+    "file": "string",
+    "line": "bigint",
+    "reason": "string",
+    "raw": "string",
+}
+
+
+def _schema(columns: Mapping[str, str]) -> pa.Schema:
+    return pa.schema([(name, to_arrow(kind)) for name, kind in columns.items()])
+
+
+FILES_SCHEMA = _schema(FILES_COLUMNS)
+DEAD_LETTER_SCHEMA = _schema(DEAD_LETTER_COLUMNS)
 TABLES = (
-    Table(FILES, FILES_SCHEMA, ("source", "path"), ()),
-    Table(DEAD_LETTER, DEAD_LETTER_SCHEMA, ("source", "file", "line"), ()),
+    (Table(FILES, FILES_SCHEMA, ("source", "path"), ()), FILES_COLUMNS),
+    (Table(DEAD_LETTER, DEAD_LETTER_SCHEMA, ("source", "file", "line"), ()), DEAD_LETTER_COLUMNS),
 )
 
 
@@ -65,13 +69,12 @@ class TakenFile:
 
 def ensure_tables(store: Hummock) -> None:
     """Create the system tables where they are missing; they can be read by SQL as any table."""
-    for table in TABLES:
+    for table, columns in TABLES:
         if table.name in store.version.tables:
             continue
         try:
-            store.commit(
-                Commit(create=(table,), catalog=entries({table.name: _relation(table)}, {}), precondition=_absent(table))
-            )
+            described = entries({table.name: _relation(table, columns)}, {})
+            store.commit(Commit(create=(table,), catalog=described, precondition=_absent(table)))
         except (TableExists, Conflict):
             store.refresh()  # another poller was faster
 
@@ -95,19 +98,16 @@ def rows_of(records: list[TakenFile]) -> pa.Table:
     )
 
 
-def _relation(table: Table) -> Relation:
+def _relation(table: Table, columns: Mapping[str, str]) -> Relation:
     return Relation(
         name=table.name,
         kind="table",
-        columns=tuple(
-            Column(field.name, from_arrow(field.type), field.name not in table.primary_key) for field in table.schema
-        ),
-        primary_key=tuple(table.primary_key),
-        distribution_key=(),
+        columns=tuple(Column(name, kind, name not in table.primary_key) for name, kind in columns.items()),
+        primary_key=table.primary_key,
     )
 
 
-def _absent(table: Table):  # noqa: ANN202
+def _absent(table: Table) -> Callable[[Version], None]:
     def check(version: Version) -> None:
         if table.name in version.tables:
             raise Conflict(f"{table.name} was created by another process at the same time")

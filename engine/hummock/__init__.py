@@ -1,5 +1,4 @@
-"""The storage engine: a multi-version, columnar, Hummock-style LSM on plain object storage; usable by itself.
-"""
+"""The storage engine: a multi-version, columnar, Hummock-style LSM on plain object storage; usable by itself."""
 
 from engine.hummock.batch import Delete, Put
 from engine.hummock.hash import vnode_of, xxhash64

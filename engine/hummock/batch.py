@@ -13,13 +13,12 @@ from engine.errors import InvalidRow
 from engine.hummock.reader import Reader
 from engine.hummock.version import DELETE, OP, PUT, SstInfo, Table
 
-SPILL_BYTES = 256 << 20
+SPILL_BYTES = 512 << 20
 
 
 @dataclass(frozen=True)
 class Put:
-    """Rows to insert or replace: all columns of the table; of several rows with one key the last one counts.
-    """
+    """Rows to insert or replace: all columns of the table; of several rows with one key the last one counts."""
 
     rows: pa.Table | pa.RecordBatch
 
@@ -50,9 +49,11 @@ class TableBuffer:
             if isinstance(operation, Put)
             else _delete_rows(self._table, operation.keys)
         )
-        if rows.num_rows:
-            self._gathered.append(rows)
-            self._bytes += rows.nbytes
+        step = max(1, rows.num_rows * SPILL_BYTES // max(rows.nbytes, 1))
+        for start in range(0, rows.num_rows, step):
+            part = rows.slice(start, step)
+            self._gathered.append(part)
+            self._bytes += part.nbytes
             if self._bytes > SPILL_BYTES:
                 self._spill()
 

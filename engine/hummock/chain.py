@@ -89,8 +89,8 @@ class ManifestChain:
                 attempt += 1
                 if time.monotonic() > deadline:
                     raise CommitTimeout(
-                        f"the commit lost {attempt} races in {COMMIT_SECONDS:.0f} s; the store is at manifest "
-                        f"{self._version.number}: commit fewer, larger batches, or from fewer processes"
+                        f"the commit lost {attempt} races in {COMMIT_SECONDS:.0f} s; the store is at "
+                        f"manifest {self._version.number}: commit fewer, larger batches, or from fewer processes"
                     )
                 if attempt > 2:
                     time.sleep(random.uniform(0, min(0.01 * attempt, 0.5)))

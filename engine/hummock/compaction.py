@@ -92,12 +92,11 @@ def pick_tier(table: TableVersion, max_rows: int | None = None) -> CompactionTas
 
 
 def run_task(reader: Reader, task: CompactionTask) -> Compaction:
-    """Merge a task's files and return what a commit needs; the new files are durable, nothing is visible yet.
-    """
+    """Merge a task's files and return what a commit needs; the new files are durable, nothing is visible yet."""
     table = task.table
     merged = tuple(_write(reader, table.table, _merged(reader, task), _rows_a_file(task)))
     runs = (merged, *task.rest) if merged else task.rest
-    return Compaction(table.table_id, table.generations[-1], table.committed_epoch, runs)
+    return Compaction(table.table_id, table.generations[-1], table.last_change, runs)
 
 
 def _merged(reader: Reader, task: CompactionTask) -> Iterator[pa.Table]:

@@ -160,8 +160,7 @@ def _apply_to_table(table: TableVersion, name: str, delta: Delta) -> TableVersio
 def _truncated(
     log: tuple[LogEntry, ...], generations: tuple[Generation, ...], upto: int
 ) -> tuple[tuple[LogEntry, ...], tuple[Generation, ...]]:
-    """Drop what only reads below `upto` need: the generation that serves `upto` stays, and the log above it.
-    """
+    """Drop what only reads below `upto` need: the generation that serves `upto` stays, and the log above it."""
     serving = max(i for i, generation in enumerate(generations) if i == 0 or generation.upto <= upto)
     oldest = generations[serving].upto
     return tuple(entry for entry in log if entry.epoch > oldest), generations[serving:]

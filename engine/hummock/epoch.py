@@ -26,6 +26,5 @@ def seconds_of(epoch: int) -> float:
 
 
 def next_epoch(last: int, seconds: float) -> int:
-    """Return the epoch of a commit after `last`: the present if the clock has moved on, else the next number.
-    """
+    """Return the epoch of a commit after `last`: the present if the clock has moved on, else the next number."""
     return max(last + 1, epoch_at(seconds))

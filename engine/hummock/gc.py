@@ -62,8 +62,7 @@ def collect(
 
 
 def needed_objects(version: Version, horizon_ms: int) -> set[str]:
-    """Return the objects that a reader may still touch: of the version, and what left it after the horizon.
-    """
+    """Return the objects that a reader may still touch: of the version, and what left it after the horizon."""
     needed = {path for epoch, path in version.garbage if epoch >> 16 >= horizon_ms}
     for table in version.tables.values():
         needed |= table.objects()

@@ -1,5 +1,4 @@
-"""The checks that every commit passes before its manifest is created, each a named function with its reason.
-"""
+"""The checks that every commit passes before its manifest is created, each a named function with its reason."""
 
 from __future__ import annotations
 
@@ -76,7 +75,8 @@ def tables_are_well_formed(commit: Commit) -> None:
         outside = set(table.distribution_key) - set(table.primary_key)
         if outside:
             raise InvalidRow(
-                f"table {table.name}: distribution key {', '.join(sorted(outside))} must be part of the primary key"
+                f"table {table.name}: distribution key {', '.join(sorted(outside))} must be part of the primary "
+                f"key"
             )
         reserved = {HASH, OP} & set(table.schema.names)
         if reserved or len(set(table.schema.names)) < len(table.schema.names):
@@ -98,7 +98,9 @@ def labels_rise(commit: Commit, base: Version, epoch: int) -> None:
         committed = table.committed_epoch if table is not None and name not in commit.drop else 0
         writes = bool(commit.writes.get(name))
         if label < committed or (label == committed and writes):
-            message = f"table {name} has committed epoch {committed} already; epoch {label} cannot be written any more"
+            message = (
+                f"table {name} has committed epoch {committed}; epoch {label} cannot be written any more"
+            )
             if commit.writer is not None:
                 raise Fenced(f"writer {commit.writer}: {message}")
             raise InvariantViolation(message)
@@ -109,8 +111,7 @@ def labels_rise(commit: Commit, base: Version, epoch: int) -> None:
 
 
 def files_are_not_collected(commit: Commit, base: Version) -> None:
-    """A file older than the collector's horizon may be deleted already, so it can no longer become visible.
-    """
+    """A file older than the collector's horizon may be deleted already, so it can no longer become visible."""
     new = [sst for ssts in commit.writes.values() for sst in ssts]
     new += [
         sst for c in commit.compactions.values() for run in c.runs for sst in run if run not in c.base.runs
@@ -127,7 +128,8 @@ def files_are_not_collected(commit: Commit, base: Version) -> None:
                 }
             if sst.path not in live:
                 raise Conflict(
-                    f"file {sst.path} was written before the collector's horizon and may be gone: write the change again"
+                    f"file {sst.path} was written before the collector's horizon and may be gone: write the "
+                    f"change again"
                 )
 
 
@@ -141,8 +143,8 @@ def consumers_can_go_on(commit: Commit, base: Version) -> None:
             for consumer, acknowledged in consumers.items():
                 if acknowledged is not None and acknowledged < table.safe_epoch:
                     raise Conflict(
-                        f"{consumer} would go on from epoch {acknowledged} of table {name}, whose history begins at "
-                        f"{table.safe_epoch}: read the table again at a newer epoch"
+                        f"{consumer} would go on from epoch {acknowledged} of table {name}, whose history begins "
+                        f"at {table.safe_epoch}: read the table again at a newer epoch"
                     )
 
 
@@ -156,8 +158,8 @@ def compaction_inputs_stand(commit: Commit, base: Version) -> None:
             raise Conflict(f"table {name} was compacted by another process at the same time")
         if not compaction.base.upto <= compaction.upto <= table.committed_epoch:
             raise InvariantViolation(
-                f"table {name}: a compaction up to {compaction.upto} must lie between {compaction.base.upto} and the "
-                f"committed epoch {table.committed_epoch}"
+                f"table {name}: a compaction up to {compaction.upto} must lie between {compaction.base.upto} and "
+                f"the committed epoch {table.committed_epoch}"
             )
 
 

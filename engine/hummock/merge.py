@@ -4,6 +4,7 @@ table.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from math import ceil
 
@@ -39,7 +40,7 @@ def hash_parts(ssts: Sequence[SstInfo], hash_range: HashRange | None) -> list[Ha
     size = sum(sst.size * _overlap(sst, low, high) for sst in reached)
     parts = min(max(1, ceil(rows / MERGE_ROWS), ceil(size / MERGE_BYTES)), high - low + 1)
     bounds = [low + (high - low + 1) * i // parts for i in range(parts + 1)]
-    return [(a, b - 1) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [(a, b - 1) for a, b in itertools.pairwise(bounds)]
 
 
 def _overlap(sst: SstInfo, low: int, high: int) -> float:

@@ -97,8 +97,7 @@ def pieces(rows: pa.Table) -> list[pa.Table]:
 
 
 def new_path() -> str:
-    """Return a name for a new file: the time of naming, by which the collector judges it, and a random part.
-    """
+    """Return a name for a new file: the time of naming, by which the collector judges it, and a random part."""
     return f"sst/{int(time.time() * 1000) - ORIGIN_MS:013d}-{uuid.uuid4().hex}.parquet"
 
 

@@ -1,11 +1,10 @@
-"""What a store holds at one moment, as immutable values: tables, runs of sorted files, change log, catalog.
-"""
+"""What a store holds at one moment, as immutable values: tables, runs of sorted files, change log, catalog."""
 
 from __future__ import annotations
 
 import bisect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 import pyarrow as pa
@@ -127,6 +126,11 @@ class TableVersion:
         return self.generations[0].upto
 
     @property
+    def last_change(self) -> int:
+        """The label of the newest sub-level there ever was; the content is the same at every epoch from there on."""
+        return self.log[-1].epoch if self.log else self.generations[-1].upto
+
+    @property
     def l0(self) -> tuple[LogEntry, ...]:
         """The sub-levels that no compaction has taken in."""
         return self._between(self.generations[-1].upto, self.committed_epoch)
@@ -164,13 +168,18 @@ class TableVersion:
             return ()
         if after < self.safe_epoch:
             raise EpochExpired(
-                f"table {self.name}: the change log begins at epoch {self.safe_epoch}, changes after {after} were asked for; "
-                f"read the table as a whole and go on from there"
+                f"table {self.name}: the change log begins at epoch {self.safe_epoch}, changes after {after} were "
+                f"asked for; read the table as a whole and go on from there"
             )
         return self._between(after, upto)
 
     def first_change(self, after: int) -> int | None:
-        """Return the epoch of the first log entry above `after`, or None."""
+        """Return the epoch of the first change above `after`, or None.
+
+        Where the log no longer reaches back it is the safe epoch, the last change that was cut off.
+        """
+        if after < self.safe_epoch:
+            return self.safe_epoch
         at = bisect.bisect_right(self.log, after, key=lambda entry: entry.epoch)
         return self.log[at].epoch if at < len(self.log) else None
 
@@ -184,13 +193,25 @@ class TableVersion:
         """
         if epoch < self.safe_epoch:
             raise EpochExpired(
-                f"table {self.name} cannot be read at epoch {epoch}: the oldest readable epoch is {self.safe_epoch}"
+                f"table {self.name} cannot be read at epoch {epoch}: the oldest readable epoch is "
+                f"{self.safe_epoch}"
             )
         at = bisect.bisect_right(self.generations, epoch, key=lambda generation: generation.upto)
         generation = self.generations[at - 1]
         return (
             tuple(entry.ssts for entry in reversed(self._between(generation.upto, epoch))) + generation.runs
         )
+
+    def narrowed(self, after: int, upto: int) -> TableVersion:
+        """Return this version with just what reads at `after` and `upto` and the changes between them need.
+
+        For sending to other processes: a long history makes a version some 100 kB large. Raises EpochExpired.
+        """
+        self.as_of(after)
+        at = [bisect.bisect_right(self.generations, e, key=lambda g: g.upto) - 1 for e in (after, upto)]
+        generations = tuple(self.generations[i] for i in sorted(set(at)))
+        log = self._between(generations[0].upto, upto)
+        return replace(self, log=log, generations=generations, acks={}, pins={})
 
     def objects(self) -> set[str]:
         """Return the paths of all objects that the table needs, for any readable epoch."""

@@ -9,7 +9,7 @@ from engine.operators.context import EpochContext, select
 from engine.operators.expand import expand
 from engine.operators.linear import project
 from engine.operators.lookup import lookup
-from engine.sql.partials import GLOBAL_KEY, ROWS, Partial, Partials, rows_partial
+from engine.sql.partials import GLOBAL_KEY, Partial, Partials, rows_partial
 from engine.sql.plan import AggCall, Aggregate, Project, quote
 
 
@@ -36,7 +36,7 @@ def _grouped(node: Aggregate, source: DataFrame, calls: list[tuple[str, str]]) -
 
 def all_partials(partials: tuple[Partials, ...]) -> tuple[Partial, ...]:
     """Return every stored partial of a fragment: those of its calls, and the count of the group's rows."""
-    return tuple(partial for call in partials for partial in call.partials) + (rows_partial(),)
+    return (*(partial for call in partials for partial in call.partials), rows_partial())
 
 
 def partials_batch(top: Project, partials: tuple[Partials, ...], change: DataFrame) -> DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,7 @@ _LOWEST, _HASHES = -(1 << 63), 1 << 64
 def hash_ranges(parts: int) -> list[tuple[int, int]]:
     """Cut the 64-bit hash space into `parts` inclusive ranges on vnode boundaries as far as they go."""
     bounds = [_LOWEST + _HASHES * i // parts for i in range(parts + 1)]
-    return [(low, high - 1) for low, high in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [(low, high - 1) for low, high in itertools.pairwise(bounds)]
 
 
 def spark_schema(schema: pa.Schema) -> StructType:

@@ -30,7 +30,9 @@ class SparkAnalyzer:
 
     def types(self, node: Node) -> Mapping[str, str]:
         """Return the Spark type of each column of `node`; raises SqlError with Spark's words on a type clash."""
-        return {f.name: f.dataType.simpleString() for f in self._schema(lambda c: batch(node, c), node).fields}
+        return {
+            f.name: f.dataType.simpleString() for f in self._schema(lambda c: batch(node, c), node).fields
+        }
 
     def add(self, fragment: Fragment) -> Fragment:
         """Take note of a fragment; return it with its table's columns."""

@@ -72,6 +72,10 @@ class TidelineDataSource(DataSource):
     def reader(self, schema: StructType) -> TidelineReader:
         """Return the reader of the table at the epoch asked for, or at its frontier."""
         store, stored, name = self._open()
-        epoch = int(self.options["epoch"]) if "epoch" in self.options else read_epoch(store.version, stored, (name,))
+        epoch = (
+            int(self.options["epoch"])
+            if "epoch" in self.options
+            else read_epoch(store.version, stored, (name,))
+        )
         columns = visible_columns(stored.catalog.get(name))
         return TidelineReader(store.url, dict(store.options), store.version.tables[name], columns, epoch)

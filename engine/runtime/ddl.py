@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from engine.errors import Conflict, SqlError, UnsupportedSql
 from engine.hummock import Commit, Hummock, Table, Version
-from engine.meta.catalog_store import StoredCatalog, entries, load
+from engine.meta.catalog_store import entries, load
 from engine.runtime.analyze import SparkAnalyzer
 from engine.runtime.dml import ROW_ID
 from engine.sql.access import index_name
@@ -107,7 +107,8 @@ def create_materialized_view(
         return False
     if statement.options:
         raise UnsupportedSql(
-            f"WITH options of a materialized view are not offered: {', '.join(statement.options)}", sql=statement.sql
+            f"WITH options of a materialized view are not offered: {', '.join(statement.options)}",
+            sql=statement.sql,
         )
     relation, plan = plan_view(stored.catalog, spark(), statement, dialect)
     relations: dict[str, Relation | None] = {statement.name: relation}
@@ -189,7 +190,9 @@ def _exists(catalog: Catalog, name: str, if_not_exists: bool, sql: str) -> bool:
     if if_not_exists:
         return True
     kind = catalog.relations[name].kind
-    raise SqlError(f"{name} exists already: it is a {kind}", sql=sql, hint=f"drop it first: DROP {kind.upper()} {name}")
+    raise SqlError(
+        f"{name} exists already: it is a {kind}", sql=sql, hint=f"drop it first: DROP {kind.upper()} {name}"
+    )
 
 
 def _still_absent(name: str) -> Callable[[Version], None]:

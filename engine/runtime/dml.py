@@ -73,12 +73,16 @@ def typed_rows(relation: Relation, rows: pa.Table, columns: tuple[str, ...]) -> 
         elif name in rows.column_names:
             array = _cast(relation, name, rows.column(name), kind)
         elif types[name].default is not None:
-            raise InvalidRow(f"column {name} of {relation.name} has a default: give its value through SQL INSERT")
+            raise InvalidRow(
+                f"column {name} of {relation.name} has a default: give its value through SQL INSERT"
+            )
         else:
             array = pa.nulls(rows.num_rows, kind)
         if array.null_count and (name in relation.primary_key or not types[name].nullable):
             why = "part of the primary key" if name in relation.primary_key else "NOT NULL"
-            raise InvalidRow(f"column {name} of {relation.name} is {why}, but {array.null_count} rows have no value")
+            raise InvalidRow(
+                f"column {name} of {relation.name} is {why}, but {array.null_count} rows have no value"
+            )
         arrays.append(array)
     return pa.Table.from_arrays(arrays, names=list(columns))
 
@@ -100,7 +104,9 @@ def _insert(store: Hummock, relation: Relation, rows: pa.Table) -> int:
     distinct = keys.group_by(list(relation.primary_key)).aggregate([([], "count_all")])
     if distinct.num_rows != rows.num_rows:
         twice = distinct.filter(pc.greater(distinct.column("count_all"), 1)).drop_columns("count_all")
-        raise DuplicateKey(f"insert into {relation.name}: the key {twice.slice(0, 1).to_pylist()[0]} stands twice")
+        raise DuplicateKey(
+            f"insert into {relation.name}: the key {twice.slice(0, 1).to_pylist()[0]} stands twice"
+        )
     deadline = time.monotonic() + WRITE_DEADLINE_SECONDS
     while True:
         table = store.refresh().tables[relation.name]
@@ -154,7 +160,9 @@ def insert(
         tables = query_tables(query, stored.catalog) if isinstance(query, exp.Query) else ()
         rows = _evaluate(store, stored, spark, text, tables, statement.sql)
         if rows.num_columns != len(columns):
-            raise SqlError(f"INSERT gives {rows.num_columns} values for {len(columns)} columns", sql=statement.sql)
+            raise SqlError(
+                f"INSERT gives {rows.num_columns} values for {len(columns)} columns", sql=statement.sql
+            )
         rows = rows.rename_columns(list(columns))
     rows = _with_defaults(spark, relation, rows)
     write(store, stored, relation.name, rows, "insert")
@@ -164,7 +172,9 @@ def insert(
 def _with_defaults(spark: Callable[[], SparkSession], relation: Relation, rows: pa.Table) -> pa.Table:
     for column in relation.columns:
         if column.default is not None and column.name not in rows.column_names:
-            value = spark().sql(f"SELECT CAST({column.default} AS {column.type}) AS v").toArrow().column("v")[0]
+            value = (
+                spark().sql(f"SELECT CAST({column.default} AS {column.type}) AS v").toArrow().column("v")[0]
+            )
             rows = rows.append_column(column.name, pa.repeat(value, rows.num_rows))
     return rows
 
@@ -178,11 +188,15 @@ def update(
     changed = dict(statement.assignments)
     for column in changed:
         if column in relation.primary_key:
-            raise InvalidRow(f"UPDATE of key column {column} of {relation.name}: DELETE the row and INSERT the new one")
+            raise InvalidRow(
+                f"UPDATE of key column {column} of {relation.name}: DELETE the row and INSERT the new one"
+            )
         if column not in visible_columns(relation):
             raise InvalidRow(f"table {relation.name} has no column {column}")
     items = [
-        f"CAST({changed[c.name].sql('spark')} AS {c.type}) AS `{c.name}`" if c.name in changed else f"`{c.name}`"
+        f"CAST({changed[c.name].sql('spark')} AS {c.type}) AS `{c.name}`"
+        if c.name in changed
+        else f"`{c.name}`"
         for c in relation.columns
     ]
     return _read_and_write(store, stored, spark, relation, items, statement.where, statement.sql, Put)

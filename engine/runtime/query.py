@@ -36,7 +36,9 @@ def read_epoch(version: Version, stored: StoredCatalog, tables: tuple[str, ...])
     for name in tables:
         epoch = known[name].frontier
         if epoch is None:
-            raise EpochFailed(f"view {name} has not been computed yet: run FLUSH, and look at its error if that fails")
+            raise EpochFailed(
+                f"view {name} has not been computed yet: run FLUSH, and look at its error if that fails"
+            )
         epochs.append(epoch)
     return min(epochs, default=version.epoch)
 
@@ -165,7 +167,9 @@ def evaluate(rows: pa.Table, point: PointRead) -> pa.Table:
         return pa.table({point.count_name: pa.array([rows.num_rows], pa.int64())})
     for column, descending, nulls_first in reversed(point.order):
         placement = "at_start" if nulls_first else "at_end"
-        order = pc.SortOptions([(column, "descending" if descending else "ascending")], null_placement=placement)
+        order = pc.SortOptions(
+            [(column, "descending" if descending else "ascending")], null_placement=placement
+        )
         rows = rows.take(pc.sort_indices(rows, options=order))
     stop = None if point.limit is None else point.offset + point.limit
     rows = rows.slice(point.offset, None if stop is None else point.limit)

@@ -57,7 +57,9 @@ def describe(stored: StoredCatalog, statement: Describe) -> pa.Table:
 
 def explain(stored: StoredCatalog, statement: Explain, dialect: str) -> pa.Table:
     """Return the bound plan of a query or view as text."""
-    query = statement.target.query if isinstance(statement.target, CreateMaterializedView) else statement.target
+    query = (
+        statement.target.query if isinstance(statement.target, CreateMaterializedView) else statement.target
+    )
     bound = bind(query, stored.catalog, dialect=dialect, sql=statement.sql)
     return _lines(explain_plan(bound.plan))
 

@@ -1,4 +1,4 @@
-"""Query -> bound plan: every name is resolved against the catalog, everything that cannot be maintained is refused with its place."""
+"""Query -> bound plan: names are resolved against the catalog, what cannot be maintained is refused with its place."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ class _Binder:
 
     def refuse(self, what: str, node: exp.Expression | None, hint: str) -> UnsupportedSql:
         line, column = place(node, self.sql)
-        return UnsupportedSql(f"{what} is not supported in a maintained view", sql=self.sql, line=line, column=column, hint=hint)
+        return UnsupportedSql(
+            f"{what} is not supported in a maintained view", sql=self.sql, line=line, column=column, hint=hint
+        )
 
     def fresh(self, base: str) -> str:
         for n in itertools.count(1):
@@ -94,23 +96,37 @@ class _Binder:
 
     def _union(self, union: exp.Union, ctes: Ctes) -> BoundQuery:
         if union.args.get("distinct"):
-            raise self.refuse("UNION", union, "write UNION ALL, and SELECT DISTINCT over it if you need distinct rows")
+            raise self.refuse(
+                "UNION", union, "write UNION ALL, and SELECT DISTINCT over it if you need distinct rows"
+            )
         branches = self._branches(union, ctes)
         width = len(branches[0].columns)
         for branch in branches:
             if len(branch.columns) != width:
                 line, column = place(union, self.sql)
-                raise SqlError(f"UNION ALL of {width} and {len(branch.columns)} columns", sql=self.sql, line=line, column=column, hint="give all branches the same number of columns")
+                raise SqlError(
+                    f"UNION ALL of {width} and {len(branch.columns)} columns",
+                    sql=self.sql,
+                    line=line,
+                    column=column,
+                    hint="give all branches the same number of columns",
+                )
         inputs = []
         for branch in branches:
             items = tuple((self.fresh(f"branch:{name}"), Expr.of(column)) for name, column in branch.columns)
             inputs.append(Project(branch.plan, items))
         names = tuple(self.fresh(f"union:{name}") for name, _ in branches[0].columns)
-        shown = tuple((name, internal) for (name, _), internal in zip(branches[0].columns, names, strict=True))
+        shown = tuple(
+            (name, internal) for (name, _), internal in zip(branches[0].columns, names, strict=True)
+        )
         return BoundQuery(UnionAll(tuple(inputs), names), shown)
 
     def _branches(self, query: exp.Expression, ctes: Ctes) -> list[BoundQuery]:
-        if isinstance(query, exp.Union) and not query.args.get("distinct") and not (query.args.get("with_") or query.args.get("with")):
+        if (
+            isinstance(query, exp.Union)
+            and not query.args.get("distinct")
+            and not (query.args.get("with_") or query.args.get("with"))
+        ):
             return self._branches(query.this, ctes) + self._branches(query.expression, ctes)
         assert isinstance(query, exp.Query)
         return [self.query(query, ctes)]
@@ -123,7 +139,13 @@ class _Binder:
             raise self.refuse("a column list after an alias", alias, "name the columns inside the subquery")
         if isinstance(node, exp.Subquery):
             if not node.alias:
-                raise SqlError("a subquery in FROM needs a name", sql=self.sql, line=place(node, self.sql)[0], column=place(node, self.sql)[1], hint="write (SELECT …) AS name")
+                raise SqlError(
+                    "a subquery in FROM needs a name",
+                    sql=self.sql,
+                    line=place(node, self.sql)[0],
+                    column=place(node, self.sql)[1],
+                    hint="write (SELECT …) AS name",
+                )
             bound = self.query(node.this, ctes)
             return Source(node.alias.lower(), bound.plan, bound.columns)
         if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
@@ -142,7 +164,13 @@ class _Binder:
         line, column = place(node, self.sql)
         found = self.catalog.relations.get(name)
         if found is None or found.kind == "index" or node.args.get("db"):
-            raise SqlError(f"there is no table or view {node.sql()}", sql=self.sql, line=line, column=column, hint=self.catalog.near(name))
+            raise SqlError(
+                f"there is no table or view {node.sql()}",
+                sql=self.sql,
+                line=line,
+                column=column,
+                hint=self.catalog.near(name),
+            )
         if found.kind == "view":
             statement = parse(found.sql, found.dialect)
             assert isinstance(statement, CreateView)
@@ -150,8 +178,14 @@ class _Binder:
             inner._names, inner.types = self._names, self.types
             bound = inner.query(statement.query, {})
             return Source(alias, bound.plan, bound.columns)
-        items = tuple((self.fresh(f"{alias}:{c.name}"), c.name) for c in found.columns if not c.name.startswith("_partial"))
-        self.types.update((internal, next(c.type for c in found.columns if c.name == name)) for internal, name in items)
+        items = tuple(
+            (self.fresh(f"{alias}:{c.name}"), c.name)
+            for c in found.columns
+            if not c.name.startswith("_partial")
+        )
+        self.types.update(
+            (internal, next(c.type for c in found.columns if c.name == name)) for internal, name in items
+        )
         scan = Scan(found.name, items, found.primary_key, found.distribution_key, found.append_only)
         hidden = {c.name for c in found.columns if c.hidden}
         return Source(alias, scan, tuple((name, internal) for internal, name in items if name not in hidden))
@@ -182,8 +216,12 @@ class _Binder:
         self, select: exp.Select, plan: Node, scope: Scope, expressions: Expressions, distinct: bool
     ) -> BoundQuery:
         items = self._items(select, scope)
+        for _, item in items:
+            expressions.refuse_subqueries(item)
         group, having = select.args.get("group"), select.args.get("having")
-        grouped = group is not None or having is not None or any(expressions.has_aggregate(e) for _, e in items)
+        grouped = (
+            group is not None or having is not None or any(expressions.has_aggregate(e) for _, e in items)
+        )
         if grouped:
             plan, bound, having_expr = self._aggregate(plan, scope, expressions, items, group, having)
             if having_expr is not None:
@@ -227,7 +265,8 @@ class _Binder:
                 base = item.sql(dialect="spark").split("(")[0].strip().lower()
                 base = base if base.isidentifier() and base not in ("cast", "case") else f"column_{n}"
                 used = {other for other, _ in items}
-                name = next(c for c in (base, *(f"{base}_{i}" for i in itertools.count(2))) if c not in used)
+                tries = itertools.chain((base,), (f"{base}_{i}" for i in itertools.count(2)))
+                name = next(candidate for candidate in tries if candidate not in used)
             items.append((name, inner))
         return items
 
@@ -237,7 +276,9 @@ class _Binder:
         if name in explicit:
             raise scope.error(f"two columns are named {name}", node, "give one of them another name with AS")
         if name.startswith("_"):
-            raise scope.error(f"names that start with _ are the system's own: {name}", node, "choose another name with AS")
+            raise scope.error(
+                f"names that start with _ are the system's own: {name}", node, "choose another name with AS"
+            )
         explicit[name] = node
 
     # ---- GROUP BY --------------------------------------------------------------------------------------------
@@ -280,7 +321,9 @@ class _Binder:
             return []
         for part in ("grouping_sets", "rollup", "cube"):
             if group.args.get(part):
-                raise self.refuse(part.upper().replace("_", " "), group.args[part][0], "UNION ALL one GROUP BY for each set")
+                raise self.refuse(
+                    part.upper().replace("_", " "), group.args[part][0], "UNION ALL one GROUP BY for each set"
+                )
         if group.args.get("all"):
             return [e for _, e in items if not expressions.has_aggregate(e)]
         nodes = []
@@ -292,6 +335,8 @@ class _Binder:
                 node = items[position - 1][1]
             elif isinstance(node, exp.Column) and not node.args.get("table"):
                 node = _replace_alias(node, dict(items), scope)
+            if isinstance(node, exp.Cube | exp.Rollup | exp.GroupingSets):
+                raise self.refuse(type(node).__name__.upper(), node, "UNION ALL one GROUP BY for each set")
             if expressions.has_aggregate(node):
                 raise scope.error("GROUP BY of an aggregate", node, "group by columns or expressions of them")
             nodes.append(node)
@@ -320,7 +365,9 @@ class _Binder:
                     return _bound(keys[text])
             if isinstance(part, exp.Column):
                 raise scope.error(
-                    f"{part.sql()} is neither grouped nor inside an aggregate", part, "add it to GROUP BY, or aggregate it, e.g. max"
+                    f"{part.sql()} is neither grouped nor inside an aggregate",
+                    part,
+                    "add it to GROUP BY, or aggregate it, e.g. max",
                 )
             copy = part.copy()
             for key, value in part.args.items():

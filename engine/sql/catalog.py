@@ -105,5 +105,11 @@ def check_name(name: str, what: str, sql: str = "", line: int = 0, column: int =
             hint="use letters, digits and underscores, a letter first, at most 100",
         )
     if name.startswith("_"):
-        raise SqlError(f"names that start with _ are the system's own: {name}", sql=sql, line=line, column=column, hint="choose another name")
+        raise SqlError(
+            f"names that start with _ are the system's own: {name}",
+            sql=sql,
+            line=line,
+            column=column,
+            hint="choose another name",
+        )
     return name

@@ -23,12 +23,16 @@ def _head(node: Node) -> str:
         case Filter():
             return f"Filter {node.predicate.sql}"
         case Project():
-            return f"Project [{', '.join(e.sql if e.column == n else f'{n} = {e.sql}' for n, e in node.items)}]"
+            return (
+                f"Project [{', '.join(e.sql if e.column == n else f'{n} = {e.sql}' for n, e in node.items)}]"
+            )
         case Aggregate():
             keys = ", ".join(f"{name} = {expr.sql}" for name, expr in node.keys)
             return f"Aggregate by [{keys}] calls [{', '.join(call.sql for call in node.calls)}]"
         case Join():
             on = " AND ".join(f"{a} = {b}" for a, b in node.on)
-            return f"{node.kind.capitalize()}Join on {on}" + (f" and {node.residual.sql}" if node.residual else "")
+            return f"{node.kind.capitalize()}Join on {on}" + (
+                f" and {node.residual.sql}" if node.residual else ""
+            )
         case UnionAll():
             return f"UnionAll of {len(node.inputs)}"

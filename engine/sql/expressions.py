@@ -7,7 +7,13 @@ from collections.abc import Callable
 import sqlglot.expressions as exp
 
 from engine.errors import UnsupportedSql
-from engine.sql.functions import AGGREGATES, function_name, is_aggregate, is_non_deterministic, unknown_function
+from engine.sql.functions import (
+    AGGREGATES,
+    function_name,
+    is_aggregate,
+    is_non_deterministic,
+    unknown_function,
+)
 from engine.sql.plan import AggCall, Expr
 from engine.sql.position import place
 from engine.sql.scope import Scope
@@ -41,23 +47,34 @@ class Expressions:
 
     def scalar(self, node: exp.Expression, clause: str) -> Expr:
         """Bind an expression without aggregates; raises SqlError or UnsupportedSql with the place."""
+        self.refuse_subqueries(node)
         for part in node.walk():
             self._check(part)
             if is_aggregate(part):
-                raise self.scope.error(f"aggregate {part.sql()} in {clause}", part, "use HAVING, or a subquery in FROM")
+                raise self.scope.error(
+                    f"aggregate {part.sql()} in {clause}", part, "use HAVING, or a subquery in FROM"
+                )
         return self.printed(node)
+
+    def refuse_subqueries(self, node: exp.Expression) -> None:
+        """Raise UnsupportedSql if a subquery stands in the expression."""
+        for part in node.walk():
+            if isinstance(part, exp.Exists) or (isinstance(part, exp.In) and part.args.get("query")):
+                raise self.refuse("EXISTS or IN (SELECT …)", part, "join the subquery in FROM")
+            if isinstance(part, exp.Query):
+                raise self.refuse("a subquery in an expression", part, "join the subquery in FROM")
 
     def _check(self, part: exp.Expression) -> None:
         if isinstance(part, exp.Window):
             raise self.refuse("a window function", part, "use an aggregate with GROUP BY")
-        if isinstance(part, exp.Exists) or (isinstance(part, exp.In) and part.args.get("query")):
-            raise self.refuse("EXISTS or IN (SELECT …)", part, "join the subquery in FROM")
-        if isinstance(part, exp.Query):
-            raise self.refuse("a subquery in an expression", part, "join the subquery in FROM")
         if isinstance(part, exp.Explode | exp.Unnest | exp.Lateral):
             raise self.refuse("a table function", part, "unnest before loading")
         if is_non_deterministic(part):
-            raise self.refuse(f"{part.sql()}, which gives another value each time,", part, "store the value in a column when the row is written")
+            raise self.refuse(
+                f"{part.sql()}, which gives another value each time,",
+                part,
+                "store the value in a column when the row is written",
+            )
         hint = unknown_function(part)
         if hint is not None:
             raise self.scope.error(f"there is no function {part.name}", part, hint)
@@ -87,19 +104,31 @@ class Expressions:
         inner = node
         name = function_name(node)
         if name not in AGGREGATES:
-            raise self.refuse(f"aggregate {name}, whose result depends on the order of rows,", node, "use count, sum, avg, min, max or another one that does not")
+            raise self.refuse(
+                f"aggregate {name}, whose result depends on the order of rows,",
+                node,
+                "use count, sum, avg, min, max or another one that does not",
+            )
         arguments = self._arguments(inner)
         distinct = False
         if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
             distinct, arguments = True, arguments[0].expressions
         for argument in arguments:
             if self.has_aggregate(argument):
-                raise self.scope.error(f"aggregate inside {name}", argument, "aggregate in a subquery in FROM first")
+                raise self.scope.error(
+                    f"aggregate inside {name}", argument, "aggregate in a subquery in FROM first"
+                )
         if len(arguments) == 1 and isinstance(arguments[0], exp.Star):
             arguments = []
         if name == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Literal):
             arguments = []
-        return AggCall("", name, tuple(self.scalar(a, name) for a in arguments), distinct and name not in ("min", "max"), where)
+        return AggCall(
+            "",
+            name,
+            tuple(self.scalar(a, name) for a in arguments),
+            distinct and name not in ("min", "max"),
+            where,
+        )
 
     @staticmethod
     def _arguments(node: exp.Expression) -> list[exp.Expression]:

@@ -15,8 +15,19 @@ import msgspec
 from engine.sql.access import NotPushable, arrange_key, index_name, required_indexes
 from engine.sql.catalog import Catalog
 from engine.sql.partials import GLOBAL_KEY, Partials, partials_of
-from engine.sql.plan import AggCall, Aggregate, Expr, Filter, Join, Node, Project, Scan, UnionAll, children, scans
-
+from engine.sql.plan import (
+    AggCall,
+    Aggregate,
+    Expr,
+    Filter,
+    Join,
+    Node,
+    Project,
+    Scan,
+    UnionAll,
+    children,
+    scans,
+)
 
 
 class Analyzer(Protocol):
@@ -116,7 +127,9 @@ def _named(plan: Node, outputs: tuple[tuple[str, str], ...]) -> Project:
     shown = {internal for _, internal in outputs}
     hidden = _sanitise(tuple(column for column in plan.key if column not in shown))
     items = tuple((name, Expr.of(internal)) for name, internal in outputs)
-    return Project(plan, items + tuple((f"_key_{new.lstrip('_')}", Expr.of(old)) for old, new in hidden.items()))
+    return Project(
+        plan, items + tuple((f"_key_{new.lstrip('_')}", Expr.of(old)) for old, new in hidden.items())
+    )
 
 
 def _compose(node: Node) -> Node:
@@ -150,7 +163,11 @@ class _Builder:
     def _emit(self, table: str, plan: Node, distribution_key: tuple[str, ...], why: str = "") -> None:
         joins = _count(plan, Join)
         rule = "join" if joins else "linear"
-        reason = f"the change of each input looked up in the others ({joins} joins)" if joins else "on changes alone"
+        reason = (
+            f"the change of each input looked up in the others ({joins} joins)"
+            if joins
+            else "on changes alone"
+        )
         key = arrange_key(distribution_key, plan.key)
         self._add(Fragment(table, rule, plan, key, distribution_key, why or reason))
 

@@ -9,15 +9,21 @@ from importlib.resources import files
 import sqlglot.expressions as exp
 
 AGGREGATES = frozenset(
-    "count sum avg mean min max bool_and bool_or every some any count_if stddev stddev_pop stddev_samp std variance var_pop "
-    "var_samp corr covar_pop covar_samp regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy "
-    "bit_and bit_or bit_xor median skewness kurtosis approx_count_distinct".split()
-)
+    (
+        "count", "sum", "avg", "mean", "min", "max", "bool_and", "bool_or", "every", "some", "any", "count_if",
+        "stddev", "stddev_pop", "stddev_samp", "std", "variance", "var_pop", "var_samp", "corr", "covar_pop", "covar_samp",
+        "regr_avgx", "regr_avgy", "regr_count", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy",
+        "bit_and", "bit_or", "bit_xor", "median", "skewness", "kurtosis", "approx_count_distinct",
+    )
+)  # fmt: skip
 NON_DETERMINISTIC = frozenset(
-    "rand random randn uuid now current_timestamp current_date current_time localtimestamp curdate current_user user session_user "
-    "current_database current_catalog current_schema monotonically_increasing_id spark_partition_id input_file_name shuffle "
-    "randstr uniform unix_timestamp version sysdate getdate".split()
-)
+    (
+        "rand", "random", "randn", "uuid", "now", "current_timestamp", "current_date", "current_time", "localtimestamp",
+        "curdate", "current_user", "user", "session_user", "current_database", "current_catalog", "current_schema",
+        "monotonically_increasing_id", "spark_partition_id", "input_file_name", "shuffle", "randstr", "uniform",
+        "unix_timestamp", "version", "sysdate", "getdate",
+    )
+)  # fmt: skip
 _NON_DETERMINISTIC_NODES = (
     exp.Rand,
     exp.Randn,

@@ -55,9 +55,17 @@ class JoinBuilder:
             else:
                 residual.append(expr)
         if not pairs:
-            raise self.refuse("a join without an equality between its two sides", join.this, "join ON a.x = b.y, further conditions may follow")
+            raise self.refuse(
+                "a join without an equality between its two sides",
+                join.this,
+                "join ON a.x = b.y, further conditions may follow",
+            )
         left, right, on = self._keys(left, right, pairs)
-        rest = Expr(" AND ".join(f"({e.sql})" for e in residual), tuple(c for e in residual for c in e.columns)) if residual else None
+        rest = (
+            Expr(" AND ".join(f"({e.sql})" for e in residual), tuple(c for e in residual for c in e.columns))
+            if residual
+            else None
+        )
         if kind == "right":
             return Join(right, left, "left", tuple((b, a) for a, b in on), rest)
         joined: JoinKind = "left" if kind == "left" else "inner"
@@ -69,14 +77,18 @@ class JoinBuilder:
         if method:
             raise self.refuse(f"{method} JOIN", join.this, "write JOIN … ON")
         if side == "FULL":
-            raise self.refuse("FULL JOIN", join.this, "UNION ALL a LEFT JOIN and the unmatched rows of the other side")
-        if kind in ("SEMI", "ANTI", "CROSS") or side in ("SEMI", "ANTI"):
-            if kind == "CROSS":
-                raise self.refuse("CROSS JOIN", join.this, "join ON an equality")
-            raise self.refuse(f"{kind or side} JOIN", join.this, "LEFT JOIN the distinct keys and test them for NULL")
+            raise self.refuse(
+                "FULL JOIN", join.this, "UNION ALL a LEFT JOIN and the unmatched rows of the other side"
+            )
+        if kind in ("SEMI", "ANTI") or side in ("SEMI", "ANTI"):
+            raise self.refuse(
+                f"{kind or side} JOIN", join.this, "LEFT JOIN the distinct keys and test them for NULL"
+            )
         return {"LEFT": "left", "RIGHT": "right"}.get(side, "inner")
 
-    def _conditions(self, join: exp.Join, source: Source) -> tuple[list[exp.Expression], list[exp.Expression]]:
+    def _conditions(
+        self, join: exp.Join, source: Source
+    ) -> tuple[list[exp.Expression], list[exp.Expression]]:
         on = join.args.get("on")
         return (conjuncts(on) if on is not None else []), []
 
@@ -84,7 +96,12 @@ class JoinBuilder:
         pairs = []
         for part in join.args.get("using") or ():
             name = part.name.lower()
-            left = [c for s in self.scope.sources[:-1] for v, c in s.columns if v == name and c not in self.scope.merged]
+            left = [
+                c
+                for s in self.scope.sources[:-1]
+                for v, c in s.columns
+                if v == name and c not in self.scope.merged
+            ]
             right = dict(source.columns).get(name)
             if len(left) != 1 or right is None:
                 raise self.scope.error(f"USING ({name}): the column is not once on each side", part)
@@ -149,12 +166,18 @@ class JoinBuilder:
     def _clash(self, a: Expr, b: Expr, one: str, other: str) -> tuple[Expr, Expr]:
         line, column = a.position
         raise SqlError(
-            f"a join compares {one} with {other}", sql=self.scope.sql, line=line, column=column, hint="CAST one side to the other's type"
+            f"a join compares {one} with {other}",
+            sql=self.scope.sql,
+            line=line,
+            column=column,
+            hint="CAST one side to the other's type",
         )
 
 
 def _cast(expr: Expr, kind: str, wider: str) -> Expr:
-    return expr if kind == wider else Expr(f"CAST({expr.sql} AS {wider.upper()})", expr.columns, expr.position)
+    return (
+        expr if kind == wider else Expr(f"CAST({expr.sql} AS {wider.upper()})", expr.columns, expr.position)
+    )
 
 
 def _with_columns(node: Node, added: list[tuple[str, Expr]]) -> Node:

@@ -1,7 +1,7 @@
 """Which aggregates can be kept by adding the change to stored partials, and the Spark SQL that does it.
 
-A partial has three texts: `delta` folds the input's signed rows (`_w` is +1 or -1) into the change of the partial, `merge` adds it
-to the stored one (column `_old_<name>`), and the call's `result` computes the aggregate from its partials.
+A partial has two texts: `delta` folds the input's signed rows (`_w` is +1 or -1) into the change of the partial, `merge`
+adds that to the stored one (column `_old_<name>`). The call's `result` computes the aggregate from its partials.
 """
 
 from __future__ import annotations

@@ -84,7 +84,9 @@ class Project(msgspec.Struct, frozen=True, tag=True):
         carried = {expr.column for _, expr in self.items}
         names = {name for name, _ in self.items}
         missing = tuple(column for column in self.input.key if column not in carried)
-        extra = tuple((column if column not in names else f"_key_{column}", Expr.of(column)) for column in missing)
+        extra = tuple(
+            (column if column not in names else f"_key_{column}", Expr.of(column)) for column in missing
+        )
         msgspec.structs.force_setattr(self, "items", self.items + extra)
 
     @property
@@ -186,7 +188,10 @@ class UnionAll(msgspec.Struct, frozen=True, tag=True):
 
     @property
     def key(self) -> tuple[str, ...]:
-        return ("_branch", *(f"_key{i}_{j}" for i, node in enumerate(self.inputs) for j in range(len(node.key))))
+        return (
+            "_branch",
+            *(f"_key{i}_{j}" for i, node in enumerate(self.inputs) for j in range(len(node.key))),
+        )
 
     @property
     def append_only(self) -> bool:

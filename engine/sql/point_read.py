@@ -39,7 +39,9 @@ class PointRead:
     @property
     def reads(self) -> tuple[str, ...]:
         """The table columns that the read needs."""
-        wanted = [c for _, c in self.columns] + [p.column for p in self.predicates] + [c for c, _, _ in self.order]
+        wanted = (
+            [c for _, c in self.columns] + [p.column for p in self.predicates] + [c for c, _, _ in self.order]
+        )
         return tuple(dict.fromkeys(wanted))
 
 
@@ -79,13 +81,17 @@ def _read(query: exp.Select, name: str, alias: str, shown: list[str], dialect: s
         inner = item.this if isinstance(item, exp.Alias) else item
         if isinstance(inner, exp.Star) and not any(inner.args.values()):
             columns += [(c, c) for c in shown]
-        elif isinstance(inner, exp.Count) and isinstance(inner.this, exp.Star) and len(query.expressions) == 1:
+        elif (
+            isinstance(inner, exp.Count) and isinstance(inner.this, exp.Star) and len(query.expressions) == 1
+        ):
             if query.args.get("order") or query.args.get("limit") or query.args.get("offset"):
                 raise _TooComplex
             count_name = identifier(item.args["alias"]) if isinstance(item, exp.Alias) else "count(1)"
         else:
             column = _column(inner, alias, shown)
-            columns.append((identifier(item.args["alias"]) if isinstance(item, exp.Alias) else column, column))
+            columns.append(
+                (identifier(item.args["alias"]) if isinstance(item, exp.Alias) else column, column)
+            )
     if len({output for output, _ in columns}) != len(columns):
         raise _TooComplex
     where = query.args.get("where")
@@ -131,7 +137,11 @@ def _predicate(node: exp.Expression, alias: str, shown: list[str]) -> Predicate:
         return _predicate(node.this, alias, shown)
     if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
         return Predicate(_column(node.this, alias, shown), "is null")
-    if isinstance(node, exp.Not) and isinstance(node.this, exp.Is) and isinstance(node.this.expression, exp.Null):
+    if (
+        isinstance(node, exp.Not)
+        and isinstance(node.this, exp.Is)
+        and isinstance(node.this.expression, exp.Null)
+    ):
         return Predicate(_column(node.this.this, alias, shown), "is not null")
     if isinstance(node, exp.In) and node.expressions and not node.args.get("query"):
         values = tuple(_literal(v) for v in node.expressions)
@@ -194,7 +204,9 @@ def to_spark(query: exp.Query, catalog: Catalog) -> str:
             relation = catalog.relations.get(name)
             if relation is not None and relation.kind == "view":
                 inner = _view_query(relation.sql, relation.dialect).transform(inline)
-                return exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(node.alias or name)))
+                return exp.Subquery(
+                    this=inner, alias=exp.TableAlias(this=exp.to_identifier(node.alias or name))
+                )
         return node
 
     return query.transform(inline).sql(dialect="spark")

@@ -47,4 +47,6 @@ def prune(node: Node, needed: set[str]) -> Node:
             return msgspec.structs.replace(node, left=prune(node.left, used), right=prune(node.right, used))
         case UnionAll():
             width = len(node.names)
-            return UnionAll(tuple(prune(child, set(child.columns[:width])) for child in node.inputs), node.names)
+            return UnionAll(
+                tuple(prune(child, set(child.columns[:width])) for child in node.inputs), node.names
+            )

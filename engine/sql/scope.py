@@ -62,7 +62,9 @@ class Scope:
             raise self.error(f"column {name} is ambiguous", column, f"write {where}")
         names = [visible for source in sources for visible, _ in source.columns]
         near = difflib.get_close_matches(name, names, 3)
-        hint = f"did you mean {', '.join(near)}?" if near else f"columns are {', '.join(dict.fromkeys(names))}"
+        hint = (
+            f"did you mean {', '.join(near)}?" if near else f"columns are {', '.join(dict.fromkeys(names))}"
+        )
         raise self.error(f"there is no column {column.sql()}", column, hint)
 
     def star(self, alias: str | None, node: exp.Expression) -> list[tuple[str, str]]:
@@ -70,4 +72,6 @@ class Scope:
         sources = [s for s in self.sources if alias is None or s.alias == alias]
         if not sources:
             raise self.error(f"{alias} is not in FROM", node)
-        return [pair for s in sources for pair in s.columns if alias is not None or pair[1] not in self.merged]
+        return [
+            pair for s in sources for pair in s.columns if alias is not None or pair[1] not in self.merged
+        ]

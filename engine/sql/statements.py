@@ -227,7 +227,9 @@ def _tree(readable: str, sql: str, dialect: str) -> exp.Expression:
 def _own_statement(sql: str, dialect: str) -> Statement | None:
     if re.fullmatch(r"FLUSH", sql, re.IGNORECASE):
         return Flush(sql)
-    if found := re.fullmatch(r"SHOW\s+CREATE\s+(?:TABLE|(?:MATERIALIZED\s+)?VIEW)\s+(\S+)", sql, re.IGNORECASE):
+    if found := re.fullmatch(
+        r"SHOW\s+CREATE\s+(?:TABLE|(?:MATERIALIZED\s+)?VIEW)\s+(\S+)", sql, re.IGNORECASE
+    ):
         return ShowCreate(found[1], sql)
     pattern = r"SHOW\s+(TABLES|MATERIALIZED\s+VIEWS|VIEWS|ALL)(?:\s+LIKE\s+'([^']*)')?"
     if found := re.fullmatch(pattern, sql, re.IGNORECASE):
@@ -238,7 +240,9 @@ def _own_statement(sql: str, dialect: str) -> Statement | None:
             return Explain(inner, bool(found[1]), sql)
         if isinstance(inner, Select):
             return Explain(inner.query, bool(found[1]), sql)
-        raise UnsupportedSql("EXPLAIN takes a SELECT or a CREATE MATERIALIZED VIEW", sql=sql, line=1, column=1)
+        raise UnsupportedSql(
+            "EXPLAIN takes a SELECT or a CREATE MATERIALIZED VIEW", sql=sql, line=1, column=1
+        )
     return None
 
 
@@ -248,7 +252,13 @@ def _table_name(node: exp.Expression, sql: str) -> str:
         raise SqlError("the statement names no table", sql=sql, line=1, column=1)
     if table.args.get("db") or table.args.get("catalog"):
         line, column = place(table, sql)
-        raise SqlError(f"{table.sql()} has a schema", sql=sql, line=line, column=column, hint="a store has one flat list of names")
+        raise SqlError(
+            f"{table.sql()} has a schema",
+            sql=sql,
+            line=line,
+            column=column,
+            hint="a store has one flat list of names",
+        )
     return identifier(table.this)
 
 
@@ -261,18 +271,32 @@ def identifier(node: exp.Expression) -> str:
 def _create(tree: exp.Create, sql: str, dialect: str, append_only: bool) -> Statement:
     kind = str(tree.args.get("kind")).upper()
     if tree.args.get("replace"):
-        raise UnsupportedSql("CREATE OR REPLACE is not offered", sql=sql, line=1, column=1, hint="DROP it, then CREATE")
+        raise UnsupportedSql(
+            "CREATE OR REPLACE is not offered", sql=sql, line=1, column=1, hint="DROP it, then CREATE"
+        )
     options, materialized = _properties(tree, sql)
     exists = bool(tree.args.get("exists"))
     target = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
     line, column = place(target, sql)
     if kind not in ("TABLE", "VIEW"):
-        raise UnsupportedSql(f"CREATE {kind} is not offered", sql=sql, line=1, column=1, hint="CREATE TABLE, VIEW or MATERIALIZED VIEW")
+        raise UnsupportedSql(
+            f"CREATE {kind} is not offered",
+            sql=sql,
+            line=1,
+            column=1,
+            hint="CREATE TABLE, VIEW or MATERIALIZED VIEW",
+        )
     name = check_name(_table_name(target, sql), kind.lower(), sql, line, column)
     if kind == "VIEW":
         query = tree.expression
         if isinstance(tree.this, exp.Schema):
-            raise UnsupportedSql("a column list after the view's name is not offered", sql=sql, line=line, column=column, hint="name the columns in the SELECT list with AS")
+            raise UnsupportedSql(
+                "a column list after the view's name is not offered",
+                sql=sql,
+                line=line,
+                column=column,
+                hint="name the columns in the SELECT list with AS",
+            )
         if not isinstance(query, exp.Query):
             raise SqlError("a view needs AS SELECT …", sql=sql, line=line, column=column)
         text = query_text(sql)
@@ -282,7 +306,13 @@ def _create(tree: exp.Create, sql: str, dialect: str, append_only: bool) -> Stat
     if tree.expression is not None:
         return CreateTable(name, (), (), append_only, exists, options, tree.expression, sql)
     if not isinstance(tree.this, exp.Schema):
-        raise SqlError(f"table {name} needs columns", sql=sql, line=line, column=column, hint="CREATE TABLE t (id BIGINT PRIMARY KEY, …)")
+        raise SqlError(
+            f"table {name} needs columns",
+            sql=sql,
+            line=line,
+            column=column,
+            hint="CREATE TABLE t (id BIGINT PRIMARY KEY, …)",
+        )
     return _create_table(tree.this, name, options, append_only, exists, sql, dialect)
 
 
@@ -305,22 +335,43 @@ def _properties(tree: exp.Create, sql: str) -> tuple[dict[str, str], bool]:
             options["path"] = item.this.name
         else:
             line, column = place(item, sql)
-            raise UnsupportedSql(f"{item.sql()} is not offered", sql=sql, line=line, column=column, hint="options go into WITH (name = 'value', …)")
+            raise UnsupportedSql(
+                f"{item.sql()} is not offered",
+                sql=sql,
+                line=line,
+                column=column,
+                hint="options go into WITH (name = 'value', …)",
+            )
     return options, materialized
 
 
 def _create_table(
-    schema: exp.Schema, name: str, options: dict[str, str], append_only: bool, exists: bool, sql: str, dialect: str
+    schema: exp.Schema,
+    name: str,
+    options: dict[str, str],
+    append_only: bool,
+    exists: bool,
+    sql: str,
+    dialect: str,
 ) -> CreateTable:
     columns: list[Column] = []
     key: tuple[str, ...] = ()
     for item in schema.expressions:
         line, at = place(item, sql)
         if isinstance(item, exp.PrimaryKey):
-            key = tuple(identifier(part.this if isinstance(part, exp.Ordered | exp.Column) else part) for part in item.expressions)
+            key = tuple(
+                identifier(part.this if isinstance(part, exp.Ordered | exp.Column) else part)
+                for part in item.expressions
+            )
             continue
         if not isinstance(item, exp.ColumnDef) or item.args.get("kind") is None:
-            raise UnsupportedSql(f"{item.sql()} is not offered in a column list", sql=sql, line=line, column=at, hint="write: name TYPE [NOT NULL] [DEFAULT …] [PRIMARY KEY]")
+            raise UnsupportedSql(
+                f"{item.sql()} is not offered in a column list",
+                sql=sql,
+                line=line,
+                column=at,
+                hint="write: name TYPE [NOT NULL] [DEFAULT …] [PRIMARY KEY]",
+            )
         column, is_key = _column(item, sql, dialect)
         if any(column.name == other.name for other in columns):
             raise SqlError(f"column {column.name} stands twice", sql=sql, line=line, column=at)
@@ -329,9 +380,17 @@ def _create_table(
             key = (column.name,)
     unknown = [part for part in key if part not in {c.name for c in columns}]
     if unknown:
-        raise SqlError(f"PRIMARY KEY names {unknown[0]}, which is no column of {name}", sql=sql, line=1, column=1)
+        raise SqlError(
+            f"PRIMARY KEY names {unknown[0]}, which is no column of {name}", sql=sql, line=1, column=1
+        )
     if not key and not append_only:
-        raise SqlError(f"table {name} has no key", sql=sql, line=1, column=1, hint="give it a PRIMARY KEY, or write APPEND ONLY after the column list")
+        raise SqlError(
+            f"table {name} has no key",
+            sql=sql,
+            line=1,
+            column=1,
+            hint="give it a PRIMARY KEY, or write APPEND ONLY after the column list",
+        )
     return CreateTable(name, tuple(columns), key, append_only, exists, options, None, sql)
 
 
@@ -368,14 +427,20 @@ def _drop(tree: exp.Drop, sql: str) -> Drop:
     tables = tree.args.get("tables") or [tree.this]
     if len(tables) != 1:
         raise UnsupportedSql("DROP takes one name", sql=sql, line=1, column=1, hint="drop them one by one")
-    return Drop(kind, _table_name(tables[0], sql), bool(tree.args.get("exists")), bool(tree.args.get("cascade")), sql)
+    return Drop(
+        kind, _table_name(tables[0], sql), bool(tree.args.get("exists")), bool(tree.args.get("cascade")), sql
+    )
 
 
 def _insert(tree: exp.Insert, sql: str) -> Insert:
-    columns = tuple(identifier(c) for c in tree.this.expressions) if isinstance(tree.this, exp.Schema) else None
+    columns = (
+        tuple(identifier(c) for c in tree.this.expressions) if isinstance(tree.this, exp.Schema) else None
+    )
     rows = tree.expression
     if tree.args.get("overwrite") or tree.args.get("returning") or tree.args.get("conflict"):
-        raise UnsupportedSql("INSERT with OVERWRITE, RETURNING or ON CONFLICT is not offered", sql=sql, line=1, column=1)
+        raise UnsupportedSql(
+            "INSERT with OVERWRITE, RETURNING or ON CONFLICT is not offered", sql=sql, line=1, column=1
+        )
     if not isinstance(rows, exp.Values | exp.Query):
         raise SqlError("INSERT needs VALUES or a SELECT", sql=sql, line=1, column=1)
     return Insert(_table_name(tree.this, sql), columns, rows, sql)
@@ -385,11 +450,23 @@ def _update(tree: exp.Update, sql: str) -> Update:
     assignments = []
     for item in tree.expressions:
         if not isinstance(item, exp.EQ) or not isinstance(item.this, exp.Column):
-            raise UnsupportedSql(f"{item.sql()} is no assignment", sql=sql, line=1, column=1, hint="UPDATE t SET column = expression")
+            raise UnsupportedSql(
+                f"{item.sql()} is no assignment",
+                sql=sql,
+                line=1,
+                column=1,
+                hint="UPDATE t SET column = expression",
+            )
         assignments.append((identifier(item.this.this), item.expression))
     where = tree.args.get("where")
     if tree.args.get("from_"):
-        raise UnsupportedSql("UPDATE … FROM is not offered", sql=sql, line=1, column=1, hint="write the new values into a table by Session.write")
+        raise UnsupportedSql(
+            "UPDATE … FROM is not offered",
+            sql=sql,
+            line=1,
+            column=1,
+            hint="write the new values into a table by Session.write",
+        )
     return Update(_table_name(tree.this, sql), tuple(assignments), where.this if where else None, sql)
 
 

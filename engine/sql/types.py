@@ -72,7 +72,9 @@ def parse_type(kind: exp.DataType, dialect: str) -> str:
     if this == kinds.DECIMAL and len(kind.expressions) == 1:
         return f"decimal({kind.expressions[0].sql()},0)"
     text = kind.sql("spark").lower().replace(" ", "")
-    text = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint", "text": "string"}.get(text, text)
+    text = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint", "text": "string"}.get(
+        text, text
+    )
     if re.fullmatch(r"(var)?char(\(\d+\))?", text):
         text = "string"
     text = text.replace(":integer", ":int")

@@ -33,7 +33,13 @@ def literal_rows(insert: Insert, relation: Relation, dialect: str) -> list[tuple
             values = row.expressions if isinstance(row, exp.Tuple) else [row]
             if len(values) != len(names):
                 line, column = place(row, insert.sql)
-                raise SqlError(f"{len(values)} values for {len(names)} columns", sql=insert.sql, line=line, column=column, hint=f"the columns are {', '.join(names)}")
+                raise SqlError(
+                    f"{len(values)} values for {len(names)} columns",
+                    sql=insert.sql,
+                    line=line,
+                    column=column,
+                    hint=f"the columns are {', '.join(names)}",
+                )
             rows.append(tuple(_value(v, kinds[name]) for v, name in zip(values, names, strict=True)))
     except _NotLiteral:
         return None
@@ -66,7 +72,9 @@ def _typed(node: exp.Literal, kind: str) -> Any:
                 moment = moment.replace(tzinfo=datetime.UTC)
             return moment
     except ValueError as error:
-        raise SqlError(f"'{node.name}' is no {kind}", hint="write 2026-01-31 or 2026-01-31 12:00:00") from error
+        raise SqlError(
+            f"'{node.name}' is no {kind}", hint="write 2026-01-31 or 2026-01-31 12:00:00"
+        ) from error
     raise _NotLiteral
 
 

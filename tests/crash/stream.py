@@ -34,7 +34,9 @@ def bids(batch: int) -> pa.Table:
 
 def create(session: Session) -> None:
     """Create the tables and views that are missing."""
-    session.sql("CREATE TABLE IF NOT EXISTS bid (id BIGINT PRIMARY KEY, auction BIGINT, price BIGINT, batch BIGINT)")
+    session.sql(
+        "CREATE TABLE IF NOT EXISTS bid (id BIGINT PRIMARY KEY, auction BIGINT, price BIGINT, batch BIGINT)"
+    )
     session.sql("CREATE TABLE IF NOT EXISTS auction (id BIGINT PRIMARY KEY, item STRING)")
     items = pa.table({"id": pa.array(range(5), pa.int64()), "item": ["a", "b", "c", "a", "b"]})
     session.write("auction", items)

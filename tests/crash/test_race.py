@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,9 @@ QUERY = "SELECT auction, count(*) AS n, sum(price) AS total, max(price) AS high 
 ABOVE = "SELECT n, count(*) AS auctions FROM top GROUP BY n"
 
 
-@pytest.mark.parametrize("epochs", [pytest.param(6, id="short"), pytest.param(50, marks=pytest.mark.crash, id="long")])
+@pytest.mark.parametrize(
+    "epochs", [pytest.param(6, id="short"), pytest.param(50, marks=pytest.mark.crash, id="long")]
+)
 def test_two_processes_that_flush_at_once_leave_the_views_right(session: Session, epochs: int) -> None:
     session.sql("CREATE TABLE bid (id BIGINT PRIMARY KEY, auction BIGINT, price BIGINT)")
     session.sql(f"CREATE MATERIALIZED VIEW top AS {QUERY}")
@@ -40,4 +41,6 @@ def test_two_processes_that_flush_at_once_leave_the_views_right(session: Session
     tables = {"bid": content(session, "bid")}
     assert tables["bid"].num_rows == 2 * epochs * 10
     assert_equal(content(session, "top"), by_duckdb(tables, QUERY), "top")
-    assert_equal(content(session, "above"), by_duckdb(tables, ABOVE.replace("FROM top", f"FROM ({QUERY}) t")), "above")
+    assert_equal(
+        content(session, "above"), by_duckdb(tables, ABOVE.replace("FROM top", f"FROM ({QUERY}) t")), "above"
+    )

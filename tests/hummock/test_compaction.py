@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -10,7 +11,7 @@ from engine.errors import Conflict
 from engine.hummock import Delete, Hummock, Put, Table
 from engine.hummock.compaction import TIER_EVERY, pick_full, pick_tier, run_task
 from engine.hummock.version import Commit
-from tests.hummock.conftest import SCHEMA, content, keys, rows
+from tests.hummock.conftest import SCHEMA, MovableClock, content, keys, rows
 
 
 def test_a_full_compaction_leaves_one_run_without_deletions(store: Hummock, table: Table) -> None:
@@ -67,6 +68,29 @@ def test_every_epoch_within_the_retention_reads_the_same_after_compactions(
     assert {epoch: content(store, epoch=epoch) for epoch in seen} == seen
 
 
+def test_an_epoch_above_the_last_change_stays_readable_after_compaction(
+    store: Hummock, table: Table, clock: MovableClock
+) -> None:
+    store.ingest_batch({table: [Put(rows({1: "a"}))]})
+    last = store.ingest_batch({table: [Put(rows({2: "b"}))]})
+    store.claim("somebody")
+    store.commit(Commit(epochs={"t": store.version.epoch}))
+    clock.added += 3600
+    store.compact(table)
+    version = store.version.tables["t"]
+    assert (version.safe_epoch, version.last_change) == (last, last)
+    assert content(store, epoch=last) == {1: "a", 2: "b"}
+
+
+def test_a_cut_off_change_is_still_told_of(store: Hummock, table: Table, clock: MovableClock) -> None:
+    first = store.ingest_batch({table: [Put(rows({1: "a"}))]})
+    last = store.ingest_batch({table: [Put(rows({1: "b"}))]})
+    clock.added += 3600
+    store.compact(table)
+    assert store.version.tables["t"].first_change(first) == last
+    assert store.version.tables["t"].first_change(last) is None
+
+
 def test_two_compactions_of_the_same_files_do_not_both_commit(
     store: Hummock, table: Table, open_store: Callable
 ) -> None:
@@ -111,5 +135,5 @@ def test_a_compaction_of_many_rows_ends_files_between_hashes(store: Hummock, mon
     store.compact(table)
     ssts = store.version.tables["t"].live_ssts
     assert len(ssts) > 2
-    assert all(a.max_hash < b.min_hash for a, b in zip(ssts[:-1], ssts[1:], strict=True))
+    assert all(a.max_hash < b.min_hash for a, b in itertools.pairwise(ssts))
     assert len(content(store)) == 11_000

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import InvalidRow
-from engine.hummock import Delete, Hummock, Put, Table
+from engine.hummock import Delete, Hummock, Put, Table, TableVersion
 
 SCHEMA = pa.schema([("g", pa.string()), ("n", pa.int64()), ("v", pa.float64())])
 
@@ -46,6 +46,25 @@ def test_the_old_epoch_shows_the_old_rows(store: Hummock, table: Table) -> None:
         (1, 1.0),
         (1, 2.0),
     ]
+
+
+def test_a_narrowed_version_reads_the_same(store: Hummock, table: Table) -> None:
+    start = store.version.tables["s"].committed_epoch
+    for step in range(4):
+        end = store.ingest_batch({table: [put(("a", step, -1.0))]})
+        if step == 1:
+            store.compact(table)
+    store.ingest_batch({table: [put(("a", 9, 9.0))]})
+    whole = store.version.tables["s"]
+    narrow = whole.narrowed(start, end)
+
+    def shown(version: TableVersion) -> list:
+        reader = store.reader
+        reads = (reader.scan(version, start), reader.scan(version, end), reader.changes(version, start, end))
+        return [[row for batch in batches for row in batch.to_pylist()] for batches in reads]
+
+    assert shown(narrow) == shown(whole)
+    assert len(narrow.log) < len(whole.log)
 
 
 def test_a_null_key_matches_only_when_null_safe(store: Hummock, table: Table) -> None:

@@ -81,7 +81,7 @@ def test_a_batch_that_spills_lets_later_operations_win(store: Hummock, table: Ta
         batch.put(table, rows({1: "a", 2: "b"}))
         batch.put(table, rows({1: "A"}))
         batch.delete(table, keys(2))
-    assert store.version.tables["t"].file_count == 3
+    assert store.version.tables["t"].file_count == 4
     assert content(store) == {1: "A"}
     assert store.get(table, {"id": 1}) == {"id": 1, "v": "A"}
     assert store.get(table, {"id": 2}) is None

@@ -57,7 +57,10 @@ VIEWS = {
 }
 ON_VIEWS = {
     "upper_floor": ("SELECT n, count(*) AS auctions FROM {grouped} GROUP BY n", "grouped"),
-    "named": ("SELECT g.auction, g.total, a.item FROM {grouped} g JOIN auction a ON g.auction = a.id", "grouped"),
+    "named": (
+        "SELECT g.auction, g.total, a.item FROM {grouped} g JOIN auction a ON g.auction = a.id",
+        "grouped",
+    ),
 }
 
 
@@ -95,10 +98,15 @@ def random_epoch(session: Session, chance: random.Random) -> None:
         }
         session.write("auction", pa.table(rows))
     if chance.random() < 0.3:
-        session.write("auction", pa.table({"id": pa.array([chance.randrange(10)], pa.int64())}), mode="delete")
+        session.write(
+            "auction", pa.table({"id": pa.array([chance.randrange(10)], pa.int64())}), mode="delete"
+        )
     if chance.random() < 0.4:
         ids = chance.sample(range(1, 4), chance.randrange(1, 3))
-        session.write("category", pa.table({"id": pa.array(ids, pa.int32()), "label": [chance.choice("xyz") for _ in ids]}))
+        session.write(
+            "category",
+            pa.table({"id": pa.array(ids, pa.int32()), "label": [chance.choice("xyz") for _ in ids]}),
+        )
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -116,7 +124,11 @@ def test_views_equal_batch_results_after_random_epochs(session: Session, seed: i
         session.flush().raise_for_errors()
         tables = {name: content(session, name) for name in ("bid", "auction", "category")}
         for name, query in VIEWS.items():
-            assert_equal(content(session, name), by_duckdb(tables, query), f"seed {seed}, epoch {epoch}, view {name}")
+            assert_equal(
+                content(session, name), by_duckdb(tables, query), f"seed {seed}, epoch {epoch}, view {name}"
+            )
         for name, (query, base) in ON_VIEWS.items():
             text = query.format(**{base: f"({VIEWS[base]})"})
-            assert_equal(content(session, name), by_duckdb(tables, text), f"seed {seed}, epoch {epoch}, view {name}")
+            assert_equal(
+                content(session, name), by_duckdb(tables, text), f"seed {seed}, epoch {epoch}, view {name}"
+            )

@@ -22,12 +22,10 @@ class ObjectInfo:
 
 
 class ObjectStore(Protocol):
-    """What the engine needs of an object store; create-if-absent is the only primitive that commits rest on.
-    """
+    """What the engine needs of an object store; create-if-absent is the only primitive that commits rest on."""
 
     def put_if_absent(self, path: str, data: bytes) -> bool | None:
-        """Create an object; False if one is there already, None if the answer was lost and must be read back.
-        """
+        """Create an object; False if one is there already, None if the answer was lost and must be read back."""
 
     def put(self, path: str, data: bytes | memoryview) -> None:
         """Create or replace an object; durable when it returns."""

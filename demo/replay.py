@@ -1,0 +1,118 @@
+"""The replay: what the airports' systems would have dropped into the landing folders, in bulk first and then day by day."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+
+from demo.dataset import ACTUALS, KEY, SCHEDULE, WEATHER, Dataset, cancelled, flown
+
+DAY = datetime.timedelta(days=1)
+FIRST_DAY = datetime.date(2013, 1, 1)
+LAST_DAY = datetime.date(2013, 12, 31)
+FIRST_REPORT_EVERY = 16
+MALFORMED_DAYS = frozenset({5, 20})
+
+
+@dataclass(frozen=True)
+class Drop:
+    """What one step dropped: files and their rows."""
+
+    title: str
+    files: int = 0
+    rows: int = 0
+
+
+class Replay:
+    """Writes landing files under `folder`, each under another name first and then renamed."""
+
+    def __init__(self, dataset: Dataset, folder: Path, bulk_until: datetime.date) -> None:
+        self.dataset = dataset
+        self.folder = folder
+        self.bulk_until = bulk_until
+
+    @property
+    def days(self) -> list[datetime.date]:
+        """The days that are replayed one by one."""
+        count = (LAST_DAY - self.bulk_until).days
+        return [self.bulk_until + DAY * number for number in range(1, count + 1)]
+
+    def bulk(self) -> Drop:
+        """Drop the reference tables, all that is known until `bulk_until`, and the next day's schedule."""
+        data = self.dataset
+        flights = data.flights_between(FIRST_DAY, self.bulk_until)
+        parts = [
+            self._drop("airlines/airlines.csv", data.airlines),
+            self._drop("airports/airports.csv", data.airports),
+            self._drop("planes/planes.csv", data.planes),
+            self._drop("weather/until.csv", data.weather_between(FIRST_DAY, self.bulk_until).select(WEATHER)),
+            self._drop("cancellations/until.csv", cancelled(flights).select((*KEY, "dest"))),
+            self._drop("flights/until.csv", flown(flights).select(ACTUALS)),
+            self._schedule(self.bulk_until + DAY),
+        ]
+        return _sum(f"{FIRST_DAY} to {self.bulk_until}", parts)
+
+    def day(self, day: datetime.date) -> Drop:
+        """Drop what became known in the evening of `day`.
+
+        Actual times update the schedule of the day, cancelled flights leave it, tomorrow's schedule comes in, and so
+        do today's weather (some of it first reports) and the corrected reports of yesterday.
+        """
+        data = self.dataset
+        today = data.flights_between(day, day)
+        gone = cancelled(today)
+        weather = data.weather_between(day, day).select(WEATHER)
+        yesterday = data.weather_between(day - DAY, day - DAY).select(WEATHER)
+        first_reports = np.arange(weather.num_rows) % FIRST_REPORT_EVERY == 0
+        corrected = np.arange(yesterday.num_rows) % FIRST_REPORT_EVERY == 0
+        deletes = gone.select(KEY).append_column("_op", pa.array(["delete"] * gone.num_rows))
+        parts = [
+            self._drop(f"weather/{day - DAY}-corrected.csv", yesterday.filter(pa.array(corrected))),
+            self._drop(f"weather/{day}.csv", _first_reports(weather, first_reports)),
+            self._drop(f"cancellations/{day}.csv", gone.select((*KEY, "dest"))),
+            self._drop(f"flights/{day}-2-cancelled.csv", deletes),
+            self._drop(f"flights/{day}-1-actual.csv", flown(today).select(ACTUALS), day.day in MALFORMED_DAYS),
+        ]
+        if day < LAST_DAY:
+            parts.append(self._schedule(day + DAY))
+        return _sum(str(day), parts)
+
+    def _schedule(self, day: datetime.date) -> Drop:
+        return self._drop(
+            f"flights/{day}-0-schedule.csv", self.dataset.flights_between(day, day).select(SCHEDULE)
+        )
+
+    def _drop(self, name: str, rows: pa.Table, malformed: bool = False) -> Drop:
+        """Write one file; nothing for no rows. `malformed` adds a line as a broken writer would leave it."""
+        if not rows.num_rows:
+            return Drop(name)
+        target = self.folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = target.with_name(f".{target.name}.part")
+        with partial.open("wb") as file:
+            pacsv.write_csv(rows, file)
+            if malformed:
+                file.write(b"2013,12,thirty-first,,\n")
+        partial.rename(target)
+        return Drop(name, 1, rows.num_rows)
+
+
+def _first_reports(weather: pa.Table, some: np.ndarray) -> pa.Table:
+    """Return the observations with some of them as first reported: one mile less of visibility, no wind measured."""
+    visib = pc.subtract(weather.column("visib").cast(pa.float64()), 1.0)
+    rough = pc.max_element_wise(visib, 0.0).cast(pa.string())
+    mask = pa.array(some)
+    columns = {name: weather.column(name) for name in weather.column_names}
+    columns["visib"] = pc.if_else(mask, rough, columns["visib"])
+    columns["wind_speed"] = pc.if_else(mask, pa.scalar(None, pa.string()), columns["wind_speed"])
+    return pa.table(columns)
+
+
+def _sum(title: str, parts: list[Drop]) -> Drop:
+    return Drop(title, sum(part.files for part in parts), sum(part.rows for part in parts))
