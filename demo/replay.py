@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +19,7 @@ DAY = datetime.timedelta(days=1)
 FIRST_DAY = datetime.date(2013, 1, 1)
 LAST_DAY = datetime.date(2013, 12, 31)
 FIRST_REPORT_EVERY = 16
-MALFORMED_DAYS = frozenset({5, 20})
+MALFORMED_DAYS = frozenset({20, 27})
 
 
 @dataclass(frozen=True)
@@ -38,10 +40,11 @@ class Replay:
         self.bulk_until = bulk_until
 
     @property
-    def days(self) -> list[datetime.date]:
-        """The days that are replayed one by one."""
+    def steps(self) -> list[Callable[[], Drop]]:
+        """The drops after the bulk, in order: each day's weather, then its flights."""
         count = (LAST_DAY - self.bulk_until).days
-        return [self.bulk_until + DAY * number for number in range(1, count + 1)]
+        days = [self.bulk_until + DAY * number for number in range(1, count + 1)]
+        return [partial(drop, day) for day in days for drop in (self.observed, self.flown)]
 
     def bulk(self) -> Drop:
         """Drop the reference tables, all that is known until `bulk_until`, and the next day's schedule."""
@@ -58,30 +61,34 @@ class Replay:
         ]
         return _sum(f"{FIRST_DAY} to {self.bulk_until}", parts)
 
-    def day(self, day: datetime.date) -> Drop:
-        """Drop what became known in the evening of `day`.
-
-        Actual times update the schedule of the day, cancelled flights leave it, tomorrow's schedule comes in, and so
-        do today's weather (some of it first reports) and the corrected reports of yesterday.
-        """
-        data = self.dataset
-        today = data.flights_between(day, day)
-        gone = cancelled(today)
-        weather = data.weather_between(day, day).select(WEATHER)
-        yesterday = data.weather_between(day - DAY, day - DAY).select(WEATHER)
+    def observed(self, day: datetime.date) -> Drop:
+        """Drop the weather of `day`, some of it first reports, and the corrected reports of the day before."""
+        weather = self.dataset.weather_between(day, day).select(WEATHER)
+        yesterday = self.dataset.weather_between(day - DAY, day - DAY).select(WEATHER)
         first_reports = np.arange(weather.num_rows) % FIRST_REPORT_EVERY == 0
         corrected = np.arange(yesterday.num_rows) % FIRST_REPORT_EVERY == 0
-        deletes = gone.select(KEY).append_column("_op", pa.array(["delete"] * gone.num_rows))
         parts = [
             self._drop(f"weather/{day - DAY}-corrected.csv", yesterday.filter(pa.array(corrected))),
             self._drop(f"weather/{day}.csv", _first_reports(weather, first_reports)),
+        ]
+        return _sum(f"{day} weather", parts)
+
+    def flown(self, day: datetime.date) -> Drop:
+        """Drop what became of the flights of `day`, and tomorrow's schedule.
+
+        Actual times update the schedule of the day; cancelled flights leave it and enter the cancellations.
+        """
+        today = self.dataset.flights_between(day, day)
+        gone = cancelled(today)
+        deletes = gone.select(KEY).append_column("_op", pa.array(["delete"] * gone.num_rows))
+        parts = [
             self._drop(f"cancellations/{day}.csv", gone.select((*KEY, "dest"))),
-            self._drop(f"flights/{day}-2-cancelled.csv", deletes),
             self._drop(f"flights/{day}-1-actual.csv", flown(today).select(ACTUALS), day.day in MALFORMED_DAYS),
+            self._drop(f"flights/{day}-2-cancelled.csv", deletes),
         ]
         if day < LAST_DAY:
             parts.append(self._schedule(day + DAY))
-        return _sum(str(day), parts)
+        return _sum(f"{day} flights", parts)
 
     def _schedule(self, day: datetime.date) -> Drop:
         return self._drop(
@@ -94,12 +101,12 @@ class Replay:
             return Drop(name)
         target = self.folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        partial = target.with_name(f".{target.name}.part")
-        with partial.open("wb") as file:
+        unfinished = target.with_name(f".{target.name}.part")
+        with unfinished.open("wb") as file:
             pacsv.write_csv(rows, file)
             if malformed:
                 file.write(b"2013,12,thirty-first,,\n")
-        partial.rename(target)
+        unfinished.rename(target)
         return Drop(name, 1, rows.num_rows)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +22,32 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def s3_server() -> Iterator[str]:
+    """An S3 server on loopback; the environment names it before Spark starts, so that its workers know it too."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    given = {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    os.environ.update(given)
+    yield given["AWS_ENDPOINT_URL"]
+    server.stop()
+
+
+@pytest.fixture
+def s3_url(s3_server: str) -> str:
+    """The address of an empty store on the S3 server."""
+    return f"s3://tideline/{uuid.uuid4().hex}"
+
+
+@pytest.fixture(scope="session")
+def spark(s3_server: str) -> Iterator[SparkSession]:
     """The worker's Spark session."""
     os.environ.setdefault("TIDELINE_DRIVER_MEMORY", "2g")
     session = connect("local[2]")

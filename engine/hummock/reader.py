@@ -19,6 +19,7 @@ import pyarrow as pa
 from engine.errors import InvalidRow
 from engine.hummock.cache import ArrowCache
 from engine.hummock.change_log import as_log, as_weights, net_changes
+from engine.hummock.epoch import Clock, system_clock
 from engine.hummock.files import FileSet
 from engine.hummock.lookup import find_rows
 from engine.hummock.merge import HashRange, merged_parts, sources_of
@@ -39,8 +40,8 @@ class Reader:
     cache.
     """
 
-    def __init__(self, store: ObjectStore, cache: ArrowCache) -> None:
-        self._store = store
+    def __init__(self, store: ObjectStore, cache: ArrowCache, clock: Clock = system_clock) -> None:
+        self._store, self._clock = store, clock
         self.files = FileSet(store, cache)
 
     @classmethod
@@ -149,7 +150,7 @@ class Reader:
 
     def write_sorted(self, rows: pa.Table) -> SstInfo:
         """Write rows that are in the form and order of a file as one file, and through to the cache."""
-        info = write_sst(self._store, rows, new_path())
+        info = write_sst(self._store, rows, new_path(self._clock()))
         self.files.keep(info, rows)
         return info
 

@@ -5,7 +5,6 @@ rows, zstd.
 from __future__ import annotations
 
 import io
-import time
 import uuid
 
 import numpy as np
@@ -96,9 +95,9 @@ def pieces(rows: pa.Table) -> list[pa.Table]:
     return [rows.slice(start, size) for start in range(0, rows.num_rows, size)]
 
 
-def new_path() -> str:
-    """Return a name for a new file: the time of naming, by which the collector judges it, and a random part."""
-    return f"sst/{int(time.time() * 1000) - ORIGIN_MS:013d}-{uuid.uuid4().hex}.parquet"
+def new_path(seconds: float) -> str:
+    """Return a name for a file made at `seconds`: the time of naming, by which the collector judges it, and a random part."""
+    return f"sst/{int(seconds * 1000) - ORIGIN_MS:013d}-{uuid.uuid4().hex}.parquet"
 
 
 def write_sst(store: ObjectStore, rows: pa.Table, path: str) -> SstInfo:

@@ -67,8 +67,7 @@ class Hummock:
         store to open.
         """
         objects = object_store if object_store is not None else open_object_store(url, create=create)
-        clock = clock or system_clock
-        chain = ManifestChain(objects, clock)
+        chain = ManifestChain(objects, clock or system_clock)
         if chain.is_empty and not create:
             raise StorageError(f"no store at {url}: open it with create=True to make one")
         folder: Path = cache_folder(url, cache_dir)
@@ -77,11 +76,11 @@ class Hummock:
             "cache_bytes": cache_bytes,
             "retention_seconds": retention_seconds,
         }
-        if object_store is None:
+        if object_store is None and clock is None:
             reader = Reader.open(url, options)
         else:
-            reader = Reader(objects, ArrowCache(folder, cache_bytes))
-        return cls(url, chain, objects, reader, options, clock)
+            reader = Reader(objects, ArrowCache(folder, cache_bytes), clock or system_clock)
+        return cls(url, chain, objects, reader, options, clock or system_clock)
 
     def __enter__(self) -> Hummock:
         return self

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from engine.hummock import Delete, Hummock, Put
+from tests.hummock.conftest import MovableClock
 
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.string()), ("v", pa.int64())])
 KEY = st.tuples(st.integers(0, 3) | st.none(), st.sampled_from(["", "x", "y"]) | st.none())
@@ -24,13 +25,14 @@ class StoreModel(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory(prefix="tideline-model-")
         self.now: dict = {}
         self.past: dict[int, dict] = {}
+        self.clock = MovableClock()
 
     def teardown(self) -> None:
         self.folder.cleanup()
 
     def open(self) -> None:
         base = Path(self.folder.name)
-        self.store = Hummock.open((base / "s").as_uri(), cache_dir=base / "c")
+        self.store = Hummock.open((base / "s").as_uri(), cache_dir=base / "c", clock=self.clock)
 
     @initialize(distribution=st.sampled_from([["a"], ["a", "b"], None]))
     def create(self, distribution: list[str] | None) -> None:
@@ -51,13 +53,18 @@ class StoreModel(RuleBasedStateMachine):
         self.now = {k: v for k, v in {**self.now, **dict(puts)}.items() if k not in deletes}
         self.past[epoch] = self.now
 
-    @rule()
-    def compact(self) -> None:
-        self.store.compact("t")
+    @rule(full=st.booleans())
+    def compact(self, full: bool) -> None:
+        (self.store.compact if full else self.store.compact_l0)("t")
+        safe = self.store.version.tables["t"].safe_epoch
+        self.past = {epoch: rows for epoch, rows in self.past.items() if epoch >= safe}
 
     @rule()
-    def compact_l0(self) -> None:
-        self.store.compact_l0("t")
+    def let_time_pass_and_collect(self) -> None:
+        self.clock.added += 5000
+        self.store.gc(grace_seconds=100)
+        safe = self.store.version.tables["t"].safe_epoch
+        self.past = {epoch: rows for epoch, rows in self.past.items() if epoch >= safe}
 
     @rule()
     def reopen(self) -> None:

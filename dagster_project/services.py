@@ -1,0 +1,197 @@
+"""The processes around a project: a warm Spark Connect server and `dg dev`, on loopback, ended by their process groups."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from engine.errors import EnvironmentNotReady
+from engine.jars import check_java, jar_paths
+
+LOOPBACK = "127.0.0.1"
+START_SECONDS = 120.0
+STOP_SECONDS = 20.0
+
+
+@dataclass
+class Service:
+    """A process group of ours with its log file."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+    address: str
+
+    def check(self) -> None:
+        """Raise EnvironmentNotReady, with the log's last lines, if the process has ended."""
+        if self.process.poll() is not None:
+            tail = self.log.read_text(errors="replace").splitlines()[-15:]
+            raise EnvironmentNotReady(
+                f"{self.name} ended with status {self.process.returncode}; the end of {self.log}:\n" + "\n".join(tail)
+            )
+
+    def stop(self) -> None:
+        """End the whole process group: asked to first, killed if it does not."""
+        for sign in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.killpg(self.process.pid, sign)
+            except ProcessLookupError:
+                break
+            try:
+                self.process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                continue
+            if sign == signal.SIGTERM:  # children that outlive their parent
+                continue
+        self.process.poll()
+
+
+class Services:
+    """The services of one project home; leaving the `with` block ends those that were started in it."""
+
+    def __init__(self, home: Path, environment: Mapping[str, str]) -> None:
+        self.home = home
+        self.state = home / ".tideline"
+        self.environment = dict(environment)
+        self.started: list[Service] = []
+
+    def __enter__(self) -> Services:
+        (self.state / "logs").mkdir(parents=True, exist_ok=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for service in reversed(self.started):
+            service.stop()
+
+    def spark_connect(self) -> Service:
+        """Start a Spark Connect server and wait until it listens; its address goes into SPARK_REMOTE."""
+        check_java()
+        port = free_port()
+        settings = spark_settings() | {
+            "spark.jars": ",".join(jar_paths()),
+            "spark.connect.grpc.binding.address": LOOPBACK,
+            "spark.connect.grpc.binding.port": str(port),
+            "spark.tideline.parallelism": str(os.cpu_count() or 2),
+        }
+        command = [str(_spark_class()), "org.apache.spark.deploy.SparkSubmit"]
+        command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "--master", "local[*]"]
+        command += ["--driver-memory", os.environ.get("TIDELINE_DRIVER_MEMORY", "4g"), "--name", "tideline"]
+        for key, value in settings.items():
+            command += ["--conf", f"{key}={value}"]
+        environment = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": LOOPBACK, "SPARK_NO_DAEMONIZE": "1"}
+        service = self._start("Spark", [*command, "spark-internal"], environment, f"sc://{LOOPBACK}:{port}")
+        _await(service, lambda: _listens(port))
+        self.environment["SPARK_REMOTE"] = service.address
+        return service
+
+    def dagster(self, port: int | None = None) -> Service:
+        """Start `dg dev` (webserver, daemon, code server) and wait until its page answers."""
+        home = prepare_dagster_home(self.home)
+        port = port or free_port()
+        command = [str(Path(sys.executable).parent / "dg"), "dev", "--host", LOOPBACK, "--port", str(port)]
+        address = f"http://{LOOPBACK}:{port}"
+        service = self._start("Dagster", command, {"DAGSTER_HOME": str(home)}, address)
+        _await(service, lambda: _answers(f"{address}/server_info"))
+        return service
+
+    def _start(self, name: str, command: list[str], environment: Mapping[str, str], address: str) -> Service:
+        log = self.state / "logs" / f"{name.lower()}.log"
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command,
+                cwd=project_folder(),
+                env={**os.environ, **self.environment, **environment, "PATH": path},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        service = Service(name, process, log, address)
+        self.started.append(service)
+        return service
+
+
+def project_environment(home: Path) -> dict[str, str]:
+    """Return the environment in which the project at `home` runs."""
+    store = os.environ.get("TIDELINE_STORE") or (home / ".tideline" / "store").as_uri()
+    return {
+        "TIDELINE_HOME": str(home),
+        "TIDELINE_STORE": store,
+        "DAGSTER_HOME": str(home / ".tideline" / "dagster"),
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONWARNINGS": "ignore",
+    }
+
+
+def prepare_dagster_home(home: Path) -> Path:
+    """Return the project's DAGSTER_HOME with the project's `dagster.yaml` in it."""
+    folder = home / ".tideline" / "dagster"
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(project_folder() / "dagster.yaml", folder / "dagster.yaml")
+    return folder
+
+
+def project_folder() -> Path:
+    """Return the folder that holds pyproject.toml and dagster.yaml."""
+    return Path(__file__).resolve().parent.parent
+
+
+def spark_settings() -> dict[str, str]:
+    """Return the settings of a Spark that is started apart; the same as those of a local one."""
+    from engine.runtime.spark import SETTINGS, STATIC_SETTINGS
+
+    return {**STATIC_SETTINGS, **SETTINGS}
+
+
+def free_port(wanted: int = 0) -> int:
+    """Return `wanted` if nobody listens there, else a free port of the loopback address."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, wanted))
+        except OSError:
+            probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])
+
+
+def _spark_class() -> Path:
+    import pyspark
+
+    return Path(pyspark.__file__).parent / "bin" / "spark-class"
+
+
+def _await(service: Service, ready: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not ready():
+        service.check()
+        if time.monotonic() > deadline:
+            raise EnvironmentNotReady(f"{service.name} did not answer within {START_SECONDS:.0f} s: see {service.log}")
+        time.sleep(0.1)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex((LOOPBACK, port)) == 0
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urlopen(url, timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (URLError, OSError):
+        return False

@@ -1,0 +1,49 @@
+"""`make up`: the project in the browser, sensor running, with a warm Spark, until Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+from dagster_project.services import Services, free_port, project_environment
+from dagster_project.settings import project_home
+from engine.errors import TidelineError
+
+PORT = 3000
+
+
+def main() -> int:
+    """Start everything, say where the page is, and wait; 0 after Ctrl-C, 1 with one sentence if something is missing."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    home = project_home()
+    environment = project_environment(home)
+    try:
+        with Services(home, environment) as services:
+            if "SPARK_REMOTE" not in os.environ:
+                print("starting Spark …", flush=True)
+                services.spark_connect()
+            print("starting Dagster …", flush=True)
+            page = services.dagster(free_port(PORT))
+            print(f"\n  {page.address}      assets, runs, and the sensor that keeps the views up to date")
+            print(f"  store: {environment['TIDELINE_STORE']}\n  logs:  {services.state / 'logs'}")
+            print("\nCtrl-C ends it.", flush=True)
+            while True:
+                for service in services.started:
+                    service.check()
+                time.sleep(1)
+    except KeyboardInterrupt:
+        print("ended")
+        return 0
+    except TidelineError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())
