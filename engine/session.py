@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -60,6 +61,7 @@ class Session:
         self.store = Hummock.open(url)
         self._spark_target = spark
         self._spark: SparkSession | None = None
+        self._starting = threading.Lock()
         self._runner = FlushRun(self.store, lambda: self.spark)
         self._last_errors: dict[str, str] = {}
 
@@ -74,10 +76,12 @@ class Session:
     @property
     def spark(self) -> SparkSession:
         """The Spark session, started at the first use; `spark.read.format("tideline")` reads tables."""
-        if self._spark is None:
-            self._spark = connect(self._spark_target)
-            self._spark.dataSource.register(TidelineDataSource)
-        return self._spark
+        with self._starting:
+            if self._spark is None:
+                session = connect(self._spark_target)
+                session.dataSource.register(TidelineDataSource)
+                self._spark = session
+            return self._spark
 
     @property
     def catalog(self) -> Catalog:

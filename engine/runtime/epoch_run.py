@@ -47,9 +47,12 @@ def run_fragment(
     own = version.tables.get(fragment.table)
     previous = own.committed_epoch if own is not None else None
     table = own.table if own is not None else table_of(fragment)
-    rows_in = _rows_in(version, fragment, previous, upto)
+    rows = rows_in(version, fragment, previous, upto)
+    if previous is None:  # a long first build must find its inputs' history still there when it is done
+        pins = {name: {fragment.table: upto} for name in dependencies}
+        store.commit(Commit(acks=pins, writer=writer, generation=generation))
     started = time.perf_counter()
-    if fragment.rule == "index" and previous is not None and rows_in <= SMALL_CHANGE_ROWS:
+    if fragment.rule == "index" and previous is not None and rows <= SMALL_CHANGE_ROWS:
         assert isinstance(fragment.plan, Scan)
         source = version.tables[fragment.plan.table]
         batches = list(store.reader.changes(source, previous, upto))
@@ -64,7 +67,7 @@ def run_fragment(
             previous,
             upto,
             parallelism(spark),
-            rows_in,
+            rows,
         )
         spark.conf.set("spark.sql.adaptive.enabled", "true" if previous is None else "false")
         spark.conf.set("spark.sql.shuffle.partitions", str(context.partitions))
@@ -78,7 +81,7 @@ def run_fragment(
     return FragmentEpoch(
         previous,
         upto,
-        rows_in,
+        rows,
         sum(change.inserted for change in written),
         sum(change.updated for change in written),
         sum(change.deleted for change in written),
@@ -103,7 +106,8 @@ def fragment_change(fragment: Fragment, context: EpochContext) -> DataFrame | No
     return keyed_recompute(plan, fragment.table, change, context)
 
 
-def _rows_in(version: Version, fragment: Fragment, previous: int | None, upto: int) -> int:
+def rows_in(version: Version, fragment: Fragment, previous: int | None, upto: int) -> int:
+    """Return an upper bound of the input rows that an epoch of a fragment reads."""
     tables = [version.tables[name] for name in fragment.inputs]
     if previous is None:
         return sum(table.row_count for table in tables)

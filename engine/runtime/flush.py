@@ -3,25 +3,54 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
 from engine.errors import Conflict, Fenced, TableExists, TidelineError
-from engine.hummock import Hummock
+from engine.hummock import Hummock, Version
 from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.frontier import Frontier, frontiers
-from engine.runtime.epoch_run import FragmentEpoch, run_fragment
+from engine.operators.context import SMALL_CHANGE_ROWS
+from engine.runtime.epoch_run import FragmentEpoch, rows_in, run_fragment
 from engine.runtime.report import FlushReport, ViewReport
+from engine.runtime.spark import parallelism
+from engine.sql.fragments import Fragment, IncrementalPlan
 
 EPOCH_ORIGIN_MS = 1_617_235_200_000  # 2021-04-01T00:00:00Z
 RACE_ATTEMPTS = 20
+MOST_THREADS = 16
 
 
 def epoch_seconds(epoch: int) -> float:
     """Return an epoch's wall clock time in seconds since 1970."""
     return ((epoch >> 16) + EPOCH_ORIGIN_MS) / 1000
+
+
+class Slots:
+    """Room for `count` small epochs at the same time, or for one large one: settings of a Spark session are shared."""
+
+    def __init__(self, count: int) -> None:
+        self.count = max(1, count)
+        self._free = threading.Semaphore(self.count)
+        self._turn = threading.Lock()
+
+    @contextmanager
+    def taken(self, alone: bool) -> Iterator[None]:
+        """Hold one slot, or all of them."""
+        need = self.count if alone else 1
+        with self._turn:  # who waits for all slots is not overtaken
+            for _ in range(need):
+                self._free.acquire()
+        try:
+            yield
+        finally:
+            for _ in range(need):
+                self._free.release()
 
 
 class FlushRun:
@@ -31,6 +60,7 @@ class FlushRun:
         self.store = store
         self.spark = spark
         self.generations: dict[str, int] = {}
+        self.slots = Slots(1)
 
     def run(self, views: Collection[str] | None = None) -> FlushReport:
         """Bring `views` (None: all), and what they are computed from, to the newest epoch; never raises for one view.
@@ -41,12 +71,28 @@ class FlushRun:
         version = self.store.refresh()
         stored = load(version)
         wanted = None if views is None else _with_upstreams(stored, views)
-        reports = []
-        for name in _owners_in_order(stored):
-            if wanted is None or name in wanted:
-                reports.append(self._bring(name, stored))
+        owners = [name for name in _owners_in_order(stored) if wanted is None or name in wanted]
+        known = frontiers(version, stored.order, stored.inputs)
+        lagging = [n for n in owners if any(known[f.table].lagging for f in stored.plans[n].fragments)]
+        self.slots = Slots(parallelism(self.spark())) if lagging else self.slots
+        done: dict[str, Future[ViewReport]] = {}
+        with ThreadPoolExecutor(min(MOST_THREADS, max(1, len(lagging)))) as pool:
+            for (
+                name
+            ) in lagging:  # inputs first, so that a thread waits only for threads that were started before it
+                upstreams = [done[u] for u in _upstream_owners(stored, name) if u in done]
+                done[name] = pool.submit(self._bring_after, upstreams, name, stored)
+        reports = [
+            done[n].result() if n in done else self._report(n, stored, [], 0.0, 0.0, None) for n in owners
+        ]
         shown = tuple(r for r in reports if stored.catalog.relations[r.view].kind != "index" or r.error)
         return FlushReport(shown, time.perf_counter() - started)
+
+    def _bring_after(
+        self, upstreams: Collection[Future[ViewReport]], name: str, stored: StoredCatalog
+    ) -> ViewReport:
+        wait(upstreams)
+        return self._bring(name, stored)
 
     def _bring(self, name: str, stored: StoredCatalog) -> ViewReport:
         """Run the fragments of one view or index, inputs first, following another process where it was faster."""
@@ -67,18 +113,7 @@ class FlushRun:
                         self.generations[name] = self.store.claim(name)
                         version = self.store.version
                     try:
-                        done.append(
-                            run_fragment(
-                                self.store,
-                                version,
-                                self.spark(),
-                                fragment,
-                                plan.dependencies(fragment),
-                                state.reach,
-                                name,
-                                self.generations[name],
-                            )
-                        )
+                        done.append(self._run(version, fragment, plan, state.reach))
                         break
                     except (Fenced, Conflict, TableExists):
                         self.generations.pop(name, None)
@@ -90,6 +125,22 @@ class FlushRun:
         except Exception as failure:  # Spark's own errors: the view stays at its epoch, the others go on
             error = f"{type(failure).__name__}: {_first_lines(failure)}"
         return self._report(name, stored, done, time.perf_counter() - started, first_lag, error)
+
+    def _run(self, version: Version, fragment: Fragment, plan: IncrementalPlan, reach: int) -> FragmentEpoch:
+        """Run one epoch of a fragment when there is room: small epochs beside each other, a large one alone."""
+        own = version.tables.get(fragment.table)
+        rows = rows_in(version, fragment, own.committed_epoch if own is not None else None, reach)
+        with self.slots.taken(alone=own is None or rows > SMALL_CHANGE_ROWS):
+            return run_fragment(
+                self.store,
+                version,
+                self.spark(),
+                fragment,
+                plan.dependencies(fragment),
+                reach,
+                plan.view,
+                self.generations[plan.view],
+            )
 
     def _report(
         self,
@@ -137,6 +188,12 @@ def _waiting_seconds(state: Frontier) -> float:
 def _owners_in_order(stored: StoredCatalog) -> list[str]:
     owners = stored.owners
     return list(dict.fromkeys(owners[table] for table in stored.order if table in owners))
+
+
+def _upstream_owners(stored: StoredCatalog, name: str) -> set[str]:
+    plan = stored.plans[name]
+    tables = {table for fragment in plan.fragments for table in plan.dependencies(fragment)}
+    return {stored.owners[table] for table in tables if table in stored.owners} - {name}
 
 
 def _with_upstreams(stored: StoredCatalog, views: Collection[str]) -> set[str]:

@@ -1,0 +1,157 @@
+"""`make demo`: lands a year of flights, lets Dagster's sensor keep the views up to date, and proves them right at the end."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+from rich.table import Table
+
+from dagster_project.models import Model, load_models
+from dagster_project.services import Services, free_port, prepare_dagster_home, project_environment
+from dagster_project.settings import assets_folder, project_home
+from demo.dataset import Dataset, load_dataset
+from demo.replay import Drop, Replay
+from demo.screen import Screen, view_table
+from demo.verify import Verdict, verify
+from demo.watch import Watch, open_instance
+from engine.errors import TidelineError
+from engine.runtime.spark import connect
+from engine.session import Session
+
+BULK_UNTIL = datetime.date(2013, 12, 15)
+NEEDED_RUNS = 30
+BULK_SECONDS = 240.0
+STEP_SECONDS = 120.0
+PORT = 3000
+GROUP = "flights"
+
+
+class DemoFailed(TidelineError):
+    """The demo did not come to its end, or a view is not what its query gives."""
+
+
+def main() -> int:
+    """Run the demo; 0 only if every view equals its batch recomputation and enough runs succeeded."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    home = project_home()
+    os.environ.update(project_environment(home))
+    try:
+        started = time.monotonic()
+        dataset = load_dataset()
+        models = load_models(assets_folder())
+        clear(home, models)
+        with Services(home, os.environ) as services:
+            print("starting Spark and Dagster …", flush=True)
+            services.spark_connect()
+            os.environ["SPARK_REMOTE"] = services.environment["SPARK_REMOTE"]
+            prepare_dagster_home(home)
+            page = services.dagster(free_port(PORT))
+            print(f"the Dagster UI is at {page.address} while the demo runs", flush=True)
+            play(home, dataset, models, services)
+        print(
+            f"\nall good after {time.monotonic() - started:.0f} s; `make up` opens the UI over what was made"
+        )
+        return 0
+    except KeyboardInterrupt:
+        print("ended")
+        return 130
+    except TidelineError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def clear(home: Path, models: tuple[Model, ...]) -> None:
+    """Drop the demo's tables and views and empty its landing folders; everything else of the project stays."""
+    own = [model for model in models if model.group == GROUP]
+    with Session(os.environ["TIDELINE_STORE"]) as session:
+        for model in own:
+            relation = session.catalog.relations.get(model.name)
+            if relation is not None:
+                session.sql(f"DROP {relation.kind.upper()} {model.name} CASCADE")
+    for model in own:
+        if model.kind == "table":
+            shutil.rmtree(home / model.options["path"], ignore_errors=True)
+
+
+def play(home: Path, dataset: Dataset, models: tuple[Model, ...], services: Services) -> None:
+    """Drop step after step, each as soon as every view has the one before, then compare and count."""
+    replay = Replay(dataset, home / "landing", BULK_UNTIL)
+    with (
+        Session(os.environ["TIDELINE_STORE"]) as session,
+        open_instance(home / ".tideline" / "dagster") as instance,
+    ):
+        watch = Watch(session.store, instance, models)
+        steps = replay.steps
+        with Screen(len(steps) + 1) as screen:
+            took = _step(screen, watch, services, replay.bulk, BULK_SECONDS)
+            screen.done(1, f"[ 1/{len(steps) + 1}] {took}", watch.lines())
+            for number, step in enumerate(steps, start=2):
+                took = _step(screen, watch, services, step, STEP_SECONDS)
+                screen.done(number, f"[{number:2}/{len(steps) + 1}] {took}", watch.lines())
+            screen.working("the last run ends", watch.lines())
+            if not watch.await_idle(STEP_SECONDS):
+                raise DemoFailed(f"the last run did not end within {STEP_SECONDS:.0f} s")
+            screen.close()
+            screen.say("\ncomparing every view with a batch run of its query, by Spark and by DuckDB …")
+            if screen.console.is_terminal is False:
+                screen.console.print(view_table(watch.lines()))
+            verdicts = verify(session.store, models, connect())
+            screen.console.print(_verdict_table(verdicts))
+        succeeded, failures = watch.succeeded(), watch.failures()
+        screen.say(f"{succeeded} runs that the sensor asked for have succeeded, {len(failures)} have failed")
+        _judge(verdicts, succeeded, failures)
+
+
+def _step(screen: Screen, watch: Watch, services: Services, drop: object, limit: float) -> str:
+    """Drop files and wait until every view reflects them; returns a line that tells it."""
+    dropped: Drop = drop()  # type: ignore[operator]
+    began = time.monotonic()
+    while watch.pending():
+        for service in services.started:
+            service.check()
+        passed = time.monotonic() - began
+        if passed > limit:
+            reasons = "\n".join(watch.failures()[-3:]) or watch.pending().reason
+            raise DemoFailed(f"{dropped.title} was not taken within {limit:.0f} s: {reasons}")
+        screen.working(f"{dropped.title} ({dropped.rows:,} rows)", watch.lines())
+        time.sleep(0.25)
+    passed = time.monotonic() - began
+    return f"{dropped.title}: {dropped.rows:,} rows in {dropped.files} files, every view is current after {passed:.1f} s"
+
+
+def _verdict_table(verdicts: list[Verdict]) -> Table:
+    table = Table(title="view = its query?", title_justify="left")
+    table.add_column("view", no_wrap=True)
+    table.add_column("rows", justify="right")
+    engines = list(dict.fromkeys(verdict.engine for verdict in verdicts))
+    for engine in engines:
+        table.add_column(f"batch by {engine}")
+    for view in dict.fromkeys(verdict.view for verdict in verdicts):
+        own = {verdict.engine: verdict for verdict in verdicts if verdict.view == view}
+        said = ["equal" if own[engine].equal else own[engine].difference for engine in engines]
+        table.add_row(view, f"{next(iter(own.values())).rows:,}", *said)
+    return table
+
+
+def _judge(verdicts: list[Verdict], succeeded: int, failures: list[str]) -> None:
+    wrong = sorted({verdict.view for verdict in verdicts if not verdict.equal})
+    if wrong:
+        raise DemoFailed(f"{', '.join(wrong)} differ from their queries: see the table above")
+    if failures:
+        raise DemoFailed(f"{len(failures)} runs failed, the last one: {failures[0]}")
+    if succeeded < NEEDED_RUNS:
+        raise DemoFailed(f"{succeeded} runs succeeded, {NEEDED_RUNS} were expected")
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

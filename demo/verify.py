@@ -1,0 +1,148 @@
+"""The proof at the end: every view against its query, run as a batch over the base tables by Spark and by DuckDB."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import sqlglot
+from pyspark.sql import SparkSession
+
+from dagster_project.models import Model
+from engine.hummock import Hummock
+from engine.meta.catalog_store import load
+from engine.runtime.query import visible_columns
+from engine.sql.statements import CreateMaterializedView, CreateView, parse
+
+RELATIVE_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one engine says about one view; `difference` is empty where both agree."""
+
+    view: str
+    engine: str
+    rows: int
+    difference: str
+
+    @property
+    def equal(self) -> bool:
+        """Whether the view holds exactly what its query gives."""
+        return not self.difference
+
+
+def verify(store: Hummock, models: Sequence[Model], spark: SparkSession) -> list[Verdict]:
+    """Compare every materialized view with a batch run of its query; views on views are recomputed from the tables up."""
+    version = store.refresh()
+    catalog = load(version).catalog
+    with tempfile.TemporaryDirectory(prefix="tideline-verify-") as folder:
+        files = {}
+        for model in models:
+            if model.kind == "table":
+                files[model.name] = Path(folder) / f"{model.name}.parquet"
+                _export(store, model.name, files[model.name])
+        held = {
+            model.name: _content(store, model.name, visible_columns(catalog.get(model.name)))
+            for model in models
+            if model.kind == "materialized view"
+        }
+        verdicts = _by_spark(spark, models, files, held)
+        return verdicts + _by_duckdb(models, files, held)
+
+
+def _export(store: Hummock, name: str, path: Path) -> None:
+    table = store.version.tables[name]
+    pq.write_table(_content(store, name, tuple(table.schema.names)), path)
+
+
+def _content(store: Hummock, name: str, columns: tuple[str, ...]) -> pa.Table:
+    schema = store.version.tables[name].schema
+    wanted = pa.schema([schema.field(column) for column in columns])
+    batches = [batch.select(list(columns)) for batch in store.iter(name, columns=list(columns))]
+    return pa.Table.from_batches(batches, wanted) if batches else wanted.empty_table()
+
+
+def _by_spark(
+    spark: SparkSession, models: Sequence[Model], files: Mapping[str, Path], held: Mapping[str, pa.Table]
+) -> list[Verdict]:
+    for name, path in files.items():
+        spark.read.parquet(path.as_uri()).createOrReplaceTempView(name)
+    verdicts = []
+    for model in models:
+        query = _query(model)
+        if query is None:
+            continue
+        frame = spark.sql(query)
+        frame.createOrReplaceTempView(model.name)
+        if model.name in held:
+            verdicts.append(_compare(model.name, "Spark", held[model.name], frame.toArrow()))
+    return verdicts
+
+
+def _by_duckdb(
+    models: Sequence[Model], files: Mapping[str, Path], held: Mapping[str, pa.Table]
+) -> list[Verdict]:
+    verdicts = []
+    with duckdb.connect() as database:
+        database.execute("SET TimeZone = 'UTC'")
+        for name, path in files.items():
+            database.execute(f"CREATE VIEW \"{name}\" AS SELECT * FROM read_parquet('{path}')")
+        for model in models:
+            query = _query(model)
+            if query is None:
+                continue
+            text = sqlglot.transpile(query, read=model.dialect, write="duckdb")[0]
+            database.execute(f'CREATE VIEW "{model.name}" AS {text}')
+            if model.name in held:
+                batch = database.sql(f'SELECT * FROM "{model.name}"').to_arrow_table()
+                verdicts.append(_compare(model.name, "DuckDB", held[model.name], batch))
+    return verdicts
+
+
+def _query(model: Model) -> str | None:
+    statement = parse(model.sql, model.dialect)
+    return statement.query_sql if isinstance(statement, CreateMaterializedView | CreateView) else None
+
+
+def _compare(view: str, engine: str, held: pa.Table, batch: pa.Table) -> Verdict:
+    """Compare two tables as multisets of rows; floating-point numbers may differ in the last digits."""
+    if held.num_rows != batch.num_rows:
+        return Verdict(view, engine, held.num_rows, f"{held.num_rows} rows, the batch has {batch.num_rows}")
+    try:
+        batch = batch.rename_columns(held.column_names).cast(held.schema)
+    except (pa.ArrowInvalid, ValueError) as error:
+        return Verdict(view, engine, held.num_rows, f"the types differ: {error}")
+    left, right = _sorted(held), _sorted(batch)
+    for name in held.column_names:
+        wrong = _differing(left.column(name), right.column(name))
+        if wrong is not None:
+            shown = f"column {name}: {left.column(name)[wrong]}, the batch has {right.column(name)[wrong]}"
+            return Verdict(view, engine, held.num_rows, f"{shown}, in {left.slice(wrong, 1).to_pylist()[0]}")
+    return Verdict(view, engine, held.num_rows, "")
+
+
+def _sorted(table: pa.Table) -> pa.Table:
+    """Sort by the columns that are exact first, so that the last digits of the others do not change the order."""
+    exact = [field.name for field in table.schema if not pa.types.is_floating(field.type)]
+    others = [field.name for field in table.schema if pa.types.is_floating(field.type)]
+    return table.take(pc.sort_indices(table, sort_keys=[(name, "ascending") for name in (*exact, *others)]))
+
+
+def _differing(left: pa.ChunkedArray, right: pa.ChunkedArray) -> int | None:
+    """Return the first row in which two columns differ, or None."""
+    nulls = pc.not_equal(pc.is_null(left), pc.is_null(right)).to_numpy(zero_copy_only=False)
+    if pa.types.is_floating(left.type):
+        one, two = left.to_numpy(zero_copy_only=False), right.to_numpy(zero_copy_only=False)
+        same = np.isclose(one, two, rtol=RELATIVE_TOLERANCE, atol=1e-12, equal_nan=True)
+    else:
+        same = pc.fill_null(pc.equal(left, right), True).to_numpy(zero_copy_only=False)
+    wrong = np.flatnonzero(nulls | ~same.astype(bool))
+    return int(wrong[0]) if len(wrong) else None

@@ -1,0 +1,127 @@
+"""What the demo looks at while it runs: the store's manifest for the views, Dagster's instance for the runs."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import dagster as dg
+from dagster import DagsterRunStatus, RunsFilter
+
+from dagster_project.jobs import EPOCH_RUN
+from dagster_project.liveness import ACTIVE
+from dagster_project.models import Model
+from dagster_project.pending import Pending, find_pending
+from engine.hummock import Hummock
+from engine.meta.catalog_store import load
+from engine.meta.frontier import frontiers
+from engine.runtime.flush import epoch_seconds
+
+SENSOR_TAG = {"dagster/sensor_name": "frontier_sensor"}
+
+
+@dataclass(frozen=True)
+class ViewLine:
+    """One view as the demo shows it; numbers are those of its last epoch, `lag` is now, all in seconds."""
+
+    name: str
+    rows: int
+    epoch: int | None
+    changed: int
+    seconds: float
+    freshness: float
+    lag: float
+
+
+class Watch:
+    """Reads store and instance; starts nothing and changes nothing."""
+
+    def __init__(self, store: Hummock, instance: dg.DagsterInstance, models: Sequence[Model]) -> None:
+        self.store = store
+        self.instance = instance
+        self.models = models
+        self.views = [model.name for model in models if model.kind == "materialized view"]
+        self.began = datetime.datetime.now(datetime.UTC)
+        self._events: tuple[int, dict[str, dict[str, float]]] = (-1, {})
+
+    def pending(self) -> Pending:
+        """Return what the next run would have to do."""
+        return find_pending(self.store, self.models)
+
+    def runs(self, *statuses: DagsterRunStatus) -> list[dg.DagsterRun]:
+        """Return the sensor's epoch runs of this demo with one of these statuses."""
+        wanted = RunsFilter(
+            job_name=EPOCH_RUN, tags=SENSOR_TAG, statuses=list(statuses), created_after=self.began
+        )
+        return list(self.instance.get_runs(wanted))
+
+    def succeeded(self) -> int:
+        """Return how many runs that the sensor asked for have succeeded since the demo began."""
+        return len(self.runs(DagsterRunStatus.SUCCESS))
+
+    def failures(self) -> list[str]:
+        """Return what the failed runs of this demo said."""
+        return [self._reason(run) for run in self.runs(DagsterRunStatus.FAILURE)]
+
+    def await_idle(self, seconds: float) -> bool:
+        """Wait until no run is under way; False after `seconds`."""
+        deadline = time.monotonic() + seconds
+        while self.runs(*ACTIVE):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.2)
+        return True
+
+    def lines(self) -> list[ViewLine]:
+        """Return one line per view."""
+        version = self.store.refresh()
+        stored = load(version)
+        known = frontiers(version, stored.order, stored.inputs)
+        told = self._last_events(version.number)
+        found = []
+        for name in self.views:
+            table = version.tables.get(name)
+            event = told.get(name, {})
+            state = known.get(name)
+            since = state.oldest_change if state is not None and state.lagging else None
+            found.append(
+                ViewLine(
+                    name,
+                    table.row_count if table is not None else 0,
+                    table.committed_epoch if table is not None else None,
+                    int(event.get("rows_out", 0)),
+                    event.get("seconds_total", 0.0),
+                    event.get("lag_seconds", 0.0) + event.get("seconds_total", 0.0),
+                    max(0.0, time.time() - epoch_seconds(since)) if since is not None else 0.0,
+                )
+            )
+        return found
+
+    def _last_events(self, version: int) -> dict[str, dict[str, float]]:
+        if self._events[0] != version:
+            found = {}
+            for record in self.instance.get_asset_records([dg.AssetKey(name) for name in self.views]):
+                last = record.asset_entry.last_materialization_record
+                event = last.asset_materialization if last is not None else None
+                metadata = event.metadata if event is not None else {}
+                numbers = {k: v.value for k, v in metadata.items() if isinstance(v.value, int | float)}
+                found[record.asset_entry.asset_key.to_user_string()] = numbers
+            self._events = (version, found)
+        return self._events[1]
+
+    def _reason(self, run: dg.DagsterRun) -> str:
+        for event in reversed(self.instance.all_logs(run.run_id)):
+            failure = event.dagster_event
+            if failure is not None and failure.is_step_failure:
+                data = failure.step_failure_data
+                text = data.user_failure_data.description if data.user_failure_data else None
+                return text or (data.error.to_string() if data.error else "no reason was given")
+        return "no reason was given"
+
+
+def open_instance(folder: Path) -> dg.DagsterInstance:
+    """Open the Dagster instance of a DAGSTER_HOME."""
+    return dg.DagsterInstance.from_config(str(folder))
