@@ -36,7 +36,7 @@ def table_event(
     epoch = str(content_epoch(table, None, known))
     if epoch == known and (landed is None or not landed.files):
         return None
-    metadata: dict[str, object] = {"rows": table.row_count, "state_bytes": table.size_bytes}
+    metadata: dict[str, object] = {"rows_at_most": table.row_count, "state_bytes": table.size_bytes}
     if landed is not None:
         metadata |= {
             "files": landed.files,
@@ -67,7 +67,7 @@ def view_event(
     if report.skipped and epoch == before and not always:
         return None
     metadata: dict[str, object] = {
-        "rows": table.row_count,
+        "rows_at_most": table.row_count,
         "rows_in": report.rows_in,
         "rows_out": report.rows_out,
         "inserted": report.inserted,

@@ -17,10 +17,10 @@ from resources import HummockResource
 WORK_TAG = "tideline/work"
 GROUP_TAG = "tideline/group"
 GROUP = "default"
-# The daemon looks every 5 s at the soonest. A tick that finds a run under way waits a little for its end, so that the
-# next run need not wait for the next look.
+# The daemon looks every 5 s at the soonest. A tick that finds a run under way, or nothing to do, looks again for a
+# little while, so that what comes in meanwhile need not wait for the next tick. TIDELINE_SENSOR_WAIT=0 turns that off.
 WAIT_SECONDS = 4.0
-WAIT_STEP_SECONDS = 0.2
+WAIT_STEP_SECONDS = 0.25
 
 
 def build_sensor(models: Sequence[Model], job: object) -> dg.SensorDefinition:
@@ -37,17 +37,27 @@ def build_sensor(models: Sequence[Model], job: object) -> dg.SensorDefinition:
     def frontier_sensor(
         context: dg.SensorEvaluationContext, hummock: HummockResource
     ) -> dg.RunRequest | dg.SkipReason:
-        run = _await_idle(context.instance)
-        if run is not None:
-            return dg.SkipReason(f"run {run.run_id[:8]} is under way")
         if hummock.url not in opened:
             opened[hummock.url] = hummock.open()
-        pending = find_pending(opened[hummock.url], models)
-        if not pending:
-            return dg.SkipReason(pending.reason)
-        return request(context.instance, pending, time.time())
+        deadline = time.monotonic() + float(os.environ.get("TIDELINE_SENSOR_WAIT", WAIT_SECONDS))
+        while True:
+            answer = evaluate(context.instance, opened[hummock.url], models)
+            if isinstance(answer, dg.RunRequest) or time.monotonic() >= deadline:
+                return answer
+            time.sleep(WAIT_STEP_SECONDS)
 
     return frontier_sensor
+
+
+def evaluate(
+    instance: dg.DagsterInstance, store: Hummock, models: Sequence[Model]
+) -> dg.RunRequest | dg.SkipReason:
+    """Ask for a run over all that is pending, or say why there is none to ask for."""
+    run = active_run(instance, EPOCH_RUN)
+    if run is not None:
+        return dg.SkipReason(f"run {run.run_id[:8]} is under way")
+    pending = find_pending(store, models)
+    return request(instance, pending, time.time()) if pending else dg.SkipReason(pending.reason)
 
 
 def request(instance: dg.DagsterInstance, pending: Pending, now: float) -> dg.RunRequest | dg.SkipReason:
@@ -70,13 +80,3 @@ def request(instance: dg.DagsterInstance, pending: Pending, now: float) -> dg.Ru
         run_key=f"{GROUP}:{pending.epoch}:{pending.digest}:{len(tried)}",
         tags={WORK_TAG: pending.digest, GROUP_TAG: GROUP, "tideline/epoch": str(pending.epoch)},
     )
-
-
-def _await_idle(instance: dg.DagsterInstance) -> dg.DagsterRun | None:
-    """Return the run that is still under way after a short wait, or None."""
-    deadline = time.monotonic() + float(os.environ.get("TIDELINE_SENSOR_WAIT", WAIT_SECONDS))
-    while True:
-        run = active_run(instance, EPOCH_RUN)
-        if run is None or time.monotonic() >= deadline:
-            return run
-        time.sleep(WAIT_STEP_SECONDS)

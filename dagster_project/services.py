@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +61,7 @@ class Service:
 
 
 class Services:
-    """The services of one project home; leaving the `with` block ends those that were started in it."""
+    """The services of one project home, which one process holds at a time; leaving the `with` block ends them."""
 
     def __init__(self, home: Path, environment: Mapping[str, str]) -> None:
         self.home = home
@@ -69,6 +71,14 @@ class Services:
 
     def __enter__(self) -> Services:
         (self.state / "logs").mkdir(parents=True, exist_ok=True)
+        self._lock = (self.state / "lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._lock.close()
+            raise EnvironmentNotReady(
+                f"`make demo` or `make up` is running in {self.home}: end it first, or set TIDELINE_HOME to another folder"
+            ) from None
         return self
 
     def __exit__(
@@ -76,9 +86,10 @@ class Services:
     ) -> None:
         for service in reversed(self.started):
             service.stop()
+        self._lock.close()
 
     def spark_connect(self) -> Service:
-        """Start a Spark Connect server and wait until it listens; its address goes into SPARK_REMOTE."""
+        """Start a Spark Connect server and wait until it listens; what is started after it has its address in SPARK_REMOTE."""
         check_java()
         port = free_port()
         settings = spark_settings() | {
@@ -86,6 +97,8 @@ class Services:
             "spark.connect.grpc.binding.address": LOOPBACK,
             "spark.connect.grpc.binding.port": str(port),
             "spark.tideline.parallelism": str(os.cpu_count() or 2),
+            # The runs of a project share one session of the server: its Python workers stay warm between runs.
+            "spark.connect.session.manager.defaultSessionTimeout": "-1",
         }
         command = [str(_spark_class()), "org.apache.spark.deploy.SparkSubmit"]
         command += [
@@ -104,7 +117,7 @@ class Services:
         }
         service = self._start("Spark", [*command, "spark-internal"], environment, f"sc://{LOOPBACK}:{port}")
         _await(service, lambda: _listens(port))
-        self.environment["SPARK_REMOTE"] = service.address
+        self.environment["SPARK_REMOTE"] = f"{service.address}/;session_id={uuid.uuid4()}"
         return service
 
     def dagster(self, port: int | None = None) -> Service:

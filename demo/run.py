@@ -13,11 +13,17 @@ from pathlib import Path
 from rich.table import Table
 
 from dagster_project.models import Model, load_models
-from dagster_project.services import Services, free_port, prepare_dagster_home, project_environment
+from dagster_project.services import (
+    Services,
+    free_port,
+    prepare_dagster_home,
+    project_environment,
+    project_folder,
+)
 from dagster_project.settings import assets_folder, project_home
 from demo.dataset import Dataset, load_dataset
 from demo.replay import Drop, Replay
-from demo.screen import Screen, view_table
+from demo.screen import Screen
 from demo.verify import Verdict, verify
 from demo.watch import Watch, open_instance
 from engine.errors import TidelineError
@@ -41,19 +47,19 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     home = project_home()
     os.environ.update(project_environment(home))
+    os.environ.setdefault("TIDELINE_ASSETS", str(project_folder() / "assets"))
     try:
         started = time.monotonic()
         dataset = load_dataset()
         models = load_models(assets_folder())
-        clear(home, models)
         with Services(home, os.environ) as services:
+            clear(home, models)
             print("starting Spark and Dagster …", flush=True)
-            services.spark_connect()
-            os.environ["SPARK_REMOTE"] = services.environment["SPARK_REMOTE"]
+            spark = services.spark_connect()
             prepare_dagster_home(home)
             page = services.dagster(free_port(PORT))
             print(f"the Dagster UI is at {page.address} while the demo runs", flush=True)
-            play(home, dataset, models, services)
+            play(home, dataset, models, services, spark.address)
         print(
             f"\nall good after {time.monotonic() - started:.0f} s; `make up` opens the UI over what was made"
         )
@@ -79,7 +85,7 @@ def clear(home: Path, models: tuple[Model, ...]) -> None:
             shutil.rmtree(home / model.options["path"], ignore_errors=True)
 
 
-def play(home: Path, dataset: Dataset, models: tuple[Model, ...], services: Services) -> None:
+def play(home: Path, dataset: Dataset, models: tuple[Model, ...], services: Services, spark: str) -> None:
     """Drop step after step, each as soon as every view has the one before, then compare and count."""
     replay = Replay(dataset, home / "landing", BULK_UNTIL)
     with (
@@ -99,9 +105,11 @@ def play(home: Path, dataset: Dataset, models: tuple[Model, ...], services: Serv
                 raise DemoFailed(f"the last run did not end within {STEP_SECONDS:.0f} s")
             screen.close()
             screen.say("\ncomparing every view with a batch run of its query, by Spark and by DuckDB …")
-            if screen.console.is_terminal is False:
-                screen.console.print(view_table(watch.lines()))
-            verdicts = verify(session.store, models, connect())
+            batch = connect(spark)
+            try:
+                verdicts = verify(session.store, models, batch)
+            finally:
+                batch.stop()  # before its server: a client without a server waits for it at the program's end
             screen.console.print(_verdict_table(verdicts))
         succeeded, failures = watch.succeeded(), watch.failures()
         screen.say(f"{succeeded} runs that the sensor asked for have succeeded, {len(failures)} have failed")

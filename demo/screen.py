@@ -14,6 +14,7 @@ from demo.watch import ViewLine
 from engine.hummock.epoch import ORIGIN_MS
 
 PLAIN_TABLE_EVERY = 8
+PLAIN_WIDTH = 120
 
 
 class Screen:
@@ -21,6 +22,8 @@ class Screen:
 
     def __init__(self, steps: int) -> None:
         self.console = Console()
+        if not self.console.is_terminal:
+            self.console = Console(width=PLAIN_WIDTH)
         self.live: Live | None = None
         self.progress = Progress(
             TextColumn("[bold]{task.description}"),
@@ -78,12 +81,11 @@ def view_table(lines: Sequence[ViewLine]) -> Table:
     """Return the table of the views."""
     table = Table(title="views", title_justify="left")
     table.add_column("view", no_wrap=True)
-    for name in ("rows", "epoch", "rows changed", "seconds", "freshness s", "lag s"):
+    for name in ("epoch", "rows changed", "seconds", "freshness s", "lag s"):
         table.add_column(name, justify="right", no_wrap=True)
     for line in lines:
         table.add_row(
             line.name,
-            f"{line.rows:,}",
             "-" if line.epoch is None else epoch_time(line.epoch),
             f"{line.changed:,}",
             f"{line.seconds:.2f}",

@@ -28,7 +28,6 @@ class ViewLine:
     """One view as the demo shows it; numbers are those of its last epoch, `lag` is now, all in seconds."""
 
     name: str
-    rows: int
     epoch: int | None
     changed: int
     seconds: float
@@ -90,7 +89,6 @@ class Watch:
             found.append(
                 ViewLine(
                     name,
-                    table.row_count if table is not None else 0,
                     table.committed_epoch if table is not None else None,
                     int(event.get("rows_out", 0)),
                     event.get("seconds_total", 0.0),

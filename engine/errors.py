@@ -66,7 +66,9 @@ class SourceError(TidelineError):
 class SqlError(TidelineError):
     """A statement was refused; the message shows the place with a caret and says what to write instead."""
 
-    def __init__(self, message: str, *, sql: str = "", line: int = 0, column: int = 0, hint: str = "") -> None:
+    def __init__(
+        self, message: str, *, sql: str = "", line: int = 0, column: int = 0, hint: str = ""
+    ) -> None:
         self.message, self.line, self.column, self.hint = message, line, column, hint
         text = message
         if line:

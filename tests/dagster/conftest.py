@@ -1,0 +1,90 @@
+"""A project of its own: home, models, store and Dagster instance in a temporary folder."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from pyspark.sql import SparkSession
+
+from dagster_project.asset_builder import build_assets
+from dagster_project.jobs import epoch_job
+from dagster_project.models import Model, load_models
+from engine.session import Session
+from resources import HummockResource, SparkResource
+
+SOURCE = "CREATE TABLE orders (id INT PRIMARY KEY, shop STRING, price INT) WITH (connector = 'landing', path = 'landing/orders');"
+TOTALS = "CREATE MATERIALIZED VIEW totals AS SELECT shop, sum(price) AS total FROM orders GROUP BY shop;"
+LARGE = "CREATE MATERIALIZED VIEW large AS SELECT shop, total FROM totals WHERE total > 10;"
+
+
+@dataclass
+class Project:
+    """The parts of a project that the tests work on."""
+
+    home: Path
+    instance: dg.DagsterInstance
+    session: Session
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """The models as they are on disk now."""
+        return load_models(self.home / "assets")
+
+    def model(self, name: str, text: str) -> None:
+        """Write one model file."""
+        path = self.home / "assets" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def land(self, name: str, text: str) -> None:
+        """Drop one file into the folder of `orders`."""
+        folder = self.home / "landing" / "orders"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+    def run(self, selection: list[str] | None = None) -> dg.ExecuteInProcessResult:
+        """Run an epoch in this process, over all assets or some."""
+        assets = build_assets(self.models, {})
+        keys = [dg.AssetKey(model.name) for model in self.models if model.kind != "view"]
+        definitions = dg.Definitions(
+            assets=assets,
+            jobs=[epoch_job(keys)],  # type: ignore[list-item]
+            resources={
+                "hummock": HummockResource(url=self.session.url),
+                "spark": SparkResource(target="local[2]"),
+            },
+        )
+        job = definitions.resolve_job_def("epoch_run")
+        chosen = None if selection is None else [dg.AssetKey(name) for name in selection]
+        return job.execute_in_process(instance=self.instance, asset_selection=chosen, raise_on_error=False)
+
+    def contents(self, name: str) -> list[dict[str, object]]:
+        """Return a table's visible rows, sorted."""
+        self.session.store.refresh()
+        found = self.session.sql(f"SELECT * FROM {name}")
+        return sorted(found.to_pylist(), key=str) if found is not None else []
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> Iterator[Project]:
+    """A project with one landing table, a view on it, and a view on that view."""
+    monkeypatch.setenv("TIDELINE_HOME", str(tmp_path))
+    monkeypatch.setenv("TIDELINE_ASSETS", str(tmp_path / "assets"))
+    monkeypatch.setenv("TIDELINE_STORE", (tmp_path / "store").as_uri())
+    with dg.DagsterInstance.ephemeral() as instance, Session((tmp_path / "store").as_uri(), spark) as session:
+        made = Project(tmp_path, instance, session)
+        made.model("shop/orders.sql", SOURCE)
+        made.model("shop/totals.sql", TOTALS)
+        made.model("shop/large.sql", LARGE)
+        yield made
+
+
+@pytest.fixture
+def definitions() -> Callable[[], dg.Definitions]:
+    """A function that builds the definitions of the project that the environment names."""
+    return lambda: importlib.import_module("dagster_project.definitions").build_definitions()

@@ -1,0 +1,112 @@
+"""Epoch runs through Dagster, in process: what they commit, what they tell, and how they fail."""
+
+from __future__ import annotations
+
+from dagster import AssetKey, DagsterInstance
+
+from dagster_project.asset_builder import last_versions
+from tests.dagster.conftest import TOTALS, Project
+
+FIRST = "id,shop,price\n1,a,10\n2,b,5\n3,a,4\n"
+
+
+def materialized(instance: DagsterInstance, name: str) -> list[dict[str, str]]:
+    records = instance.fetch_materializations(AssetKey(name), limit=100).records
+    return [
+        dict(record.asset_materialization.tags or {}) for record in records if record.asset_materialization
+    ]
+
+
+def test_one_run_creates_models_takes_files_and_brings_every_view_on(project: Project) -> None:
+    project.land("1.csv", FIRST)
+    assert project.run().success
+    assert project.contents("totals") == [{"shop": "a", "total": 14}, {"shop": "b", "total": 5}]
+    assert project.contents("large") == [{"shop": "a", "total": 14}]
+    assert {name for name in ("orders", "totals", "large") if materialized(project.instance, name)} == {
+        "orders",
+        "totals",
+        "large",
+    }
+
+
+def test_a_run_tells_only_what_moved(project: Project) -> None:
+    project.land("1.csv", FIRST)
+    project.run()
+    assert project.run().success
+    assert [len(materialized(project.instance, name)) for name in ("orders", "totals", "large")] == [1, 1, 1]
+
+
+def test_numbers_are_metadata_that_the_ui_plots(project: Project) -> None:
+    project.land("1.csv", FIRST)
+    project.run()
+    project.land("2.csv", "id,shop,price\n2,b,50\nx,y,z\n")
+    result = project.run()
+    told = {e.asset_key.to_user_string(): e for e in result.get_asset_materialization_events() if e.asset_key}
+    totals = told["totals"].materialization.metadata
+    assert (totals["updated"].value, totals["inserted"].value, totals["rows_out"].value) == (1, 0, 1)
+    assert {"seconds_total", "lag_seconds", "state_bytes", "rows_in"} <= set(totals)
+    orders = told["orders"].materialization.metadata
+    assert (orders["files"].value, orders["rows_in"].value, orders["dead_rows"].value) == (1, 1, 1)
+
+
+def test_provenance_is_pinned_to_the_versions_that_were_read(project: Project) -> None:
+    project.land("1.csv", FIRST)
+    project.run()
+    project.land("2.csv", "id,shop,price\n2,b,6\n")  # totals changes, large does not
+    project.run()
+    versions = last_versions(project.instance, [AssetKey(name) for name in ("orders", "totals", "large")])
+    totals = materialized(project.instance, "totals")[0]
+    large = materialized(project.instance, "large")[0]
+    assert totals["dagster/input_data_version/orders"] == versions["orders"]
+    assert large["dagster/input_data_version/totals"] == versions["totals"]
+
+
+def test_a_broken_model_fails_the_run_after_the_others_have_committed(project: Project) -> None:
+    project.model("shop/broken.sql", "CREATE MATERIALIZED VIEW broken AS SELECT nothing FROM orders")
+    project.land("1.csv", FIRST)
+    result = project.run()
+    assert not result.success
+    assert "nothing" in str(result.all_events)
+    assert project.contents("large") == [{"shop": "a", "total": 14}]
+    assert len(materialized(project.instance, "large")) == 1
+
+
+def test_a_view_that_fails_on_a_row_stops_nobody_else(project: Project) -> None:
+    project.model(
+        "shop/ratio.sql", "CREATE MATERIALIZED VIEW ratio AS SELECT id, 100 / (price - 7) AS r FROM orders"
+    )
+    project.land("1.csv", FIRST)
+    assert project.run().success
+    project.land("2.csv", "id,shop,price\n4,c,7\n")
+    result = project.run()
+    assert not result.success
+    assert {"shop": "c", "total": 7} in project.contents("totals")
+    assert len(materialized(project.instance, "ratio")) == 1
+
+
+def test_a_changed_view_is_replaced_with_all_that_read_it(project: Project) -> None:
+    project.land("1.csv", FIRST)
+    project.run()
+    project.model("shop/totals.sql", TOTALS.replace("sum(price)", "sum(price * 10)"))
+    assert project.run().success
+    assert project.contents("large") == [{"shop": "a", "total": 140}, {"shop": "b", "total": 50}]
+
+
+def test_a_changed_table_is_refused_and_keeps_its_rows(project: Project) -> None:
+    project.land("1.csv", FIRST)
+    project.run()
+    project.model("shop/orders.sql", "CREATE TABLE orders (id INT PRIMARY KEY, shop STRING)")
+    result = project.run()
+    assert not result.success
+    assert "DROP TABLE orders CASCADE" in str(result.all_events)
+    assert len(project.contents("orders")) == 3
+
+
+def test_one_asset_can_be_materialized_by_hand(project: Project) -> None:
+    project.land("1.csv", FIRST)
+    project.run()
+    project.land("2.csv", "id,shop,price\n9,z,99\n")
+    assert project.run(["orders"]).success
+    assert project.run(["totals"]).success
+    assert {"shop": "z", "total": 99} in project.contents("totals")
+    assert [len(materialized(project.instance, name)) for name in ("orders", "totals", "large")] == [2, 2, 1]

@@ -1,0 +1,117 @@
+"""The level-triggered sensor: asks once for what is pending, waits while a run is under way, backs off from failures."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+
+import dagster as dg
+import pytest
+from dagster import DagsterRunStatus
+
+from dagster_project.asset_builder import WORKER_TAG, worker_name
+from dagster_project.jobs import EPOCH_RUN
+from dagster_project.liveness import active_run, worker_is_gone
+from dagster_project.pending import find_pending, retry_delay
+from dagster_project.sensors import WORK_TAG, evaluate, request
+from tests.dagster.conftest import Project
+
+FIRST = "id,shop,price\n1,a,10\n"
+
+
+def ask(project: Project) -> dg.RunRequest | dg.SkipReason:
+    return evaluate(project.instance, project.session.store, project.models)
+
+
+def add_run(project: Project, status: DagsterRunStatus, tags: dict[str, str]) -> dg.DagsterRun:
+    job = dg.GraphDefinition(name=EPOCH_RUN).to_job()
+    return project.instance.create_run_for_job(job, status=status, tags=tags)
+
+
+def test_new_models_are_a_reason_to_run(project: Project) -> None:
+    asked = ask(project)
+    assert isinstance(asked, dg.RunRequest)
+    assert set(find_pending(project.session.store, project.models).models) == {"orders", "totals", "large"}
+
+
+def test_it_skips_with_a_reason_when_nothing_is_pending(project: Project) -> None:
+    project.land("1.csv", FIRST)
+    project.run()
+    asked = ask(project)
+    assert isinstance(asked, dg.SkipReason)
+    assert "every view is at the frontier" in str(asked.skip_message)
+
+
+def test_a_file_that_waits_is_a_reason_to_run(project: Project) -> None:
+    project.run()
+    project.land("1.csv", FIRST)
+    asked = ask(project)
+    assert isinstance(asked, dg.RunRequest)
+    assert str(asked.run_key).startswith("default:")
+
+
+def test_a_write_by_anybody_makes_views_lag(project: Project) -> None:
+    project.run()
+    project.session.sql("INSERT INTO orders VALUES (7, 'x', 1)")
+    assert set(find_pending(project.session.store, project.models).lagging) == {"totals", "large"}
+
+
+def test_it_waits_while_a_run_is_under_way(project: Project) -> None:
+    add_run(project, DagsterRunStatus.STARTED, {WORKER_TAG: worker_name()})
+    asked = ask(project)
+    assert isinstance(asked, dg.SkipReason)
+    assert "under way" in str(asked.skip_message)
+
+
+def test_a_run_whose_process_is_gone_holds_nothing_up(project: Project) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    run = add_run(project, DagsterRunStatus.STARTED, {WORKER_TAG: f"{platform.node()}:{ended.pid}"})
+    assert active_run(project.instance, EPOCH_RUN) is None
+    found = project.instance.get_run_by_id(run.run_id)
+    assert found is not None
+    assert found.status == DagsterRunStatus.FAILURE
+
+
+def test_a_worker_elsewhere_is_believed_to_live() -> None:
+    assert not worker_is_gone("another-host:1")
+    assert not worker_is_gone(None)
+    assert not worker_is_gone(f"{platform.node()}:{os.getpid()}")
+
+
+def test_work_that_failed_is_tried_again_later_and_with_a_new_key(project: Project) -> None:
+    pending = find_pending(project.session.store, project.models)
+    first = request(project.instance, pending, 0.0)
+    assert isinstance(first, dg.RunRequest)
+    run = add_run(project, DagsterRunStatus.FAILURE, {WORK_TAG: pending.digest})
+    (record,) = project.instance.get_run_records(dg.RunsFilter(run_ids=[run.run_id]))
+    ended = record.end_time or record.update_timestamp.timestamp()
+    assert isinstance(request(project.instance, pending, ended + 1), dg.SkipReason)
+    again = request(project.instance, pending, ended + retry_delay(1) + 1)
+    assert isinstance(again, dg.RunRequest)
+    assert again.run_key != first.run_key
+
+
+def test_new_work_does_not_wait_for_old_failures(project: Project) -> None:
+    project.run()
+    project.session.sql("INSERT INTO orders VALUES (7, 'x', 1)")
+    pending = find_pending(project.session.store, project.models)
+    add_run(project, DagsterRunStatus.FAILURE, {WORK_TAG: pending.digest})
+    assert isinstance(ask(project), dg.SkipReason)
+    project.session.sql("INSERT INTO orders VALUES (8, 'x', 1)")
+    assert isinstance(ask(project), dg.RunRequest)
+
+
+def test_claims_of_writers_are_not_new_work(project: Project) -> None:
+    project.run()
+    project.session.sql("INSERT INTO orders VALUES (7, 'x', 1)")
+    before = find_pending(project.session.store, project.models)
+    project.session.store.claim("totals")
+    assert find_pending(project.session.store, project.models).digest == before.digest
+
+
+@pytest.mark.parametrize(("attempts", "seconds"), [(0, 0), (1, 15), (2, 30), (3, 60), (50, 1800)])
+def test_retries_keep_growing_distances_up_to_a_bound(attempts: int, seconds: float) -> None:
+    assert retry_delay(attempts) == seconds
