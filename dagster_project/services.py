@@ -84,9 +84,15 @@ class Services:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for service in reversed(self.started):
-            service.stop()
-        self._lock.close()
+        # A second Ctrl-C while they are being ended would leave some of them behind.
+        before = {sign: signal.signal(sign, signal.SIG_IGN) for sign in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            for service in reversed(self.started):
+                service.stop()
+        finally:
+            for sign, handler in before.items():
+                signal.signal(sign, handler)
+            self._lock.close()
 
     def spark_connect(self) -> Service:
         """Start a Spark Connect server and wait until it listens; what is started after it has its address in SPARK_REMOTE."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dagster_project.models import Model, normalised
-from engine.connectors.landing import CONNECTOR, project_path
+from engine.connectors.landing import CONNECTOR
+from engine.connectors.landing_folder import project_path
 from engine.errors import SqlError, TidelineError
 from engine.sql.catalog import Catalog, Relation
 

@@ -54,12 +54,13 @@ def main() -> int:
         models = load_models(assets_folder())
         with Services(home, os.environ) as services:
             clear(home, models)
+            began = datetime.datetime.now(datetime.UTC)
             print("starting Spark and Dagster …", flush=True)
             spark = services.spark_connect()
             prepare_dagster_home(home)
             page = services.dagster(free_port(PORT))
             print(f"the Dagster UI is at {page.address} while the demo runs", flush=True)
-            play(home, dataset, models, services, spark.address)
+            play(home, dataset, models, services, spark.address, began)
         print(
             f"\nall good after {time.monotonic() - started:.0f} s; `make up` opens the UI over what was made"
         )
@@ -85,14 +86,21 @@ def clear(home: Path, models: tuple[Model, ...]) -> None:
             shutil.rmtree(home / model.options["path"], ignore_errors=True)
 
 
-def play(home: Path, dataset: Dataset, models: tuple[Model, ...], services: Services, spark: str) -> None:
+def play(
+    home: Path,
+    dataset: Dataset,
+    models: tuple[Model, ...],
+    services: Services,
+    spark: str,
+    began: datetime.datetime,
+) -> None:
     """Drop step after step, each as soon as every view has the one before, then compare and count."""
     replay = Replay(dataset, home / "landing", BULK_UNTIL)
     with (
         Session(os.environ["TIDELINE_STORE"]) as session,
         open_instance(home / ".tideline" / "dagster") as instance,
     ):
-        watch = Watch(session.store, instance, models)
+        watch = Watch(session.store, instance, models, began)
         steps = replay.steps
         with Screen(len(steps) + 1) as screen:
             took = _step(screen, watch, services, replay.bulk, BULK_SECONDS)

@@ -38,12 +38,18 @@ class ViewLine:
 class Watch:
     """Reads store and instance; starts nothing and changes nothing."""
 
-    def __init__(self, store: Hummock, instance: dg.DagsterInstance, models: Sequence[Model]) -> None:
+    def __init__(
+        self,
+        store: Hummock,
+        instance: dg.DagsterInstance,
+        models: Sequence[Model],
+        began: datetime.datetime,
+    ) -> None:
         self.store = store
         self.instance = instance
         self.models = models
         self.views = [model.name for model in models if model.kind == "materialized view"]
-        self.began = datetime.datetime.now(datetime.UTC)
+        self.began = began
         self._events: tuple[int, dict[str, dict[str, float]]] = (-1, {})
 
     def pending(self) -> Pending:

@@ -7,9 +7,8 @@ recorded the file meanwhile. Files are to be written under another name (`.part`
 from __future__ import annotations
 
 import hashlib
-import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,9 +20,9 @@ from engine.connectors.file_formats import (
     BadLine,
     FileOptions,
     MalformedFile,
-    format_of,
     read_file,
 )
+from engine.connectors.landing_folder import listed, project_path
 from engine.connectors.landing_rows import ROW_ID, LandedRows, Target, land, newest_rows
 from engine.connectors.landing_tables import (
     CHANGED_FILE_LINE,
@@ -136,7 +135,7 @@ class LandingSource:
         """Return the files that a poll would look at, in the order of their paths; reads no file."""
         taken = self._taken_files()
         found = []
-        for path, size, mtime_ns in sorted(self._listed()):
+        for path, size, mtime_ns in listed(self.table, self.folder, self.options):
             record = taken.get(path)
             if record is None:
                 found.append(PendingFile(path, size, mtime_ns))
@@ -166,33 +165,6 @@ class LandingSource:
         if group:
             report = self._commit(group, report)
         return replace(report, seconds=time.perf_counter() - started)
-
-    def _listed(self) -> Iterator[tuple[str, int, int]]:
-        if not self.folder.is_dir():
-            raise SourceError(
-                f"table {self.table}: there is no folder {self.folder}: create it, or correct its path"
-            )
-        folders = [(self.folder, "")]
-        while folders:
-            folder, prefix = folders.pop()
-            try:
-                entries = list(os.scandir(folder))
-            except OSError as error:
-                raise SourceError(
-                    f"table {self.table}: the folder {folder} can't be read: {error.strerror}"
-                ) from None
-            for entry in entries:
-                if entry.name.startswith((".", "_")):
-                    continue
-                try:
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append((Path(entry.path), f"{prefix}{entry.name}/"))
-                    elif format_of(Path(entry.name), self.options) is not None and entry.is_file():
-                        stat = entry.stat()
-                        if stat.st_size:
-                            yield prefix + entry.name, stat.st_size, stat.st_mtime_ns
-                except FileNotFoundError:
-                    continue
 
     def _taken_files(self) -> dict[str, TakenFile]:
         """Return the records of this source, read again only when the table of records has changed."""
@@ -381,11 +353,6 @@ def _dead_letters(source: str, dead: list[tuple[str, BadLine]]) -> pa.Table:
         ],
         schema=DEAD_LETTER_SCHEMA,
     )
-
-
-def project_path(path: str) -> Path:
-    """Return a path of an option; a relative one is relative to TIDELINE_HOME, else to the working folder."""
-    return Path(os.environ.get("TIDELINE_HOME") or ".").resolve() / Path(path).expanduser()
 
 
 def landing_relations(catalog: Catalog) -> tuple[Relation, ...]:
