@@ -156,8 +156,10 @@ def insert(
         rows = pa.Table.from_arrays(arrays, names=list(columns))
     else:
         query = statement.rows
-        text = to_spark(query, stored.catalog) if isinstance(query, exp.Query) else query.sql("spark")
-        tables = query_tables(query, stored.catalog) if isinstance(query, exp.Query) else ()
+        text = (
+            to_spark(query, stored.catalog, dialect) if isinstance(query, exp.Query) else query.sql("spark")
+        )
+        tables = query_tables(query, stored.catalog, statement.sql) if isinstance(query, exp.Query) else ()
         rows = _evaluate(store, stored, spark, text, tables, statement.sql)
         if rows.num_columns != len(columns):
             raise SqlError(

@@ -53,7 +53,7 @@ def select(
 ) -> pa.Table:
     """Answer a query at one epoch of all its tables."""
     version = store.refresh()
-    tables = query_tables(query, stored.catalog)
+    tables = query_tables(query, stored.catalog, sql)
     epoch = read_epoch(version, stored, tables)
     point = point_read(query, stored.catalog, dialect)
     if point is not None:
@@ -66,7 +66,7 @@ def select(
     session = spark()
     register(session, store, version, stored, tables, epoch)
     try:
-        return session.sql(to_spark(query, stored.catalog)).toArrow()
+        return session.sql(to_spark(query, stored.catalog, dialect)).toArrow()
     except AnalysisException as error:
         message = (error.getMessage() or str(error)).splitlines()[0]
         raise SqlError(message, sql=sql) from error
@@ -157,7 +157,10 @@ def matches(rows: pa.Table, predicates: tuple[Predicate, ...]) -> pa.Table:
 def _compare(function: Callable[..., Any], column: pa.ChunkedArray, value: Any) -> Any:
     if value is None:
         return pa.nulls(len(column), pa.bool_())
-    return function(column, pa.scalar(value))
+    mask = function(column, pa.scalar(value))
+    if pa.types.is_floating(column.type) and function in (pc.greater, pc.greater_equal):
+        return pc.or_kleene(mask, pc.is_nan(column))  # NaN is the largest value, as in Spark
+    return mask
 
 
 def evaluate(rows: pa.Table, point: PointRead) -> pa.Table:
@@ -166,11 +169,14 @@ def evaluate(rows: pa.Table, point: PointRead) -> pa.Table:
     if point.count_name is not None:
         return pa.table({point.count_name: pa.array([rows.num_rows], pa.int64())})
     for column, descending, nulls_first in reversed(point.order):
+        if (
+            pa.types.is_floating(rows.schema.field(column).type)
+            and pc.any(pc.is_nan(rows.column(column))).as_py()
+        ):
+            raise pa.ArrowNotImplementedError("NaN has a place of its own in Spark's order")
+        direction = "descending" if descending else "ascending"
         placement = "at_start" if nulls_first else "at_end"
-        order = pc.SortOptions(
-            [(column, "descending" if descending else "ascending")], null_placement=placement
-        )
-        rows = rows.take(pc.sort_indices(rows, options=order))
+        rows = rows.take(pc.sort_indices(rows, sort_keys=[(column, direction, placement)]))
     stop = None if point.limit is None else point.offset + point.limit
     rows = rows.slice(point.offset, None if stop is None else point.limit)
     return pa.Table.from_arrays(

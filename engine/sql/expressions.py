@@ -7,15 +7,21 @@ from collections.abc import Callable
 import sqlglot.expressions as exp
 
 from engine.errors import UnsupportedSql
+from engine.sql.expression_types import exact_type
 from engine.sql.functions import (
     AGGREGATES,
+    ORDER_DEPENDENT,
     function_name,
     is_aggregate,
     is_non_deterministic,
+    is_table_function,
+    is_window_function,
+    near_functions,
     unknown_function,
 )
 from engine.sql.plan import AggCall, Expr
-from engine.sql.position import place
+from engine.sql.position import copy_place, place
+from engine.sql.postgres import UNKNOWN_FIELDS, as_spark
 from engine.sql.scope import Scope
 
 Refuse = Callable[[str, exp.Expression | None, str], UnsupportedSql]
@@ -29,11 +35,18 @@ def conjuncts(node: exp.Expression) -> list[exp.Expression]:
     return [node]
 
 
-class Expressions:
-    """Binds the expressions of one SELECT in its scope."""
+def bound_column(name: str) -> exp.Column:
+    """Return a reference to an internal column, which needs no more resolving."""
+    column = exp.Column(this=exp.Identifier(this=name, quoted=True))
+    column.meta["bound"] = True
+    return column
 
-    def __init__(self, scope: Scope, refuse: Refuse) -> None:
-        self.scope, self.refuse = scope, refuse
+
+class Expressions:
+    """Binds the expressions of one SELECT in its scope; `types` collects the certain types of printed expressions."""
+
+    def __init__(self, scope: Scope, refuse: Refuse, types: dict[str, str], dialect: str) -> None:
+        self.scope, self.refuse, self.types, self.dialect = scope, refuse, types, dialect
 
     def has_aggregate(self, node: exp.Expression) -> bool:
         """Tell whether an aggregate call stands in the expression."""
@@ -41,93 +54,131 @@ class Expressions:
 
     def is_call(self, node: exp.Expression) -> bool:
         """Tell whether the expression is an aggregate call, with FILTER or without."""
-        if isinstance(node, exp.Filter):
-            return is_aggregate(node.this)
-        return is_aggregate(node)
+        return is_aggregate(node.this if isinstance(node, exp.Filter) else node)
+
+    def check(self, node: exp.Expression) -> None:
+        """Refuse what no maintained expression may hold; raises SqlError or UnsupportedSql with the place."""
+        for part in node.walk():
+            self._check_shape(part)
+            self._check_function(part)
 
     def scalar(self, node: exp.Expression, clause: str) -> Expr:
         """Bind an expression without aggregates; raises SqlError or UnsupportedSql with the place."""
-        self.refuse_subqueries(node)
+        self.check(node)
         for part in node.walk():
-            self._check(part)
             if is_aggregate(part):
-                raise self.scope.error(
-                    f"aggregate {part.sql()} in {clause}", part, "use HAVING, or a subquery in FROM"
-                )
+                hint = "use HAVING" if clause == "WHERE" else "aggregate in a subquery in FROM"
+                raise self.scope.error(f"aggregate {part.sql()} in {clause}", part, hint)
         return self.printed(node)
 
-    def refuse_subqueries(self, node: exp.Expression) -> None:
-        """Raise UnsupportedSql if a subquery stands in the expression."""
-        for part in node.walk():
-            if isinstance(part, exp.Exists) or (isinstance(part, exp.In) and part.args.get("query")):
-                raise self.refuse("EXISTS or IN (SELECT …)", part, "join the subquery in FROM")
-            if isinstance(part, exp.Query):
-                raise self.refuse("a subquery in an expression", part, "join the subquery in FROM")
-
-    def _check(self, part: exp.Expression) -> None:
+    def _check_shape(self, part: exp.Expression) -> None:
         if isinstance(part, exp.Window):
-            raise self.refuse("a window function", part, "use an aggregate with GROUP BY")
-        if isinstance(part, exp.Explode | exp.Unnest | exp.Lateral):
-            raise self.refuse("a table function", part, "unnest before loading")
-        if is_non_deterministic(part):
             raise self.refuse(
-                f"{part.sql()}, which gives another value each time,",
-                part,
-                "store the value in a column when the row is written",
+                "a window function", part, "use an aggregate with GROUP BY, and join it to the rows"
             )
-        hint = unknown_function(part)
-        if hint is not None:
-            raise self.scope.error(f"there is no function {part.name}", part, hint)
+        if isinstance(part, exp.Exists):
+            raise self.refuse("EXISTS (SELECT …)", part, "join the subquery in FROM, its keys DISTINCT")
+        if isinstance(part, exp.In) and part.args.get("query"):
+            hint = "join the subquery in FROM, its keys DISTINCT; for NOT IN a LEFT JOIN and … IS NULL"
+            raise self.refuse("IN (SELECT …)", part, hint)
+        if isinstance(part, exp.Any | exp.All):
+            raise self.refuse("ANY or ALL", part, "write IN (…), array_contains, or join a subquery in FROM")
+        if isinstance(part, exp.Query):
+            raise self.refuse("a subquery in an expression", part, "join the subquery in FROM")
+        if isinstance(part, exp.WithinGroup):
+            raise self.refuse("WITHIN GROUP", part, "use count, sum, avg, min, max or median")
+        if isinstance(part, exp.Placeholder | exp.Parameter):
+            raise self.scope.error(f"{part.sql()} has no value", part, "write the value itself")
+        if self.dialect == "spark":
+            return
+        if isinstance(part, exp.AtTimeZone):
+            raise self.refuse("AT TIME ZONE", part, "use to_utc_timestamp or from_utc_timestamp")
+        if isinstance(part, exp.SimilarTo):
+            raise self.refuse("SIMILAR TO", part, "use ~ with a regular expression")
+        if isinstance(part, exp.Extract) and part.name.upper() in UNKNOWN_FIELDS:
+            raise self.refuse(
+                f"EXTRACT ({part.name.upper()})", part, "compute it from YEAR, EPOCH and the like"
+            )
+
+    def _check_function(self, part: exp.Expression) -> None:
+        if is_table_function(part):
+            raise self.refuse("a table function", part, "unnest before the rows are written")
+        if is_non_deterministic(part):
+            hint = "store the value in a column when the row is written"
+            raise self.refuse(f"{part.sql()}, which gives another value each time,", part, hint)
+        if is_window_function(part):
+            raise self.refuse(
+                f"{function_name(part)}, a window function,", part, "use an aggregate with GROUP BY"
+            )
+        unknown = unknown_function(part)
+        if unknown is not None:
+            raise self.scope.error(f"there is no function {unknown}", part, near_functions(unknown))
 
     def printed(self, node: exp.Expression) -> Expr:
-        """Return the expression as Spark SQL over internal columns."""
+        """Return the expression as Spark SQL over internal columns; its type is noted if it is certain."""
         columns: dict[str, None] = {}
 
         def resolve(part: exp.Expression) -> exp.Expression:
             if not isinstance(part, exp.Column):
                 return part
-            name = part.this.name if part.meta.get("bound") else self.scope.resolve(part)
+            name, fields = (part.this.name, ()) if part.meta.get("bound") else self.scope.resolve(part)
             columns[name] = None
-            column = exp.Column(this=exp.Identifier(this=name, quoted=True))
-            column.meta["bound"] = True
-            return column
+            found: exp.Expression = bound_column(name)
+            for field in fields:
+                found = exp.Dot(this=found, expression=exp.to_identifier(field, quoted=True))
+            return copy_place(found, part)
 
-        position = place(node, self.scope.sql)
-        return Expr(node.transform(resolve).sql(dialect="spark"), tuple(columns), position)
+        tree = node.transform(resolve)
+        if self.dialect != "spark":
+            tree = as_spark(tree, lambda part: exact_type(part, self.types))
+        sql = tree.sql(dialect="spark")
+        kind = exact_type(tree, self.types)
+        if kind is not None:
+            self.types[sql] = kind
+        return Expr(sql, tuple(columns), self.position(node))
+
+    def position(self, node: exp.Expression) -> tuple[int, int]:
+        """Return line and column of an expression."""
+        return place(node, self.scope.sql)
 
     def call(self, node: exp.Expression) -> AggCall:
-        """Bind one aggregate call."""
+        """Bind one aggregate call; its name is empty."""
         where = None
         if isinstance(node, exp.Filter):
             where = self.scalar(node.expression.this, "FILTER")
             node = node.this
-        inner = node
-        name = function_name(node)
+        name = function_name(node) or node.key
         if name not in AGGREGATES:
-            raise self.refuse(
-                f"aggregate {name}, whose result depends on the order of rows,",
-                node,
-                "use count, sum, avg, min, max or another one that does not",
-            )
-        arguments = self._arguments(inner)
+            why = ", whose result depends on the order of rows," if name in ORDER_DEPENDENT else ""
+            hint = "use count, sum, avg, min, max, bool_and, stddev or another one whose result is the same in any order"
+            raise self.refuse(f"the aggregate {self._written(node) or name}{why}", node, hint)
+        arguments = self._arguments(node)
         distinct = False
         if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
             distinct, arguments = True, arguments[0].expressions
         for argument in arguments:
+            if isinstance(argument, exp.Order | exp.Ordered):
+                raise self.refuse(f"ORDER BY inside {name}", argument, "take it out")
             if self.has_aggregate(argument):
                 raise self.scope.error(
                     f"aggregate inside {name}", argument, "aggregate in a subquery in FROM first"
                 )
-        if len(arguments) == 1 and isinstance(arguments[0], exp.Star):
+        if (
+            name == "count"
+            and len(arguments) == 1
+            and isinstance(arguments[0], exp.Star | exp.Literal)
+            and not distinct
+        ):
             arguments = []
-        if name == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Literal):
-            arguments = []
-        return AggCall(
-            "",
-            name,
-            tuple(self.scalar(a, name) for a in arguments),
-            distinct and name not in ("min", "max"),
-            where,
+        elif any(argument.is_star for argument in arguments):
+            raise self.refuse(f"{name} of *", node, "name a column")
+        bound = tuple(self.scalar(argument, name) for argument in arguments)
+        return AggCall("", name, bound, distinct and name not in ("min", "max"), where)
+
+    def _written(self, node: exp.Expression) -> str:
+        """Return a function's name as it stands in the text."""
+        return (
+            self.scope.sql[node.meta["start"] : node.meta["end"] + 1].lower() if "start" in node.meta else ""
         )
 
     @staticmethod

@@ -1,8 +1,13 @@
-"""Which functions a maintained view may call, and which aggregates depend on nothing but the set of their rows."""
+"""Which functions a maintained view may call, and which aggregates depend on nothing but the set of their rows.
+
+`spark_functions.txt` is what SHOW FUNCTIONS of Spark 4.2 lists, each with its kind: scalar, aggregate, window or table.
+"""
 
 from __future__ import annotations
 
 import difflib
+import re
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
@@ -11,60 +16,84 @@ import sqlglot.expressions as exp
 AGGREGATES = frozenset(
     (
         "count", "sum", "avg", "mean", "min", "max", "bool_and", "bool_or", "every", "some", "any", "count_if",
-        "stddev", "stddev_pop", "stddev_samp", "std", "variance", "var_pop", "var_samp", "corr", "covar_pop", "covar_samp",
-        "regr_avgx", "regr_avgy", "regr_count", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy",
-        "bit_and", "bit_or", "bit_xor", "median", "skewness", "kurtosis", "approx_count_distinct",
+        "stddev", "stddev_pop", "stddev_samp", "std", "variance", "var_pop", "var_samp", "corr", "covar_pop",
+        "covar_samp", "regr_avgx", "regr_avgy", "regr_count", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx",
+        "regr_sxy", "regr_syy", "bit_and", "bit_or", "bit_xor", "median", "skewness", "kurtosis",
+        "approx_count_distinct",
+    )
+)  # fmt: skip
+ORDER_DEPENDENT = frozenset(
+    (
+        "first", "first_value", "last", "last_value", "any_value", "collect_list", "collect_set", "array_agg", "listagg",
+        "string_agg", "mode", "max_by", "min_by",
     )
 )  # fmt: skip
 NON_DETERMINISTIC = frozenset(
     (
-        "rand", "random", "randn", "uuid", "now", "current_timestamp", "current_date", "current_time", "localtimestamp",
-        "curdate", "current_user", "user", "session_user", "current_database", "current_catalog", "current_schema",
-        "monotonically_increasing_id", "spark_partition_id", "input_file_name", "shuffle", "randstr", "uniform",
-        "unix_timestamp", "version", "sysdate", "getdate",
+        "rand", "random", "randn", "randstr", "uniform", "uuid", "gen_random_uuid", "now", "curdate",
+        "current_timestamp", "current_date", "current_time", "current_datetime", "localtime", "localtimestamp",
+        "sysdate", "getdate", "clock_timestamp", "statement_timestamp", "proctime", "transaction_timestamp",
+        "timeofday", "current_user", "user", "session_user", "current_database", "current_catalog", "current_schema",
+        "current_path", "version", "monotonically_increasing_id", "spark_partition_id", "input_file_name",
+        "input_file_block_start", "input_file_block_length", "shuffle", "aes_encrypt", "try_aes_encrypt",
+        "java_method", "reflect", "try_reflect", "nextval",
     )
 )  # fmt: skip
-_NON_DETERMINISTIC_NODES = (
-    exp.Rand,
-    exp.Randn,
-    exp.Uuid,
-    exp.CurrentTimestamp,
-    exp.CurrentDate,
-    exp.CurrentTime,
-    exp.CurrentDatetime,
-    exp.CurrentUser,
-)
+_SYNTAX = frozenset(("cast", "try_cast", "extract", "interval", "case", "exists", "in", "values"))
+_INFIX = (exp.Connector, exp.Binary, exp.Not, exp.Paren)
 
 
 @cache
-def spark_functions() -> frozenset[str]:
-    """Return the names of Spark's built-in functions."""
-    return frozenset(files("engine.sql").joinpath("spark_functions.txt").read_text().split())
+def spark_functions() -> Mapping[str, str]:
+    """Return the kind of each of Spark's built-in functions by its name."""
+    lines = files("engine.sql").joinpath("spark_functions.txt").read_text().split("\n")
+    return dict(line.split(" ") for line in lines if line)  # type: ignore[misc]
+
+
+def function_name(node: exp.Expression) -> str | None:
+    """Return the name under which Spark sees a call, or None if the expression is printed as no call."""
+    if isinstance(node, exp.Anonymous):
+        return str(node.name).lower()
+    if not isinstance(node, exp.Func) or isinstance(node, _INFIX):
+        return None
+    found = re.match(r"([A-Za-z_]\w*)(\(|$)", node.sql(dialect="spark"))
+    return found[1].lower() if found else None
 
 
 def is_non_deterministic(node: exp.Expression) -> bool:
     """Tell whether a call gives another value each time it is evaluated."""
-    if isinstance(node, _NON_DETERMINISTIC_NODES):
-        return True
-    name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+    name = function_name(node)
+    if name == "unix_timestamp":  # of a value it is a conversion, of nothing the clock
+        return not any(isinstance(value, exp.Expression) for value in node.iter_expressions())
     return name in NON_DETERMINISTIC
 
 
 def is_aggregate(node: exp.Expression) -> bool:
-    """Tell whether a call is an aggregate."""
+    """Tell whether a call is an aggregate, maintainable or not."""
     if isinstance(node, exp.Anonymous):
-        return node.name.lower() in AGGREGATES
+        return spark_functions().get(node.name.lower()) == "aggregate"
     return isinstance(node, exp.AggFunc)
 
 
-def function_name(call: exp.Expression) -> str:
-    """Return the Spark name of a call."""
-    return call.sql(dialect="spark").split("(")[0].strip().lower()
+def is_table_function(node: exp.Expression) -> bool:
+    """Tell whether a call gives several rows for one."""
+    if isinstance(node, exp.Explode | exp.Unnest | exp.Lateral | exp.UDTF | exp.ExplodingGenerateSeries):
+        return True
+    return isinstance(node, exp.Func) and spark_functions().get(function_name(node) or "") == "table"
+
+
+def is_window_function(node: exp.Expression) -> bool:
+    """Tell whether a call makes sense over a window only."""
+    return isinstance(node, exp.Func) and spark_functions().get(function_name(node) or "") == "window"
 
 
 def unknown_function(node: exp.Expression) -> str | None:
-    """Return a hint if the call is none of Spark's built-in functions, else None."""
-    if not isinstance(node, exp.Anonymous) or node.name.lower() in spark_functions():
-        return None
-    near = difflib.get_close_matches(node.name.lower(), spark_functions(), 3)
+    """Return the name of a call that Spark has no function for, else None."""
+    name = function_name(node)
+    return None if name is None or name in spark_functions() or name in _SYNTAX else name
+
+
+def near_functions(name: str) -> str:
+    """Return a hint with functions like `name`."""
+    near = difflib.get_close_matches(name, spark_functions(), 3)
     return f"did you mean {', '.join(near)}?" if near else "the functions are those of Spark SQL"

@@ -1,24 +1,35 @@
-"""Rewrites of bound plans: filters move towards the scans, columns that nobody reads are dropped."""
+"""Rewrites of bound plans: stacked projections become one, columns that nobody reads are dropped."""
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 
-from engine.sql.plan import Aggregate, Expr, Filter, Join, Node, Project, Scan, UnionAll
+from engine.sql.plan import Aggregate, Filter, Join, Node, Project, Scan, UnionAll
+from engine.sql.pushdown import substitute
 
 
-def push_filter(node: Node, predicate: Expr) -> Node:
-    """Return the node filtered by `predicate`, as near to the scans as is safe.
-
-    A filter passes to the left of a left join, to either side of an inner one, and never to the side that may be null.
-    """
-    columns = set(predicate.columns)
-    if isinstance(node, Join) and columns:
-        if columns <= set(node.left.columns):
-            return msgspec.structs.replace(node, left=push_filter(node.left, predicate))
-        if node.kind == "inner" and columns <= set(node.right.columns):
-            return msgspec.structs.replace(node, right=push_filter(node.right, predicate))
-    return Filter(node, predicate)
+def merge_projections(node: Node) -> Node:
+    """Return the plan with each projection over a projection merged, unless something would be computed twice."""
+    match node:
+        case Scan():
+            return node
+        case Join():
+            return msgspec.structs.replace(
+                node, left=merge_projections(node.left), right=merge_projections(node.right)
+            )
+        case UnionAll():
+            return UnionAll(tuple(merge_projections(child) for child in node.inputs), node.names)
+    node = msgspec.structs.replace(node, input=merge_projections(node.input))
+    if not isinstance(node, Project) or not isinstance(node.input, Project):
+        return node
+    below = dict(node.input.items)
+    uses = Counter(column for _, expr in node.items for column in expr.columns)
+    if any(below[column].column is None and count > 1 for column, count in uses.items()):
+        return node
+    merged = Project(node.input.input, tuple((name, substitute(expr, below)) for name, expr in node.items))
+    return merged if merged.columns == node.columns else node
 
 
 def prune(node: Node, needed: set[str]) -> Node:
@@ -36,6 +47,8 @@ def prune(node: Node, needed: set[str]) -> Node:
             return Project(prune(node.input, used), items)
         case Aggregate():
             calls = tuple(call for call in node.calls if call.name in needed)
+            if not node.keys:  # without keys and calls the one row would be gone
+                calls = calls or node.calls[:1]
             used = {column for _, expr in node.keys for column in expr.columns}
             for call in calls:
                 used |= {column for argument in call.arguments for column in argument.columns}

@@ -57,26 +57,74 @@ def _split(text: str) -> list[str]:
     return [*parts, text[start:].strip()]
 
 
+def from_arrow(kind: pa.DataType) -> str:
+    """Return the Spark type string of an Arrow type; raises UnsupportedSql for a type that Spark has none for."""
+    for name, simple in _SIMPLE.items():
+        if kind == simple:
+            return name
+    if pa.types.is_decimal128(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    if pa.types.is_timestamp(kind):
+        return "timestamp" if kind.tz is not None else "timestamp_ntz"
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return "string"
+    if pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return "binary"
+    if pa.types.is_map(kind):
+        return f"map<{from_arrow(kind.key_type)},{from_arrow(kind.item_type)}>"
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return f"array<{from_arrow(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return f"struct<{','.join(f'{field.name}:{from_arrow(field.type)}' for field in kind)}>"
+    if pa.types.is_dictionary(kind):
+        return from_arrow(kind.value_type)
+    raise UnsupportedSql(f"Arrow's {kind} has no SQL type", hint="cast the column before it is written")
+
+
+_KIND = exp.DataType.Type
+_NAMES = {
+    "integer": "int",
+    "long": "bigint",
+    "short": "smallint",
+    "byte": "tinyint",
+    "text": "string",
+    "real": "float",
+}
+
+
 def parse_type(kind: exp.DataType, dialect: str) -> str:
-    """Return the Spark type string of a parsed type; a TIMESTAMP of postgres has no zone, one of Spark has."""
-    this = kind.this
-    kinds = exp.DataType.Type
-    if this == kinds.TIMESTAMP and dialect != "spark":
-        return "timestamp_ntz"
-    if this in (kinds.TIMESTAMPTZ, kinds.TIMESTAMPLTZ) or (this == kinds.TIMESTAMP and dialect == "spark"):
+    """Return the Spark type string of a parsed type; a TIMESTAMP of postgres has no zone, one of Spark has.
+
+    Raises UnsupportedSql for a type that no column can have.
+    """
+    this, inner = kind.this, kind.expressions
+    if this == _KIND.TIMESTAMP:
+        return "timestamp" if dialect == "spark" else "timestamp_ntz"
+    if this in (_KIND.TIMESTAMPTZ, _KIND.TIMESTAMPLTZ):
         return "timestamp"
-    if this == kinds.TIMESTAMPNTZ:
+    if this == _KIND.TIMESTAMPNTZ:
         return "timestamp_ntz"
-    if this == kinds.DECIMAL and not kind.expressions:
-        return "decimal(10,0)" if dialect == "spark" else "decimal(38,10)"
-    if this == kinds.DECIMAL and len(kind.expressions) == 1:
-        return f"decimal({kind.expressions[0].sql()},0)"
+    if this == _KIND.DECIMAL:
+        return _decimal([part.name for part in inner], dialect)
+    if this in (_KIND.ARRAY, _KIND.LIST) and len(inner) == 1:
+        return f"array<{parse_type(inner[0], dialect)}>"
+    if this == _KIND.MAP and len(inner) == 2:
+        return f"map<{parse_type(inner[0], dialect)},{parse_type(inner[1], dialect)}>"
+    if this == _KIND.STRUCT and inner and all(isinstance(part, exp.ColumnDef) for part in inner):
+        return "struct<" + ",".join(f"{p.name}:{parse_type(p.args['kind'], dialect)}" for p in inner) + ">"
     text = kind.sql("spark").lower().replace(" ", "")
-    text = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint", "text": "string"}.get(
-        text, text
-    )
-    if re.fullmatch(r"(var)?char(\(\d+\))?", text):
-        text = "string"
-    text = text.replace(":integer", ":int")
-    to_arrow(text)
+    text = "string" if re.fullmatch(r"(var)?char(\(\d+\))?", text) else _NAMES.get(text, text)
+    if text not in _SIMPLE or text == "void" or this in (_KIND.TIME, _KIND.TIMETZ):
+        raise UnsupportedSql(f"columns of type {kind.sql()} are not offered")
     return text
+
+
+def _decimal(digits: list[str], dialect: str) -> str:
+    if not digits:
+        return "decimal(10,0)" if dialect == "spark" else "decimal(38,10)"
+    precision, scale = int(digits[0]), int(digits[1]) if len(digits) > 1 else 0
+    if not 1 <= precision <= 38 or not 0 <= scale <= precision:
+        raise UnsupportedSql(
+            f"decimal({precision},{scale}) is not offered: 38 digits, all of them fraction at most"
+        )
+    return f"decimal({precision},{scale})"

@@ -3,89 +3,113 @@
 from __future__ import annotations
 
 import datetime
-from decimal import Decimal
+import re
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import sqlglot.expressions as exp
 
-from engine.errors import SqlError
+from engine.errors import UnsupportedSql
 from engine.sql.catalog import Relation
-from engine.sql.position import place
-from engine.sql.statements import Insert
+from engine.sql.refusals import mistake
+from engine.sql.statement_types import Insert
+from engine.sql.types import parse_type
+
+_INTEGRAL = ("tinyint", "smallint", "int", "bigint")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})?)?")
 
 
-class _NotLiteral(Exception):
-    pass
+class NotLiteral(Exception):
+    """The expression is no literal that certainly means a value of the type; Spark has to evaluate it."""
 
 
 def literal_rows(insert: Insert, relation: Relation, dialect: str) -> list[tuple[Any, ...]] | None:
-    """Return the rows of an INSERT if all values are literals, else None; raises SqlError for a row of a wrong width."""
+    """Return the rows of an INSERT if all values are literals of their columns' types, else None.
+
+    Raises SqlError for an unknown column and for a row of a wrong width.
+    """
     if not isinstance(insert.rows, exp.Values):
         return None
-    names = insert.columns or tuple(column.name for column in relation.columns if not column.hidden)
+    shown = tuple(column.name for column in relation.columns if not column.hidden)
+    names = insert.columns or shown
     kinds = {column.name: column.type for column in relation.columns}
     for name in names:
-        if name not in kinds:
-            raise SqlError(f"table {relation.name} has no column {name}", sql=insert.sql, line=1, column=1)
+        if name not in shown:
+            node = next(
+                (part for part in insert.rows.root().find_all(exp.Identifier) if part.name.lower() == name),
+                None,
+            )
+            hint = f"the columns are {', '.join(shown)}"
+            raise mistake(f"table {relation.name} has no column {name}", node, insert.sql, hint)
     rows = []
     try:
         for row in insert.rows.expressions:
             values = row.expressions if isinstance(row, exp.Tuple) else [row]
             if len(values) != len(names):
-                line, column = place(row, insert.sql)
-                raise SqlError(
-                    f"{len(values)} values for {len(names)} columns",
-                    sql=insert.sql,
-                    line=line,
-                    column=column,
-                    hint=f"the columns are {', '.join(names)}",
-                )
-            rows.append(tuple(_value(v, kinds[name]) for v, name in zip(values, names, strict=True)))
-    except _NotLiteral:
+                hint = f"the columns are {', '.join(names)}"
+                raise mistake(f"{len(values)} values for {len(names)} columns", row, insert.sql, hint)
+            pairs = zip(values, names, strict=True)
+            rows.append(tuple(literal(value, kinds[name], dialect) for value, name in pairs))
+    except NotLiteral:
         return None
     return rows
 
 
-def _value(node: exp.Expression, kind: str) -> Any:
+def literal(node: exp.Expression, kind: str, dialect: str) -> Any:
+    """Return the value of type `kind` that a literal means; raises NotLiteral if that takes more than reading it."""
+    if isinstance(node, exp.Paren):
+        return literal(node.this, kind, dialect)
     if isinstance(node, exp.Null):
         return None
-    if isinstance(node, exp.Boolean):
+    if isinstance(node, exp.Boolean) and kind == "boolean":
         return bool(node.this)
     if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
         return _number(node.this.name, kind, -1)
     if isinstance(node, exp.Literal):
-        return node.name if node.is_string and kind == "string" else _typed(node, kind)
+        return _text(node.name, kind) if node.is_string else _number(node.name, kind, 1)
     if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
-        return _typed(node.this, kind)
-    raise _NotLiteral
+        try:
+            target = parse_type(node.to, dialect)
+        except UnsupportedSql:
+            target = ""
+        if (
+            target == kind
+            and type(node) is exp.Cast
+            and kind in ("date", "timestamp", "timestamp_ntz", "string")
+        ):
+            return _text(node.this.name, kind)
+    raise NotLiteral
 
 
-def _typed(node: exp.Literal, kind: str) -> Any:
-    if not node.is_string:
-        return _number(node.name, kind, 1)
+def _text(text: str, kind: str) -> Any:
+    if kind == "string":
+        return text
     try:
-        if kind == "date":
-            return datetime.date.fromisoformat(node.name)
-        if kind in ("timestamp", "timestamp_ntz"):
-            moment = datetime.datetime.fromisoformat(node.name)
-            if kind == "timestamp" and moment.tzinfo is None:
-                moment = moment.replace(tzinfo=datetime.UTC)
-            return moment
-    except ValueError as error:
-        raise SqlError(
-            f"'{node.name}' is no {kind}", hint="write 2026-01-31 or 2026-01-31 12:00:00"
-        ) from error
-    raise _NotLiteral
+        if kind == "date" and _DATE.fullmatch(text):
+            return datetime.date.fromisoformat(text)
+        if kind in ("timestamp", "timestamp_ntz") and _MOMENT.fullmatch(text):
+            moment = datetime.datetime.fromisoformat(text)
+            if kind == "timestamp":
+                return moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.UTC)
+            if moment.tzinfo is None:
+                return moment
+    except ValueError:
+        pass  # no day of the calendar: Spark says so in its own words
+    raise NotLiteral
 
 
 def _number(text: str, kind: str, sign: int) -> Any:
-    if kind in ("tinyint", "smallint", "int", "bigint") and text.isdigit():
+    if kind in _INTEGRAL and text.isdigit():
         return sign * int(text)
     if kind in ("float", "double"):
         return sign * float(text)
     if kind.startswith("decimal"):
         value = sign * Decimal(text)
         scale = int(kind.rstrip(")").split(",")[1])
-        if value == value.quantize(Decimal(1).scaleb(-scale)):
-            return value
-    raise _NotLiteral
+        try:
+            if value == value.quantize(Decimal(1).scaleb(-scale)):
+                return value
+        except InvalidOperation:
+            pass  # more digits than any decimal has
+    raise NotLiteral

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
 import pytest
 
+from engine.errors import SqlError
 from engine.sql import statements as st
 from engine.sql.values import literal_rows
-from tests.sql.catalog import small_catalog
+from tests.sql.catalog import small_catalog, table
 
 
 @pytest.mark.parametrize("dialect", ["spark", "postgres", "risingwave"])
@@ -77,3 +81,97 @@ def test_rows_with_expressions_are_left_to_spark() -> None:
     insert = st.parse("INSERT INTO bid (id, price) VALUES (1, 2 + 3)", "spark")
     assert isinstance(insert, st.Insert)
     assert literal_rows(insert, small_catalog().get("bid"), "spark") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-- why\nFLUSH",
+        "/* why */ SHOW TABLES",
+        "SELECT id FROM bid -- why",
+        "-- why\nEXPLAIN SELECT id FROM bid",
+        "FLUSH -- why",
+    ],
+)
+def test_comments_around_a_statement_are_no_part_of_it(text: str) -> None:
+    assert st.parse(text, "spark").sql == text
+
+
+def test_dashes_in_a_string_are_no_comment() -> None:
+    statement = st.parse("SELECT id FROM bid WHERE note = '--b'", "spark")
+    assert isinstance(statement, st.Select) and "'--b'" in statement.query.sql()
+
+
+def test_the_query_of_a_view_is_kept_as_it_was_written() -> None:
+    text = "CREATE MATERIALIZED VIEW v WITH (note = 'as select') AS WITH q AS (SELECT  id FROM bid)\nSELECT id FROM q"
+    statement = st.parse(text, "spark")
+    assert isinstance(statement, st.CreateMaterializedView)
+    assert statement.query_sql == "WITH q AS (SELECT  id FROM bid)\nSELECT id FROM q"
+    assert statement.options == {"note": "as select"}
+
+
+def test_the_columns_of_a_key_may_not_be_null() -> None:
+    statement = st.parse("CREATE TABLE t (a INT, b INT, c INT, PRIMARY KEY (a, b))", "spark")
+    assert isinstance(statement, st.CreateTable)
+    assert [column.nullable for column in statement.columns] == [False, False, True]
+
+
+def test_an_unknown_column_of_an_insert_is_told_with_its_place() -> None:
+    insert = st.parse("INSERT INTO bid (id, prize) VALUES (1, 2)", "spark")
+    assert isinstance(insert, st.Insert)
+    with pytest.raises(SqlError) as caught:
+        literal_rows(insert, small_catalog().get("bid"), "spark")
+    assert caught.value.column == 22 and "price" in caught.value.hint
+
+
+def test_a_row_of_a_wrong_width_is_told_with_its_place() -> None:
+    insert = st.parse("INSERT INTO bid (id, price) VALUES (1, 2), (3)", "spark")
+    assert isinstance(insert, st.Insert)
+    with pytest.raises(SqlError, match="1 values for 2 columns"):
+        literal_rows(insert, small_catalog().get("bid"), "spark")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("bigint", "-3", -3),
+        ("double", "1.5", 1.5),
+        ("decimal(10,2)", "1.25", Decimal("1.25")),
+        ("boolean", "TRUE", True),
+        ("string", "'x'", "x"),
+        ("date", "DATE '2026-01-31'", date(2026, 1, 31)),
+        ("date", "'2026-01-31'", date(2026, 1, 31)),
+        ("timestamp", "TIMESTAMP '2026-01-31 10:00:00'", datetime(2026, 1, 31, 10, tzinfo=UTC)),
+        ("timestamp", "'2026-01-31 10:00:00+02:00'", datetime(2026, 1, 31, 8, tzinfo=UTC)),
+        ("bigint", "NULL", None),
+    ],
+)
+def test_a_literal_is_the_value_of_its_column(kind: str, text: str, value: object) -> None:
+    assert value_of(kind, text) == [(value,)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("bigint", "1.5"),
+        ("bigint", "'3'"),
+        ("string", "TRUE"),
+        ("string", "3"),
+        ("decimal(10,2)", "1.234"),
+        ("decimal(10,2)", "1e60"),
+        ("date", "TIMESTAMP '2026-01-31 10:00:00'"),
+        ("timestamp", "DATE '2026-01-31'"),
+        ("date", "'2026-02-30'"),
+        ("date", "'20260131'"),
+        ("bigint", "1 + 1"),
+    ],
+)
+def test_a_literal_that_has_to_be_converted_is_left_to_spark(kind: str, text: str) -> None:
+    assert value_of(kind, text) is None
+
+
+def value_of(kind: str, text: str) -> list[tuple[object, ...]] | None:
+    """Return what INSERT writes into a column of type `kind`."""
+    insert = st.parse(f"INSERT INTO t (x) VALUES ({text})", "spark")
+    assert isinstance(insert, st.Insert)
+    return literal_rows(insert, table("t", {"x": kind}, "x"), "spark")

@@ -1,0 +1,174 @@
+"""The type of a bound expression where it is certain, else None.
+
+Only what must be known before Spark looks at the plan is told here: whether `/` divides integers, and whether two join keys
+are of one type. Everything else is left to Spark's own analysis.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+
+import sqlglot.expressions as exp
+
+from engine.errors import UnsupportedSql
+from engine.sql.functions import function_name
+from engine.sql.plan import quote
+from engine.sql.types import parse_type
+
+INTEGRAL = ("tinyint", "smallint", "int", "bigint")
+_BY_NAME = {
+    **dict.fromkeys(
+        ("year", "month", "day", "dayofmonth", "dayofweek", "dayofyear", "weekofyear", "quarter"), "int"
+    ),
+    **dict.fromkeys(
+        ("hour", "minute", "second", "length", "char_length", "datediff", "size", "ascii"), "int"
+    ),
+    **dict.fromkeys(("count", "count_if", "unix_micros", "unix_seconds", "xxhash64"), "bigint"),
+    **dict.fromkeys(("make_date", "date_add", "date_sub", "last_day", "add_months", "next_day"), "date"),
+    **dict.fromkeys(("sqrt", "ln", "log", "log10", "exp", "pow", "power", "stddev", "variance"), "double"),
+    **dict.fromkeys(
+        ("md5", "sha2", "date_format", "get_json_object", "to_json", "hex", "from_unixtime"), "string"
+    ),
+    "date_trunc": "timestamp",
+}
+_OF_TEXT = frozenset(
+    (
+        "upper", "lower", "trim", "ltrim", "rtrim", "substring", "substr", "concat", "replace", "initcap", "left",
+        "right", "split_part",
+    )
+)  # fmt: skip
+_OF_ARGUMENTS = frozenset(
+    (
+        "coalesce", "nullif", "greatest", "least", "min", "max", "ifnull", "nvl", "any_value", "abs",
+    )
+)  # fmt: skip
+
+
+def exact_type(node: exp.Expression, types: Mapping[str, str]) -> str | None:
+    """Return the Spark type of an expression over bound columns, whose types stand in `types` under their quoted names."""
+
+    def of(part: exp.Expression | None) -> str | None:
+        return exact_type(part, types) if part is not None else None
+
+    match node:
+        case exp.Paren() | exp.Neg() | exp.Alias():
+            return of(node.this)
+        case exp.Column():
+            return types.get(quote(node.name))
+        case exp.Literal():
+            return "string" if node.is_string else _number(node.name)
+        case exp.Cast():
+            return _target(node)
+        case exp.Case():
+            branches = [part.args["true"] for part in node.args["ifs"]] + [node.args.get("default")]
+            return _common(
+                [of(part) for part in branches if part is not None and not isinstance(part, exp.Null)]
+            )
+        case exp.If():
+            branches = [node.args.get("true"), node.args.get("false")]
+            return _common(
+                [of(part) for part in branches if part is not None and not isinstance(part, exp.Null)]
+            )
+        case exp.IntDiv():
+            return "bigint"
+        case exp.Div():
+            known = {of(node.this), of(node.expression)}
+            return "double" if None not in known and known <= {*INTEGRAL, "double"} else None
+        case exp.Add() | exp.Sub() | exp.Mul() | exp.Mod():
+            return arithmetic(of(node.this), of(node.expression))
+        case exp.DPipe():
+            return "string" if of(node.this) == of(node.expression) == "string" else None
+        case exp.Boolean() | exp.Predicate() | exp.Connector() | exp.Not():
+            return "boolean"
+    return _of_call(node, types)
+
+
+def arithmetic(one: str | None, other: str | None) -> str | None:
+    """Return the type of a sum, difference, product or remainder of two types, as Spark gives it."""
+    if one in INTEGRAL and other in INTEGRAL:
+        return max(one, other, key=INTEGRAL.index)
+    if one == "double" and other in (*INTEGRAL, "double", "float"):
+        return "double"
+    return "double" if other == "double" and one in (*INTEGRAL, "float") else None
+
+
+def sum_type(argument: str | None) -> str | None:
+    """Return the type of the sum of a column."""
+    if argument in INTEGRAL:
+        return "bigint"
+    if found := re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", argument or ""):
+        return f"decimal({min(38, int(found[1]) + 10)},{found[2]})"
+    return "double" if argument in ("float", "double") else None
+
+
+def wider(one: str, other: str) -> str | None:
+    """Return the type in which values of two types can be compared without loss, or None."""
+    if one == other:
+        return one
+    if one in INTEGRAL and other in INTEGRAL:
+        return max(one, other, key=INTEGRAL.index)
+    pair = {one, other}
+    if pair <= {"date", "timestamp", "timestamp_ntz"}:
+        return "timestamp" if "timestamp" in pair else "timestamp_ntz"
+    if pair & {"float", "double"}:
+        return (
+            "double"
+            if _digits(one) is not None or _digits(other) is not None or pair == {"float", "double"}
+            else None
+        )
+    mine, theirs = _digits(one), _digits(other)
+    if mine is None or theirs is None:
+        return None
+    scale, whole = max(mine[1], theirs[1]), max(mine[0] - mine[1], theirs[0] - theirs[1])
+    return f"decimal({whole + scale},{scale})" if whole + scale <= 38 else None
+
+
+def _digits(kind: str) -> tuple[int, int] | None:
+    """Return precision and scale of a number type without exponent."""
+    whole = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}.get(kind)
+    if whole is not None:
+        return whole, 0
+    found = re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", kind)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def _number(text: str) -> str | None:
+    if text.isdigit():
+        return "int" if int(text) < 2**31 else "bigint" if int(text) < 2**63 else None
+    if re.fullmatch(r"\d*\.\d*", text) is None:
+        return "double" if re.fullmatch(r"[\d.]+[eE][-+]?\d+", text) else None
+    parts = Decimal(text).as_tuple()
+    scale = -int(parts.exponent)
+    return f"decimal({max(len(parts.digits), scale)},{scale})"
+
+
+def _target(node: exp.Cast) -> str | None:
+    try:
+        return parse_type(node.to, "spark")
+    except UnsupportedSql:
+        return None
+
+
+def _common(kinds: list[str | None]) -> str | None:
+    return kinds[0] if kinds and all(kind == kinds[0] for kind in kinds) else None
+
+
+def _of_call(node: exp.Expression, types: Mapping[str, str]) -> str | None:
+    name = function_name(node)
+    if name is None:
+        return None
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    arguments = [part for part in node.iter_expressions() if isinstance(part, exp.Expression)]
+    kinds = [exact_type(part, types) for part in arguments if not isinstance(part, exp.Null)]
+    if name in _OF_TEXT:
+        return "string" if kinds and kinds[0] == "string" else None
+    if name in ("round", "bround") and kinds and kinds[0] in (*INTEGRAL, "float", "double"):
+        return kinds[0]
+    if name in ("floor", "ceil") and len(kinds) == 1 and kinds[0] in (*INTEGRAL, "double"):
+        return "bigint"
+    if name in _OF_ARGUMENTS:
+        return _common(kinds)
+    return sum_type(kinds[0]) if name == "sum" and kinds else None

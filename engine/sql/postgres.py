@@ -1,0 +1,114 @@
+"""What Postgres means by an expression, said so that Spark does the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import sqlglot.expressions as exp
+
+from engine.sql.expression_types import INTEGRAL
+
+TypeOf = Callable[[exp.Expression], str | None]
+_KIND = exp.DataType.Type
+_FIELDS = {"ISODOW": "DOW_ISO", "ISOYEAR": "YEAROFWEEK"}
+UNKNOWN_FIELDS = frozenset(
+    (
+        "CENTURY", "DECADE", "MILLENNIUM", "JULIAN", "TIMEZONE", "MICROSECONDS", "MILLISECONDS",
+    )
+)  # fmt: skip
+
+
+def as_spark(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
+    """Rewrite a bound expression, innermost parts first, by the rules below."""
+    for key, value in list(node.args.items()):
+        if isinstance(value, exp.Expression):
+            node.set(key, as_spark(value, type_of))
+        elif isinstance(value, list):
+            node.set(key, [as_spark(v, type_of) if isinstance(v, exp.Expression) else v for v in value])
+    for rule in (_type, _cast, _division, _dates, _field, _logarithm, _pattern):
+        found = rule(node, type_of)
+        if found is not None:
+            return found
+    return node
+
+
+def _type(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+    """TIMESTAMP has no zone; NUMERIC without digits is wide. `TIMESTAMP` -> `TIMESTAMP_NTZ`"""
+    if not isinstance(node, exp.DataType):
+        return None
+    if node.this == _KIND.TIMESTAMP:
+        return exp.DataType(this=_KIND.TIMESTAMPNTZ)
+    if node.this == _KIND.DECIMAL and not node.expressions:
+        return exp.DataType.build("DECIMAL(38, 10)", dialect="spark")
+    return None
+
+
+def _cast(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+    """A number becomes an integer by rounding, a text is cut to its length. `CAST(d AS INT)` -> `CAST(BROUND(d, 0) AS INT)`"""
+    if not isinstance(node, exp.Cast):
+        return None
+    target = node.to
+    if target.this in (_KIND.TINYINT, _KIND.SMALLINT, _KIND.INT, _KIND.BIGINT):
+        given = type_of(node.this) or ""
+        if given in ("float", "double") or given.startswith("decimal"):
+            name = "ROUND" if given.startswith("decimal") else "BROUND"
+            rounded = exp.Anonymous(this=name, expressions=[node.this, exp.Literal.number(0)])
+            return type(node)(this=rounded, to=target)
+    if target.this in (_KIND.VARCHAR, _KIND.CHAR, _KIND.NCHAR, _KIND.NVARCHAR) and target.expressions:
+        text = exp.Cast(this=node.this, to=exp.DataType(this=_KIND.TEXT))
+        return exp.Anonymous(this="LEFT", expressions=[text, target.expressions[0].this.copy()])
+    return None
+
+
+def _division(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+    """`/` of two integers truncates. `i / j` -> `CAST(i DIV j AS INT)`"""
+    if not isinstance(node, exp.Div):
+        return None
+    one, other = type_of(node.this), type_of(node.expression)
+    if one not in INTEGRAL or other not in INTEGRAL:
+        return exp.Div(this=node.this, expression=node.expression)
+    kind = max(one, other, key=INTEGRAL.index)
+    quotient = exp.IntDiv(this=_operand(node.this), expression=_operand(node.expression))
+    return exp.Cast(this=quotient, to=exp.DataType.build(kind, dialect="spark"))
+
+
+def _dates(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+    """The difference of two dates is a number of days. `d - e` -> `DATEDIFF(d, e)`"""
+    if isinstance(node, exp.Sub) and type_of(node.this) == type_of(node.expression) == "date":
+        return exp.Anonymous(this="DATEDIFF", expressions=[node.this, node.expression])
+    return None
+
+
+def _field(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+    """Sunday is day 0; an epoch has a fraction. `EXTRACT(DOW FROM t)` -> `(EXTRACT(DOW FROM t) - 1)`"""
+    if not isinstance(node, exp.Extract):
+        return None
+    field = node.name.upper()
+    if field == "DOW":
+        return exp.Paren(this=exp.Sub(this=node, expression=exp.Literal.number(1)))
+    if field == "EPOCH":
+        moment = exp.Cast(this=node.expression, to=exp.DataType.build("TIMESTAMP", dialect="spark"))
+        micros = exp.Anonymous(this="UNIX_MICROS", expressions=[moment])
+        return exp.Paren(this=exp.Div(this=micros, expression=exp.Literal.number(1_000_000)))
+    if field in _FIELDS:
+        return exp.Extract(this=exp.Var(this=_FIELDS[field]), expression=node.expression)
+    return None
+
+
+def _logarithm(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+    """`log(x)` is the decimal one. `LOG(x)` -> `LOG10(x)`"""
+    if isinstance(node, exp.Log) and node.expression is None:
+        return exp.Anonymous(this="LOG10", expressions=[node.this])
+    return None
+
+
+def _pattern(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+    """`~*` takes no notice of case. `s ~* 'x'` -> `s RLIKE ('(?i)' || 'x')`"""
+    if not isinstance(node, exp.RegexpILike):
+        return None
+    either = exp.DPipe(this=exp.Literal.string("(?i)"), expression=node.expression)
+    return exp.RegexpLike(this=node.this, expression=exp.Paren(this=either))
+
+
+def _operand(node: exp.Expression) -> exp.Expression:
+    return exp.Paren(this=node) if isinstance(node, exp.Binary) else node

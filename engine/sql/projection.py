@@ -1,0 +1,238 @@
+"""The SELECT list, GROUP BY and HAVING of one query over the plan of its FROM."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+import sqlglot.expressions as exp
+
+from engine.sql.expression_types import INTEGRAL, sum_type
+from engine.sql.expressions import Expressions, bound_column, conjuncts
+from engine.sql.functions import function_name
+from engine.sql.names import identifier
+from engine.sql.plan import AggCall, Aggregate, Expr, Node, Project, quote
+from engine.sql.position import copy_place
+from engine.sql.pushdown import push_filter
+from engine.sql.scope import Scope
+
+Items = list[tuple[str, exp.Expression]]
+Columns = tuple[tuple[str, str], ...]
+_GROUPING = (exp.Cube, exp.Rollup, exp.GroupingSets)
+_MORE_SETS = ("grouping_sets", "rollup", "cube", "totals")
+
+
+@dataclass
+class Projection:
+    """Binds what one SELECT computes; `types` are the certain types of printed expressions."""
+
+    scope: Scope
+    expressions: Expressions
+    types: dict[str, str]
+    fresh: Callable[[str], str]
+
+    def bind(self, select: exp.Select, plan: Node) -> tuple[Node, Columns]:
+        """Return the plan of the whole SELECT over the plan of its FROM and WHERE, and its columns."""
+        items = self._items(select)
+        group, having = select.args.get("group"), select.args.get("having")
+        for _, item in items:
+            self.expressions.check(item)
+        if having is not None:
+            self.expressions.check(having.this)
+        calls = any(self.expressions.has_aggregate(item) for _, item in items)
+        if group is not None or having is not None or calls:
+            plan, bound = self._grouped(plan, items, group, having)
+        else:
+            bound = [(name, self.expressions.scalar(item, "SELECT")) for name, item in items]
+        named = tuple((self.fresh(f"out:{name}"), expr) for name, expr in bound)
+        columns = tuple((name, internal) for (name, _), (internal, _) in zip(bound, named, strict=True))
+        for internal, expr in named:
+            self._note(internal, self.types.get(expr.sql))
+        plan = Project(plan, named)
+        return self._distinct(plan, columns) if select.args.get("distinct") is not None else (plan, columns)
+
+    def _distinct(self, plan: Node, columns: Columns) -> tuple[Node, Columns]:
+        keys = tuple((self.fresh(f"distinct:{name}"), Expr.of(internal)) for name, internal in columns)
+        for (_, internal), (key, _) in zip(columns, keys, strict=True):
+            self._note(key, self.types.get(quote(internal)))
+        return Aggregate(plan, keys, ()), tuple(
+            (n, key) for (n, _), (key, _) in zip(columns, keys, strict=True)
+        )
+
+    def _note(self, column: str, kind: str | None) -> None:
+        if kind is not None:
+            self.types[quote(column)] = kind
+
+    # ---- the SELECT list -------------------------------------------------------------------------------------
+    def _items(self, select: exp.Select) -> Items:
+        found: list[tuple[str | None, exp.Expression]] = []
+        taken: set[str] = set()
+
+        def take(name: str, node: exp.Expression, what: exp.Expression) -> None:
+            if name.lower() in taken:
+                hint = "give one of them another name with AS"
+                raise self.scope.error(f"two columns are named {name}", node, hint)
+            if name.startswith("_"):
+                hint = "choose another name with AS"
+                raise self.scope.error(f"names that start with _ are the system's own: {name}", node, hint)
+            taken.add(name.lower())
+            found.append((name, what))
+
+        for item in select.expressions:
+            if isinstance(item, exp.Star | exp.Column) and item.is_star:
+                for name, internal in self._star(item):
+                    column = copy_place(bound_column(internal), item)
+                    column.meta["shown"] = name
+                    take(name, item, column)
+            elif isinstance(item, exp.Alias):
+                take(identifier(item.args["alias"]), item, item.this)
+            elif isinstance(item, exp.Column):
+                take(identifier(item.this), item, item)
+            elif isinstance(item, exp.Dot):
+                take(item.name.lower(), item, item)
+            else:
+                found.append((None, item))
+        return [(name or _unused(_name(item, n), taken), item) for n, (name, item) in enumerate(found, 1)]
+
+    def _star(self, item: exp.Expression) -> list[tuple[str, str]]:
+        star = item.find(exp.Star)
+        if star is not None and any(star.args.values()):
+            raise self.expressions.refuse("* EXCEPT, REPLACE or RENAME", item, "list the columns")
+        alias = identifier(item.args["table"]) if isinstance(item, exp.Column) else None
+        return self.scope.star(alias, item)
+
+    # ---- GROUP BY --------------------------------------------------------------------------------------------
+    def _grouped(
+        self, plan: Node, items: Items, group: exp.Group | None, having: exp.Having | None
+    ) -> tuple[Node, list[tuple[str, Expr]]]:
+        keys: dict[str, str] = {}
+        named: list[tuple[str, Expr]] = []
+        for node in self._group_nodes(group, items):
+            expr = self.expressions.scalar(node, "GROUP BY")
+            if expr.sql not in keys:
+                name = self.fresh(f"group:{expr.column or len(keys)}")
+                keys[expr.sql] = name
+                named.append((name, expr))
+                self._note(name, self.types.get(expr.sql))
+        calls: dict[str, AggCall] = {}
+        bound = [(name, self._over_groups(item, keys, calls)) for name, item in items]
+        conditions = []
+        if having is not None:
+            aliases = dict(items)
+            condition = having.this.transform(lambda node: self._alias_meaning(node, aliases))
+            conditions = [self._over_groups(part, keys, calls) for part in conjuncts(condition)]
+        plan = Aggregate(plan, tuple(named), tuple(calls.values()))
+        for expr in conditions:
+            plan = push_filter(plan, expr)
+        return plan, bound
+
+    def _group_nodes(self, group: exp.Group | None, items: Items) -> list[exp.Expression]:
+        if group is None:
+            return []
+        refuse, hint = self.expressions.refuse, "UNION ALL one GROUP BY for each set"
+        for part in _MORE_SETS:
+            if group.args.get(part):
+                found = group.args[part]
+                node = found[0] if isinstance(found, list) else group
+                raise refuse(part.upper().replace("_", " "), node, hint)
+        if group.args.get("all"):
+            return [item for _, item in items if not self.expressions.has_aggregate(item)]
+        nodes = []
+        for node in itertools.chain.from_iterable(_flat(node) for node in group.expressions):
+            if isinstance(node, _GROUPING):
+                raise refuse(type(node).__name__.upper(), node, hint)
+            meant = self._ordinal(node, items)
+            self.expressions.check(meant)
+            if self.expressions.has_aggregate(meant):
+                hint = "group by columns or expressions of them"
+                raise self.scope.error("GROUP BY of an aggregate", node, hint)
+            nodes.append(meant)
+        return nodes
+
+    def _ordinal(self, node: exp.Expression, items: Items) -> exp.Expression:
+        if not isinstance(node, exp.Literal) or node.is_string:
+            return self._alias_meaning(node, dict(items))
+        if not node.name.isdigit() or not 1 <= int(node.name) <= len(items):
+            message = f"GROUP BY {node.name}: the SELECT list has {len(items)} columns"
+            raise self.scope.error(
+                message, node, "GROUP BY a column, or the number of one in the SELECT list"
+            )
+        return items[int(node.name) - 1][1]
+
+    def _alias_meaning(self, node: exp.Expression, items: Mapping[str, exp.Expression]) -> exp.Expression:
+        """Return what an alias of the SELECT list stands for, unless a source has a column of that name."""
+        if not isinstance(node, exp.Column) or node.args.get("table") or node.meta.get("bound"):
+            return node
+        name = identifier(node.this)
+        if self.scope.visible(name, self.scope.sources):
+            return node
+        return items[name].copy() if name in items else node
+
+    def _over_groups(self, node: exp.Expression, keys: Mapping[str, str], calls: dict[str, AggCall]) -> Expr:
+        """Bind an expression over groups: group keys and aggregate calls become columns of the Aggregate."""
+
+        def rewrite(part: exp.Expression) -> exp.Expression:
+            if self.expressions.is_call(part):
+                return bound_column(self._call(part, calls))
+            if not self.expressions.has_aggregate(part):
+                text = self.expressions.scalar(part, "SELECT").sql
+                if text in keys:
+                    return bound_column(keys[text])
+            if isinstance(part, exp.Column):
+                shown = part.meta.get("shown", part.sql())
+                hint = "add it to GROUP BY, or aggregate it, e.g. max"
+                raise self.scope.error(f"{shown} is neither grouped nor inside an aggregate", part, hint)
+            copy = part.copy()
+            for key, value in part.args.items():
+                if isinstance(value, exp.Expression):
+                    copy.set(key, rewrite(value))
+                elif isinstance(value, list):
+                    copy.set(key, [rewrite(v) if isinstance(v, exp.Expression) else v for v in value])
+            return copy
+
+        found = self.expressions.printed(rewrite(node))
+        return msgspec.structs.replace(found, position=self.expressions.position(node))
+
+    def _call(self, node: exp.Expression, calls: dict[str, AggCall]) -> str:
+        """Return the column of an aggregate call; a call that stands twice is computed once."""
+        call = self.expressions.call(node)
+        if call.sql not in calls:
+            named = msgspec.structs.replace(call, name=self.fresh(f"agg:{call.function}"))
+            calls[call.sql] = named
+            kinds = [self.types.get(argument.sql) for argument in call.arguments]
+            self._note(named.name, _call_type(call.function, kinds))
+        return calls[call.sql].name
+
+
+def _call_type(function: str, kinds: list[str | None]) -> str | None:
+    if function in ("count", "count_if", "approx_count_distinct", "regr_count"):
+        return "bigint"
+    if function in ("min", "max") and len(kinds) == 1:
+        return kinds[0]
+    if function == "sum" and len(kinds) == 1:
+        return sum_type(kinds[0])
+    if function in ("bool_and", "bool_or", "every", "some", "any"):
+        return "boolean"
+    if function in ("avg", "mean") and kinds and (kinds[0] in ("float", "double") or kinds[0] in INTEGRAL):
+        return "double"
+    return None
+
+
+def _flat(node: exp.Expression) -> list[exp.Expression]:
+    if isinstance(node, exp.Paren):
+        return _flat(node.this)
+    return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
+
+
+def _name(item: exp.Expression, position: int) -> str:
+    name = function_name(item.this if isinstance(item, exp.Filter) else item) or ""
+    return name if name.isidentifier() and name not in ("cast", "try_cast", "case") else f"column_{position}"
+
+
+def _unused(base: str, taken: set[str]) -> str:
+    tries = itertools.chain((base,), (f"{base}_{n}" for n in itertools.count(2)))
+    name = next(candidate for candidate in tries if candidate not in taken)
+    taken.add(name)
+    return name

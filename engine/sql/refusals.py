@@ -1,0 +1,150 @@
+"""Errors for statements that cannot be read, or are read but not offered: what, where, and what to write instead."""
+
+from __future__ import annotations
+
+import difflib
+import re
+
+import sqlglot.expressions as exp
+from sqlglot.errors import ParseError
+
+from engine.errors import SqlError, UnsupportedSql
+from engine.sql.position import place
+
+_NOT_OFFERED = (
+    (r"\bWATERMARK\s+FOR\b", "WATERMARK FOR", "leave it out: every change is taken, late or not"),
+    (
+        r"\bEMIT\s+ON\s+WINDOW\s+CLOSE\b",
+        "EMIT ON WINDOW CLOSE",
+        "leave it out: a view is exact at every epoch",
+    ),
+    (r"\bCREATE\s+SOURCE\b", "CREATE SOURCE", "CREATE TABLE … WITH (connector = …)"),
+    (r"\bCREATE\s+SINK\b", "CREATE SINK", "read the view from Spark with format tideline"),
+    (r"\bCREATE\s+INDEX\b", "CREATE INDEX", "leave it out: indexes that views need are made with them"),
+    (r"\bMERGE\b", "MERGE", 'Session.write(…, mode="upsert") merges rows by their key'),
+    (r"\bTRUNCATE\b", "TRUNCATE", "DELETE FROM the table"),
+    (r"\bALTER\b", "ALTER", "create a table or view of a new name, and INSERT … SELECT"),
+)
+_FORMS = (
+    (r"\s*(CREATE)\s+MATERIALIZED\b", "CREATE MATERIALIZED VIEW [IF NOT EXISTS] name [WITH (…)] AS SELECT …"),
+    (r"\s*(CREATE)\s+TABLE\b", "CREATE TABLE [IF NOT EXISTS] name (column TYPE …) [APPEND ONLY] [WITH (…)]"),
+    (r"\s*(CREATE)\s+VIEW\b", "CREATE VIEW [IF NOT EXISTS] name AS SELECT …"),
+    (r"\s*(SET)\b", "SET name = value"),
+)
+STATEMENTS = (
+    "statements are CREATE TABLE, CREATE [MATERIALIZED] VIEW, DROP, INSERT, UPDATE, DELETE, FLUSH, SELECT, "
+    "EXPLAIN [INCREMENTAL], SHOW, DESCRIBE and SET"
+)
+_FIRST_WORDS = (
+    *(
+        "CREATE",
+        "DROP",
+        "INSERT",
+        "UPDATE",
+        "DELETE",
+        "FLUSH",
+        "SELECT",
+        "WITH",
+        "EXPLAIN",
+        "SHOW",
+        "DESCRIBE",
+        "DESC",
+    ),
+    *("SET", "VALUES", "FROM", "TABLE"),
+)
+
+
+def not_offered(sql: str) -> UnsupportedSql:
+    """Return the error for a statement, or a clause in it, that is known but not offered."""
+    words = re.sub(
+        r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'", lambda found: " " * len(found[0]), sql, flags=re.DOTALL
+    )
+    for pattern, name, hint in _NOT_OFFERED:
+        if found := re.search(pattern, words, re.IGNORECASE):
+            return refusal(f"{name} is not offered", sql, found.start(), hint)
+    for pattern, form in _FORMS:
+        if found := re.match(pattern, words, re.IGNORECASE):
+            return refusal(
+                f"this form of {form.split(' [')[0].split(' name')[0]} is not offered",
+                sql,
+                found.start(1),
+                form,
+            )
+    first = re.search(r"\w+|\S", words)
+    word, start = (first[0].upper(), first.start()) if first else ("", 0)
+    if word == "CREATE":
+        word = " ".join(words[start:].split()[:2]).upper()
+    return refusal(f"{word} is not offered", sql, start, STATEMENTS)
+
+
+def refusal(message: str, sql: str, start: int, hint: str) -> UnsupportedSql:
+    """Return the error for something not offered that starts at the character `start`."""
+    line, column = _line_and_column(sql, start)
+    return UnsupportedSql(message, sql=sql, line=line, column=column, hint=hint)
+
+
+def _line_and_column(text: str, start: int) -> tuple[int, int]:
+    before = text[:start]
+    return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+
+
+def _offset(text: str, line: int, column: int) -> int:
+    return sum(len(part) + 1 for part in text.split("\n")[: line - 1]) + column - 1
+
+
+def syntax_error(error: ParseError, readable: str, sql: str) -> SqlError:
+    """Return the error for a text that does not parse; `readable` is `sql` as the parser was given it."""
+    first = error.errors[0] if error.errors else {}
+    near = str(first.get("highlight") or "")
+    line, column = int(first.get("line") or 1), max(1, int(first.get("col") or 1) - max(len(near), 1) + 1)
+    word = readable.split()[0]
+    if word.upper() not in _FIRST_WORDS and re.fullmatch(r"\w+", word):
+        guess = difflib.get_close_matches(word.upper(), _FIRST_WORDS, 1)
+        hint = f"did you mean {guess[0]}?" if guess else STATEMENTS
+        at = _line_and_column(readable, len(readable) - len(readable.lstrip()))
+        return SqlError(f"{word} is no statement", sql=sql, line=at[0], column=at[1], hint=hint)
+    said, _, got = str(first.get("description") or error).partition(" but got ")
+    said = said[:1].lower() + said[1:]
+    if "SENTINEL" in got or not readable[_offset(readable, line, column) + len(near) :].strip():
+        said = f"it ends too early: {said}"
+    hint = f'near "{near}"' if near else "look at what stands before the mark"
+    return SqlError(f"the statement cannot be parsed: {said}", sql=sql, line=line, column=column, hint=hint)
+
+
+def unclosed(text: str) -> SqlError:
+    """Return the error for a text that ends inside a string, a quoted name or a comment."""
+    rest = re.sub(
+        r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.)*'|\"[^\"]*\"|`[^`]*`",
+        lambda m: " " * len(m[0]),
+        text,
+        flags=re.DOTALL,
+    )
+    found = re.search(r"['\"`]|/\*", rest)
+    start = found.start() if found else 0
+    what = {"'": "a string", '"': "a string or name", "`": "a name", "/*": "a comment"}[
+        found[0] if found else "'"
+    ]
+    line, column = _line_and_column(text, start)
+    return SqlError(f"{what} is not closed", sql=text, line=line, column=column, hint="close it")
+
+
+def unsupported(message: str, node: exp.Expression | None, sql: str, hint: str) -> UnsupportedSql:
+    """Return the error for something that is understood but not offered, at `node` or at the statement's first word."""
+    line, column = _place(node, sql)
+    return UnsupportedSql(message, sql=sql, line=line, column=column, hint=hint)
+
+
+def mistake(message: str, node: exp.Expression | None, sql: str, hint: str) -> SqlError:
+    """Return the error for something that is wrong, at `node` or at the statement's first word."""
+    line, column = _place(node, sql)
+    return SqlError(message, sql=sql, line=line, column=column, hint=hint)
+
+
+def first_word(sql: str) -> int:
+    """Return where the statement starts, behind spaces and comments."""
+    found = re.match(r"(\s|--[^\n]*|/\*.*?\*/)*", sql, re.DOTALL)
+    return found.end() if found else 0
+
+
+def _place(node: exp.Expression | None, sql: str) -> tuple[int, int]:
+    return place(node, sql) if node is not None else _line_and_column(sql, first_word(sql))
