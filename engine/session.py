@@ -14,11 +14,12 @@ from pyspark.sql import SparkSession
 
 from engine.errors import SqlError
 from engine.hummock import Hummock
+from engine.hummock.epoch import seconds_of
 from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.frontier import frontiers
 from engine.runtime import ddl, dml, query
 from engine.runtime.datasource import TidelineDataSource
-from engine.runtime.flush import FlushRun, epoch_seconds
+from engine.runtime.flush import FlushRun
 from engine.runtime.report import FlushReport, ViewReport
 from engine.runtime.show import describe, explain, explain_incremental, show, show_create
 from engine.runtime.spark import connect
@@ -179,7 +180,7 @@ class Session:
                     relation.kind,
                     state.committed,
                     state.frontier,
-                    0.0 if since is None else max(0.0, time.time() - epoch_seconds(since)),
+                    0.0 if since is None else max(0.0, time.time() - seconds_of(since)),
                     state.lagging,
                     table.row_count if table else 0,
                     table.size_bytes if table else 0,

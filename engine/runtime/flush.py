@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from engine.errors import Conflict, Fenced, TableExists, TidelineError
 from engine.hummock import Hummock, Version
+from engine.hummock.epoch import seconds_of
 from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.frontier import Frontier, frontiers
 from engine.operators.context import SMALL_CHANGE_ROWS
@@ -21,14 +22,8 @@ from engine.runtime.report import FlushReport, ViewReport
 from engine.runtime.spark import parallelism
 from engine.sql.fragments import Fragment, IncrementalPlan
 
-EPOCH_ORIGIN_MS = 1_617_235_200_000  # 2021-04-01T00:00:00Z
 RACE_ATTEMPTS = 20
 MOST_THREADS = 16
-
-
-def epoch_seconds(epoch: int) -> float:
-    """Return an epoch's wall clock time in seconds since 1970."""
-    return ((epoch >> 16) + EPOCH_ORIGIN_MS) / 1000
 
 
 class Slots:
@@ -182,7 +177,7 @@ class FlushRun:
 
 def _waiting_seconds(state: Frontier) -> float:
     """For how long the oldest change that a table lacks has been waiting."""
-    return 0.0 if state.oldest_change is None else max(0.0, time.time() - epoch_seconds(state.oldest_change))
+    return 0.0 if state.oldest_change is None else max(0.0, time.time() - seconds_of(state.oldest_change))
 
 
 def _owners_in_order(stored: StoredCatalog) -> list[str]:
