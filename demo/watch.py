@@ -16,9 +16,9 @@ from dagster_project.liveness import ACTIVE
 from dagster_project.models import Model
 from dagster_project.pending import Pending, find_pending
 from engine.hummock import Hummock
+from engine.hummock.epoch import seconds_of
 from engine.meta.catalog_store import load
 from engine.meta.frontier import frontiers
-from engine.runtime.flush import epoch_seconds
 
 SENSOR_TAG = {"dagster/sensor_name": "frontier_sensor"}
 
@@ -99,7 +99,7 @@ class Watch:
                     int(event.get("rows_out", 0)),
                     event.get("seconds_total", 0.0),
                     event.get("lag_seconds", 0.0) + event.get("seconds_total", 0.0),
-                    max(0.0, time.time() - epoch_seconds(since)) if since is not None else 0.0,
+                    max(0.0, time.time() - seconds_of(since)) if since is not None else 0.0,
                 )
             )
         return found
