@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-JoinKind = Literal["inner", "left"]
+JoinKind = Literal["inner", "left", "semi", "anti"]
 
 
 def quote(name: str) -> str:
@@ -106,18 +106,69 @@ class Project(msgspec.Struct, frozen=True, tag=True):
         return self.input.append_only
 
 
+class Unnest(msgspec.Struct, frozen=True, tag=True):
+    """One row per element of an array: the input's columns, the element as `item` and its position from 0 as `ordinal`.
+
+    `outer` keeps a row of nulls (position 0) where the array is empty or null.
+    """
+
+    input: Node
+    array: Expr
+    item: str
+    ordinal: str
+    outer: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.input.columns, self.item, self.ordinal)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return (*self.input.key, self.ordinal)
+
+    @property
+    def append_only(self) -> bool:
+        return self.input.append_only
+
+
+class Values(msgspec.Struct, frozen=True, tag=True):
+    """Constant rows, which never change; the column `ordinal`, added to each, is the row's number from 0."""
+
+    names: tuple[str, ...]
+    rows: tuple[tuple[Expr, ...], ...]
+    ordinal: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.names, self.ordinal)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return (self.ordinal,)
+
+    @property
+    def append_only(self) -> bool:
+        return True
+
+
 class AggCall(msgspec.Struct, frozen=True):
-    """One aggregate: Spark's function name, its arguments (none for count(*)), DISTINCT and FILTER."""
+    """One aggregate: Spark's function name, its arguments (none for count(*)), DISTINCT and FILTER.
+
+    `text` is the whole call as Spark SQL where it has another shape: WITHIN GROUP, ORDER BY inside, a function around the call.
+    """
 
     name: str
     function: str
     arguments: tuple[Expr, ...] = ()
     distinct: bool = False
     where: Expr | None = None
+    text: Expr | None = None
 
     @property
     def sql(self) -> str:
         """The call as Spark SQL over the input's columns."""
+        if self.text is not None:
+            return self.text.sql
         inner = ", ".join(a.sql for a in self.arguments) or "*"
         call = f"{self.function}({'DISTINCT ' if self.distinct else ''}{inner})"
         return f"{call} FILTER (WHERE {self.where.sql})" if self.where else call
@@ -144,9 +195,10 @@ class Aggregate(msgspec.Struct, frozen=True, tag=True):
 
 
 class Join(msgspec.Struct, frozen=True, tag=True):
-    """Pairs of rows with equal `on` columns (null equals nothing) that satisfy `residual`; `left` keeps unmatched left rows.
+    """Pairs of rows with equal `on` columns that satisfy `residual`; `left` keeps unmatched left rows.
 
-    Column names of the two sides are disjoint.
+    `semi` gives each left row that has a match, `anti` each that has none. Null equals nothing, unless `null_safe`: then null
+    equals null in every pair of `on`. Without `on` every pair of rows is tried. Column names of the two sides are disjoint.
     """
 
     left: Node
@@ -155,13 +207,16 @@ class Join(msgspec.Struct, frozen=True, tag=True):
     on: tuple[tuple[str, str], ...]
     residual: Expr | None = None
     position: tuple[int, int] = (0, 0)
+    null_safe: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return self.left.columns + self.right.columns
+        return self.left.columns if self.kind in ("semi", "anti") else self.left.columns + self.right.columns
 
     @property
     def key(self) -> tuple[str, ...]:
+        if self.kind in ("semi", "anti"):
+            return self.left.key
         if set(self.right.key) <= {right for _, right in self.on}:
             return self.left.key  # at most one right row for each left row
         if self.kind == "inner" and set(self.left.key) <= {left for left, _ in self.on}:
@@ -170,7 +225,7 @@ class Join(msgspec.Struct, frozen=True, tag=True):
 
     @property
     def append_only(self) -> bool:
-        return self.kind == "inner" and self.left.append_only and self.right.append_only
+        return self.kind in ("inner", "semi") and self.left.append_only and self.right.append_only
 
 
 class UnionAll(msgspec.Struct, frozen=True, tag=True):
@@ -198,12 +253,12 @@ class UnionAll(msgspec.Struct, frozen=True, tag=True):
         return all(node.append_only for node in self.inputs)
 
 
-Node = Scan | Filter | Project | Aggregate | Join | UnionAll
+Node = Scan | Values | Filter | Project | Unnest | Aggregate | Join | UnionAll
 
 
 def children(node: Node) -> tuple[Node, ...]:
     """Return the inputs of a node, left to right."""
-    if isinstance(node, Scan):
+    if isinstance(node, Scan | Values):
         return ()
     if isinstance(node, Join):
         return (node.left, node.right)
