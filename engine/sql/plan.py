@@ -253,7 +253,40 @@ class UnionAll(msgspec.Struct, frozen=True, tag=True):
         return all(node.append_only for node in self.inputs)
 
 
-Node = Scan | Values | Filter | Project | Unnest | Aggregate | Join | UnionAll
+class SortKey(msgspec.Struct, frozen=True):
+    """One column of an order."""
+
+    column: str
+    descending: bool = False
+    nulls_first: bool = True
+
+
+class TopN(msgspec.Struct, frozen=True, tag=True):
+    """The first `limit` rows from `offset` on of each group of equal `partition` columns; nulls are equal, no columns one group.
+
+    The order is total: after `order` the input's key decides, ascending, nulls first. Without a `limit` all rows from `offset`.
+    """
+
+    input: Node
+    partition: tuple[str, ...]
+    order: tuple[SortKey, ...]
+    limit: int | None
+    offset: int = 0
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.input.columns
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return self.input.key
+
+    @property
+    def append_only(self) -> bool:
+        return False
+
+
+Node = Scan | Values | Filter | Project | Unnest | Aggregate | Join | UnionAll | TopN
 
 
 def children(node: Node) -> tuple[Node, ...]:
