@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import dagster as dg
 
 from dagster_project.epoch_run import run_epoch
+from dagster_project.jobs import GROUP_TAG
 from dagster_project.models import Model
 from dagster_project.view_spec import spec_of
 from engine.sql.catalog import Relation
@@ -33,7 +34,8 @@ def build_assets(
         selected = {key.to_user_string() for key in context.selected_asset_keys}
         known = last_versions(context.instance, [spec.key for spec in specs])
         with hummock.session(spark) as session:
-            yield from run_epoch(session, models, selected, known, context.log)
+            by_hand = GROUP_TAG not in context.run.tags
+            yield from run_epoch(session, models, selected, known, context.log, eager=by_hand)
 
     return [epoch, *plain]
 

@@ -22,10 +22,13 @@ def run_epoch(
     selected: Collection[str],
     known: Mapping[str, str | None],
     log: dg.DagsterLogManager,
+    *,
+    eager: bool = True,
 ) -> Iterator[dg.MaterializeResult]:
     """Take all that is pending for the selected assets and yield one event for each that moved.
 
-    `known` are the data versions told last. Raises dg.Failure at the end, naming every table and view that failed.
+    `known` are the data versions told last. Without `eager` a view that failed lately rests until its time comes. Raises
+    dg.Failure at the end, naming every table and view that failed.
     """
     synced = sync_models(session, models)
     for name in (*synced.dropped, *synced.created):
@@ -39,7 +42,10 @@ def run_epoch(
     ]
     landed = {report.table: report for report in poll_all(session.catalog, session.store, tables)}
     _tell_landing(landed, errors, log)
-    flushed = session.flush(None if everything else views)
+    flushed = session.flush(None if everything else views, eager=eager)
+    for report in flushed.views:
+        if report.waits_for is not None:
+            log.info(f"{report.view} waits: {report.waits_for}")
     errors |= {report.view: report.error for report in flushed.failed if report.error is not None}
     yield from _table_events(session, tables, landed, known, errors)
     yield from _view_events(session, models, flushed, selected, known, errors)

@@ -10,6 +10,7 @@ from resources import HummockResource
 
 EPOCH_RUN = "epoch_run"
 COMPACTION = "compaction"
+GROUP_TAG = "tideline/group"
 FULL_COMPACTION_SUBLEVELS = 64
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,7 +12,8 @@ from dagster_project.sync import SyncPlan, plan_sync
 from engine.connectors.landing import pending_digest
 from engine.hummock import Hummock, Version
 from engine.meta.catalog_store import StoredCatalog, load
-from engine.meta.frontier import frontiers
+from engine.meta.domain import domain_of
+from engine.meta.waits import waits
 
 FIRST_RETRY_SECONDS = 15
 LONGEST_RETRY_SECONDS = 1800
@@ -47,11 +49,11 @@ def find_pending(store: Hummock, models: Sequence[Model]) -> Pending:
     """Compare every view with its inputs in the newest manifest, the folders with their records, models with the catalog."""
     version = store.refresh()
     stored = load(version)
-    known = frontiers(version, stored.order, stored.inputs)
+    due = {wait.domain for wait in waits(version, stored, time.time()) if wait.kind == "due"}
     lagging = tuple(
         name
         for name, relation in stored.catalog.relations.items()
-        if relation.kind == "materialized view" and known[name].lagging
+        if relation.kind == "materialized view" and domain_of(stored, name) in due
     )
     files, folders = pending_digest(stored.catalog, store)
     plan = plan_sync(stored.catalog, models)

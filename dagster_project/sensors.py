@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import dagster as dg
 from dagster import RunsFilter
 
-from dagster_project.jobs import EPOCH_RUN
+from dagster_project.jobs import EPOCH_RUN, GROUP_TAG
 from dagster_project.liveness import ACTIVE, active_run
 from dagster_project.models import Model
 from dagster_project.pending import Pending, find_pending, retry_delay
@@ -15,7 +15,6 @@ from engine.hummock import Hummock
 from resources import HummockResource
 
 WORK_TAG = "tideline/work"
-GROUP_TAG = "tideline/group"
 GROUP = "default"
 # The daemon looks every 5 s at the soonest. A tick that finds a run under way, or nothing to do, looks again for a
 # little while, so that what comes in meanwhile need not wait for the next tick. TIDELINE_SENSOR_WAIT=0 turns that off.

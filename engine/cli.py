@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -16,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from engine.errors import TidelineError
+from engine.meta.waits import Wait
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Tideline keeps SQL views up to date.")
 
@@ -69,11 +71,18 @@ def sql(
 
 
 @app.command()
-def status(store: Store = "", output: Output = Format.table) -> None:
+def status(
+    store: Store = "",
+    output: Output = Format.table,
+    waits: Annotated[bool, typer.Option("--waits", help="Show what lags, why, and until when.")] = False,
+) -> None:
     """Show where every table and view stands: epoch, frontier, lag, rows, bytes, files, last error."""
     from engine.session import Session
 
     with Session(store or default_store()) as session:
+        if waits:
+            _print(_waits_table(session.waits()), output)
+            return
         rows = [
             {
                 "name": s.name,
@@ -90,6 +99,20 @@ def status(store: Store = "", output: Output = Format.table) -> None:
         ]
     names = ["name", "kind", "epoch", "frontier", "lag_seconds", "rows", "bytes", "files", "last_error"]
     _print(pa.table({name: [row[name] for row in rows] for name in names}), output)
+
+
+def _waits_table(found: Sequence[Wait]) -> pa.Table:
+    def clock(seconds: float | None) -> str:
+        return "" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
+
+    columns = {
+        "domain": [wait.domain for wait in found],
+        "kind": [wait.kind for wait in found],
+        "since_utc": [clock(wait.since) for wait in found],
+        "until_utc": [clock(wait.until) or "the next run" for wait in found],
+        "reason": [wait.reason for wait in found],
+    }
+    return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
 
 
 @app.command()

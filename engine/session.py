@@ -16,7 +16,11 @@ from engine.errors import SqlError
 from engine.hummock import Hummock
 from engine.hummock.epoch import seconds_of
 from engine.meta.catalog_store import StoredCatalog, load
+from engine.meta.domain import domain_of
 from engine.meta.frontier import frontiers
+from engine.meta.policy import check_policy
+from engine.meta.recovery import failures
+from engine.meta.waits import Wait, waits
 from engine.runtime import ddl, dml, query
 from engine.runtime.datasource import TidelineDataSource
 from engine.runtime.flush import FlushRun
@@ -62,9 +66,9 @@ class Session:
         self.store = Hummock.open(url)
         self._spark_target = spark
         self._spark: SparkSession | None = None
+        self.query_policy = "consistent"
         self._starting = threading.Lock()
         self._runner = FlushRun(self.store, lambda: self.spark)
-        self._last_errors: dict[str, str] = {}
 
     def __enter__(self) -> Session:
         return self
@@ -94,16 +98,23 @@ class Session:
         """Relations and incremental plans as they are now in the store."""
         return load(self.store.refresh())
 
-    def sql(self, text: str, *, build: bool = True) -> pa.Table | None:
+    def sql(self, text: str, *, build: bool = True, policy: str | None = None) -> pa.Table | None:
         """Run one statement; a SELECT, SHOW, DESCRIBE or EXPLAIN gives a table, everything else None.
 
-        With `build` a new materialized view is computed at once, else by the next flush. Raises SqlError with the place.
+        With `build` a new materialized view is computed at once, else by the next flush. `policy` says at which epoch a SELECT
+        reads: consistent, latest, global, an epoch, a timestamp; None takes the session's. Raises SqlError with the place.
         """
         statement = st.parse(text, self.dialect)
         match statement:
             case st.Select():
                 return query.select(
-                    self.store, self.stored, lambda: self.spark, statement.query, statement.sql, self.dialect
+                    self.store,
+                    self.stored,
+                    lambda: self.spark,
+                    statement.query,
+                    statement.sql,
+                    self.dialect,
+                    policy or self.query_policy,
                 )
             case st.Insert():
                 dml.insert(self.store, self.stored, lambda: self.spark, statement, self.dialect)
@@ -146,14 +157,17 @@ class Session:
             rows = pa.Table.from_batches([rows])
         return dml.write(self.store, self.stored, table, rows, mode)
 
-    def flush(self, views: Collection[str] | None = None) -> FlushReport:
-        """Run all that is pending (for `views`, and what they read); a failing view is told in its report."""
-        report = self._runner.run(views)
-        for view in report.views:
-            self._last_errors.pop(view.view, None)
-            if view.error is not None:
-                self._last_errors[view.view] = view.error
-        return report
+    def flush(self, views: Collection[str] | None = None, *, eager: bool = True) -> FlushReport:
+        """Run all that is pending (for `views`, and what they read); a failing view is told in its report.
+
+        Without `eager` what has failed lately is left alone until its time to be tried again has come.
+        """
+        return self._runner.run(views, eager=eager)
+
+    def waits(self) -> tuple[Wait, ...]:
+        """Return why each domain that lags does so, and until when; needs no Spark."""
+        stored = self.stored
+        return waits(self.store.version, stored, time.time())
 
     def lagging(self) -> tuple[str, ...]:
         """Return the views that lack changes of their inputs; reads the newest manifest only."""
@@ -167,12 +181,14 @@ class Session:
         stored = self.stored
         version = self.store.version
         known = frontiers(version, stored.order, stored.inputs)
+        failing = failures(version)
         found = []
         for name in stored.order:
             relation = stored.catalog.relations.get(name)
             if relation is None or relation.kind == "index":
                 continue
             state, table = known[name], version.tables.get(name)
+            failure = failing.get(domain_of(stored, name))
             since = state.oldest_change if state.lagging else None
             found.append(
                 RelationStatus(
@@ -185,7 +201,7 @@ class Session:
                     table.row_count if table else 0,
                     table.size_bytes if table else 0,
                     table.file_count if table else 0,
-                    self._last_errors.get(name),
+                    failure.error if failure is not None else None,
                 )
             )
         return tuple(found)
@@ -217,10 +233,14 @@ class Session:
                 report.raise_for_errors()
 
     def _set(self, statement: st.Set) -> None:
+        if statement.name == "query_policy":
+            self.query_policy = check_policy(statement.value)
+            return
         if statement.name != "dialect" or statement.value not in DIALECTS:
             raise SqlError(
                 f"SET {statement.name} is not offered",
                 sql=statement.sql,
-                hint="SET dialect = spark | postgres | risingwave",
+                hint="SET dialect = spark | postgres | risingwave; SET query_policy = consistent | latest | global, "
+                "an epoch, or 'a timestamp'",
             )
         self.dialect = statement.value  # type: ignore[assignment]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import msgspec
 import pyarrow as pa
@@ -60,16 +60,53 @@ class StoredCatalog:
             visit(name)
         return tuple(done)
 
+    @cached_property
+    def _upstream_orders(self) -> dict[tuple[str, ...], tuple[str, ...]]:
+        return {}
+
+    def upstream_order(self, tables: tuple[str, ...]) -> tuple[str, ...]:
+        """Return `tables` and everything that they are computed from, inputs first."""
+        found = self._upstream_orders.get(tables)
+        if found is None:
+            wanted, queue = set(tables), list(tables)
+            while queue:
+                for upstream in self.inputs[queue.pop()]:
+                    if upstream not in wanted:
+                        wanted.add(upstream)
+                        queue.append(upstream)
+            found = tuple(table for table in self.order if table in wanted)
+            self._upstream_orders[tables] = found
+        return found
+
+
+_last: tuple[Mapping[str, str] | None, StoredCatalog] = (None, StoredCatalog(Catalog({}), {}))
+
 
 def load(version: Version) -> StoredCatalog:
-    """Return the catalog that a version holds."""
-    relations, plans = {}, {}
-    for key, value in version.catalog.items():
-        if key.startswith(_RELATION):
-            relations[key.removeprefix(_RELATION)] = msgspec.json.decode(value, type=Relation)
-        elif key.startswith(_PLAN):
-            plans[key.removeprefix(_PLAN)] = msgspec.json.decode(value, type=IncrementalPlan)
-    return StoredCatalog(Catalog(relations), plans)
+    """Return the catalog that a version holds; the same object as long as its entries stay the same."""
+    global _last
+    entries_seen, stored = _last
+    if entries_seen is not version.catalog:
+        relations, plans = {}, {}
+        for key, value in version.catalog.items():
+            if key.startswith(_RELATION):
+                relations[key.removeprefix(_RELATION)] = _relation(value)
+            elif key.startswith(_PLAN):
+                plans[key.removeprefix(_PLAN)] = _plan(value)
+        if relations != stored.catalog.relations or plans != stored.plans:
+            stored = StoredCatalog(Catalog(relations), plans)
+        _last = (version.catalog, stored)
+    return stored
+
+
+@lru_cache(maxsize=4096)
+def _relation(text: str) -> Relation:
+    return msgspec.json.decode(text, type=Relation)
+
+
+@lru_cache(maxsize=4096)
+def _plan(text: str) -> IncrementalPlan:
+    return msgspec.json.decode(text, type=IncrementalPlan)
 
 
 def entries(

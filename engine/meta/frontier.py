@@ -27,14 +27,14 @@ class Frontier:
 def frontiers(
     version: Version, order: Sequence[str], inputs: Mapping[str, Sequence[str]]
 ) -> dict[str, Frontier]:
-    """Return the frontier of every table in `order` (inputs first); a table without inputs is a source.
+    """Return the frontier of every table in `order` (inputs first); a stored table without inputs is a source.
 
     A source is known up to the store's newest epoch. A view's frontier moves for free over epochs in which none of its inputs
     changed; it is pending if an input changed at or below the least frontier of its inputs.
     """
     known: dict[str, Frontier] = {}
     for name in order:
-        if not inputs[name]:
+        if not inputs[name] and name in version.tables:
             known[name] = Frontier(version.epoch, version.epoch, version.epoch, False, False)
             continue
         known[name] = _of_view(version, name, {i: known[i] for i in inputs[name]})
@@ -47,7 +47,7 @@ def _of_view(version: Version, name: str, inputs: Mapping[str, Frontier]) -> Fro
     fronts = [upstream.frontier for upstream in inputs.values()]
     if any(front is None for front in fronts):
         return Frontier(committed, committed, None, False, True)
-    reach = min(front for front in fronts if front is not None)
+    reach = min((front for front in fronts if front is not None), default=version.epoch)
     if committed is None:
         return Frontier(None, None, reach, True, True)
     changes = [version.tables[upstream].first_change(committed) for upstream in inputs]
@@ -56,3 +56,12 @@ def _of_view(version: Version, name: str, inputs: Mapping[str, Frontier]) -> Fro
     if first is not None and first <= reach:
         return Frontier(committed, max(committed, first - 1), reach, True, True, first)
     return Frontier(committed, max(committed, reach), reach, False, behind, first)
+
+
+def pending(version: Version, table: str, inputs: Sequence[str], reach: int) -> bool:
+    """Tell whether bringing `table` to `reach` needs a run: it was never computed, or an input has changed by then."""
+    own = version.tables.get(table)
+    if own is None:
+        return True
+    changes = (version.tables[name].first_change(own.committed_epoch) for name in inputs)
+    return any(change is not None and change <= reach for change in changes)

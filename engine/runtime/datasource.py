@@ -13,9 +13,10 @@ from pyspark.sql.types import StructType
 from engine.errors import TidelineError
 from engine.hummock import Hummock, Reader, TableVersion
 from engine.meta.catalog_store import StoredCatalog, load
+from engine.meta.policy import epochs_of
 from engine.operators.context import partitions_for
 from engine.operators.scan import hash_ranges, spark_schema
-from engine.runtime.query import read_epoch, visible_columns
+from engine.runtime.query import visible_columns
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class TidelineDataSource(DataSource):
         epoch = (
             int(self.options["epoch"])
             if "epoch" in self.options
-            else read_epoch(store.version, stored, (name,))
+            else epochs_of(store.version, stored, (name,))[name]
         )
         columns = visible_columns(stored.catalog.get(name))
         return TidelineReader(store.url, dict(store.options), store.version.tables[name], columns, epoch)

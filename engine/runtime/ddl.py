@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from engine.errors import Conflict, SqlError, UnsupportedSql
 from engine.hummock import Commit, Hummock, Table, Version
-from engine.meta.catalog_store import entries, load
+from engine.meta.catalog_store import StoredCatalog, entries, load
+from engine.meta.domain import domains
+from engine.meta.recovery import recovered
 from engine.runtime.analyze import SparkAnalyzer
 from engine.runtime.dml import ROW_ID
 from engine.sql.access import index_name
@@ -130,6 +132,7 @@ def create_materialized_view(
                 dialect=dialect,
                 depends_on=(table,),
             )
+    _check_domains(stored, relations, plans)
     store.commit(
         Commit(
             catalog=entries(relations, plans),
@@ -137,6 +140,16 @@ def create_materialized_view(
         )
     )
     return True
+
+
+def _check_domains(
+    stored: StoredCatalog,
+    relations: Mapping[str, Relation | None],
+    plans: Mapping[str, IncrementalPlan | None],
+) -> None:
+    """Raise SqlError if with these new relations two domains would read each other."""
+    catalog = Catalog({**stored.catalog.relations, **{n: r for n, r in relations.items() if r is not None}})
+    domains(StoredCatalog(catalog, {**stored.plans, **{n: p for n, p in plans.items() if p is not None}}))
 
 
 def drop(store: Hummock, statement: Drop) -> bool:
@@ -177,7 +190,8 @@ def drop(store: Hummock, statement: Drop) -> bool:
         Commit(
             drop=tuple(name for name in sorted(gone | fragments) if name in version.tables),
             acks={upstream: consumers for upstream, consumers in acks.items() if upstream in version.tables},
-            catalog=entries(dict.fromkeys(gone), dict.fromkeys(gone & set(stored.plans))),
+            catalog=entries(dict.fromkeys(gone), dict.fromkeys(gone & set(stored.plans)))
+            | {entry: None for name in gone for entry in recovered(version, name)},
             precondition=_catalog_unchanged(version),
         )
     )

@@ -256,7 +256,7 @@ def _evaluate(
     sql: str,
 ) -> pa.Table:
     session, version = spark(), store.version
-    register(session, store, version, stored, tables, version.epoch)
+    register(session, store, version, stored, dict.fromkeys(tables, version.epoch))
     try:
         return session.sql(text).toArrow()
     except AnalysisException as error:

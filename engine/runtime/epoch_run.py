@@ -1,4 +1,4 @@
-"""One epoch of one fragment: its inputs' changes in (committed, e] become its table's change, written and then committed."""
+"""One epoch of one fragment: its inputs' changes in (committed, e] become its table's change, in files that a commit can name."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from engine.hummock import Commit, Hummock, Table, Version
+from engine.hummock import Commit, Hummock, Version
 from engine.meta.catalog_store import table_of
 from engine.operators.aggregate import keyed_recompute, partials_delta
 from engine.operators.compile import delta
 from engine.operators.context import SMALL_CHANGE_ROWS, EpochContext
-from engine.operators.sink import NetChange, write, write_change
+from engine.operators.sink import write, write_change
 from engine.runtime.analyze import whole_fragment
 from engine.runtime.spark import parallelism
 from engine.sql.fragments import Fragment
@@ -40,17 +40,12 @@ def run_fragment(
     fragment: Fragment,
     dependencies: tuple[str, ...],
     upto: int,
-    writer: str,
-    generation: int,
-) -> FragmentEpoch:
-    """Bring a fragment's table to epoch `upto` and commit it; raises Fenced if another writer has taken over."""
+) -> tuple[FragmentEpoch, Commit]:
+    """Bring a fragment's table to epoch `upto`; return what was done, and the commit that makes it visible."""
     own = version.tables.get(fragment.table)
     previous = own.committed_epoch if own is not None else None
     table = own.table if own is not None else table_of(fragment)
     rows = rows_in(version, fragment, previous, upto)
-    if previous is None:  # a long first build must find its inputs' history still there when it is done
-        pins = {name: {fragment.table: upto} for name in dependencies}
-        store.commit(Commit(acks=pins, writer=writer, generation=generation))
     started = time.perf_counter()
     if fragment.rule == "index" and previous is not None and rows <= SMALL_CHANGE_ROWS:
         assert isinstance(fragment.plan, Scan)
@@ -75,10 +70,13 @@ def run_fragment(
         planned = time.perf_counter()
         written = write(frame, table, context) if frame is not None else []
         seconds = {"plan": planned - started, "spark": time.perf_counter() - planned}
-    started = time.perf_counter()
-    _commit(store, fragment, table, dependencies, written, previous, upto, writer, generation)
-    seconds["commit"] = time.perf_counter() - started
-    return FragmentEpoch(
+    commit = Commit(
+        create=() if previous is not None else (table,),
+        writes={fragment.table: tuple(sst for change in written for sst in change.ssts)},
+        epochs={fragment.table: upto},
+        acks={name: {fragment.table: upto} for name in dependencies},
+    )
+    done = FragmentEpoch(
         previous,
         upto,
         rows,
@@ -87,6 +85,7 @@ def run_fragment(
         sum(change.deleted for change in written),
         seconds,
     )
+    return done, commit
 
 
 def fragment_change(fragment: Fragment, context: EpochContext) -> DataFrame | None:
@@ -112,26 +111,3 @@ def rows_in(version: Version, fragment: Fragment, previous: int | None, upto: in
     if previous is None:
         return sum(table.row_count for table in tables)
     return sum(table.changed_rows(previous, upto) for table in tables)
-
-
-def _commit(
-    store: Hummock,
-    fragment: Fragment,
-    table: Table,
-    dependencies: tuple[str, ...],
-    written: list[NetChange],
-    previous: int | None,
-    upto: int,
-    writer: str,
-    generation: int,
-) -> None:
-    store.commit(
-        Commit(
-            create=() if previous is not None else (table,),
-            writes={fragment.table: tuple(sst for change in written for sst in change.ssts)},
-            epochs={fragment.table: upto},
-            acks={name: {fragment.table: upto} for name in dependencies},
-            writer=writer,
-            generation=generation,
-        )
-    )

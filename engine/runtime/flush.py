@@ -1,51 +1,43 @@
-"""One run over every lagging view: each commits, fails and is retried by itself; fencing decides races between processes."""
+"""One run over every lagging domain: each commits, fails and is retried by itself; fencing decides races between processes."""
 
 from __future__ import annotations
 
 import random
-import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
 from engine.errors import Conflict, Fenced, TableExists, TidelineError
-from engine.hummock import Hummock, Version
+from engine.hummock import Commit, Hummock, Version
 from engine.hummock.epoch import seconds_of
 from engine.meta.catalog_store import StoredCatalog, load
-from engine.meta.frontier import Frontier, frontiers
-from engine.operators.context import SMALL_CHANGE_ROWS
-from engine.runtime.epoch_run import FragmentEpoch, rows_in, run_fragment
+from engine.meta.domain import Domain, domains
+from engine.meta.frontier import frontiers
+from engine.meta.recovery import failed
+from engine.meta.waits import is_lagging, waits
+from engine.runtime.domain_run import is_pending, reach_of, run_domain
+from engine.runtime.epoch_run import FragmentEpoch
 from engine.runtime.report import FlushReport, ViewReport
+from engine.runtime.slots import Slots
 from engine.runtime.spark import parallelism
-from engine.sql.fragments import Fragment, IncrementalPlan
 
 RACE_ATTEMPTS = 20
 MOST_THREADS = 16
 
 
-class Slots:
-    """Room for `count` small epochs at the same time, or for one large one: settings of a Spark session are shared."""
+@dataclass
+class DomainOutcome:
+    """How a domain's part of a run ended."""
 
-    def __init__(self, count: int) -> None:
-        self.count = max(1, count)
-        self._free = threading.Semaphore(self.count)
-        self._turn = threading.Lock()
-
-    @contextmanager
-    def taken(self, alone: bool) -> Iterator[None]:
-        """Hold one slot, or all of them."""
-        need = self.count if alone else 1
-        with self._turn:  # who waits for all slots is not overtaken
-            for _ in range(need):
-                self._free.acquire()
-        try:
-            yield
-        finally:
-            for _ in range(need):
-                self._free.release()
+    fragments: Mapping[str, list[FragmentEpoch]] = field(default_factory=dict)
+    commit_seconds: float = 0.0
+    seconds: float = 0.0
+    lag_seconds: float = 0.0
+    error: str | None = None
+    waits_for: str | None = None
 
 
 class FlushRun:
@@ -57,155 +49,147 @@ class FlushRun:
         self.generations: dict[str, int] = {}
         self.slots = Slots(1)
 
-    def run(self, views: Collection[str] | None = None) -> FlushReport:
+    def run(self, views: Collection[str] | None = None, *, eager: bool = True) -> FlushReport:
         """Bring `views` (None: all), and what they are computed from, to the newest epoch; never raises for one view.
 
-        A view reaches the least frontier of its inputs as they stood when the run began, or later.
+        A view reaches the least frontier of its inputs as they stood when the run began, or later. Without `eager` a domain that
+        has failed is left alone until its time to be tried again has come, and so is what reads it.
         """
         started = time.perf_counter()
         version = self.store.refresh()
         stored = load(version)
-        wanted = None if views is None else _with_upstreams(stored, views)
-        owners = [name for name in _owners_in_order(stored) if wanted is None or name in wanted]
+        everything = domains(stored)
+        names = list(everything) if views is None else _with_upstreams(everything, stored, views)
         known = frontiers(version, stored.order, stored.inputs)
-        lagging = [n for n in owners if any(known[f.table].lagging for f in stored.plans[n].fragments)]
-        self.slots = Slots(parallelism(self.spark())) if lagging else self.slots
-        done: dict[str, Future[ViewReport]] = {}
-        with ThreadPoolExecutor(min(MOST_THREADS, max(1, len(lagging)))) as pool:
+        held = {} if eager else _held(version, stored)
+        due = [n for n in names if is_lagging(everything[n], known) and n not in held]
+        self.slots = Slots(parallelism(self.spark())) if due else self.slots
+        done: dict[str, Future[DomainOutcome]] = {}
+        with ThreadPoolExecutor(min(MOST_THREADS, max(1, len(due)))) as pool:
             for (
                 name
-            ) in lagging:  # inputs first, so that a thread waits only for threads that were started before it
-                upstreams = [done[u] for u in _upstream_owners(stored, name) if u in done]
-                done[name] = pool.submit(self._bring_after, upstreams, name, stored)
-        reports = [
-            done[n].result() if n in done else self._report(n, stored, [], 0.0, 0.0, None) for n in owners
-        ]
+            ) in due:  # inputs first, so that a thread waits only for threads that were started before it
+                before = [done[upstream] for upstream in everything[name].upstreams if upstream in done]
+                done[name] = pool.submit(self._bring_after, before, everything[name], stored)
+        reports: list[ViewReport] = []
+        for name in names:
+            outcome = done[name].result() if name in done else DomainOutcome(waits_for=held.get(name))
+            reports += self._reports(everything[name], stored, outcome)
         shown = tuple(r for r in reports if stored.catalog.relations[r.view].kind != "index" or r.error)
         return FlushReport(shown, time.perf_counter() - started)
 
     def _bring_after(
-        self, upstreams: Collection[Future[ViewReport]], name: str, stored: StoredCatalog
-    ) -> ViewReport:
-        wait(upstreams)
-        return self._bring(name, stored)
-
-    def _bring(self, name: str, stored: StoredCatalog) -> ViewReport:
-        """Run the fragments of one view or index, inputs first, following another process where it was faster."""
-        plan = stored.plans[name]
-        done: list[FragmentEpoch] = []
+        self, before: Collection[Future[DomainOutcome]], domain: Domain, stored: StoredCatalog
+    ) -> DomainOutcome:
+        wait(before)
         started = time.perf_counter()
-        error: str | None = None
-        first_lag = 0.0
-        try:
-            for fragment in plan.fragments:
-                for attempt in range(RACE_ATTEMPTS):
-                    version = self.store.refresh()
-                    state = frontiers(version, stored.order, stored.inputs)[fragment.table]
-                    if not state.pending or state.reach is None:
-                        break
-                    first_lag = max(first_lag, _waiting_seconds(state))
-                    if name not in self.generations:
-                        self.generations[name] = self.store.claim(name)
-                        version = self.store.version
-                    try:
-                        done.append(self._run(version, fragment, plan, state.reach))
-                        break
-                    except (Fenced, Conflict, TableExists):
-                        self.generations.pop(name, None)
-                        if attempt == RACE_ATTEMPTS - 1:
-                            raise
-                        time.sleep(random.uniform(0, 0.05 * (attempt + 1)))
-        except TidelineError as failure:
-            error = str(failure)
-        except Exception as failure:  # Spark's own errors: the view stays at its epoch, the others go on
-            error = f"{type(failure).__name__}: {_first_lines(failure)}"
-        return self._report(name, stored, done, time.perf_counter() - started, first_lag, error)
+        outcome = self._bring(domain, stored)
+        outcome.seconds = time.perf_counter() - started
+        if outcome.error is not None:
+            self._remember(domain, outcome.error)
+        return outcome
 
-    def _run(self, version: Version, fragment: Fragment, plan: IncrementalPlan, reach: int) -> FragmentEpoch:
-        """Run one epoch of a fragment when there is room: small epochs beside each other, a large one alone."""
-        own = version.tables.get(fragment.table)
-        rows = rows_in(version, fragment, own.committed_epoch if own is not None else None, reach)
-        with self.slots.taken(alone=own is None or rows > SMALL_CHANGE_ROWS):
-            return run_fragment(
-                self.store,
-                version,
-                self.spark(),
-                fragment,
-                plan.dependencies(fragment),
-                reach,
-                plan.view,
-                self.generations[plan.view],
+    def _bring(self, domain: Domain, stored: StoredCatalog) -> DomainOutcome:
+        """Run one domain to the least frontier of its inputs, following another process where it was faster."""
+        outcome = DomainOutcome()
+        try:
+            for attempt in range(RACE_ATTEMPTS):
+                version = self.store.refresh()
+                reach = reach_of(domain, version, stored)
+                if reach is None or not is_pending(domain, version, reach):
+                    break
+                outcome.lag_seconds = max(outcome.lag_seconds, _waiting_seconds(domain, version, reach))
+                if domain.writer not in self.generations:
+                    self.generations[domain.writer] = self.store.claim(domain.writer)
+                    version = self.store.version
+                generation = self.generations[domain.writer]
+                try:
+                    done = run_domain(self.store, self.spark, self.slots, domain, version, reach, generation)
+                    outcome.fragments, outcome.commit_seconds = done.fragments, done.commit_seconds
+                    break
+                except (Fenced, Conflict, TableExists):
+                    self.generations.pop(domain.writer, None)
+                    if attempt == RACE_ATTEMPTS - 1:
+                        raise
+                    time.sleep(random.uniform(0, 0.05 * (attempt + 1)))
+        except TidelineError as failure:
+            outcome.error = str(failure)
+        except Exception as failure:  # Spark's own errors: the domain stays at its epoch, the others go on
+            outcome.error = f"{type(failure).__name__}: {_first_lines(failure)}"
+        return outcome
+
+    def _remember(self, domain: Domain, error: str) -> None:
+        """Write a domain's failure into the store, for whoever looks or retries; a view dropped meanwhile is none."""
+        version = self.store.refresh()
+        if any(owner in load(version).plans for owner in domain.members):
+            self.store.commit(Commit(catalog=failed(version, domain.name, error, time.time())))
+
+    def _reports(self, domain: Domain, stored: StoredCatalog, outcome: DomainOutcome) -> Iterable[ViewReport]:
+        version = self.store.version
+        for owner in domain.members:
+            plan = stored.plans[owner]
+            table = version.tables.get(owner)
+            tables = [version.tables[f.table] for f in plan.fragments if f.table in version.tables]
+            done = outcome.fragments.get(owner, [])
+            last = done[-1] if done else None
+            stages: dict[str, float] = {}
+            for epoch in done:
+                for stage, spent in epoch.seconds.items():
+                    stages[stage] = stages.get(stage, 0.0) + spent
+            if done:
+                stages["commit"] = outcome.commit_seconds
+            committed = table.committed_epoch if table is not None else None
+            yield ViewReport(
+                owner,
+                committed,
+                last.previous if last else committed,
+                sum(epoch.rows_in for epoch in done),
+                last.inserted if last else 0,
+                last.updated if last else 0,
+                last.deleted if last else 0,
+                outcome.seconds,
+                stages,
+                sum(t.size_bytes for t in tables),
+                {u: committed for u in stored.catalog.relations[owner].depends_on if committed},
+                outcome.lag_seconds,
+                plan.fragments[-1].rule,
+                outcome.error,
+                not done and outcome.error is None,
+                outcome.waits_for,
             )
 
-    def _report(
-        self,
-        name: str,
-        stored: StoredCatalog,
-        done: list[FragmentEpoch],
-        seconds: float,
-        lag: float,
-        error: str | None,
-    ) -> ViewReport:
-        version = self.store.version
-        plan = stored.plans[name]
-        table = version.tables.get(name)
-        tables = [version.tables[f.table] for f in plan.fragments if f.table in version.tables]
-        last = done[-1] if done else None
-        stages: dict[str, float] = {}
-        for epoch in done:
-            for stage, spent in epoch.seconds.items():
-                stages[stage] = stages.get(stage, 0.0) + spent
-        committed = table.committed_epoch if table is not None else None
-        return ViewReport(
-            name,
-            committed,
-            last.previous if last else committed,
-            sum(epoch.rows_in for epoch in done),
-            last.inserted if last else 0,
-            last.updated if last else 0,
-            last.deleted if last else 0,
-            seconds,
-            stages,
-            sum(t.size_bytes for t in tables),
-            {upstream: committed for upstream in stored.catalog.relations[name].depends_on if committed},
-            lag,
-            plan.fragments[-1].rule,
-            error,
-            not done and error is None,
-        )
+
+def _waiting_seconds(domain: Domain, version: Version, reach: int) -> float:
+    """For how long the oldest change that a domain lacks has been waiting."""
+    oldest: int | None = None
+    for _, fragment in domain.fragments:
+        own = version.tables.get(fragment.table)
+        for name in domain.dependencies[fragment.table]:
+            if own is not None and name in version.tables:
+                change = version.tables[name].first_change(own.committed_epoch)
+                if change is not None and change <= reach:
+                    oldest = change if oldest is None else min(oldest, change)
+    return 0.0 if oldest is None else max(0.0, time.time() - seconds_of(oldest))
 
 
-def _waiting_seconds(state: Frontier) -> float:
-    """For how long the oldest change that a table lacks has been waiting."""
-    return 0.0 if state.oldest_change is None else max(0.0, time.time() - seconds_of(state.oldest_change))
+def _held(version: Version, stored: StoredCatalog) -> dict[str, str]:
+    """Return why each domain that is not due waits."""
+    return {w.domain: w.reason for w in waits(version, stored, time.time()) if w.kind != "due"}
 
 
-def _owners_in_order(stored: StoredCatalog) -> list[str]:
-    owners = stored.owners
-    return list(dict.fromkeys(owners[table] for table in stored.order if table in owners))
-
-
-def _upstream_owners(stored: StoredCatalog, name: str) -> set[str]:
-    plan = stored.plans[name]
-    tables = {table for fragment in plan.fragments for table in plan.dependencies(fragment)}
-    return {stored.owners[table] for table in tables if table in stored.owners} - {name}
-
-
-def _with_upstreams(stored: StoredCatalog, views: Collection[str]) -> set[str]:
+def _with_upstreams(
+    everything: Mapping[str, Domain], stored: StoredCatalog, views: Collection[str]
+) -> list[str]:
+    """Return the domains of `views` and all that they read, inputs first."""
+    of = {owner: name for name, domain in everything.items() for owner in domain.members}
     wanted: set[str] = set()
-
-    def visit(table: str) -> None:
-        owner = stored.owners.get(table)
-        if owner is not None and owner not in wanted:
-            wanted.add(owner)
-            plan = stored.plans[owner]
-            for fragment in plan.fragments:
-                for upstream in plan.dependencies(fragment):
-                    visit(upstream)
-
-    for view in views:
-        visit(stored.catalog.get(view).name)
-    return wanted
+    queue = [of[name] for name in (stored.catalog.get(view).name for view in views) if name in of]
+    while queue:
+        name = queue.pop()
+        if name not in wanted:
+            wanted.add(name)
+            queue += everything[name].upstreams
+    return [name for name in everything if name in wanted]
 
 
 def _first_lines(failure: Exception) -> str:

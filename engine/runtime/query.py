@@ -11,10 +11,10 @@ import sqlglot.expressions as exp
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from engine.errors import EpochFailed, SqlError
+from engine.errors import SqlError
 from engine.hummock import Hummock, TableVersion, Version
 from engine.meta.catalog_store import StoredCatalog
-from engine.meta.frontier import frontiers
+from engine.meta.policy import epochs_of
 from engine.operators.context import partitions_for
 from engine.operators.scan import read_table
 from engine.runtime.spark import parallelism
@@ -29,20 +29,6 @@ def visible_columns(relation: Relation) -> tuple[str, ...]:
     return tuple(column.name for column in relation.columns if not column.hidden)
 
 
-def read_epoch(version: Version, stored: StoredCatalog, tables: tuple[str, ...]) -> int:
-    """Return the epoch of the `consistent` policy: the least frontier of the tables read."""
-    known = frontiers(version, stored.order, stored.inputs)
-    epochs = []
-    for name in tables:
-        epoch = known[name].frontier
-        if epoch is None:
-            raise EpochFailed(
-                f"view {name} has not been computed yet: run FLUSH, and look at its error if that fails"
-            )
-        epochs.append(epoch)
-    return min(epochs, default=version.epoch)
-
-
 def select(
     store: Hummock,
     stored: StoredCatalog,
@@ -50,21 +36,22 @@ def select(
     query: exp.Query,
     sql: str,
     dialect: str,
+    policy: str = "consistent",
 ) -> pa.Table:
-    """Answer a query at one epoch of all its tables."""
+    """Answer a query; `policy` says at which epoch each of its tables is read."""
     version = store.refresh()
     tables = query_tables(query, stored.catalog, sql)
-    epoch = read_epoch(version, stored, tables)
+    epochs = epochs_of(version, stored, tables, policy)
     point = point_read(query, stored.catalog, dialect)
     if point is not None:
         try:
-            answer = answer_locally(store, version.tables[point.table], point, epoch)
+            answer = answer_locally(store, version.tables[point.table], point, epochs[point.table])
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError):
             answer = None  # a comparison of unlike types: Spark's rules decide
         if answer is not None:
             return answer
     session = spark()
-    register(session, store, version, stored, tables, epoch)
+    register(session, store, version, stored, epochs)
     try:
         return session.sql(to_spark(query, stored.catalog, dialect)).toArrow()
     except AnalysisException as error:
@@ -77,19 +64,18 @@ def register(
     store: Hummock,
     version: Version,
     stored: StoredCatalog,
-    tables: tuple[str, ...],
-    epoch: int,
+    epochs: Mapping[str, int],
 ) -> None:
-    """Make the tables at `epoch` known to the Spark session as temporary views of their names."""
+    """Make each table at its epoch known to the Spark session as a temporary view of its name."""
     cores = parallelism(session)
-    for name in tables:
+    for name, epoch in epochs.items():
         table = version.tables[name]
         columns = visible_columns(stored.catalog.get(name))
         items = tuple((column, column) for column in columns)
         parts = partitions_for(table.row_count, cores)
         frame = read_table(session, store.url, store.options, table, items, epoch, parts=parts)
         frame.createOrReplaceTempView(name)
-    rows = sum(version.tables[name].row_count for name in tables)
+    rows = sum(version.tables[name].row_count for name in epochs)
     session.conf.set("spark.sql.shuffle.partitions", str(partitions_for(rows, cores)))
     session.conf.set("spark.sql.adaptive.enabled", "true")
 

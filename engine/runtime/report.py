@@ -9,7 +9,10 @@ from engine.errors import EpochFailed
 
 @dataclass(frozen=True)
 class ViewReport:
-    """What one run did for one view; `rows_in` are upper bounds of changed input rows, seconds are wall time by stage."""
+    """What one run did for one view; `rows_in` are upper bounds of changed input rows, seconds are wall time by stage.
+
+    A view that was left alone on purpose says in `waits_for` why.
+    """
 
     view: str
     epoch: int | None
@@ -26,6 +29,7 @@ class ViewReport:
     rule: str = ""
     error: str | None = None
     skipped: bool = False
+    waits_for: str | None = None
 
     @property
     def rows_out(self) -> int:

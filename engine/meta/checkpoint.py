@@ -1,0 +1,57 @@
+"""A checkpoint in the making: what a domain's fragments have written, readable by the next ones, visible to nobody else yet."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+
+from engine.hummock import Commit, Table, Version
+from engine.hummock.delta import apply, rebase
+from engine.hummock.version import SstInfo
+
+
+class Checkpoint:
+    """Gathers the parts of one commit; `version` is what the store would hold if they were committed now.
+
+    Files of a part are durable before it is added, so tasks on any machine can read the version. The manifest that `commit` asks
+    for makes all parts visible at once; without it they are orphans for the collector.
+    """
+
+    def __init__(self, base: Version) -> None:
+        self.version = base
+        self._parts: list[Commit] = []
+
+    def add(self, part: Commit) -> None:
+        """Stage one part; raises what the invariants raise."""
+        base = self.version
+        staged = apply(base, rebase(part, base, "staged", time.time()))
+        self.version = dataclasses.replace(staged, number=base.number, epoch=base.epoch)
+        self._parts.append(part)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was staged."""
+        return not self._parts
+
+    def commit(self, writer: str, generation: int, catalog: Mapping[str, str | None]) -> Commit:
+        """Return the one commit of all parts."""
+        create: list[Table] = []
+        writes: dict[str, Sequence[SstInfo]] = {}
+        epochs: dict[str, int] = {}
+        acks: dict[str, dict[str, int | None]] = {}
+        for part in self._parts:
+            create += part.create
+            writes |= part.writes
+            epochs |= part.epochs
+            for table, consumers in part.acks.items():
+                acks.setdefault(table, {}).update(consumers)
+        return Commit(
+            create=tuple(create),
+            writes=writes,
+            epochs=epochs,
+            acks=acks,
+            catalog=catalog,
+            writer=writer,
+            generation=generation,
+        )

@@ -1,0 +1,88 @@
+"""Domains: which views and indexes commit together, in which order, and what they read from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.errors import SqlError
+from engine.meta.catalog_store import StoredCatalog
+from engine.sql.fragments import Fragment
+
+OPTION = "domain"
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The jobs whose tables become visible in one manifest: by default one view or one shared index.
+
+    `members` and `fragments` are in the order in which they run, inputs first; `inputs` are the tables outside that they read,
+    `upstreams` the domains that keep those.
+    """
+
+    name: str
+    members: tuple[str, ...]
+    fragments: tuple[tuple[str, Fragment], ...]
+    dependencies: Mapping[str, tuple[str, ...]]
+    inputs: tuple[str, ...]
+    upstreams: tuple[str, ...]
+
+    @property
+    def writer(self) -> str:
+        """The name under which the domain claims its writer generation."""
+        return self.name if self.members == (self.name,) else f"domain/{self.name}"
+
+
+def domains(stored: StoredCatalog) -> dict[str, Domain]:
+    """Return every domain by name, each after the domains that it reads; raises SqlError if two read each other."""
+    of = {owner: domain_of(stored, owner) for owner in stored.plans}
+    members: dict[str, list[str]] = {}
+    for owner in owners_in_order(stored):
+        members.setdefault(of[owner], []).append(owner)
+    found = {name: _domain(name, tuple(owners), stored, of) for name, owners in members.items()}
+    return {name: found[name] for name in _upstreams_first(found)}
+
+
+def domain_of(stored: StoredCatalog, owner: str) -> str:
+    """Return the name of the domain of a view or index: the one that its options name, else its own."""
+    relation = stored.catalog.relations.get(owner)
+    return (relation.options.get(OPTION) if relation is not None else None) or owner
+
+
+def owners_in_order(stored: StoredCatalog) -> tuple[str, ...]:
+    """Return the views and indexes, each after those that it reads."""
+    owners = stored.owners
+    return tuple(dict.fromkeys(owners[table] for table in stored.order if table in owners))
+
+
+def _domain(name: str, owners: tuple[str, ...], stored: StoredCatalog, of: Mapping[str, str]) -> Domain:
+    fragments = tuple((owner, f) for owner in owners for f in stored.plans[owner].fragments)
+    inside = {fragment.table for _, fragment in fragments}
+    reads = {f.table: stored.plans[owner].dependencies(f) for owner, f in fragments}
+    inputs = tuple(dict.fromkeys(t for tables in reads.values() for t in tables if t not in inside))
+    upstreams = dict.fromkeys(of[stored.owners[table]] for table in inputs if table in stored.owners)
+    return Domain(name, owners, fragments, reads, inputs, tuple(upstreams))
+
+
+def _upstreams_first(found: Mapping[str, Domain]) -> Sequence[str]:
+    done: dict[str, None] = {}
+    path: list[str] = []
+
+    def visit(name: str) -> None:
+        if name in done:
+            return
+        if name in path:
+            ring = [*path[path.index(name) :], name]
+            raise SqlError(
+                f"domains would wait for each other: {' reads '.join(ring)}",
+                hint="put the views between two members of a domain into that domain as well",
+            )
+        path.append(name)
+        for upstream in found[name].upstreams:
+            visit(upstream)
+        path.pop()
+        done[name] = None
+
+    for name in found:
+        visit(name)
+    return tuple(done)

@@ -1,0 +1,52 @@
+"""What is remembered of a failing domain, in the store itself: the error, how often, and when it is tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from engine.hummock import Version
+
+PREFIX = "failure/"
+FIRST_WAIT_SECONDS = 1.0
+LONGEST_WAIT_SECONDS = 120.0
+_ERROR_CHARACTERS = 4000
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """The failures of a domain in a row; times are seconds since 1970."""
+
+    error: str
+    attempts: int
+    since: float
+    last: float
+
+    @property
+    def retry_at(self) -> float:
+        """When the domain is to be tried again: the wait doubles with each failure, up to two minutes."""
+        wait = FIRST_WAIT_SECONDS * 2 ** min(self.attempts - 1, 16)
+        return self.last + min(LONGEST_WAIT_SECONDS, wait)
+
+
+def failures(version: Version) -> Mapping[str, Failure]:
+    """Return the failing domains by name."""
+    return {
+        key.removeprefix(PREFIX): msgspec.json.decode(value, type=Failure)
+        for key, value in version.catalog.items()
+        if key.startswith(PREFIX)
+    }
+
+
+def failed(version: Version, domain: str, error: str, now: float) -> dict[str, str | None]:
+    """Return the catalog entry that tells of one more failure of a domain."""
+    text = version.catalog.get(PREFIX + domain)
+    before = msgspec.json.decode(text, type=Failure) if text is not None else None
+    attempts, since = (before.attempts + 1, before.since) if before is not None else (1, now)
+    failure = Failure(error[:_ERROR_CHARACTERS], attempts, since, now)
+    return {PREFIX + domain: msgspec.json.encode(failure).decode()}
+
+
+def recovered(version: Version, domain: str) -> dict[str, str | None]:
+    """Return the catalog entry that removes what is remembered of a domain's failures, if anything is."""
+    return {PREFIX + domain: None} if PREFIX + domain in version.catalog else {}

@@ -1,0 +1,72 @@
+"""Waits: every domain that lacks changes of its inputs, why it does, and until when; none is without reason or end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.hummock import Version
+from engine.hummock.epoch import seconds_of
+from engine.meta.catalog_store import StoredCatalog
+from engine.meta.domain import Domain, domains
+from engine.meta.frontier import Frontier, frontiers
+from engine.meta.recovery import Failure, failures
+
+Kind = Literal["due", "failed", "upstream"]
+
+
+@dataclass(frozen=True)
+class Wait:
+    """One domain that lags: `since` and `until` are seconds since 1970; without `until` the next run takes it.
+
+    Kinds: `due` (nothing hinders the next run), `failed` (it is tried again at `until`), `upstream` (what it reads cannot go on).
+    """
+
+    domain: str
+    kind: Kind
+    reason: str
+    since: float | None
+    until: float | None
+
+
+def waits(version: Version, stored: StoredCatalog, now: float) -> tuple[Wait, ...]:
+    """Return the wait of every domain that lags, upstream domains first."""
+    known = frontiers(version, stored.order, stored.inputs)
+    failing = failures(version)
+    found: dict[str, Wait] = {}
+    for name, domain in domains(stored).items():
+        if is_lagging(domain, known):
+            found[name] = _wait(domain, known, failing.get(name), found, now)
+    return tuple(found.values())
+
+
+def is_lagging(domain: Domain, known: Mapping[str, Frontier]) -> bool:
+    """Tell whether a domain lacks changes of what it reads, now or once that is computed."""
+    return any(known[fragment.table].lagging for _, fragment in domain.fragments)
+
+
+def _wait(
+    domain: Domain,
+    known: Mapping[str, Frontier],
+    failure: Failure | None,
+    upstream: Mapping[str, Wait],
+    now: float,
+) -> Wait:
+    oldest = [known[f.table].oldest_change for _, f in domain.fragments]
+    since = min((seconds_of(change) for change in oldest if change is not None), default=None)
+    if failure is not None and failure.retry_at > now:
+        return Wait(domain.name, "failed", describe_failure(failure), failure.since, failure.retry_at)
+    held = [upstream[name] for name in domain.upstreams if name in upstream]
+    stuck = next((wait for wait in held if wait.kind != "due"), None)
+    if stuck is not None:
+        return Wait(domain.name, "upstream", f"waits for {stuck.domain}: {stuck.reason}", since, stuck.until)
+    return Wait(domain.name, "due", "the next run takes it", since, None)
+
+
+def describe_failure(failure: Failure) -> str:
+    """Return a failure in words: the error, how often, and when it is tried again."""
+    again = time.strftime("%H:%M:%S", time.gmtime(failure.retry_at))
+    times = "once" if failure.attempts == 1 else f"{failure.attempts} times in a row"
+    return f"{failure.error} (failed {times}; tried again after {again} UTC, or by FLUSH at once)"

@@ -1,0 +1,29 @@
+"""Room for epochs in one Spark session: several small ones beside each other, or a large one alone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Slots:
+    """Room for `count` small epochs at the same time, or for one large one: settings of a Spark session are shared."""
+
+    def __init__(self, count: int) -> None:
+        self.count = max(1, count)
+        self._free = threading.Semaphore(self.count)
+        self._turn = threading.Lock()
+
+    @contextmanager
+    def taken(self, alone: bool) -> Iterator[None]:
+        """Hold one slot, or all of them."""
+        need = self.count if alone else 1
+        with self._turn:  # who waits for all slots is not overtaken
+            for _ in range(need):
+                self._free.acquire()
+        try:
+            yield
+        finally:
+            for _ in range(need):
+                self._free.release()
