@@ -46,8 +46,13 @@ format: $(STAMP) ## Format and fix what can be fixed.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup ## Measure seconds per epoch.
+bench: setup $(VENV)/.tideline-bench ## Measure seconds per epoch, and the storage engine beside other stores.
 	$(BIN)/python -m benchmarks.epochs
+	$(BIN)/python -m benchmarks.kv
+
+$(VENV)/.tideline-bench: $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	@touch $@
 
 clean: ## Remove what was built or produced; the store in .tideline goes too.
 	rm -rf $(VENV) jars .tideline build *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse

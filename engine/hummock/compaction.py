@@ -18,6 +18,9 @@ from engine.hummock.version import Compaction, Run, SstInfo, Table, TableVersion
 TARGET_BYTES = 128 << 20
 TARGET_ROWS = 2_000_000
 TIER_EVERY = 16
+TIER_LARGE_EVERY = 64
+TIER_LARGE_BYTES = 4 << 20
+"""Sub-levels that are this large on average are merged more rarely: a merge costs by bytes and saves by count."""
 TIER_RUNS = 4
 TIER_ROWS = 2_000_000
 TIER_FLOOR = 10_000
@@ -89,6 +92,15 @@ def pick_tier(table: TableVersion, max_rows: int | None = None) -> CompactionTas
     if taken < 2:
         return None
     return CompactionTask(table, runs[:taken], runs[taken:])
+
+
+def tier_is_due(table: TableVersion) -> bool:
+    """Whether the commit that made this version should have the newest runs merged."""
+    level = table.l0
+    if len(level) < TIER_EVERY:
+        return False
+    size = sum(sst.size for entry in level for sst in entry.ssts)
+    return len(level) % (TIER_LARGE_EVERY if size > len(level) * TIER_LARGE_BYTES else TIER_EVERY) == 0
 
 
 def run_task(reader: Reader, task: CompactionTask) -> Compaction:

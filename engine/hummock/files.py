@@ -77,9 +77,9 @@ class FileSet:
             return read_sst(self._store, info, columns).select(columns)
         return (found or self._decode(info)).rows.select(columns)
 
-    def keep(self, info: SstInfo, rows: pa.Table) -> None:
+    def keep(self, sst_id: str, rows: pa.Table) -> None:
         """Write a fresh file's decoded rows through to the cache."""
-        self._cache.store(info.sst_id, rows)
+        self._cache.store(sst_id, rows)
 
     def forget(self) -> None:
         """Let go of all open files."""

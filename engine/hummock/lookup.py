@@ -14,6 +14,7 @@ from engine.errors import InvalidRow
 from engine.hummock.files import FileSet, SortedFile
 from engine.hummock.merge import sources_of
 from engine.hummock.ordering import (
+    as_numbers,
     bisect_keys,
     equal_to_previous,
     equal_values,
@@ -64,8 +65,7 @@ def find_rows(
     wanted = wanted_keys(table, keys, null_safe)
     opened: list[SortedFile] = []
     found: list[Candidates] = []
-    asking = wanted.asking
-    order = asking[np.argsort(wanted.hashes[asking], kind="stable")]
+    order = _search_order(wanted)
     for sst in sources_of(runs):
         if not len(order):
             break
@@ -85,6 +85,13 @@ def find_rows(
     if not found:
         return np.empty(0, dtype=np.int64), _schema(table, columns).empty_table()
     return _answer(table, wanted, opened, _newest(table, wanted, opened, found), columns)
+
+
+def _search_order(wanted: Wanted) -> np.ndarray:
+    """The keys in the order in which files hold them, as far as that is cheap: a sorted search stays in the cache."""
+    asking = wanted.asking
+    lead = as_numbers(wanted.table.column(wanted.searched[0])) if wanted.searched else wanted.hashes
+    return asking if lead is None else asking[np.argsort(lead[asking])]
 
 
 def wanted_keys(table: Table, keys: pa.Table, null_safe: bool) -> Wanted:

@@ -37,35 +37,65 @@ def order_by_key(
         return np.arange(n), first
     lead = single_number_key(keys) if hashes[0] == hashes[-1] and (hashes == hashes[0]).all() else None
     if lead is not None:
-        order = np.argsort(lead, kind="stable")
-        ordered = lead[order]
+        order, ordered = _stable_order(lead, in_runs=sources is not None)
         first[1:] = ordered[1:] != ordered[:-1]
         return order, first
-    order = np.argsort(hashes, kind="stable")
-    ordered = hashes[order]
+    order, ordered = _stable_order(hashes, in_runs=sources is not None)
     tied = ordered[1:] == ordered[:-1]
-    if not tied.any():
-        return order, first
-    group = np.concatenate([[0], np.cumsum(~tied)])
-    unsettled = np.zeros(n, dtype=bool)
-    if sources is None:
-        unsettled[1:] = tied
-        unsettled[:-1] |= tied
-    else:
+    pairs = np.flatnonzero(tied) + 1
+    if sources is not None and len(pairs):
         source = sources[order]
-        starts = np.flatnonzero(np.concatenate([[True], ~tied]))
-        mixed = np.minimum.reduceat(source, starts) != np.maximum.reduceat(source, starts)
-        unsettled = mixed[group]
-        if not unsettled.any():
-            return order, first
-    at = np.flatnonzero(unsettled)
+        crossing = source[pairs] != source[pairs - 1]
+        if not crossing.all():  # rows of one hash from one source are in order and differ
+            group = np.concatenate([[0], np.cumsum(~tied)])
+            mixed = np.zeros(group[-1] + 1, dtype=bool)
+            mixed[group[pairs[crossing]]] = True
+            pairs = pairs[mixed[group[pairs]]]
+    if not len(pairs):
+        return order, first
+    equal = _same_keys(keys, order[pairs], order[pairs - 1])
+    first[pairs[equal]] = False
+    if not equal.all():
+        _settle(keys, order, first, tied, pairs[~equal])
+    return order, first
+
+
+def _same_keys(keys: pa.Table, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    mine, theirs = keys.take(pa.array(left)), keys.take(pa.array(right))
+    equal = np.ones(len(left), dtype=bool)
+    for a, b in zip(mine.columns, theirs.columns, strict=True):
+        equal &= equal_values(one_chunk(a), one_chunk(b))
+    return equal
+
+
+def _settle(
+    keys: pa.Table, order: np.ndarray, first: np.ndarray, tied: np.ndarray, differ: np.ndarray
+) -> None:
+    """Sort by key, in place, the rows of each hash at which rows with different keys meet (`differ`)."""
+    group = np.concatenate([[0], np.cumsum(~tied)])
+    several = np.zeros(group[-1] + 1, dtype=bool)
+    several[group[differ]] = True
+    at = np.flatnonzero(several[group])
     rows = order[at]
     some = keys.take(pa.array(rows))
     arranged = sort_indices(some, leading=group[at])
     order[at] = rows[arranged]
     equal = equal_to_previous(some.take(pa.array(arranged))) & (group[at][1:] == group[at][:-1])
+    first[at] = True
     first[at[1:][equal]] = False
-    return order, first
+
+
+def _stable_order(values: np.ndarray, *, in_runs: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return (stable order, values in it). What is no sequence of sorted runs is sorted by the faster unstable way
+    first, which is the stable order too if no value stands twice.
+    """
+    if not in_runs:
+        order = np.argsort(values)
+        ordered = values[order]
+        if (ordered[1:] != ordered[:-1]).all():
+            return order, ordered
+    order = np.argsort(values, kind="stable")
+    return order, values[order]
 
 
 def sort_indices(keys: pa.Table, leading: np.ndarray | None = None) -> np.ndarray:

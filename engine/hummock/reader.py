@@ -25,11 +25,12 @@ from engine.hummock.lookup import find_rows
 from engine.hummock.merge import HashRange, merged_parts, sources_of
 from engine.hummock.object_store import ObjectStore, open_object_store
 from engine.hummock.sst import new_path, pieces, sorted_rows, stored_rows, write_sst
-from engine.hummock.version import HASH, OP, SstInfo, Table, TableVersion
+from engine.hummock.version import HASH, OP, SstInfo, Table, TableVersion, sst_id_of
 
 BATCH_ROWS = 131_072
 CACHE_BYTES = 8 << 30
 WRITERS = 4
+BESIDE_BYTES = 1 << 20
 
 _readers: dict[tuple[Any, ...], Reader] = {}
 _readers_lock = threading.Lock()
@@ -150,8 +151,15 @@ class Reader:
 
     def write_sorted(self, rows: pa.Table) -> SstInfo:
         """Write rows that are in the form and order of a file as one file, and through to the cache."""
-        info = write_sst(self._store, rows, new_path(self._clock()))
-        self.files.keep(info, rows)
+        path = new_path(self._clock())
+        if rows.nbytes < BESIDE_BYTES:
+            info = write_sst(self._store, rows, path)
+            self.files.keep(info.sst_id, rows)
+            return info
+        with ThreadPoolExecutor(1) as beside:  # the cache is written while Parquet is encoded and synced
+            kept = beside.submit(self.files.keep, sst_id_of(path, 0), rows)
+            info = write_sst(self._store, rows, path)
+            kept.result()
         return info
 
 

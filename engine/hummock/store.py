@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from engine.errors import Conflict, InvalidRow, StorageError, UnknownTable
 from engine.hummock import compaction, gc
+from engine.hummock.background import Background
 from engine.hummock.batch import Delete, Operation, Put, TableBuffer, gather
 from engine.hummock.cache import ArrowCache
 from engine.hummock.chain import ManifestChain
@@ -29,6 +30,7 @@ from engine.hummock.reader import CACHE_BYTES, Reader, batches, cache_folder, kn
 from engine.hummock.version import Commit, Table, TableVersion, Version
 
 TableRef = Table | str
+AUTO_COMPACT = ("background", "inline", "off")
 
 
 class Hummock:
@@ -47,6 +49,7 @@ class Hummock:
         self._chain, self._objects, self._clock = chain, objects, clock
         self._retention = float(options["retention_seconds"])
         self._compacting = threading.Lock()
+        self._background = Background("tideline-compaction")
 
     @classmethod
     def open(
@@ -56,6 +59,7 @@ class Hummock:
         cache_dir: str | os.PathLike[str] | None = None,
         cache_bytes: int = CACHE_BYTES,
         retention_seconds: float = 600.0,
+        auto_compact: str | None = None,
         create: bool = True,
         object_store: ObjectStore | None = None,
         clock: Clock | None = None,
@@ -63,9 +67,15 @@ class Hummock:
         """Open the store at `file:///path` or `s3://bucket/prefix`; with `create` an empty place becomes a
         store.
 
-        History is readable for `retention_seconds` after a compaction. Raises StorageError if there is no
-        store to open.
+        History is readable for `retention_seconds` after a compaction. `auto_compact`: the small compactions that
+        commits ask for run in the `background`, `inline` within the commit, or are `off`; by default in the
+        background, and inline where `object_store` or `clock` is given, so that such a run can be repeated step
+        by step. Raises StorageError if there is no store to open.
         """
+        if auto_compact is None:
+            auto_compact = "background" if object_store is None and clock is None else "inline"
+        if auto_compact not in AUTO_COMPACT:
+            raise StorageError(f'auto_compact="{auto_compact}" is none of {", ".join(AUTO_COMPACT)}')
         objects = object_store if object_store is not None else open_object_store(url, create=create)
         chain = ManifestChain(objects, clock or system_clock)
         if chain.is_empty and not create:
@@ -75,6 +85,7 @@ class Hummock:
             "cache_dir": str(folder.parent),
             "cache_bytes": cache_bytes,
             "retention_seconds": retention_seconds,
+            "auto_compact": auto_compact,
         }
         if object_store is None and clock is None:
             reader = Reader.open(url, options)
@@ -91,7 +102,8 @@ class Hummock:
         self.close()
 
     def close(self) -> None:
-        """Let go of open files; everything committed is durable already."""
+        """Let go of open files; everything committed is durable already. A compaction that runs is waited for."""
+        self._background.close()
         self.reader.files.forget()
 
     @property
@@ -265,8 +277,17 @@ class Hummock:
         return epoch_at(self._clock() - self._retention)
 
     def _tier_if_due(self, name: str) -> None:
+        table, how = self.version.tables.get(name), self.options["auto_compact"]
+        if table is None or how == "off" or not compaction.tier_is_due(table):
+            return
+        if how == "inline":
+            self._tier(name)
+        else:
+            self._background.offer(name, lambda: self._tier(name))
+
+    def _tier(self, name: str) -> None:
         table = self.version.tables.get(name)
-        if table is None or table.l0_count < compaction.TIER_EVERY or table.l0_count % compaction.TIER_EVERY:
+        if table is None:
             return
         task = compaction.pick_tier(table, compaction.TIER_ROWS)
         if (

@@ -54,7 +54,12 @@ class SstInfo(msgspec.Struct, frozen=True):
     @property
     def sst_id(self) -> str:
         """The file's name in the cache; unique in the store."""
-        return f"{self.path.rpartition('/')[2].removesuffix('.parquet')}-{self.offset}"
+        return sst_id_of(self.path, self.offset)
+
+
+def sst_id_of(path: str, offset: int) -> str:
+    """Return the name in the cache of the sorted file at `offset` of an object."""
+    return f"{path.rpartition('/')[2].removesuffix('.parquet')}-{offset}"
 
 
 Run = tuple[SstInfo, ...]

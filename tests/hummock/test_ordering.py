@@ -1,0 +1,45 @@
+"""The order of rows against a plain sort, with hashes that collide."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.hummock.ordering import order_by_key
+
+ROWS = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 4), st.sampled_from([None, "a", "b"])), max_size=30
+)
+
+
+def expected(rows: list[tuple]) -> tuple[list[int], list[bool]]:
+    order = sorted(range(len(rows)), key=lambda i: (rows[i][0], rows[i][1], rows[i][2] or ""))
+    return order, [n == 0 or rows[order[n]] != rows[order[n - 1]] for n in range(len(rows))]
+
+
+def as_table(rows: list[tuple]) -> tuple[np.ndarray, pa.Table]:
+    hashes = np.array([row[0] for row in rows], dtype=np.int64)
+    return hashes, pa.table(
+        {
+            "k": pa.array([row[1] for row in rows], pa.int64()),
+            "s": pa.array([row[2] for row in rows], pa.string()),
+        }
+    )
+
+
+@given(ROWS)
+def test_rows_are_ordered_by_hash_and_key_and_stay_in_turn_where_equal(rows: list[tuple]) -> None:
+    order, first = order_by_key(*as_table(rows))
+    assert (order.tolist(), first.tolist()) == expected(rows)
+
+
+@given(st.lists(ROWS, max_size=5))
+def test_sorted_sources_are_merged_newest_first(sources: list[list[tuple]]) -> None:
+    runs = [sorted(set(rows), key=lambda row: (row[0], row[1], row[2] or "")) for rows in sources]
+    rows = [row for run in runs for row in run]
+    hashes, keys = as_table(rows)
+    source = np.repeat(np.arange(len(runs)), [len(run) for run in runs])
+    order, first = order_by_key(hashes, keys, source)
+    assert (order.tolist(), first.tolist()) == expected(rows)
