@@ -13,7 +13,7 @@ from engine.connectors.landing import pending_digest
 from engine.hummock import Hummock, Version
 from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.domain import domain_of
-from engine.meta.waits import waits
+from engine.meta.waits import GOING_ON, waits
 
 FIRST_RETRY_SECONDS = 15
 LONGEST_RETRY_SECONDS = 1800
@@ -49,7 +49,7 @@ def find_pending(store: Hummock, models: Sequence[Model]) -> Pending:
     """Compare every view with its inputs in the newest manifest, the folders with their records, models with the catalog."""
     version = store.refresh()
     stored = load(version)
-    due = {wait.domain for wait in waits(version, stored, time.time()) if wait.kind == "due"}
+    due = {wait.domain for wait in waits(version, stored, time.time()) if wait.kind in GOING_ON}
     lagging = tuple(
         name
         for name, relation in stored.catalog.relations.items()
@@ -80,7 +80,7 @@ def _models(plan: SyncPlan) -> tuple[str, ...]:
 
 def _position(name: str, version: Version, stored: StoredCatalog) -> str:
     """A view's own epoch and those of the tables below it; claims of writers change neither."""
-    own = version.tables.get(name)
+    own = version.tables.get(name)  # moves with each step of a backfill as well
     committed = own.committed_epoch if own is not None else None
     return f"{committed}<{_newest(name, version, stored)}"
 

@@ -1,11 +1,11 @@
-"""The console script `tideline`: sql, status, compact, gc, init; one clear sentence and status 1 when something is wrong."""
+"""The console script `tideline`: init, sql, status, backfill, compact, gc; one clear sentence and status 1 when something is wrong."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 from engine.errors import TidelineError
-from engine.meta.waits import Wait
+from engine.meta.creation import CREATED, Creation
+from engine.meta.waits import GOING_ON, Wait
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Tideline keeps SQL views up to date.")
 
@@ -113,6 +114,51 @@ def _waits_table(found: Sequence[Wait]) -> pa.Table:
         "reason": [wait.reason for wait in found],
     }
     return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+
+
+@app.command()
+def backfill(
+    store: Store = "",
+    output: Output = Format.table,
+    run: Annotated[bool, typer.Option("--run", help="Go on until every view is created.")] = False,
+    spark: Annotated[str, typer.Option(help="Master or sc:// address; default local[*].")] = "",
+) -> None:
+    """Show how far the snapshot backfills of new views are: rows, rate, lag, estimated end."""
+    from engine.session import Session
+
+    with Session(store or default_store(), spark or None) as session:
+        while run and (going_on := [w for w in session.waits() if w.kind in GOING_ON]):
+            session.flush([name for wait in going_on for name in session.members(wait.domain)])
+            for wait in session.waits():
+                typer.echo(f"{wait.domain}: {wait.reason}", err=True)
+        _print(
+            _backfills_table(session.backfills(), {s.name: s.lag_seconds for s in session.status()}), output
+        )
+
+
+def _backfills_table(found: Mapping[str, Creation], lags: Mapping[str, float]) -> pa.Table:
+    rows = [
+        {
+            "domain": name,
+            "phase": creation.state if creation.state != CREATED else "consume_upstream",
+            "epoch": creation.epoch,
+            "rows": creation.rows,
+            "of_about": creation.total,
+            "rows_per_second": round(creation.rate),
+            "seconds_left": None if creation.state == CREATED else creation.remaining_seconds,
+            "lag_seconds": round(lags.get(name, 0.0), 1),
+        }
+        for name, creation in found.items()
+    ]
+    kinds = {
+        "domain": pa.string(),
+        "phase": pa.string(),
+        "seconds_left": pa.float64(),
+        "lag_seconds": pa.float64(),
+    }
+    names = ["domain", "phase", "epoch", "rows", "of_about", "rows_per_second", "seconds_left", "lag_seconds"]
+    schema = pa.schema([(name, kinds.get(name, pa.int64())) for name in names])
+    return pa.Table.from_pylist(rows, schema=schema)
 
 
 @app.command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal
@@ -16,14 +16,16 @@ from engine.errors import SqlError
 from engine.hummock import Hummock
 from engine.hummock.epoch import seconds_of
 from engine.meta.catalog_store import StoredCatalog, load
-from engine.meta.domain import domain_of
+from engine.meta.creation import Creation, creations
+from engine.meta.domain import BACKGROUND, domain_of
 from engine.meta.frontier import frontiers
 from engine.meta.policy import check_policy
 from engine.meta.recovery import failures
 from engine.meta.waits import Wait, waits
 from engine.runtime import ddl, dml, query
+from engine.runtime.backfill_run import BACKFILL_ROWS
 from engine.runtime.datasource import TidelineDataSource
-from engine.runtime.flush import FlushRun
+from engine.runtime.flush import BACKGROUND_SECONDS, FlushRun
 from engine.runtime.report import FlushReport, ViewReport
 from engine.runtime.show import describe, explain, explain_incremental, show, show_create
 from engine.runtime.spark import connect
@@ -56,9 +58,17 @@ class Session:
     """A connection to one store: `sql`, `write`, `flush`; Spark starts when first needed.
 
     `spark` is None (SPARK_REMOTE, else local[*]), a master's address, `sc://host:port`, or a SparkSession.
+    A new view over at least `backfill_rows` rows is built step by step, each step a commit.
     """
 
-    def __init__(self, url: str, spark: SparkSession | str | None = None, dialect: Dialect = "spark") -> None:
+    def __init__(
+        self,
+        url: str,
+        spark: SparkSession | str | None = None,
+        dialect: Dialect = "spark",
+        *,
+        backfill_rows: int = BACKFILL_ROWS,
+    ) -> None:
         if dialect not in DIALECTS:
             raise SqlError(f'dialect "{dialect}" is unknown: use one of {", ".join(DIALECTS)}')
         self.url = url
@@ -68,7 +78,7 @@ class Session:
         self._spark: SparkSession | None = None
         self.query_policy = "consistent"
         self._starting = threading.Lock()
-        self._runner = FlushRun(self.store, lambda: self.spark)
+        self._runner = FlushRun(self.store, lambda: self.spark, backfill_rows)
 
     def __enter__(self) -> Session:
         return self
@@ -157,12 +167,27 @@ class Session:
             rows = pa.Table.from_batches([rows])
         return dml.write(self.store, self.stored, table, rows, mode)
 
-    def flush(self, views: Collection[str] | None = None, *, eager: bool = True) -> FlushReport:
+    def flush(
+        self,
+        views: Collection[str] | None = None,
+        *,
+        eager: bool = True,
+        background_seconds: float = BACKGROUND_SECONDS,
+    ) -> FlushReport:
         """Run all that is pending (for `views`, and what they read); a failing view is told in its report.
 
-        Without `eager` what has failed lately is left alone until its time to be tried again has come.
+        Without `eager` what has failed lately is left alone until its time to be tried again has come. Views that are created in
+        the background get `background_seconds` of work.
         """
-        return self._runner.run(views, eager=eager)
+        return self._runner.run(views, eager=eager, background_seconds=background_seconds)
+
+    def members(self, domain: str) -> tuple[str, ...]:
+        """Return the views of a domain, inputs first."""
+        return tuple(name for name in self.stored.plans if domain_of(self.stored, name) == domain)
+
+    def backfills(self) -> Mapping[str, Creation]:
+        """Return how far each snapshot backfill is, by domain, finished ones included; needs no Spark."""
+        return creations(self.store.refresh())
 
     def waits(self) -> tuple[Wait, ...]:
         """Return why each domain that lags does so, and until when; needs no Spark."""
@@ -226,7 +251,7 @@ class Session:
 
     def _create_materialized_view(self, statement: st.CreateMaterializedView, build: bool) -> None:
         created = ddl.create_materialized_view(self.store, lambda: self.spark, statement, self.dialect)
-        if created and build:
+        if created and build and statement.options.get(BACKGROUND, "").lower() != "true":
             report = self.flush([statement.name])
             if report.failed:
                 ddl.drop(self.store, st.Drop("materialized view", statement.name, True, False, statement.sql))

@@ -9,7 +9,7 @@ from engine.errors import SqlError
 from engine.meta.catalog_store import StoredCatalog
 from engine.sql.fragments import Fragment
 
-OPTION = "domain"
+OPTION, RATE_LIMIT, BACKGROUND = "domain", "backfill_rate_limit", "background"
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,20 @@ def domain_of(stored: StoredCatalog, owner: str) -> str:
     """Return the name of the domain of a view or index: the one that its options name, else its own."""
     relation = stored.catalog.relations.get(owner)
     return (relation.options.get(OPTION) if relation is not None else None) or owner
+
+
+def rate_limit(domain: Domain, stored: StoredCatalog) -> int | None:
+    """Return the least backfill rate limit of a domain's members in rows a second (0 pauses), or None."""
+    texts = (stored.catalog.relations[m].options.get(RATE_LIMIT) for m in domain.members if m in stored.plans)
+    return min((int(text) for text in texts if text is not None and text.isdigit()), default=None)
+
+
+def in_background(domain: Domain, stored: StoredCatalog) -> bool:
+    """Tell whether a member asks to be created in the background: a run gives it some time and does not wait for its end."""
+    relations = stored.catalog.relations
+    return any(
+        relations[m].options.get(BACKGROUND, "").lower() == "true" for m in domain.members if m in relations
+    )
 
 
 def owners_in_order(stored: StoredCatalog) -> tuple[str, ...]:

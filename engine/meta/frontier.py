@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.hummock import Version
+from engine.meta.creation import computed
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def frontiers(
 
 
 def _of_view(version: Version, name: str, inputs: Mapping[str, Frontier]) -> Frontier:
-    table = version.tables.get(name)
+    table = computed(version, name)
     committed = table.committed_epoch if table is not None else None
     fronts = [upstream.frontier for upstream in inputs.values()]
     if any(front is None for front in fronts):
@@ -60,7 +61,7 @@ def _of_view(version: Version, name: str, inputs: Mapping[str, Frontier]) -> Fro
 
 def pending(version: Version, table: str, inputs: Sequence[str], reach: int) -> bool:
     """Tell whether bringing `table` to `reach` needs a run: it was never computed, or an input has changed by then."""
-    own = version.tables.get(table)
+    own = computed(version, table)
     if own is None:
         return True
     changes = (version.tables[name].first_change(own.committed_epoch) for name in inputs)

@@ -7,10 +7,12 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from engine.errors import EpochFailed, SqlError
+from engine.errors import EpochExpired, EpochFailed, SqlError
 from engine.hummock import Version
 from engine.hummock.epoch import epoch_at
 from engine.meta.catalog_store import StoredCatalog
+from engine.meta.creation import creations
+from engine.meta.domain import domain_of
 from engine.meta.frontier import Frontier, frontiers
 
 POLICIES = ("consistent", "latest", "global")
@@ -43,9 +45,9 @@ def epochs_of(
     if policy == "latest":
         return own
     if policy == "consistent":
-        return dict.fromkeys(tables, min(own.values(), default=version.epoch))
+        return _at(version, stored, tables, min(own.values(), default=version.epoch))
     if policy == "global":
-        return dict.fromkeys(tables, global_epoch(version, stored, known))
+        return _at(version, stored, tables, global_epoch(version, stored, known))
     instant = _instant(policy)
     if instant is not None and instant > time.time():
         raise EpochFailed(f"{policy} (UTC) is not past yet: ask for an earlier time")
@@ -55,7 +57,7 @@ def epochs_of(
             raise EpochFailed(
                 f"{name} is known up to epoch {frontier}, epoch {wanted} was asked for: run FLUSH, or ask for an older one"
             )
-    return dict.fromkeys(tables, wanted)
+    return _at(version, stored, tables, wanted)
 
 
 def global_epoch(version: Version, stored: StoredCatalog, known: Mapping[str, Frontier] | None = None) -> int:
@@ -64,6 +66,18 @@ def global_epoch(version: Version, stored: StoredCatalog, known: Mapping[str, Fr
     created = [name for name in stored.plans if known[name].committed is not None]
     fronts = [known[name].frontier for name in created]
     return min((front for front in fronts if front is not None), default=version.epoch)
+
+
+def _at(version: Version, stored: StoredCatalog, tables: Sequence[str], epoch: int) -> dict[str, int]:
+    """Return `epoch` for every table; raises EpochExpired for a view whose first content, that of its snapshot, is newer."""
+    for name in tables:
+        creation = creations(version).get(domain_of(stored, name)) if name in stored.plans else None
+        if creation is not None and name in creation.tables and epoch < creation.epoch:
+            raise EpochExpired(
+                f"view {name} has content from epoch {creation.epoch} on, epoch {epoch} was asked for: ask for a newer one, or "
+                f"use the policy latest"
+            )
+    return dict.fromkeys(tables, epoch)
 
 
 def _frontier(name: str, known: Mapping[str, Frontier]) -> int:

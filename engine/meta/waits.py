@@ -10,18 +10,21 @@ from typing import Literal
 from engine.hummock import Version
 from engine.hummock.epoch import seconds_of
 from engine.meta.catalog_store import StoredCatalog
-from engine.meta.domain import Domain, domains
+from engine.meta.creation import CONSUMING_SNAPSHOT, creations
+from engine.meta.domain import Domain, domains, rate_limit
 from engine.meta.frontier import Frontier, frontiers
 from engine.meta.recovery import Failure, failures
 
-Kind = Literal["due", "failed", "upstream"]
+Kind = Literal["due", "backfill", "failed", "paused", "upstream"]
+GOING_ON = ("due", "backfill")
 
 
 @dataclass(frozen=True)
 class Wait:
-    """One domain that lags: `since` and `until` are seconds since 1970; without `until` the next run takes it.
+    """One domain that lags: `since` and `until` are seconds since 1970.
 
-    Kinds: `due` (nothing hinders the next run), `failed` (it is tried again at `until`), `upstream` (what it reads cannot go on).
+    Kinds: `due` (nothing hinders the next run), `backfill` (runs go on with it), `failed` (it is tried again at `until`),
+    `paused` (until somebody resumes it), `upstream` (what it reads cannot go on).
     """
 
     domain: str
@@ -38,7 +41,7 @@ def waits(version: Version, stored: StoredCatalog, now: float) -> tuple[Wait, ..
     found: dict[str, Wait] = {}
     for name, domain in domains(stored).items():
         if is_lagging(domain, known):
-            found[name] = _wait(domain, known, failing.get(name), found, now)
+            found[name] = _wait(domain, version, stored, known, failing.get(name), found, now)
     return tuple(found.values())
 
 
@@ -49,6 +52,8 @@ def is_lagging(domain: Domain, known: Mapping[str, Frontier]) -> bool:
 
 def _wait(
     domain: Domain,
+    version: Version,
+    stored: StoredCatalog,
     known: Mapping[str, Frontier],
     failure: Failure | None,
     upstream: Mapping[str, Wait],
@@ -59,9 +64,14 @@ def _wait(
     if failure is not None and failure.retry_at > now:
         return Wait(domain.name, "failed", describe_failure(failure), failure.since, failure.retry_at)
     held = [upstream[name] for name in domain.upstreams if name in upstream]
-    stuck = next((wait for wait in held if wait.kind != "due"), None)
+    stuck = next((wait for wait in held if wait.kind not in GOING_ON), None)
     if stuck is not None:
         return Wait(domain.name, "upstream", f"waits for {stuck.domain}: {stuck.reason}", since, stuck.until)
+    creation = creations(version).get(domain.name)
+    if creation is not None and creation.state == CONSUMING_SNAPSHOT:
+        paused = rate_limit(domain, stored) == 0
+        reason = f"{creation.text}; paused by backfill_rate_limit = 0" if paused else creation.text
+        return Wait(domain.name, "paused" if paused else "backfill", reason, creation.started, None)
     return Wait(domain.name, "due", "the next run takes it", since, None)
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from engine.hummock import TableVersion
-from engine.sql.plan import quote
+from engine.sql.plan import Scan, quote
 
 SMALL_CHANGE_ROWS = 50_000
 ROWS_PER_PARTITION = 500_000
@@ -23,7 +23,8 @@ At = Literal["old", "new", "side"]
 class EpochContext:
     """One epoch (old, new] of one fragment; `old` is None while the fragment's table has never been computed.
 
-    `schemas` stands in for tables when a plan is only analysed: they read as empty.
+    `schemas` stands in for tables when a plan is only analysed: they read as empty. `piece` is a scan whose rows in a range of
+    hashes count as the epoch's change, while nothing else changes: a step of a snapshot backfill.
     """
 
     spark: SparkSession
@@ -36,6 +37,7 @@ class EpochContext:
     rows_in: int
     terms: int = 0
     schemas: Mapping[str, StructType] = field(default_factory=dict)
+    piece: tuple[Scan, tuple[int, int]] | None = None
     _names: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     def rows_of(self, table: str) -> int:

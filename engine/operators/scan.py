@@ -19,9 +19,10 @@ from engine.sql.plan import Scan, quote
 _LOWEST, _HASHES = -(1 << 63), 1 << 64
 
 
-def hash_ranges(parts: int) -> list[tuple[int, int]]:
-    """Cut the 64-bit hash space into `parts` inclusive ranges on vnode boundaries as far as they go."""
-    bounds = [_LOWEST + _HASHES * i // parts for i in range(parts + 1)]
+def hash_ranges(parts: int, within: tuple[int, int] | None = None) -> list[tuple[int, int]]:
+    """Cut the 64-bit hash space, or the inclusive range `within`, into `parts` inclusive ranges."""
+    low, hashes = (_LOWEST, _HASHES) if within is None else (within[0], within[1] - within[0] + 1)
+    bounds = [low + hashes * i // parts for i in range(parts + 1)]
     return [(low, high - 1) for low, high in itertools.pairwise(bounds)]
 
 
@@ -42,15 +43,16 @@ class ReadTable:
     upto: int
     change: bool
     parts: int
+    within: tuple[int, int] | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         reader = Reader.open(self.url, self.options)
         columns = list(dict.fromkeys(column for _, column in self.items))
-        ranges = hash_ranges(self.parts)
+        ranges = hash_ranges(self.parts, self.within)
         names = [name for name, _ in self.items] + (["_w"] if self.change else [])
         for batch in batches:
             for part in batch.column(0).to_pylist():
-                for rows in self._read(reader, columns, ranges[part] if self.parts > 1 else None):
+                for rows in self._read(reader, columns, ranges[part] if self.parts > 1 else self.within):
                     arrays = [rows.column(column) for _, column in self.items]
                     if self.change:
                         arrays.append(rows.column("_w"))
@@ -75,9 +77,13 @@ def read_table(
     after: int | None = None,
     change: bool = False,
     parts: int = 1,
+    within: tuple[int, int] | None = None,
 ) -> DataFrame:
-    """Return a frame of a table's columns, `items` = (output name, table column); with `change` signed rows and `_w`."""
-    body = ReadTable(url, dict(options), table, items, after, upto, change, parts)
+    """Return a frame of a table's columns, `items` = (output name, table column); with `change` signed rows and `_w`.
+
+    `within` is an inclusive range of hashes to read.
+    """
+    body = ReadTable(url, dict(options), table, items, after, upto, change, parts, within)
     fields = [table.schema.field(column).with_name(name).with_nullable(True) for name, column in items]
     schema = spark_schema(pa.schema(fields))
     if change:
@@ -100,6 +106,8 @@ def snapshot(scan: Scan, context: EpochContext) -> DataFrame:
 def delta(scan: Scan, context: EpochContext) -> DataFrame | None:
     """Return the signed rows of the table's change in (old, new], or None if there is none."""
     table = context.tables[scan.table]
+    if context.piece is not None and scan is context.piece[0]:
+        return _piece(scan, table, context.piece[1], context)
     assert context.old is not None
     rows = table.changed_rows(context.old, context.new)
     if not table.changes(context.old, context.new):
@@ -116,3 +124,18 @@ def delta(scan: Scan, context: EpochContext) -> DataFrame | None:
         change=True,
         parts=parts,
     )
+
+
+def _piece(scan: Scan, table: TableVersion, within: tuple[int, int], context: EpochContext) -> DataFrame:
+    """Return the rows of a range of hashes as rows that came in."""
+    rows = read_table(
+        context.spark,
+        context.url,
+        context.options,
+        table,
+        scan.items,
+        context.new,
+        parts=context.partitions,
+        within=within,
+    )
+    return rows.selectExpr("*", "1L AS `_w`")

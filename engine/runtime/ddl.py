@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 from engine.errors import Conflict, SqlError, UnsupportedSql
 from engine.hummock import Commit, Hummock, Table, Version
 from engine.meta.catalog_store import StoredCatalog, entries, load
-from engine.meta.domain import domains
+from engine.meta.creation import forgotten
+from engine.meta.domain import BACKGROUND, OPTION, RATE_LIMIT, domains
 from engine.meta.recovery import recovered
 from engine.runtime.analyze import SparkAnalyzer
 from engine.runtime.dml import ROW_ID
@@ -107,9 +108,10 @@ def create_materialized_view(
     stored = load(store.refresh())
     if _exists(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
         return False
-    if statement.options:
+    unknown = set(statement.options) - {OPTION, RATE_LIMIT, BACKGROUND}
+    if unknown:
         raise UnsupportedSql(
-            f"WITH options of a materialized view are not offered: {', '.join(statement.options)}",
+            f"WITH options of a materialized view are not offered: {', '.join(sorted(unknown))}",
             sql=statement.sql,
         )
     relation, plan = plan_view(stored.catalog, spark(), statement, dialect)
@@ -191,7 +193,11 @@ def drop(store: Hummock, statement: Drop) -> bool:
             drop=tuple(name for name in sorted(gone | fragments) if name in version.tables),
             acks={upstream: consumers for upstream, consumers in acks.items() if upstream in version.tables},
             catalog=entries(dict.fromkeys(gone), dict.fromkeys(gone & set(stored.plans)))
-            | {entry: None for name in gone for entry in recovered(version, name)},
+            | {
+                entry: None
+                for name in gone
+                for entry in (*recovered(version, name), *forgotten(version, name))
+            },
             precondition=_catalog_unchanged(version),
         )
     )

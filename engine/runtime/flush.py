@@ -14,10 +14,12 @@ from engine.errors import Conflict, Fenced, TableExists, TidelineError
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.epoch import seconds_of
 from engine.meta.catalog_store import StoredCatalog, load
-from engine.meta.domain import Domain, domains
+from engine.meta.creation import CREATED, computed
+from engine.meta.domain import Domain, domains, in_background, rate_limit
 from engine.meta.frontier import frontiers
 from engine.meta.recovery import failed
-from engine.meta.waits import is_lagging, waits
+from engine.meta.waits import GOING_ON, is_lagging, waits
+from engine.runtime.backfill_run import BACKFILL_ROWS, BackfillRun
 from engine.runtime.domain_run import is_pending, reach_of, run_domain
 from engine.runtime.epoch_run import FragmentEpoch
 from engine.runtime.report import FlushReport, ViewReport
@@ -25,6 +27,7 @@ from engine.runtime.slots import Slots
 from engine.runtime.spark import parallelism
 
 RACE_ATTEMPTS = 20
+BACKGROUND_SECONDS = 5.0
 MOST_THREADS = 16
 
 
@@ -43,17 +46,27 @@ class DomainOutcome:
 class FlushRun:
     """Runs what is pending over a store; holds the writer generations that this process has claimed."""
 
-    def __init__(self, store: Hummock, spark: Callable[[], SparkSession]) -> None:
+    def __init__(
+        self, store: Hummock, spark: Callable[[], SparkSession], backfill_rows: int = BACKFILL_ROWS
+    ) -> None:
         self.store = store
         self.spark = spark
+        self.backfill = BackfillRun(store, spark, backfill_rows)
         self.generations: dict[str, int] = {}
         self.slots = Slots(1)
 
-    def run(self, views: Collection[str] | None = None, *, eager: bool = True) -> FlushReport:
+    def run(
+        self,
+        views: Collection[str] | None = None,
+        *,
+        eager: bool = True,
+        background_seconds: float = BACKGROUND_SECONDS,
+    ) -> FlushReport:
         """Bring `views` (None: all), and what they are computed from, to the newest epoch; never raises for one view.
 
         A view reaches the least frontier of its inputs as they stood when the run began, or later. Without `eager` a domain that
         has failed is left alone until its time to be tried again has come, and so is what reads it.
+        Views that are created in the background are worked on for `background_seconds`.
         """
         started = time.perf_counter()
         version = self.store.refresh()
@@ -64,6 +77,7 @@ class FlushRun:
         held = {} if eager else _held(version, stored)
         due = [n for n in names if is_lagging(everything[n], known) and n not in held]
         self.slots = Slots(parallelism(self.spark())) if due else self.slots
+        self._background_until = time.monotonic() + background_seconds
         done: dict[str, Future[DomainOutcome]] = {}
         with ThreadPoolExecutor(min(MOST_THREADS, max(1, len(due)))) as pool:
             for (
@@ -104,6 +118,11 @@ class FlushRun:
                     version = self.store.version
                 generation = self.generations[domain.writer]
                 try:
+                    if self.backfill.is_due(domain, version, stored):
+                        outcome.waits_for = self._backfill(domain, reach, generation, stored)
+                        if outcome.waits_for is not None:
+                            break
+                        continue
                     done = run_domain(self.store, self.spark, self.slots, domain, version, reach, generation)
                     outcome.fragments, outcome.commit_seconds = done.fragments, done.commit_seconds
                     break
@@ -118,6 +137,22 @@ class FlushRun:
             outcome.error = f"{type(failure).__name__}: {_first_lines(failure)}"
         return outcome
 
+    def _backfill(self, domain: Domain, reach: int, generation: int, stored: StoredCatalog) -> str | None:
+        """Go on with a domain's backfill; return why it is not whole yet, or None when it is."""
+        background = in_background(domain, stored)
+
+        def stop() -> bool:
+            return background and time.monotonic() > self._background_until
+
+        creation = self.backfill.run(domain, reach, generation, self.slots, stop)
+        if creation is None:
+            return "it was dropped"
+        if creation.state == CREATED:
+            return None
+        return creation.text + (
+            "; paused by backfill_rate_limit = 0" if rate_limit(domain, stored) == 0 else ""
+        )
+
     def _remember(self, domain: Domain, error: str) -> None:
         """Write a domain's failure into the store, for whoever looks or retries; a view dropped meanwhile is none."""
         version = self.store.refresh()
@@ -128,7 +163,7 @@ class FlushRun:
         version = self.store.version
         for owner in domain.members:
             plan = stored.plans[owner]
-            table = version.tables.get(owner)
+            table = computed(version, owner)
             tables = [version.tables[f.table] for f in plan.fragments if f.table in version.tables]
             done = outcome.fragments.get(owner, [])
             last = done[-1] if done else None
@@ -163,7 +198,7 @@ def _waiting_seconds(domain: Domain, version: Version, reach: int) -> float:
     """For how long the oldest change that a domain lacks has been waiting."""
     oldest: int | None = None
     for _, fragment in domain.fragments:
-        own = version.tables.get(fragment.table)
+        own = computed(version, fragment.table)
         for name in domain.dependencies[fragment.table]:
             if own is not None and name in version.tables:
                 change = version.tables[name].first_change(own.committed_epoch)
@@ -174,7 +209,7 @@ def _waiting_seconds(domain: Domain, version: Version, reach: int) -> float:
 
 def _held(version: Version, stored: StoredCatalog) -> dict[str, str]:
     """Return why each domain that is not due waits."""
-    return {w.domain: w.reason for w in waits(version, stored, time.time()) if w.kind != "due"}
+    return {w.domain: w.reason for w in waits(version, stored, time.time()) if w.kind not in GOING_ON}
 
 
 def _with_upstreams(

@@ -14,16 +14,24 @@ class Slots:
         self.count = max(1, count)
         self._free = threading.Semaphore(self.count)
         self._turn = threading.Lock()
+        self._taken = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether anybody holds a slot or waits for one."""
+        return self._taken > 0
 
     @contextmanager
     def taken(self, alone: bool) -> Iterator[None]:
         """Hold one slot, or all of them."""
         need = self.count if alone else 1
+        self._taken += 1
         with self._turn:  # who waits for all slots is not overtaken
             for _ in range(need):
                 self._free.acquire()
         try:
             yield
         finally:
+            self._taken -= 1
             for _ in range(need):
                 self._free.release()

@@ -1,0 +1,36 @@
+"""How large the next step of a backfill is, and how long to rest before it: by the time steps take, and by the rate limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+SMALLEST_STEP, LARGEST_STEP = 5_000, 500_000
+STEP_SECONDS = 1.0
+MOST_STEPS = 10_000
+
+
+@dataclass
+class Pace:
+    """The step size of one running backfill; `most` caps it while running views want the machine."""
+
+    rows: int = 50_000
+    _earned: float = field(default=0.0)
+
+    def next_rows(self, total: int, most: int, limit: int | None) -> int:
+        """Return the rows of the next step, given the table's rows and the rate limit in rows a second."""
+        wanted = min(self.rows, most)
+        if limit is not None:
+            wanted = min(wanted, max(1, limit))
+        return max(wanted, total // MOST_STEPS, 1)
+
+    def took(self, rows: int, seconds: float) -> None:
+        """Learn from a step: larger ones where it was quick, smaller ones where it held the machine for long."""
+        if seconds < STEP_SECONDS / 2 and rows >= self.rows // 2:
+            self.rows = min(LARGEST_STEP, self.rows * 2)
+        elif seconds > STEP_SECONDS * 2:
+            self.rows = max(SMALLEST_STEP, self.rows // 2)
+
+
+def rest_seconds(rows: int, seconds: float, limit: int | None) -> float:
+    """Return how long to rest after a step of `rows` that took `seconds`, so that no more than `limit` rows a second are read."""
+    return 0.0 if limit is None or limit <= 0 else max(0.0, rows / limit - seconds)

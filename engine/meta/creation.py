@@ -1,0 +1,94 @@
+"""Views that are being created: how far their snapshot backfill is, kept in the store so that any process can go on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from engine.hummock import TableVersion, Version
+
+PREFIX = "backfill/"
+CONSUMING_SNAPSHOT, CREATED = "consuming_snapshot", "created"
+
+
+class Creation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The snapshot backfill of one domain: all its tables are computed at epoch `epoch`, which is pinned until then.
+
+    `fragment`, `driver` and `position` say where to go on: the fragment's number, the number of the scan that is read in
+    pieces, and the lowest hash not read yet. `rows` counts snapshot rows read so far, of `total` (an estimate).
+    """
+
+    epoch: int
+    tables: tuple[str, ...]
+    started: float
+    total: int
+    state: str = CONSUMING_SNAPSHOT
+    fragment: int = 0
+    driver: int = 0
+    position: int = -(1 << 63)
+    step: int = 0
+    rows: int = 0
+    updated: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Snapshot rows read per second since the start."""
+        return self.rows / max(self.updated - self.started, 0.001) if self.rows else 0.0
+
+    @property
+    def remaining_seconds(self) -> float | None:
+        """The estimated time to the end of the snapshot; None before the first step."""
+        return max(self.total - self.rows, 0) / self.rate if self.rate > 0 else None
+
+    @property
+    def text(self) -> str:
+        """How far it is, in words."""
+        share = 100 * min(1.0, self.rows / self.total) if self.total else 100.0
+        left = self.remaining_seconds
+        ending = "" if left is None else f", about {left:.0f} s left"
+        return f"backfilling: {self.rows} of about {self.total} rows ({share:.0f} %), {self.rate:.0f} rows/s{ending}"
+
+
+def creations(version: Version) -> Mapping[str, Creation]:
+    """Return the backfills by domain, finished ones included."""
+    return _read(version)[0]
+
+
+def creating(version: Version) -> frozenset[str]:
+    """Return the tables whose content is not whole yet: nobody may read them."""
+    return _read(version)[1]
+
+
+def computed(version: Version, name: str) -> TableVersion | None:
+    """Return a table that has been computed at least once as a whole, else None."""
+    return None if name in creating(version) else version.tables.get(name)
+
+
+def entry(domain: str, creation: Creation) -> dict[str, str | None]:
+    """Return the catalog entry that keeps a backfill's progress."""
+    return {PREFIX + domain: msgspec.json.encode(creation).decode()}
+
+
+def forgotten(version: Version, domain: str) -> dict[str, str | None]:
+    """Return the catalog entry that removes what is kept of a domain's backfill, if anything is."""
+    return {PREFIX + domain: None} if PREFIX + domain in version.catalog else {}
+
+
+_Found = tuple[Mapping[str, Creation], frozenset[str]]
+_last: tuple[Mapping[str, str] | None, _Found] = (None, ({}, frozenset()))
+
+
+def _read(version: Version) -> _Found:
+    global _last
+    seen, found = _last
+    if seen is not version.catalog:
+        known = {
+            key.removeprefix(PREFIX): msgspec.json.decode(value, type=Creation)
+            for key, value in version.catalog.items()
+            if key.startswith(PREFIX)
+        }
+        hidden = frozenset(t for c in known.values() if c.state == CONSUMING_SNAPSHOT for t in c.tables)
+        found = (known, hidden)
+        _last = (version.catalog, found)
+    return found

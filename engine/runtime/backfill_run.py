@@ -1,0 +1,213 @@
+"""Snapshot backfill of one domain: each step reads a range of hashes of an input at the pinned epoch; progress is committed.
+
+The view has no live edge to its inputs meanwhile: it reads their snapshot at one epoch, and afterwards their change log.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from engine.backfill.drivers import drivers
+from engine.backfill.pace import Pace, rest_seconds
+from engine.hummock import Commit, Hummock, Version
+from engine.meta.catalog_store import StoredCatalog, load, table_of
+from engine.meta.creation import CONSUMING_SNAPSHOT, CREATED, Creation, creations, entry
+from engine.meta.domain import Domain, in_background, rate_limit
+from engine.operators.context import SMALL_CHANGE_ROWS, EpochContext
+from engine.operators.sink import NetChange, write
+from engine.runtime.epoch_run import fragment_change
+from engine.runtime.slots import Slots
+from engine.runtime.spark import parallelism
+from engine.sql.fragments import Fragment
+from engine.sql.plan import Scan
+
+BACKFILL_ROWS = 1_000_000
+_LOWEST, _HASHES = -(1 << 63), 1 << 64
+_LABELS_BELOW = 60_000
+"""Steps are labelled with the epochs just below the snapshot's own, which the last step gets; nobody can read them."""
+
+
+class BackfillRun:
+    """Brings new domains to the epoch of their snapshot, step by step; any process can go on where another one stopped."""
+
+    def __init__(
+        self, store: Hummock, spark: Callable[[], SparkSession], least_rows: int = BACKFILL_ROWS
+    ) -> None:
+        self.store, self.spark, self.least_rows = store, spark, least_rows
+        self._paces: dict[str, Pace] = {}
+
+    def is_due(self, domain: Domain, version: Version, stored: StoredCatalog) -> bool:
+        """Tell whether a domain is being backfilled, or is new and so large, or so asked for, that it is to be."""
+        creation = creations(version).get(domain.name)
+        if creation is not None and creation.state == CONSUMING_SNAPSHOT:
+            return True
+        if any(fragment.table in version.tables for _, fragment in domain.fragments):
+            return False
+        rows = self._snapshot_rows(domain, version)
+        return rows is not None and rows > 0 and (rows >= self.least_rows or in_background(domain, stored))
+
+    def pace(self, domain: str) -> Pace:
+        """Return the step size of a domain's backfill, as this process has learned it."""
+        return self._paces.setdefault(domain, Pace())
+
+    def run(
+        self,
+        domain: Domain,
+        reach: int,
+        generation: int,
+        slots: Slots,
+        stop: Callable[[], bool],
+    ) -> Creation | None:
+        """Do steps until the snapshot is read, `stop` says so, or the rate limit is 0; None if the domain was dropped meanwhile.
+
+        Raises Fenced if another process has taken over.
+        """
+        creation = creations(self.store.version).get(domain.name)
+        if creation is None or creation.state != CONSUMING_SNAPSHOT:
+            creation = self._begin(domain, reach, generation)
+        pace = self.pace(domain.name)
+        while creation.state == CONSUMING_SNAPSHOT and not stop():
+            version = self.store.refresh()
+            stored = load(version)
+            if any(member not in stored.plans for member in domain.members):
+                return None
+            limit = rate_limit(domain, stored)
+            if limit == 0:
+                break
+            started = time.perf_counter()
+            before = creation.rows
+            creation = self._step(domain, creation, version, generation, slots, pace, limit)
+            rest = rest_seconds(creation.rows - before, time.perf_counter() - started, limit)
+            while rest > 0 and not stop():
+                time.sleep(min(rest, 0.05))
+                rest -= 0.05
+        return creation
+
+    def _begin(self, domain: Domain, reach: int, generation: int) -> Creation:
+        """Pin what is read, create the tables, and write down where to begin."""
+        version = self.store.version
+        tables = tuple(fragment.table for _, fragment in domain.fragments)
+        total = self._snapshot_rows(domain, version) or 0
+        creation = Creation(reach, tables, time.time(), total)
+        acks: dict[str, dict[str, int | None]] = {}
+        for table, dependencies in domain.dependencies.items():
+            for name in dependencies:
+                if name in version.tables:
+                    acks.setdefault(name, {})[table] = reach
+        self.store.commit(
+            Commit(
+                create=tuple(table_of(fragment) for _, fragment in domain.fragments),
+                acks=acks,
+                catalog=entry(domain.name, creation),
+                writer=domain.writer,
+                generation=generation,
+            )
+        )
+        return creation
+
+    def _step(
+        self,
+        domain: Domain,
+        creation: Creation,
+        version: Version,
+        generation: int,
+        slots: Slots,
+        pace: Pace,
+        limit: int | None,
+    ) -> Creation:
+        _, fragment = domain.fragments[creation.fragment]
+        scans = drivers(fragment, lambda name: version.tables[name].row_count)
+        started = time.perf_counter()
+        if scans is None:
+            rows = sum(version.tables[name].row_count for name in fragment.inputs)
+            piece, last, after = None, True, creation
+        else:
+            scan = scans[creation.driver]
+            total = version.tables[scan.table].row_count
+            most = SMALL_CHANGE_ROWS if slots.busy else max(SMALL_CHANGE_ROWS, pace.rows)
+            wanted = pace.next_rows(total, most, limit)
+            span = max(1, _HASHES * wanted // max(total, 1))
+            high = min(creation.position + span, _LOWEST + _HASHES) - 1
+            rows = total * (high - creation.position + 1) // _HASHES
+            piece = (scan, (creation.position, high))
+            ended = high == _LOWEST + _HASHES - 1
+            last = ended and creation.driver == len(scans) - 1
+            after = msgspec.structs.replace(
+                creation,
+                position=_LOWEST if ended else high + 1,
+                driver=creation.driver + 1 if ended else creation.driver,
+                rows=creation.rows + (0 if scan.table in creation.tables else rows),
+            )
+        with slots.taken(alone=rows > SMALL_CHANGE_ROWS):
+            written = self._write(fragment, version, creation.epoch, rows, piece)
+        label = creation.epoch if last else creation.epoch - _LABELS_BELOW + creation.step
+        after = msgspec.structs.replace(after, step=creation.step + 1, updated=time.time())
+        if last:
+            done = creation.fragment + 1 == len(domain.fragments)
+            after = msgspec.structs.replace(
+                after,
+                fragment=creation.fragment + 1,
+                driver=0,
+                position=_LOWEST,
+                step=0,
+                state=CREATED if done else CONSUMING_SNAPSHOT,
+            )
+        acks: dict[str, dict[str, int | None]] = {}
+        if last:
+            acks = {name: {fragment.table: creation.epoch} for name in domain.dependencies[fragment.table]}
+        self.store.commit(
+            Commit(
+                writes={fragment.table: tuple(sst for change in written for sst in change.ssts)},
+                epochs={fragment.table: label},
+                acks=acks,
+                catalog=entry(domain.name, after),
+                writer=domain.writer,
+                generation=generation,
+            )
+        )
+        pace.took(rows, time.perf_counter() - started)
+        return after
+
+    def _write(
+        self,
+        fragment: Fragment,
+        version: Version,
+        epoch: int,
+        rows: int,
+        piece: tuple[Scan, tuple[int, int]] | None,
+    ) -> list[NetChange]:
+        spark = self.spark()
+        old = epoch if piece is not None else None
+        context = EpochContext(
+            spark,
+            self.store.url,
+            self.store.options,
+            version.tables,
+            old,
+            epoch,
+            parallelism(spark),
+            rows,
+            piece=piece,
+        )
+        spark.conf.set("spark.sql.adaptive.enabled", "false")
+        spark.conf.set("spark.sql.shuffle.partitions", str(context.partitions))
+        frame = fragment_change(fragment, context)
+        return write(frame, table_of(fragment), context) if frame is not None else []
+
+    def _snapshot_rows(self, domain: Domain, version: Version) -> int | None:
+        """Return the rows that a backfill reads of stored tables, or None if an input does not exist yet."""
+        inside = {fragment.table for _, fragment in domain.fragments}
+        total = 0
+        for _, fragment in domain.fragments:
+            scans = drivers(
+                fragment, lambda name: version.tables[name].row_count if name in version.tables else 0
+            )
+            for scan in scans or ():
+                if scan.table not in inside and scan.table not in version.tables:
+                    return None
+                total += version.tables[scan.table].row_count if scan.table in version.tables else 0
+        return total

@@ -1,0 +1,33 @@
+"""The size of a step follows the time that steps take, the cap while others work, and the rate limit."""
+
+from __future__ import annotations
+
+from engine.backfill.pace import LARGEST_STEP, MOST_STEPS, SMALLEST_STEP, Pace, rest_seconds
+
+
+def test_quick_steps_grow_and_slow_ones_shrink_within_bounds() -> None:
+    pace = Pace(rows=50_000)
+    pace.took(50_000, 0.1)
+    assert pace.rows == 100_000
+    for _ in range(20):
+        pace.took(pace.rows, 0.1)
+    assert pace.rows == LARGEST_STEP
+    for _ in range(20):
+        pace.took(pace.rows, 5.0)
+    assert pace.rows == SMALLEST_STEP
+
+
+def test_a_step_is_capped_by_the_rate_limit_and_by_running_views() -> None:
+    pace = Pace(rows=100_000)
+    assert pace.next_rows(1_000_000, 50_000, None) == 50_000
+    assert pace.next_rows(1_000_000, 50_000, 200) == 200
+
+
+def test_a_backfill_never_takes_more_steps_than_it_has_labels_for() -> None:
+    assert Pace().next_rows(10**9, 50_000, 1) == 10**9 // MOST_STEPS
+
+
+def test_the_rest_after_a_step_keeps_the_rate() -> None:
+    assert rest_seconds(100, 0.25, 200) == 0.25
+    assert rest_seconds(100, 3.0, 200) == 0.0
+    assert rest_seconds(100, 3.0, None) == 0.0
