@@ -1,4 +1,4 @@
-"""The console script `tideline`: init, sql, status, backfill, compact, gc; one clear sentence and status 1 when something is wrong."""
+"""The console script `tideline`; one clear sentence and status 1 when something is wrong."""
 
 from __future__ import annotations
 
