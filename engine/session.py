@@ -25,6 +25,7 @@ from engine.meta.waits import Wait, waits
 from engine.runtime import ddl, dml, query
 from engine.runtime.backfill_run import BACKFILL_ROWS
 from engine.runtime.datasource import TidelineDataSource
+from engine.runtime.drop import drop
 from engine.runtime.flush import BACKGROUND_SECONDS, FlushRun
 from engine.runtime.report import FlushReport, ViewReport
 from engine.runtime.show import describe, explain, explain_incremental, show, show_create
@@ -127,21 +128,26 @@ class Session:
                     policy or self.query_policy,
                 )
             case st.Insert():
-                dml.insert(self.store, self.stored, lambda: self.spark, statement, self.dialect)
+                return dml.insert(self.store, self.stored, lambda: self.spark, statement, self.dialect)
             case st.Update():
-                dml.update(self.store, self.stored, lambda: self.spark, statement)
+                return dml.update(self.store, self.stored, lambda: self.spark, statement, self.dialect)
             case st.DeleteFrom():
-                dml.delete(self.store, self.stored, lambda: self.spark, statement)
+                return dml.delete(self.store, self.stored, lambda: self.spark, statement, self.dialect)
             case st.Flush():
                 self.flush().raise_for_errors()
             case st.CreateTable():
-                self._create_table(statement)
+                ddl.create_table(self.store, lambda: self.spark, statement, self.dialect)
+            case st.CreateIndex():
+                if ddl.create_index(self.store, statement, self.dialect) and build:
+                    self.flush([self.catalog.get(statement.name).options["table"]]).raise_for_errors()
+            case st.CreateFunction():
+                ddl.create_function(self.store, lambda: self.spark, statement, self.dialect)
             case st.CreateView():
                 ddl.create_view(self.store, statement, self.dialect)
             case st.CreateMaterializedView():
                 self._create_materialized_view(statement, build)
             case st.Drop():
-                ddl.drop(self.store, statement)
+                drop(self.store, statement)
             case st.Show():
                 return show(self.stored, statement)
             case st.ShowCreate():
@@ -165,7 +171,7 @@ class Session:
         """Write Arrow rows to a table and return the epoch; durable when it returns."""
         if isinstance(rows, pa.RecordBatch):
             rows = pa.Table.from_batches([rows])
-        return dml.write(self.store, self.stored, table, rows, mode)
+        return dml.write(self.store, self.stored, lambda: self.spark, table, rows, mode)
 
     def flush(
         self,
@@ -241,20 +247,12 @@ class Session:
         """Release the store; a Spark session that was passed in, or is shared, goes on."""
         self.store.close()
 
-    def _create_table(self, statement: st.CreateTable) -> None:
-        if statement.as_query is None:
-            ddl.create_table(self.store, statement, self.dialect)
-            return
-        raise SqlError(
-            "CREATE TABLE AS is not offered", sql=statement.sql, hint="CREATE TABLE, then INSERT … SELECT"
-        )
-
     def _create_materialized_view(self, statement: st.CreateMaterializedView, build: bool) -> None:
         created = ddl.create_materialized_view(self.store, lambda: self.spark, statement, self.dialect)
         if created and build and statement.options.get(BACKGROUND, "").lower() != "true":
             report = self.flush([statement.name])
             if report.failed:
-                ddl.drop(self.store, st.Drop("materialized view", statement.name, True, False, statement.sql))
+                drop(self.store, st.Drop("materialized view", statement.name, True, False, statement.sql))
                 report.raise_for_errors()
 
     def _set(self, statement: st.Set) -> None:

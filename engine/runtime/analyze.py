@@ -55,7 +55,7 @@ class SparkAnalyzer:
         if name in self.fragments:
             return self.fragments[name]
         columns = self.catalog.get(name).columns
-        return spark_schema(pa.schema([pa.field(column.name, to_arrow(column.type)) for column in columns]))
+        return spark_schema(pa.schema([pa.field(column.source, to_arrow(column.type)) for column in columns]))
 
 
 def whole_fragment(fragment: Fragment, context: EpochContext) -> DataFrame:

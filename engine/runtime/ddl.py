@@ -1,35 +1,52 @@
-"""Statements that change the catalog: each is one commit, checked again whenever the commit is rebased."""
+"""Statements that create: each is one commit, checked again whenever the commit is rebased."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import msgspec
 import pyarrow as pa
+import sqlglot.expressions as exp
 from pyspark.sql import SparkSession
 
 from engine.errors import Conflict, SqlError, UnsupportedSql
-from engine.hummock import Commit, Hummock, Table, Version
+from engine.hummock import Commit, Hummock, SstInfo, Table, Version
 from engine.meta.catalog_store import StoredCatalog, entries, load
-from engine.meta.creation import forgotten
-from engine.meta.domain import BACKGROUND, OPTION, RATE_LIMIT, domains
-from engine.meta.recovery import recovered
+from engine.meta.domain import domains
 from engine.runtime.analyze import SparkAnalyzer
-from engine.runtime.dml import ROW_ID
+from engine.runtime.conflicts import refuse_twice
+from engine.runtime.query import query_rows
+from engine.runtime.rows import ROW_ID, typed_rows
+from engine.runtime.spark_read import analysed, view_prefix
 from engine.sql.access import index_name
+from engine.sql.ad_hoc import query_tables, query_views, spark_query
 from engine.sql.binder import bind
-from engine.sql.catalog import Catalog, Column, Relation
+from engine.sql.catalog import Catalog, Column, Relation, check_name
 from engine.sql.fragments import IncrementalPlan, build_incremental_plan, index_fragment
-from engine.sql.point_read import query_tables
-from engine.sql.statements import CreateMaterializedView, CreateTable, CreateView, Drop
-from engine.sql.types import to_arrow
+from engine.sql.macros import Macro, body_of, cast_type, function_body, functions_called
+from engine.sql.refusals import mistake
+from engine.sql.statement_types import (
+    CreateFunction,
+    CreateIndex,
+    CreateMaterializedView,
+    CreateTable,
+    CreateView,
+)
+from engine.sql.types import from_arrow, to_arrow
 
 
-def create_table(store: Hummock, statement: CreateTable, dialect: str) -> bool:
-    """Create a source table; returns False if it exists and the statement says IF NOT EXISTS."""
+def create_table(
+    store: Hummock, spark: Callable[[], SparkSession], statement: CreateTable, dialect: str
+) -> bool:
+    """Create a source table, filled if it is made from a query; returns False if it exists and IF NOT EXISTS is said."""
     stored = load(store.refresh())
     if _exists(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
         return False
+    rows = None
     columns, key = tuple(statement.columns), tuple(statement.primary_key)
+    if statement.as_query is not None:
+        rows = query_rows(store, stored, spark, statement.as_query, statement.sql, dialect)
+        columns, key = _columns_of_rows(rows, statement)
     if not key:
         columns, key = (*columns, Column(ROW_ID, "bigint", False, None, True)), (ROW_ID,)
     relation = Relation(
@@ -42,16 +59,55 @@ def create_table(store: Hummock, statement: CreateTable, dialect: str) -> bool:
         sql=statement.sql,
         dialect=dialect,
         options=dict(statement.options),
+        on_conflict=statement.on_conflict or _usual_conflict(statement, dialect),
     )
     schema = pa.schema([pa.field(column.name, to_arrow(column.type)) for column in columns])
+    table = Table(statement.name, schema, key, key)
+    ssts: list[SstInfo] = []
+    if rows is not None and rows.num_rows:
+        typed = typed_rows(relation, rows, [column.name for column in columns])
+        if ROW_ID not in key:
+            refuse_twice(relation, typed)
+        ssts = store.reader.write_run(
+            table, typed.append_column("_op", pa.nulls(len(typed), pa.uint8()).fill_null(0))
+        )
     store.commit(
         Commit(
-            create=(Table(statement.name, schema, key, key),),
+            create=(table,),
+            writes={statement.name: tuple(ssts)} if ssts else {},
             catalog=entries({statement.name: relation}, {}),
             precondition=_still_absent(statement.name),
         )
     )
     return True
+
+
+def _usual_conflict(statement: CreateTable, dialect: str) -> str:
+    """Return what an INSERT of a known key does where CREATE TABLE does not say it: RisingWave's tables take the newest row."""
+    return "overwrite" if dialect == "risingwave" and not statement.append_only else "error"
+
+
+def _columns_of_rows(rows: pa.Table, statement: CreateTable) -> tuple[tuple[Column, ...], tuple[str, ...]]:
+    query, key = statement.as_query, statement.primary_key
+    kinds = []
+    for field in rows.schema:
+        try:
+            kinds.append(from_arrow(field.type))
+        except UnsupportedSql as error:
+            hint = "cast it in the SELECT"
+            raise mistake(f"column {field.name}: {error.message}", query, statement.sql, hint) from error
+    names = [check_name(field.name, "column", statement.sql) for field in rows.schema]
+    for name in names:
+        if [n.lower() for n in names].count(name.lower()) > 1:
+            raise mistake(
+                f"two columns are named {name}", query, statement.sql, "give one of them another name with AS"
+            )
+    for name in key:
+        if name not in names:
+            message = f"PRIMARY KEY names {name}, which is no column of {statement.name}"
+            raise mistake(message, query, statement.sql, f"columns are {', '.join(names)}")
+    found = (Column(name, kind, name not in key) for name, kind in zip(names, kinds, strict=True))
+    return tuple(found), key
 
 
 def create_view(store: Hummock, statement: CreateView, dialect: str) -> bool:
@@ -60,18 +116,122 @@ def create_view(store: Hummock, statement: CreateView, dialect: str) -> bool:
     if _exists(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
         return False
     bound = bind(statement.query, stored.catalog, dialect=dialect, sql=statement.sql)
+    names = [name for name, _ in bound.columns]
+    if statement.columns and len(statement.columns) != len(names):
+        message = f"view {statement.name} names {len(statement.columns)} columns of {len(names)}"
+        raise mistake(message, statement.query, statement.sql, f"the query gives {', '.join(names)}")
     relation = Relation(
         name=statement.name,
         kind="view",
-        columns=tuple(Column(name, "") for name, _ in bound.columns),
+        columns=tuple(Column(name, "") for name in statement.columns or names),
         sql=statement.sql,
         dialect=dialect,
         depends_on=query_tables(statement.query, stored.catalog),
+        through=texts_used(statement.query, stored.catalog),
+        renamed=bool(statement.columns),
     )
     store.commit(
         Commit(
             catalog=entries({statement.name: relation}, {}),
-            precondition=_inputs_stand(statement.name, relation.depends_on),
+            precondition=_inputs_stand(statement.name, relation.depends_on + relation.through),
+        )
+    )
+    return True
+
+
+def texts_used(query: exp.Query, catalog: Catalog) -> tuple[str, ...]:
+    """Return the plain views and functions whose text a query uses."""
+    return query_views(query, catalog) + functions_called(query, catalog)
+
+
+def create_index(store: Hummock, statement: CreateIndex, dialect: str) -> bool:
+    """Create an index under a user's name; the table behind it is shared with the views that look up by these columns."""
+    stored = load(store.refresh())
+    if _exists(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
+        return False
+    base = stored.catalog.get(statement.table)
+    if base.kind not in ("table", "materialized view"):
+        hint = "index a table or a materialized view"
+        raise SqlError(
+            f"{base.name} is a {base.kind} and has no rows of its own", sql=statement.sql, hint=hint
+        )
+    shown = {column.name: column for column in base.columns if not column.hidden}
+    for name in statement.columns:
+        if name not in shown:
+            node = exp.to_identifier(name)
+            raise mistake(
+                f"{base.name} has no column {name}",
+                node,
+                statement.sql,
+                f"its columns are {', '.join(shown)}",
+            )
+    by = tuple(shown[name].source for name in statement.columns)
+    table = index_name(base.name, by)
+    relations: dict[str, Relation | None] = {}
+    plans: dict[str, IncrementalPlan | None] = {}
+    if table not in stored.catalog.relations:
+        relations[table], plans[table] = index_of(stored.catalog, base, by, dialect)
+    relations[statement.name] = Relation(
+        name=statement.name,
+        kind="index",
+        columns=tuple(shown[name] for name in statement.columns),
+        sql=statement.sql,
+        dialect=dialect,
+        options={"on": base.name, "table": table},
+        depends_on=(table,),
+    )
+    store.commit(
+        Commit(catalog=entries(relations, plans), precondition=_inputs_stand(statement.name, (base.name,)))
+    )
+    return True
+
+
+def index_of(
+    catalog: Catalog, base: Relation, columns: tuple[str, ...], dialect: str
+) -> tuple[Relation, IncrementalPlan]:
+    """Return the relation and the plan of the shared index of a table by `columns`."""
+    fragment = index_fragment(base.name, columns, catalog)
+    relation = Relation(
+        name=fragment.table,
+        kind="index",
+        columns=base.columns,
+        primary_key=fragment.key,
+        distribution_key=fragment.distribution_key,
+        append_only=base.append_only,
+        dialect=dialect,
+        depends_on=(base.name,),
+    )
+    return relation, IncrementalPlan(fragment.table, (fragment,))
+
+
+def create_function(
+    store: Hummock, spark: Callable[[], SparkSession], statement: CreateFunction, dialect: str
+) -> bool:
+    """Create a function in SQL: an expression that is written into the queries that call it."""
+    stored = load(store.refresh())
+    if _exists(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
+        return False
+    macro = Macro(statement.parameters, statement.returns, function_body(statement, dialect))
+    relation = Relation(
+        name=statement.name,
+        kind="function",
+        columns=(),
+        sql=statement.sql,
+        dialect=dialect,
+        options={"macro": msgspec.json.encode(macro).decode()},
+        through=functions_called(body_of(macro, dialect), stored.catalog),
+    )
+    catalog = Catalog({**stored.catalog.relations, statement.name: relation})
+    call = exp.Anonymous(
+        this=statement.name,
+        expressions=[exp.Cast(this=exp.Null(), to=cast_type(kind)) for _, kind in statement.parameters],
+    )
+    probe = spark_query(exp.select(call), catalog, dialect, view_prefix(), statement.sql)
+    analysed(spark(), probe.text, statement.sql)
+    store.commit(
+        Commit(
+            catalog=entries({statement.name: relation}, {}),
+            precondition=_inputs_stand(statement.name, relation.through),
         )
     )
     return True
@@ -97,6 +257,7 @@ def plan_view(
         dialect=dialect,
         options=dict(statement.options),
         depends_on=query_tables(statement.query, catalog),
+        through=texts_used(statement.query, catalog),
     )
     return relation, plan
 
@@ -108,37 +269,20 @@ def create_materialized_view(
     stored = load(store.refresh())
     if _exists(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
         return False
-    unknown = set(statement.options) - {OPTION, RATE_LIMIT, BACKGROUND}
-    if unknown:
-        raise UnsupportedSql(
-            f"WITH options of a materialized view are not offered: {', '.join(sorted(unknown))}",
-            sql=statement.sql,
-        )
     relation, plan = plan_view(stored.catalog, spark(), statement, dialect)
     relations: dict[str, Relation | None] = {statement.name: relation}
     plans: dict[str, IncrementalPlan | None] = {statement.name: plan}
     for table, columns in plan.indexes:
         name = index_name(table, columns)
         if name not in stored.catalog.relations:
-            fragment = index_fragment(table, columns, stored.catalog)
-            plans[name] = IncrementalPlan(name, (fragment,))
-            base = stored.catalog.get(table)
-            relations[name] = Relation(
-                name=name,
-                kind="index",
-                columns=base.columns,
-                primary_key=fragment.key,
-                distribution_key=fragment.distribution_key,
-                append_only=base.append_only,
-                sql="",
-                dialect=dialect,
-                depends_on=(table,),
+            relations[name], plans[name] = index_of(
+                stored.catalog, stored.catalog.get(table), columns, dialect
             )
     _check_domains(stored, relations, plans)
     store.commit(
         Commit(
             catalog=entries(relations, plans),
-            precondition=_inputs_stand(statement.name, relation.depends_on),
+            precondition=_inputs_stand(statement.name, relation.depends_on + relation.through),
         )
     )
     return True
@@ -152,56 +296,6 @@ def _check_domains(
     """Raise SqlError if with these new relations two domains would read each other."""
     catalog = Catalog({**stored.catalog.relations, **{n: r for n, r in relations.items() if r is not None}})
     domains(StoredCatalog(catalog, {**stored.plans, **{n: p for n, p in plans.items() if p is not None}}))
-
-
-def drop(store: Hummock, statement: Drop) -> bool:
-    """Drop a relation, with CASCADE also what reads it; state tables and indexes that nobody uses go with it."""
-    stored = load(store.refresh())
-    if statement.name not in stored.catalog.relations:
-        if statement.if_exists:
-            return False
-        stored.catalog.get(statement.name)  # raises, with near names
-    relation = stored.catalog.get(statement.name)
-    if relation.kind != statement.kind:
-        raise SqlError(
-            f"{relation.name} is a {relation.kind}, not a {statement.kind}",
-            sql=statement.sql,
-            hint=f"write DROP {relation.kind.upper()} {relation.name}",
-        )
-    dependents = [
-        name for name in stored.catalog.dependents(relation.name) if stored.catalog.get(name).kind != "index"
-    ]
-    if dependents and not statement.cascade:
-        raise SqlError(
-            f"{relation.name} is read by {', '.join(dependents)}",
-            sql=statement.sql,
-            hint=f"drop those first, or write DROP {relation.kind.upper()} {relation.name} CASCADE",
-        )
-    gone = {relation.name, *dependents}
-    kept = {name: plan for name, plan in stored.plans.items() if name not in gone}
-    used = {index_name(table, by) for plan in kept.values() for table, by in plan.indexes}
-    indexes = {n for n, r in stored.catalog.relations.items() if r.kind == "index" and n not in used}
-    gone |= indexes
-    fragments = {f.table for name in gone & set(stored.plans) for f in stored.plans[name].fragments}
-    acks = {
-        upstream: {table: None for table in fragments if upstream in stored.inputs[table]}
-        for upstream in {u for table in fragments for u in stored.inputs[table]} - gone - fragments
-    }
-    version = store.version
-    store.commit(
-        Commit(
-            drop=tuple(name for name in sorted(gone | fragments) if name in version.tables),
-            acks={upstream: consumers for upstream, consumers in acks.items() if upstream in version.tables},
-            catalog=entries(dict.fromkeys(gone), dict.fromkeys(gone & set(stored.plans)))
-            | {
-                entry: None
-                for name in gone
-                for entry in (*recovered(version, name), *forgotten(version, name))
-            },
-            precondition=_catalog_unchanged(version),
-        )
-    )
-    return True
 
 
 def _exists(catalog: Catalog, name: str, if_not_exists: bool, sql: str) -> bool:
@@ -229,13 +323,5 @@ def _inputs_stand(name: str, inputs: tuple[str, ...]) -> Callable[[Version], Non
         for upstream in inputs:
             if f"relation/{upstream}" not in version.catalog:
                 raise Conflict(f"{upstream}, which {name} reads, was dropped by another process")
-
-    return check
-
-
-def _catalog_unchanged(seen: Version) -> Callable[[Version], None]:
-    def check(version: Version) -> None:
-        if dict(version.catalog) != dict(seen.catalog):
-            raise Conflict("the catalog was changed by another process at the same time; try again")
 
     return check

@@ -8,25 +8,20 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import sqlglot.expressions as exp
-from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from engine.errors import SqlError
 from engine.hummock import Hummock, TableVersion, Version
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.policy import epochs_of
-from engine.operators.context import partitions_for
-from engine.operators.scan import read_table
-from engine.runtime.spark import parallelism
-from engine.sql.catalog import Relation
-from engine.sql.point_read import PointRead, Predicate, point_read, query_tables, to_spark
+from engine.runtime.rows import visible_columns
+from engine.runtime.spark_read import answer as spark_answer
+from engine.runtime.spark_read import epoch_of, temporary_views, view_prefix
+from engine.sql.ad_hoc import query_tables, spark_query
+from engine.sql.point_read import PointRead, Predicate, point_read
+
+__all__ = ["answer_locally", "evaluate", "matches", "query_rows", "select", "visible_columns"]
 
 LOCAL_SCAN_ROWS = 1_000_000
-
-
-def visible_columns(relation: Relation) -> tuple[str, ...]:
-    """Return the columns that a user sees."""
-    return tuple(column.name for column in relation.columns if not column.hidden)
 
 
 def select(
@@ -38,46 +33,48 @@ def select(
     dialect: str,
     policy: str = "consistent",
 ) -> pa.Table:
-    """Answer a query; `policy` says at which epoch each of its tables is read."""
+    """Answer a query; `policy` says at which epoch each of its tables is read, unless FOR SYSTEM_TIME AS OF does."""
     version = store.refresh()
-    tables = query_tables(query, stored.catalog, sql)
-    epochs = epochs_of(version, stored, tables, policy)
-    point = point_read(query, stored.catalog, dialect)
+    query_tables(query, stored.catalog, sql)  # unknown names are told first, with their places
+    point = point_read(query, stored.catalog, dialect, sql)
     if point is not None:
         try:
-            answer = answer_locally(store, version.tables[point.table], point, epochs[point.table])
+            answer = _point_answer(store, version, stored, point, policy)
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError):
             answer = None  # a comparison of unlike types: Spark's rules decide
         if answer is not None:
             return answer
-    session = spark()
-    register(session, store, version, stored, epochs)
-    try:
-        return session.sql(to_spark(query, stored.catalog, dialect)).toArrow()
-    except AnalysisException as error:
-        message = (error.getMessage() or str(error)).splitlines()[0]
-        raise SqlError(message, sql=sql) from error
+    return query_rows(store, stored, spark, query, sql, dialect, policy)
 
 
-def register(
-    session: SparkSession,
+def query_rows(
     store: Hummock,
-    version: Version,
     stored: StoredCatalog,
-    epochs: Mapping[str, int],
-) -> None:
-    """Make each table at its epoch known to the Spark session as a temporary view of its name."""
-    cores = parallelism(session)
-    for name, epoch in epochs.items():
-        table = version.tables[name]
-        columns = visible_columns(stored.catalog.get(name))
-        items = tuple((column, column) for column in columns)
-        parts = partitions_for(table.row_count, cores)
-        frame = read_table(session, store.url, store.options, table, items, epoch, parts=parts)
-        frame.createOrReplaceTempView(name)
-    rows = sum(version.tables[name].row_count for name in epochs)
-    session.conf.set("spark.sql.shuffle.partitions", str(partitions_for(rows, cores)))
-    session.conf.set("spark.sql.adaptive.enabled", "true")
+    spark: Callable[[], SparkSession],
+    query: exp.Query,
+    sql: str,
+    dialect: str,
+    policy: str = "consistent",
+) -> pa.Table:
+    """Return the rows of a query, computed by Spark."""
+    version = store.version
+    query_tables(query, stored.catalog, sql)
+    written = spark_query(query, stored.catalog, dialect, view_prefix(), sql)
+    tables = tuple(r.table for r in written.readings if r.moment is None)
+    epochs = epochs_of(version, stored, tables, policy)
+    session = spark()
+    with temporary_views(session, store, version, stored, written.readings, epochs):
+        return spark_answer(session, written.text, sql)
+
+
+def _point_answer(
+    store: Hummock, version: Version, stored: StoredCatalog, point: PointRead, policy: str
+) -> pa.Table | None:
+    if point.moment is not None:
+        epoch = epoch_of(point.moment, point.table, version, stored)
+    else:
+        epoch = epochs_of(version, stored, (point.table,), policy)[point.table]
+    return answer_locally(store, version.tables[point.table], point, epoch)
 
 
 def answer_locally(store: Hummock, table: TableVersion, point: PointRead, epoch: int) -> pa.Table | None:

@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import sqlglot.expressions as exp
 
 from engine.errors import SqlError
 from engine.sql.catalog import Catalog, Relation
+from engine.sql.macros import inline_functions
+from engine.sql.moments import Moment, moment_of
 from engine.sql.names import identifier
 from engine.sql.position import place
 from engine.sql.postgres import as_spark
 from engine.sql.query_types import QueryTypes
 from engine.sql.statement_types import CreateView
 from engine.sql.statements import parse
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One table as a query reads it: `view` is its name in Spark, `moment` that of FOR SYSTEM_TIME AS OF."""
+
+    view: str
+    table: str
+    moment: Moment | None
+
+
+@dataclass(frozen=True)
+class SparkQuery:
+    """A query as Spark SQL over temporary views, and the tables that they stand for."""
+
+    text: str
+    readings: tuple[Reading, ...]
 
 
 def query_tables(query: exp.Query, catalog: Catalog, sql: str = "") -> tuple[str, ...]:
@@ -32,68 +52,129 @@ def query_tables(query: exp.Query, catalog: Catalog, sql: str = "") -> tuple[str
     return tuple(found)
 
 
+def query_views(query: exp.Query, catalog: Catalog) -> tuple[str, ...]:
+    """Return the plain views that a query names, each once; those that they read are not followed."""
+    found: dict[str, None] = {}
+
+    def visit(table: exp.Table, name: str) -> None:
+        relation = catalog.relations.get(name) or catalog.relations.get(name.lower())
+        if relation is not None and relation.kind == "view":
+            found[relation.name] = None
+
+    _walk(query, frozenset(), visit)
+    return tuple(found)
+
+
 def to_spark(query: exp.Query, catalog: Catalog, dialect: str = "spark") -> str:
     """Return a query as Spark SQL that means what it means in `dialect`, with plain views written out as subqueries."""
-    return _inlined(query, catalog, dialect).sql(dialect="spark")
+    return _Writer(catalog, None, "").written(query, dialect).sql(dialect="spark")
 
 
-def _inlined(query: exp.Query, catalog: Catalog, dialect: str, top: bool = True) -> exp.Expression:
-    tree = query.copy()
-    if dialect != "spark":
-        for name in tree.find_all(exp.Identifier):
-            if not name.args.get("quoted"):
-                name.set("this", name.name.lower())
-        tree = as_spark(tree, QueryTypes(tree, catalog).of)
-    _expand(tree, {}, catalog, top)
-    return tree
+def spark_query(query: exp.Query, catalog: Catalog, dialect: str, prefix: str, sql: str = "") -> SparkQuery:
+    """Return a query over temporary views whose names begin with `prefix`, one for each table and moment that it reads.
 
-
-def _expand(node: exp.Expression, items: Mapping[str, exp.CTE | None], catalog: Catalog, top: bool) -> None:
-    """Write plain views and inner WITH items out as subqueries.
-
-    The printer moves every WITH to the top, where a name of an inner one would hide a table of the outer query.
+    Raises SqlError, with the place if the query's text `sql` is given, for a moment that cannot be read.
     """
-    with_ = node.args.get("with_")
-    if with_ is not None:
-        stays = top or with_.args.get("recursive")
-        for cte in with_.expressions:
-            own = {**items, cte.alias.lower(): None} if with_.args.get("recursive") else items
-            _expand(cte.this, own, catalog, False)
-            items = {**items, cte.alias.lower(): None if stays else cte}
-        if not stays:
-            node.set("with_", None)
-    for child in list(node.iter_expressions()):
-        if child is with_:
-            continue
-        _expand(child, items, catalog, False)
-        if (
-            isinstance(child, exp.Table)
-            and isinstance(child.this, exp.Identifier)
-            and not child.args.get("db")
-        ):
-            inner = _meaning(child, items, catalog)
-            if inner is not None:
-                child.replace(inner)
+    writer = _Writer(catalog, prefix, sql)
+    text = writer.written(query, dialect).sql(dialect="spark")
+    return SparkQuery(text, tuple(writer.readings.values()))
 
 
-def _meaning(table: exp.Table, items: Mapping[str, exp.CTE | None], catalog: Catalog) -> exp.Subquery | None:
-    """Return the subquery that a table stands for, or None if it is a table, or stays a name."""
-    name = identifier(table.this)
-    if name.lower() in items:
-        cte = items[name.lower()]
-        if cte is None:
+class _Writer:
+    """Writes queries as Spark SQL; with a `prefix` tables get the names of temporary views, collected in `readings`."""
+
+    def __init__(self, catalog: Catalog, prefix: str | None, sql: str) -> None:
+        self.catalog, self.prefix, self.sql = catalog, prefix, sql
+        self.readings: dict[tuple[str, Moment | None], Reading] = {}
+
+    def written(
+        self, query: exp.Query, dialect: str, top: bool = True, moment: Moment | None = None
+    ) -> exp.Expression:
+        """Return the tree of a query as Spark reads it."""
+        tree = inline_functions(query.copy(), self.catalog, dialect, self.sql)
+        if dialect != "spark":
+            for name in tree.find_all(exp.Identifier):
+                if not name.args.get("quoted"):
+                    name.set("this", name.name.lower())
+            tree = as_spark(tree, QueryTypes(tree, self.catalog).of)
+        self._expand(tree, {}, top, moment)
+        return tree
+
+    def _expand(
+        self,
+        node: exp.Expression,
+        items: Mapping[str, exp.CTE | None],
+        top: bool,
+        moment: Moment | None,
+    ) -> None:
+        """Write plain views and inner WITH items out as subqueries.
+
+        The printer moves every WITH to the top, where a name of an inner one would hide a table of the outer query.
+        """
+        with_ = node.args.get("with_")
+        if with_ is not None:
+            stays = top or with_.args.get("recursive")
+            for cte in with_.expressions:
+                own = {**items, cte.alias.lower(): None} if with_.args.get("recursive") else items
+                self._expand(cte.this, own, False, moment)
+                items = {**items, cte.alias.lower(): None if stays else cte}
+            if not stays:
+                node.set("with_", None)
+        for child in list(node.iter_expressions()):
+            if child is with_:
+                continue
+            self._expand(child, items, False, moment)
+            if (
+                isinstance(child, exp.Table)
+                and isinstance(child.this, exp.Identifier)
+                and not child.args.get("db")
+            ):
+                inner = self._meaning(child, items, moment)
+                if inner is not None:
+                    child.replace(inner)
+
+    def _meaning(
+        self, table: exp.Table, items: Mapping[str, exp.CTE | None], moment: Moment | None
+    ) -> exp.Expression | None:
+        """Return what a table is replaced by: a subquery, a temporary view, or None if it stays as it is."""
+        name = identifier(table.this)
+        alias = (table.args.get("alias") or exp.TableAlias(this=table.this)).copy()
+        if name.lower() in items:
+            cte = items[name.lower()]
+            if cte is None:
+                return None
+            inner, given = cte.this.copy(), cte.args["alias"].args.get("columns")
+        else:
+            relation = self.catalog.relations.get(name) or self.catalog.relations.get(name.lower())
+            if relation is None or relation.kind not in ("table", "view", "materialized view"):
+                return None
+            moment = moment_of(table, self.sql) or moment
+            if relation.kind != "view":
+                return self._temporary(table, relation, alias, moment)
+            inner = self.written(_view_query(relation), relation.dialect, False, moment)
+            given = [exp.to_identifier(column.name, quoted=True) for column in relation.columns]
+            given = given if relation.renamed else None
+        if given and not alias.args.get("columns"):
+            alias.set("columns", [column.copy() for column in given])
+        dropped = ("this", "alias", "version", "when")
+        kept = {k: v for k, v in table.args.items() if k in exp.Subquery.arg_types and k not in dropped}
+        return exp.Subquery(this=inner, alias=alias, **kept)
+
+    def _temporary(
+        self, table: exp.Table, relation: Relation, alias: exp.TableAlias, moment: Moment | None
+    ) -> exp.Table | None:
+        if self.prefix is None:
             return None
-        inner, given = cte.this.copy(), cte.args["alias"].args.get("columns")
-    else:
-        relation = catalog.relations.get(name)
-        if relation is None or relation.kind != "view":
-            return None
-        inner, given = _inlined(_view_query(relation), catalog, relation.dialect, top=False), None
-    alias = (table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name))).copy()
-    if given and not alias.args.get("columns"):
-        alias.set("columns", [column.copy() for column in given])
-    kept = {k: v for k, v in table.args.items() if k in exp.Subquery.arg_types and k not in ("this", "alias")}
-    return exp.Subquery(this=inner, alias=alias, **kept)
+        key = (relation.name, moment)
+        if key not in self.readings:
+            view = f"{self.prefix}{relation.name}" + (f"_{len(self.readings)}" if moment else "")
+            self.readings[key] = Reading(view, relation.name, moment)
+        new = table.copy()
+        for part in ("version", "when"):
+            new.set(part, None)
+        new.set("this", exp.to_identifier(self.readings[key].view, quoted=True))
+        new.set("alias", alias)
+        return new
 
 
 def _walk(node: exp.Expression, hidden: frozenset[str], visit: Callable[[exp.Table, str], None]) -> None:

@@ -13,6 +13,7 @@ from engine.sql.catalog import Catalog
 from engine.sql.expression_types import INTEGRAL
 from engine.sql.expressions import Expressions, conjuncts
 from engine.sql.joins import JoinBuilder
+from engine.sql.macros import inline_functions
 from engine.sql.names import identifier
 from engine.sql.plan import Expr, Node, Project, Scan, UnionAll, quote
 from engine.sql.position import place
@@ -33,6 +34,7 @@ class BoundQuery:
 
 def bind(query: exp.Query, catalog: Catalog, *, dialect: str, sql: str) -> BoundQuery:
     """Bind a query; raises SqlError or UnsupportedSql with line, column, caret and remedy."""
+    query = inline_functions(query.copy(), catalog, dialect, sql)
     bound = _Binder(catalog, dialect, sql).query(query, {})
     needed = {internal for _, internal in bound.columns}
     return replace(bound, plan=merge_projections(prune(bound.plan, needed)))
@@ -208,22 +210,31 @@ class _Binder:
 
     def _relation(self, name: str, alias: str, node: exp.Table) -> Source:
         found = self.catalog.relations.get(name) or self.catalog.relations.get(name.lower())
-        if found is None or found.kind == "index" or name.startswith("_") or node.args.get("db"):
+        if (
+            found is None
+            or found.kind in ("index", "function")
+            or name.startswith("_")
+            or node.args.get("db")
+        ):
             raise self.error(f"there is no table or view {node.sql()}", node, self.catalog.near(name))
         if found.kind == "view":
             statement = parse(found.sql, found.dialect)
             assert isinstance(statement, CreateView)
             inner = _Binder(self.catalog, found.dialect, found.sql)
             inner._names, inner.types = self._names, self.types
-            bound = inner.query(statement.query, {})
-            return Source(alias, bound.plan, bound.columns)
+            bound = inner.query(inline_functions(statement.query, self.catalog, found.dialect, found.sql), {})
+            columns = bound.columns
+            if found.renamed:
+                shown = (column.name for column in found.columns)
+                columns = tuple((n, i) for n, (_, i) in zip(shown, columns, strict=True))
+            return Source(alias, bound.plan, columns)
         columns = [column for column in found.columns if not column.name.startswith("_partial")]
-        items = tuple((self.fresh(f"{alias}:{column.name}"), column.name) for column in columns)
+        items = tuple((self.fresh(f"{alias}:{column.name}"), column.source) for column in columns)
         for (internal, _), column in zip(items, columns, strict=True):
             self.note(internal, column.type)
         scan = Scan(found.name, items, found.primary_key, found.distribution_key, found.append_only)
-        hidden = {column.name for column in columns if column.hidden}
-        return Source(alias, scan, tuple((name, internal) for internal, name in items if name not in hidden))
+        pairs = zip(columns, items, strict=True)
+        return Source(alias, scan, tuple((c.name, internal) for c, (internal, _) in pairs if not c.hidden))
 
     # ---- SELECT ----------------------------------------------------------------------------------------------
     def _select(self, select: exp.Select, ctes: Ctes) -> BoundQuery:

@@ -14,7 +14,10 @@ from engine.errors import SqlError
 
 
 class Column(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One column: `type` is a Spark type string, `default` Spark SQL text; hidden ones are the system's own."""
+    """One column: `type` is a Spark type string, `default` and `generated` Spark SQL text; hidden ones are the system's own.
+
+    `stored` is the name that the column has in the store if it was renamed since.
+    """
 
     name: str
     type: str
@@ -22,10 +25,22 @@ class Column(msgspec.Struct, frozen=True, omit_defaults=True):
     default: str | None = None
     hidden: bool = False
     comment: str | None = None
+    generated: str | None = None
+    stored: str | None = None
+
+    @property
+    def source(self) -> str:
+        """The column's name in the store."""
+        return self.stored or self.name
 
 
 class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A table, view, materialized view or index; `sql` is the statement that made it."""
+    """A table, view, materialized view, index or function; `sql` is the statement that made it.
+
+    Keys name columns as they are stored. `on_conflict` says what an INSERT of a known key does: error, overwrite, ignore or
+    "update if not null". `through` names the plain views and functions whose text the statement uses. A plain view that is
+    `renamed` gives its query's columns other names.
+    """
 
     name: str
     kind: str
@@ -38,6 +53,9 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     options: dict[str, str] = {}
     depends_on: tuple[str, ...] = ()
     comment: str | None = None
+    on_conflict: str = "error"
+    through: tuple[str, ...] = ()
+    renamed: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,7 +81,7 @@ class Catalog:
     def _readers(self) -> Mapping[str, tuple[str, ...]]:
         found: dict[str, list[str]] = {}
         for name, relation in self.relations.items():
-            for upstream in relation.depends_on:
+            for upstream in dict.fromkeys(relation.depends_on + relation.through):
                 found.setdefault(upstream, []).append(name)
         return {name: tuple(readers) for name, readers in found.items()}
 
@@ -85,7 +103,7 @@ class Catalog:
         def visit(name: str) -> None:
             if name in done or name not in self.relations:
                 return
-            for upstream in self.relations[name].depends_on:
+            for upstream in self.relations[name].depends_on + self.relations[name].through:
                 visit(upstream)
             done[name] = None
 

@@ -6,66 +6,198 @@ import sqlglot
 import sqlglot.expressions as exp
 from sqlglot.tokens import TokenType
 
-from engine.errors import UnsupportedSql
-from engine.sql.catalog import Column, check_name
+from engine.sql.catalog import check_name
+from engine.sql.clauses import Clauses
+from engine.sql.column_list import columns_of, key_only
+from engine.sql.functions import spark_functions
+from engine.sql.macros import parameter_types
 from engine.sql.names import identifier, table_name
 from engine.sql.position import place
 from engine.sql.refusals import mistake, not_offered, unsupported
-from engine.sql.statement_types import CreateMaterializedView, CreateTable, CreateView, Drop
+from engine.sql.statement_types import (
+    CreateFunction,
+    CreateIndex,
+    CreateMaterializedView,
+    CreateTable,
+    CreateView,
+    Drop,
+)
 from engine.sql.types import parse_type
+from engine.sql.view_options import check_view_options
+
+_DROPPED = ("table", "view", "materialized view", "index", "function", "sink")
 
 
 def create(
-    tree: exp.Create, readable: str, sql: str, dialect: str, append_only: bool
-) -> CreateTable | CreateMaterializedView | CreateView:
+    tree: exp.Create, clauses: Clauses, sql: str, dialect: str
+) -> CreateTable | CreateMaterializedView | CreateView | CreateIndex | CreateFunction:
     """Return the statement that a CREATE is; raises SqlError or UnsupportedSql with the place.
 
-    `readable` is the text that was parsed: that of `sql`, blank where something stood that sqlglot does not read.
+    `clauses` hold the text that was parsed: that of `sql`, blank where something stood that sqlglot does not read.
     """
     kind = str(tree.args.get("kind")).upper()
+    if tree.args.get("replace") and kind in ("TABLE", "VIEW", "INDEX", "FUNCTION"):
+        raise unsupported("CREATE OR REPLACE is not offered", None, sql, "DROP it, then CREATE")
+    if kind == "INDEX":
+        return _index(tree, sql)
+    if kind == "FUNCTION":
+        return _function(tree, sql, dialect)
     if kind not in ("TABLE", "VIEW"):
         raise not_offered(sql)
-    if tree.args.get("replace"):
-        raise unsupported("CREATE OR REPLACE is not offered", None, sql, "DROP it, then CREATE")
-    options, materialized = _properties(tree, sql)
+    more, materialized = _properties(tree, sql)
+    options = {**more, **clauses.options}
     exists = bool(tree.args.get("exists"))
     target = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
     name = check_name(table_name(target, sql), kind.lower(), sql, *place(target, sql))
     if kind == "VIEW":
-        return _view(tree, name, options, exists, materialized, sql, query_text(readable, dialect))
+        return _view(tree, name, options, clauses, exists, materialized, sql, dialect)
+    return _table(tree, name, options, clauses, exists, sql, dialect)
+
+
+def _table(
+    tree: exp.Create,
+    name: str,
+    options: dict[str, str],
+    clauses: Clauses,
+    exists: bool,
+    sql: str,
+    dialect: str,
+) -> CreateTable:
+    append_only, on_conflict = clauses.append_only, clauses.on_conflict
+    if append_only and on_conflict not in ("", "ignore"):
+        hint = "leave APPEND ONLY out, or write ON CONFLICT IGNORE"
+        raise mistake(
+            f"rows of an APPEND ONLY table are never changed, ON CONFLICT {on_conflict.upper()} would",
+            None,
+            sql,
+            hint,
+        )
     if tree.expression is not None:
-        return CreateTable(name, (), (), append_only, exists, options, tree.expression, sql)
+        key: tuple[str, ...] = ()
+        if isinstance(tree.this, exp.Schema):
+            found = key_only(tree.this, sql)
+            if found is None:
+                hint = "the columns are those of the SELECT; only PRIMARY KEY (…) may stand in the list"
+                raise unsupported("a column list before AS SELECT is not offered", tree.this, sql, hint)
+            key = found
+        return CreateTable(name, (), key, append_only, exists, options, tree.expression, sql, on_conflict)
     if not isinstance(tree.this, exp.Schema):
         hint = "CREATE TABLE t (id BIGINT PRIMARY KEY, …)"
-        raise mistake(f"table {name} needs columns", target, sql, hint)
-    columns, key = _columns(tree.this, name, sql, dialect)
+        raise mistake(f"table {name} needs columns", tree.this, sql, hint)
+    columns, key = columns_of(tree.this, name, sql, dialect)
     if not key and not append_only:
         hint = "give it a PRIMARY KEY, or write APPEND ONLY after the column list"
-        raise mistake(f"table {name} has no key", target, sql, hint)
-    return CreateTable(name, columns, key, append_only, exists, options, None, sql)
+        raise mistake(f"table {name} has no key", tree.this.this, sql, hint)
+    if not key and on_conflict:
+        raise mistake(
+            f"table {name} has no key, so that nothing can conflict",
+            tree.this.this,
+            sql,
+            "leave ON CONFLICT out",
+        )
+    return CreateTable(name, columns, key, append_only, exists, options, None, sql, on_conflict)
 
 
 def _view(
     tree: exp.Create,
     name: str,
     options: dict[str, str],
+    clauses: Clauses,
     exists: bool,
     materialized: bool,
     sql: str,
-    text: str,
+    dialect: str,
 ) -> CreateMaterializedView | CreateView:
-    query = tree.expression
+    query, text = tree.expression, query_text(clauses.readable, dialect)
+    for given, clause in ((clauses.append_only, "APPEND ONLY"), (clauses.on_conflict, "ON CONFLICT")):
+        if given:
+            raise unsupported(
+                f"{clause} of a view is not offered", tree.this, sql, "it is a clause of CREATE TABLE"
+            )
+    columns: tuple[str, ...] = ()
     if isinstance(tree.this, exp.Schema):
-        hint = "name the columns in the SELECT list with AS"
-        raise unsupported("a column list after the view's name is not offered", tree.this, sql, hint)
+        if materialized:
+            hint = "name the columns in the SELECT list with AS"
+            raise unsupported("a column list after the view's name is not offered", tree.this, sql, hint)
+        columns = tuple(identifier(part) for part in tree.this.expressions)
     if not isinstance(query, exp.Query):
         raise mistake("a view needs AS SELECT …", tree.this, sql, "CREATE VIEW v AS SELECT …")
     if materialized:
+        check_view_options(options, clauses.places, sql)
         return CreateMaterializedView(name, query, text, options, exists, sql)
     if options:
         hint = "leave it out, or CREATE MATERIALIZED VIEW"
         raise unsupported("WITH options of a plain view are not offered", tree.this, sql, hint)
-    return CreateView(name, query, text, exists, sql)
+    return CreateView(name, query, text, exists, sql, columns)
+
+
+def _index(tree: exp.Create, sql: str) -> CreateIndex:
+    index = tree.this
+    params = index.args.get("params") or exp.IndexParameters()
+    if not isinstance(index.this, exp.Identifier) or index.args.get("table") is None:
+        raise mistake("an index needs a name and a table", tree, sql, "CREATE INDEX i ON t (column)")
+    if tree.args.get("unique"):
+        raise unsupported("CREATE UNIQUE INDEX is not offered", index, sql, "keys are unique by PRIMARY KEY")
+    for part in ("where", "using"):
+        if params.args.get(part):
+            hint = "CREATE INDEX i ON t (a, b); every column of the table is in it"
+            raise unsupported(f"{part.upper()} of an index is not offered", index, sql, hint)
+    columns = []
+    for item in params.args.get("columns") or ():
+        column = item.this if isinstance(item, exp.Ordered) else item
+        if not isinstance(column, exp.Column):
+            raise unsupported(
+                f"an index on {column.sql()} is not offered", column, sql, "name columns of the table"
+            )
+        if identifier(column.this) in columns:
+            raise mistake(f"column {column.name} stands twice", column, sql, "name each column once")
+        columns.append(identifier(column.this))
+    if not columns:
+        raise mistake("an index needs columns", index, sql, "CREATE INDEX i ON t (column)")
+    name = check_name(identifier(index.this), "index", sql, *place(index.this, sql))
+    table = table_name(index.args["table"], sql)
+    return CreateIndex(name, table, tuple(columns), bool(tree.args.get("exists")), sql)
+
+
+def _function(tree: exp.Create, sql: str, dialect: str) -> CreateFunction:
+    form = "CREATE FUNCTION f(a INT, b INT) RETURNS INT LANGUAGE SQL AS 'SELECT a + b'"
+    if not isinstance(tree.this, exp.UserDefinedFunction):
+        raise mistake("a function needs parameters", tree.this, sql, form)
+    name = check_name(table_name(tree.this, sql), "function", sql, *place(tree.this, sql))
+    if name in spark_functions():
+        raise mistake(f"there is a built-in function {name}", tree.this, sql, "choose another name")
+    language, returns = "SQL", None
+    for item in (tree.args.get("properties") or exp.Properties(expressions=[])).expressions:
+        if isinstance(item, exp.LanguageProperty):
+            language = item.this.name.upper()
+        elif isinstance(item, exp.ReturnsProperty) and not item.args.get("is_table"):
+            returns = item.this
+        elif not isinstance(item, exp.StabilityProperty):
+            raise unsupported(f"{item.sql()} of a function is not offered", tree.this, sql, form)
+    if language != "SQL":
+        raise unsupported(
+            f"functions in {language} are not offered", tree.this, sql, "write it in SQL: LANGUAGE SQL"
+        )
+    if not isinstance(returns, exp.DataType):
+        raise mistake(f"function {name} needs RETURNS and a type", tree.this, sql, form)
+    body = tree.expression
+    if isinstance(body, exp.Return):
+        text = body.this.sql(dialect)
+    elif isinstance(body, exp.Heredoc) or (isinstance(body, exp.Literal) and body.is_string):
+        text = body.name
+    elif isinstance(body, exp.Query):
+        text = body.sql(dialect)
+    else:
+        raise mistake(f"function {name} has no body", tree.this, sql, form)
+    parameters = parameter_types(tree.this.expressions, dialect)
+    return CreateFunction(
+        name,
+        tuple(parameters),
+        parse_type(returns, dialect),
+        text.strip().rstrip(";"),
+        bool(tree.args.get("exists")),
+        sql,
+    )
 
 
 def query_text(sql: str, dialect: str) -> str:
@@ -95,82 +227,13 @@ def _properties(tree: exp.Create, sql: str) -> tuple[dict[str, str], bool]:
     return options, materialized
 
 
-def _columns(
-    schema: exp.Schema, table: str, sql: str, dialect: str
-) -> tuple[tuple[Column, ...], tuple[str, ...]]:
-    """Return columns and primary key of a column list."""
-    columns: dict[str, Column] = {}
-    keys: list[tuple[tuple[str, ...], exp.Expression]] = []
-    for item in schema.expressions:
-        if isinstance(item, exp.PrimaryKey):
-            keys.append((_key(item), item))
-            continue
-        if isinstance(item, exp.WatermarkColumnConstraint):
-            raise not_offered(sql)
-        if not isinstance(item, exp.ColumnDef) or item.args.get("kind") is None:
-            hint = "write: name TYPE [NOT NULL] [DEFAULT …] [PRIMARY KEY]"
-            raise unsupported(f"{item.sql()} is not offered in a column list", item, sql, hint)
-        column, is_key = _column(item, sql, dialect)
-        if column.name.lower() in (name.lower() for name in columns):
-            raise mistake(f"column {column.name} stands twice", item, sql, "give one of them another name")
-        columns[column.name] = column
-        if is_key:
-            keys.append(((column.name,), item))
-    if len(keys) > 1:
-        hint = "write one PRIMARY KEY (a, b) after the columns"
-        raise mistake(f"table {table} has two primary keys", keys[1][1], sql, hint)
-    for key, node in keys:
-        for n, part in enumerate(key):
-            if part not in columns:
-                message = f"PRIMARY KEY names {part}, which is no column of {table}"
-                raise mistake(message, node, sql, f"columns are {', '.join(columns)}")
-            if part in key[:n]:
-                raise mistake(f"PRIMARY KEY names {part} twice", node, sql, "name each column once")
-    chosen = keys[0][0] if keys else ()
-    listed = (
-        Column(c.name, c.type, False, c.default, False, c.comment) if c.name in chosen else c
-        for c in columns.values()
-    )
-    return tuple(listed), chosen
-
-
-def _key(item: exp.PrimaryKey) -> tuple[str, ...]:
-    parts = [part.this if isinstance(part, exp.Ordered) else part for part in item.expressions]
-    return tuple(identifier(part.this if isinstance(part, exp.Column) else part) for part in parts)
-
-
-def _column(item: exp.ColumnDef, sql: str, dialect: str) -> tuple[Column, bool]:
-    nullable, default, comment, is_key = True, None, None, False
-    for constraint in item.args.get("constraints") or ():
-        kind = constraint.kind
-        match kind:
-            case exp.PrimaryKeyColumnConstraint():
-                is_key = True
-            case exp.NotNullColumnConstraint():
-                nullable = bool(kind.args.get("allow_null"))
-            case exp.DefaultColumnConstraint():
-                default = kind.this.sql("spark")
-            case exp.CommentColumnConstraint():
-                comment = kind.name
-            case _:
-                hint = "take it out: NOT NULL, DEFAULT, COMMENT and PRIMARY KEY are offered"
-                raise unsupported(f"{constraint.sql()} is not offered", item, sql, hint)
-    name = check_name(identifier(item.this), "column", sql, *place(item, sql))
-    try:
-        kind_text = parse_type(item.args["kind"], dialect)
-    except UnsupportedSql as error:
-        hint = "types are BOOLEAN, INT and its sizes, FLOAT, DOUBLE, DECIMAL, STRING, BINARY, DATE, TIMESTAMP, ARRAY, MAP, STRUCT"
-        raise unsupported(f"column {name}: {error.message}", item, sql, hint) from error
-    return Column(name, kind_text, nullable and not is_key, default, False, comment), is_key
-
-
 def drop(tree: exp.Drop, sql: str) -> Drop:
     """Return the statement that a DROP is; raises UnsupportedSql for what cannot be dropped."""
     kind = str(tree.args.get("kind")).lower()
     if kind == "view" and tree.args.get("materialized"):
         kind = "materialized view"
-    if kind not in ("table", "view", "materialized view"):
-        hint = "DROP TABLE, VIEW or MATERIALIZED VIEW"
+    if kind not in _DROPPED:
+        hint = "DROP TABLE, VIEW, MATERIALIZED VIEW, INDEX or FUNCTION"
         raise unsupported(f"DROP {kind.upper()} is not offered", None, sql, hint)
     tables = tree.args.get("tables") or [tree.this]
     if len(tables) != 1:

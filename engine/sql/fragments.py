@@ -99,14 +99,14 @@ def index_fragment(table: str, columns: tuple[str, ...], catalog: Catalog) -> Fr
     relation = catalog.get(table)
     scan = Scan(
         table,
-        tuple((column.name, column.name) for column in relation.columns),
+        tuple((column.source, column.source) for column in relation.columns),
         relation.primary_key,
         relation.distribution_key,
         relation.append_only,
     )
     name = index_name(table, columns)
     why = f"lookups in {table} by {', '.join(columns)}"
-    types = tuple((column.name, column.type) for column in relation.columns)
+    types = tuple((column.source, column.type) for column in relation.columns)
     return Fragment(name, "index", scan, arrange_key(columns, scan.key), columns, why, columns=types)
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlglot.expressions as exp
 
 from engine.sql.ad_hoc import query_tables, to_spark
-from engine.sql.catalog import Catalog
+from engine.sql.catalog import Catalog, Column
 from engine.sql.expressions import conjuncts
+from engine.sql.moments import Moment, moment_of
 from engine.sql.names import identifier
 from engine.sql.values import NotLiteral, literal
 
@@ -40,6 +41,7 @@ class PointRead:
     order: tuple[tuple[str, bool, bool], ...]
     limit: int | None
     offset: int
+    moment: Moment | None = None
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -54,16 +56,17 @@ class _TooComplex(Exception):
     pass
 
 
+_TABLE_PARTS = {"this", "alias", "version", "when"}
 _PARTS = {"expressions", "from_", "where", "order", "limit", "offset"}
 
 
-def point_read(query: exp.Query, catalog: Catalog, dialect: str) -> PointRead | None:
-    """Return the simple read that a query is, or None."""
+def point_read(query: exp.Query, catalog: Catalog, dialect: str, sql: str = "") -> PointRead | None:
+    """Return the simple read that a query is, or None; raises SqlError for a moment that cannot be told."""
     if not isinstance(query, exp.Select) or any(v for k, v in query.args.items() if k not in _PARTS):
         return None
     from_ = query.args.get("from_")
     table = from_.this if from_ is not None else None
-    if not isinstance(table, exp.Table) or {k for k, v in table.args.items() if v} - {"this", "alias"}:
+    if not isinstance(table, exp.Table) or {k for k, v in table.args.items() if v} - _TABLE_PARTS:
         return None
     alias = table.args.get("alias")
     if not isinstance(table.this, exp.Identifier) or (alias is not None and alias.args.get("columns")):
@@ -72,22 +75,22 @@ def point_read(query: exp.Query, catalog: Catalog, dialect: str) -> PointRead | 
     relation = catalog.relations.get(name)
     if relation is None or relation.kind not in ("table", "materialized view"):
         return None
-    kinds = {column.name: column.type for column in relation.columns if not column.hidden}
+    shown = {column.name: column for column in relation.columns if not column.hidden}
+    moment = moment_of(table, sql)
+    reader = _Reader(name, identifier(alias.this) if alias is not None else name, shown, dialect)
     try:
-        return _Reader(name, identifier(alias.this) if alias is not None else name, kinds, dialect).read(
-            query
-        )
+        return replace(reader.read(query), moment=moment)
     except (_TooComplex, NotLiteral):
         return None
 
 
 @dataclass(frozen=True)
 class _Reader:
-    """Reads one SELECT over a relation whose visible columns have the types `kinds`."""
+    """Reads one SELECT over a relation with its visible columns by name; a PointRead names them as they are stored."""
 
     table: str
     alias: str
-    kinds: Mapping[str, str]
+    shown: Mapping[str, Column]
     dialect: str
 
     def read(self, query: exp.Select) -> PointRead:
@@ -96,7 +99,7 @@ class _Reader:
         for item in query.expressions:
             inner = item.this if isinstance(item, exp.Alias) else item
             if isinstance(inner, exp.Star) and not any(inner.args.values()):
-                columns += [(column, column) for column in self.kinds]
+                columns += [(name, column.source) for name, column in self.shown.items()]
             elif (
                 isinstance(inner, exp.Count)
                 and isinstance(inner.this, exp.Star)
@@ -107,8 +110,8 @@ class _Reader:
                 count_name = identifier(item.args["alias"]) if isinstance(item, exp.Alias) else "count(1)"
             else:
                 column = self._column(inner)
-                shown = identifier(item.args["alias"]) if isinstance(item, exp.Alias) else column
-                columns.append((shown, column))
+                shown = item.args["alias"] if isinstance(item, exp.Alias) else inner.this
+                columns.append((identifier(shown), column))
         if len({output.lower() for output, _ in columns}) != len(columns):
             raise _TooComplex
         where = query.args.get("where")
@@ -136,9 +139,9 @@ class _Reader:
         if node.args.get("table") and identifier(node.args["table"]) != self.alias:
             raise _TooComplex
         name = identifier(node.this)
-        if name not in self.kinds:
+        if name not in self.shown:
             raise _TooComplex
-        return name
+        return self.shown[name].source
 
     def _predicates(self, node: exp.Expression) -> list[Predicate]:
         match node:
@@ -165,7 +168,8 @@ class _Reader:
         return [Predicate(column, _FLIPPED[op], (self._literal(node.this, column),))]
 
     def _literal(self, node: exp.Expression, column: str) -> Any:
-        value = literal(node, self.kinds[column], self.dialect)
+        kind = next(found.type for found in self.shown.values() if found.source == column)
+        value = literal(node, kind, self.dialect)
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise _TooComplex
         return value

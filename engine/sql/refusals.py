@@ -20,20 +20,24 @@ _NOT_OFFERED = (
     ),
     (r"\bCREATE\s+SOURCE\b", "CREATE SOURCE", "CREATE TABLE … WITH (connector = …)"),
     (r"\bCREATE\s+SINK\b", "CREATE SINK", "read the view from Spark with format tideline"),
-    (r"\bCREATE\s+INDEX\b", "CREATE INDEX", "leave it out: indexes that views need are made with them"),
     (r"\bMERGE\b", "MERGE", 'Session.write(…, mode="upsert") merges rows by their key'),
     (r"\bTRUNCATE\b", "TRUNCATE", "DELETE FROM the table"),
     (r"\bALTER\b", "ALTER", "create a table or view of a new name, and INSERT … SELECT"),
 )
 _FORMS = (
     (r"\s*(CREATE)\s+MATERIALIZED\b", "CREATE MATERIALIZED VIEW [IF NOT EXISTS] name [WITH (…)] AS SELECT …"),
-    (r"\s*(CREATE)\s+TABLE\b", "CREATE TABLE [IF NOT EXISTS] name (column TYPE …) [APPEND ONLY] [WITH (…)]"),
+    (
+        r"\s*(CREATE)\s+TABLE\b",
+        "CREATE TABLE [IF NOT EXISTS] name (column TYPE …) [APPEND ONLY] [ON CONFLICT …] [WITH (…)]",
+    ),
     (r"\s*(CREATE)\s+VIEW\b", "CREATE VIEW [IF NOT EXISTS] name AS SELECT …"),
+    (r"\s*(CREATE)\s+INDEX\b", "CREATE INDEX [IF NOT EXISTS] name ON table (column, …)"),
+    (r"\s*(CREATE)\s+FUNCTION\b", "CREATE FUNCTION name(a INT, …) RETURNS TYPE LANGUAGE SQL AS 'SELECT …'"),
     (r"\s*(SET)\b", "SET name = value"),
 )
 STATEMENTS = (
-    "statements are CREATE TABLE, CREATE [MATERIALIZED] VIEW, DROP, INSERT, UPDATE, DELETE, FLUSH, SELECT, "
-    "EXPLAIN [INCREMENTAL], SHOW, DESCRIBE and SET"
+    "statements are CREATE TABLE, CREATE [MATERIALIZED] VIEW, CREATE INDEX, CREATE FUNCTION, DROP, INSERT, UPDATE, DELETE, "
+    "FLUSH, SELECT, EXPLAIN [INCREMENTAL], SHOW, DESCRIBE and SET"
 )
 _FIRST_WORDS = (
     *(
@@ -79,11 +83,12 @@ def not_offered(sql: str) -> UnsupportedSql:
 
 def refusal(message: str, sql: str, start: int, hint: str) -> UnsupportedSql:
     """Return the error for something not offered that starts at the character `start`."""
-    line, column = _line_and_column(sql, start)
+    line, column = line_and_column(sql, start)
     return UnsupportedSql(message, sql=sql, line=line, column=column, hint=hint)
 
 
-def _line_and_column(text: str, start: int) -> tuple[int, int]:
+def line_and_column(text: str, start: int) -> tuple[int, int]:
+    """Return line and column, both from 1, of a character of a text."""
     before = text[:start]
     return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
 
@@ -101,7 +106,7 @@ def syntax_error(error: ParseError, readable: str, sql: str) -> SqlError:
     if word.upper() not in _FIRST_WORDS and re.fullmatch(r"\w+", word):
         guess = difflib.get_close_matches(word.upper(), _FIRST_WORDS, 1)
         hint = f"did you mean {guess[0]}?" if guess else STATEMENTS
-        at = _line_and_column(readable, len(readable) - len(readable.lstrip()))
+        at = line_and_column(readable, len(readable) - len(readable.lstrip()))
         return SqlError(f"{word} is no statement", sql=sql, line=at[0], column=at[1], hint=hint)
     said, _, got = str(first.get("description") or error).partition(" but got ")
     said = said[:1].lower() + said[1:]
@@ -124,7 +129,7 @@ def unclosed(text: str) -> SqlError:
     what = {"'": "a string", '"': "a string or name", "`": "a name", "/*": "a comment"}[
         found[0] if found else "'"
     ]
-    line, column = _line_and_column(text, start)
+    line, column = line_and_column(text, start)
     return SqlError(f"{what} is not closed", sql=text, line=line, column=column, hint="close it")
 
 
@@ -147,4 +152,4 @@ def first_word(sql: str) -> int:
 
 
 def _place(node: exp.Expression | None, sql: str) -> tuple[int, int]:
-    return place(node, sql) if node is not None else _line_and_column(sql, first_word(sql))
+    return place(node, sql) if node is not None else line_and_column(sql, first_word(sql))

@@ -21,6 +21,7 @@ class CreateTable:
     options: dict[str, str]
     as_query: exp.Query | None
     sql: str
+    on_conflict: str = ""
 
 
 @dataclass(frozen=True)
@@ -37,24 +38,121 @@ class CreateMaterializedView:
 
 @dataclass(frozen=True)
 class CreateView:
-    """CREATE VIEW: a name for a query."""
+    """CREATE VIEW: a name for a query; `columns` are the names after the view's, if any."""
 
     name: str
     query: exp.Query
     query_sql: str
     if_not_exists: bool
     sql: str
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CreateIndex:
+    """CREATE INDEX: the rows of a table or materialized view found by `columns`."""
+
+    name: str
+    table: str
+    columns: tuple[str, ...]
+    if_not_exists: bool
+    sql: str
+
+
+@dataclass(frozen=True)
+class CreateFunction:
+    """CREATE FUNCTION … LANGUAGE SQL: an expression with a name; `parameters` are (name, type)."""
+
+    name: str
+    parameters: tuple[tuple[str, str], ...]
+    returns: str
+    body: str
+    if_not_exists: bool
+    sql: str
 
 
 @dataclass(frozen=True)
 class Drop:
-    """DROP; `kind` is table, view or materialized view."""
+    """DROP; `kind` is table, view, materialized view, index or function."""
 
     kind: str
     name: str
     if_exists: bool
     cascade: bool
     sql: str
+
+
+@dataclass(frozen=True)
+class RenameTo:
+    """ALTER … RENAME TO."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class RenameColumn:
+    """ALTER … RENAME COLUMN."""
+
+    column: str
+    name: str
+
+
+@dataclass(frozen=True)
+class AddColumn:
+    """ALTER TABLE … ADD COLUMN."""
+
+    column: Column
+    if_not_exists: bool
+
+
+@dataclass(frozen=True)
+class DropColumn:
+    """ALTER TABLE … DROP COLUMN."""
+
+    column: str
+    if_exists: bool
+
+
+@dataclass(frozen=True)
+class SetOptions:
+    """ALTER … SET: options that become other ones."""
+
+    options: dict[str, str]
+
+
+AlterAction = RenameTo | RenameColumn | AddColumn | DropColumn | SetOptions
+
+
+@dataclass(frozen=True)
+class Alter:
+    """ALTER; `kind` is table, view, materialized view, index or function."""
+
+    kind: str
+    name: str
+    action: AlterAction
+    if_exists: bool
+    sql: str
+
+
+@dataclass(frozen=True)
+class Comment:
+    """COMMENT ON; without `column` it is that of the relation, `text` is None to take it away."""
+
+    kind: str
+    name: str
+    column: str | None
+    text: str | None
+    sql: str
+
+
+@dataclass(frozen=True)
+class OnConflict:
+    """ON CONFLICT of an INSERT: with `assignments`, (column, new value), known rows are updated, else they stay as they are."""
+
+    keys: tuple[str, ...]
+    assignments: tuple[tuple[str, exp.Expression], ...]
+    where: exp.Expression | None
+    node: exp.Expression
 
 
 @dataclass(frozen=True)
@@ -65,25 +163,33 @@ class Insert:
     columns: tuple[str, ...] | None
     rows: exp.Values | exp.Query
     sql: str
+    conflict: OnConflict | None = None
+    returning: tuple[exp.Expression, ...] = ()
 
 
 @dataclass(frozen=True)
 class Update:
-    """UPDATE; `assignments` are (column, new value)."""
+    """UPDATE; `assignments` are (column, new value), `sources` the relations of its FROM."""
 
     table: str
     assignments: tuple[tuple[str, exp.Expression], ...]
     where: exp.Expression | None
     sql: str
+    alias: str | None = None
+    sources: tuple[exp.Expression, ...] = ()
+    returning: tuple[exp.Expression, ...] = ()
 
 
 @dataclass(frozen=True)
 class DeleteFrom:
-    """DELETE."""
+    """DELETE; `sources` are the relations of its USING."""
 
     table: str
     where: exp.Expression | None
     sql: str
+    alias: str | None = None
+    sources: tuple[exp.Expression, ...] = ()
+    returning: tuple[exp.Expression, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -112,11 +218,12 @@ class Explain:
 
 @dataclass(frozen=True)
 class Show:
-    """SHOW; `what` is tables, views, materialized views or all."""
+    """SHOW; `what` is tables, views, materialized views, indexes, functions, sinks, columns or all; `name` whose columns."""
 
     what: str
     like: str | None
     sql: str
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -144,10 +251,22 @@ class Set:
     sql: str = field(default="")
 
 
+@dataclass(frozen=True)
+class ShowVariable:
+    """SHOW name: a setting of this session; all of them without a name."""
+
+    name: str | None
+    sql: str
+
+
 Statement = (
     CreateTable
     | CreateMaterializedView
     | CreateView
+    | CreateIndex
+    | CreateFunction
+    | Alter
+    | Comment
     | Drop
     | Insert
     | Update
@@ -159,4 +278,5 @@ Statement = (
     | ShowCreate
     | Describe
     | Set
+    | ShowVariable
 )

@@ -11,7 +11,9 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokens import TokenType
 
 from engine.errors import SqlError
+from engine.sql.clauses import Clauses, clauses_of
 from engine.sql.create import create, drop
+from engine.sql.dml_statements import delete, insert, update
 from engine.sql.names import identifier, table_name
 from engine.sql.refusals import (
     STATEMENTS,
@@ -21,9 +23,10 @@ from engine.sql.refusals import (
     refusal,
     syntax_error,
     unclosed,
-    unsupported,
 )
 from engine.sql.statement_types import (
+    CreateFunction,
+    CreateIndex,
     CreateMaterializedView,
     CreateTable,
     CreateView,
@@ -42,6 +45,8 @@ from engine.sql.statement_types import (
 )
 
 __all__ = [
+    "CreateFunction",
+    "CreateIndex",
     "CreateMaterializedView",
     "CreateTable",
     "CreateView",
@@ -63,8 +68,6 @@ __all__ = [
 ]
 
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
-
-_OWN_OPTIONS = re.compile(r"\)\s*(APPEND\s+ONLY)\b", re.IGNORECASE)
 
 
 def split(text: str, dialect: str) -> list[str]:
@@ -104,23 +107,22 @@ def _statement(readable: str, sql: str, dialect: str) -> Statement:
     own = _own_statement(readable, sql, dialect)
     if own is not None:
         return own
-    append_only = (
-        _OWN_OPTIONS.search(readable) if re.match(r"\s*CREATE\s+TABLE\b", readable, re.IGNORECASE) else None
-    )
-    if append_only:
-        readable = _blank(readable, *append_only.span(1))
+    clauses = Clauses(readable)
+    if re.match(r"\s*CREATE\s+(TABLE|(MATERIALIZED\s+)?VIEW)\b", readable, re.IGNORECASE):
+        clauses = clauses_of(readable, sql, dialect)
+        readable = clauses.readable
     tree = _tree(readable, sql, dialect)
     match tree:
         case exp.Create():
-            return create(tree, readable, sql, dialect, append_only is not None)
+            return create(tree, clauses, sql, dialect)
         case exp.Drop():
             return drop(tree, sql)
         case exp.Insert():
-            return _insert(tree, sql)
+            return insert(tree, sql)
         case exp.Update():
-            return _update(tree, sql)
+            return update(tree, sql)
         case exp.Delete():
-            return _delete(tree, sql)
+            return delete(tree, sql)
         case exp.Query():
             return Select(tree, sql)
         case exp.Describe():
@@ -169,57 +171,6 @@ def _own_statement(readable: str, sql: str, dialect: str) -> Statement | None:
         hint = "EXPLAIN [INCREMENTAL] SELECT …, or EXPLAIN [INCREMENTAL] CREATE MATERIALIZED VIEW …"
         raise refusal("EXPLAIN takes a SELECT or a CREATE MATERIALIZED VIEW", sql, start + found.end(), hint)
     return None
-
-
-def _insert(tree: exp.Insert, sql: str) -> Insert:
-    for part, name in (("overwrite", "OVERWRITE"), ("returning", "RETURNING"), ("conflict", "ON CONFLICT")):
-        if tree.args.get(part):
-            hint = 'INSERT refuses known keys; Session.write(…, mode="upsert") takes them'
-            found = tree.args[part]
-            node = found if isinstance(found, exp.Expression) else None
-            raise unsupported(f"INSERT … {name} is not offered", node, sql, hint)
-    columns = None
-    if isinstance(tree.this, exp.Schema):
-        columns = tuple(identifier(column) for column in tree.this.expressions)
-        for n, column in enumerate(tree.this.expressions):
-            if columns[n] in columns[:n]:
-                raise mistake(f"column {columns[n]} stands twice", column, sql, "name each column once")
-    rows = tree.expression
-    if not isinstance(rows, exp.Values | exp.Query):
-        raise mistake(
-            "INSERT needs VALUES or a SELECT", tree.this, sql, "INSERT INTO t (a, b) VALUES (1, 'x')"
-        )
-    return Insert(table_name(tree.this, sql), columns, rows, sql)
-
-
-def _update(tree: exp.Update, sql: str) -> Update:
-    if tree.args.get("from_"):
-        hint = "write the new values into the table by Session.write"
-        raise unsupported("UPDATE … FROM is not offered", tree.args["from_"], sql, hint)
-    assignments: list[tuple[str, exp.Expression]] = []
-    for item in tree.expressions:
-        if not isinstance(item, exp.EQ) or not isinstance(item.this, exp.Column):
-            raise unsupported(f"{item.sql()} is no assignment", item, sql, "UPDATE t SET column = expression")
-        name = identifier(item.this.this)
-        if name in dict(assignments):
-            raise mistake(f"column {name} is set twice", item, sql, "set each column once")
-        assignments.append((name, item.expression))
-    where = tree.args.get("where")
-    return Update(table_name(tree.this, sql), tuple(assignments), where.this if where else None, sql)
-
-
-def _delete(tree: exp.Delete, sql: str) -> DeleteFrom:
-    for part, name in (
-        ("using", "USING"),
-        ("returning", "RETURNING"),
-        ("limit", "LIMIT"),
-        ("order", "ORDER BY"),
-    ):
-        if tree.args.get(part):
-            hint = "say which rows by WHERE"
-            raise unsupported(f"DELETE … {name} is not offered", tree.this, sql, hint)
-    where = tree.args.get("where")
-    return DeleteFrom(table_name(tree.this, sql), where.this if where else None, sql)
 
 
 def _set(tree: exp.Set, sql: str) -> Set:

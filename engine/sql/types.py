@@ -27,6 +27,9 @@ _SIMPLE: dict[str, pa.DataType] = {
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 
 
+TYPE_NAMES = "types are BOOLEAN, INT and its sizes, FLOAT, DOUBLE, DECIMAL, STRING, BINARY, DATE, TIMESTAMP, ARRAY, MAP, STRUCT"
+
+
 def to_arrow(kind: str) -> pa.DataType:
     """Return the Arrow type of a Spark type string."""
     kind = kind.strip()

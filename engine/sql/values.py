@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -11,6 +12,7 @@ import sqlglot.expressions as exp
 
 from engine.errors import UnsupportedSql
 from engine.sql.catalog import Relation
+from engine.sql.position import copy_place
 from engine.sql.refusals import mistake
 from engine.sql.statement_types import Insert
 from engine.sql.types import parse_type
@@ -34,14 +36,7 @@ def literal_rows(insert: Insert, relation: Relation, dialect: str) -> list[tuple
     shown = tuple(column.name for column in relation.columns if not column.hidden)
     names = insert.columns or shown
     kinds = {column.name: column.type for column in relation.columns}
-    for name in names:
-        if name not in shown:
-            node = next(
-                (part for part in insert.rows.root().find_all(exp.Identifier) if part.name.lower() == name),
-                None,
-            )
-            hint = f"the columns are {', '.join(shown)}"
-            raise mistake(f"table {relation.name} has no column {name}", node, insert.sql, hint)
+    known_columns(insert, relation)
     rows = []
     try:
         for row in insert.rows.expressions:
@@ -54,6 +49,62 @@ def literal_rows(insert: Insert, relation: Relation, dialect: str) -> list[tuple
     except NotLiteral:
         return None
     return rows
+
+
+def known_columns(insert: Insert, relation: Relation) -> None:
+    """Raise SqlError, with the place, for a column of an INSERT that its table does not have."""
+    shown = tuple(column.name for column in relation.columns if not column.hidden)
+    for name in insert.columns or ():
+        if name not in shown:
+            node = next(
+                (part for part in insert.rows.root().find_all(exp.Identifier) if part.name.lower() == name),
+                None,
+            )
+            hint = f"the columns are {', '.join(shown)}"
+            raise mistake(f"table {relation.name} has no column {name}", node, insert.sql, hint)
+
+
+def rows_by_default(insert: Insert, relation: Relation) -> list[Insert]:
+    """Return an INSERT as several, none of which has the word DEFAULT: rows that have it leave the column out.
+
+    Raises SqlError for a row of a wrong width.
+    """
+    if not isinstance(insert.rows, exp.Values):
+        return [insert]
+    names = insert.columns or tuple(column.name for column in relation.columns if not column.hidden)
+    groups: dict[tuple[str, ...], list[exp.Expression]] = {}
+    for row in insert.rows.expressions:
+        values = row.expressions if isinstance(row, exp.Tuple) else [row]
+        width = len(values)
+        if insert.columns is None and width < len(names) and relation_has_generated(relation, names[width:]):
+            names_here = names[:width]
+        else:
+            names_here = names
+        if width != len(names_here):
+            hint = f"the columns are {', '.join(names)}"
+            raise mistake(f"{width} values for {len(names)} columns", row, insert.sql, hint)
+        given = [n for n, value in enumerate(values) if not _is_default(value)]
+        kept = exp.Tuple(expressions=[values[n].copy() for n in given])
+        groups.setdefault(tuple(names_here[n] for n in given), []).append(copy_place(kept, row))
+    return [
+        replace(insert, columns=columns, rows=copy_place(exp.Values(expressions=rows), insert.rows))
+        for columns, rows in groups.items()
+    ]
+
+
+def relation_has_generated(relation: Relation, names: tuple[str, ...]) -> bool:
+    """Tell whether all these columns are generated, so that a row may leave them out."""
+    generated = {column.name for column in relation.columns if column.generated is not None}
+    return set(names) <= generated
+
+
+def _is_default(node: exp.Expression) -> bool:
+    word = node.this if isinstance(node, exp.Column) and not node.args.get("table") else node
+    return (
+        isinstance(word, exp.Var | exp.Identifier)
+        and not word.args.get("quoted")
+        and word.name.upper() == "DEFAULT"
+    )
 
 
 def literal(node: exp.Expression, kind: str, dialect: str) -> Any:

@@ -103,11 +103,11 @@ def test_dashes_in_a_string_are_no_comment() -> None:
 
 
 def test_the_query_of_a_view_is_kept_as_it_was_written() -> None:
-    text = "CREATE MATERIALIZED VIEW v WITH (note = 'as select') AS WITH q AS (SELECT  id FROM bid)\nSELECT id FROM q"
+    text = "CREATE MATERIALIZED VIEW v WITH (domain = 'as_select') AS WITH q AS (SELECT  id FROM bid)\nSELECT id FROM q"
     statement = st.parse(text, "spark")
     assert isinstance(statement, st.CreateMaterializedView)
     assert statement.query_sql == "WITH q AS (SELECT  id FROM bid)\nSELECT id FROM q"
-    assert statement.options == {"note": "as select"}
+    assert statement.options == {"domain": "as_select"}
 
 
 def test_the_columns_of_a_key_may_not_be_null() -> None:

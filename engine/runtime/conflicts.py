@@ -1,0 +1,143 @@
+"""What an INSERT does with keys that exist: refuse, ignore, overwrite, or update what is not null."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.errors import Conflict, DuplicateKey
+from engine.hummock import Hummock, Put, TableVersion, Version
+from engine.sql.catalog import Relation
+
+WRITE_DEADLINE_SECONDS = 60.0
+UPDATE_IF_NOT_NULL = "update if not null"
+Resolve = Callable[[pa.Table, np.ndarray, pa.Table], pa.Table]
+
+
+def insert_rows(store: Hummock, relation: Relation, rows: pa.Table, policy: str) -> tuple[int, pa.Table]:
+    """Insert rows under the names of the store by a policy; returns the epoch and the rows as they were written.
+
+    Raises DuplicateKey under the policy `error` for a key that exists or stands twice.
+    """
+    if policy == "overwrite":
+        rows = last_by_key(rows, relation.primary_key)
+        return store.ingest_batch({relation.name: [Put(rows)]}), rows
+    if policy == "ignore":
+        return resolved(store, relation, _first_by_key(rows, relation.primary_key), _new_only)
+    if policy == UPDATE_IF_NOT_NULL:
+        folded = _last_values_by_key(rows, relation.primary_key)
+        return resolved(store, relation, folded, _not_null)
+    refuse_twice(relation, rows)
+
+    def refuse(found: pa.Table, known: np.ndarray, _: pa.Table) -> pa.Table:
+        if len(known):
+            raise _exists(relation, found, known)
+        return found
+
+    return resolved(store, relation, rows, refuse)
+
+
+def resolved(store: Hummock, relation: Relation, rows: pa.Table, resolve: Resolve) -> tuple[int, pa.Table]:
+    """Write what `resolve` makes of (rows, indexes of those with known keys, their stored rows), as if no one wrote meanwhile."""
+    deadline = time.monotonic() + WRITE_DEADLINE_SECONDS
+    keys = rows.select(list(relation.primary_key))
+    while True:
+        table = store.refresh().tables[relation.name]
+        index, stored = store.reader.lookup(table, keys, table.committed_epoch, columns=rows.column_names)
+        written = resolve(rows, index, stored)
+        if written.num_rows == 0:
+            return store.version.epoch, written
+        try:
+            epoch = store.ingest_batch({relation.name: [Put(written)]}, precondition=unchanged(table))
+            return epoch, written
+        except Conflict:
+            if time.monotonic() > deadline:
+                raise
+
+
+def refuse_twice(relation: Relation, rows: pa.Table) -> None:
+    """Raise DuplicateKey if a key stands twice among the rows."""
+    keys = rows.select(list(relation.primary_key))
+    distinct = keys.group_by(list(relation.primary_key)).aggregate([([], "count_all")])
+    if distinct.num_rows != rows.num_rows:
+        twice = distinct.filter(pc.greater(distinct.column("count_all"), 1)).drop_columns("count_all")
+        raise DuplicateKey(
+            f"insert into {relation.name}: the key {twice.slice(0, 1).to_pylist()[0]} stands twice"
+        )
+
+
+def _exists(relation: Relation, rows: pa.Table, known: np.ndarray) -> DuplicateKey:
+    first = rows.select(list(relation.primary_key)).slice(int(known[0]), 1).to_pylist()[0]
+    return DuplicateKey(
+        f"insert into {relation.name}: {len(known)} rows have keys that exist, the first is {first}; "
+        'use UPDATE, INSERT … ON CONFLICT, or write(..., mode="upsert")'
+    )
+
+
+def unchanged(table: TableVersion) -> Callable[[Version], None]:
+    """Return the precondition that a table is still as it was read."""
+
+    def check(version: Version) -> None:
+        now = version.tables.get(table.name)
+        if now is None or now.committed_epoch != table.committed_epoch or now.table_id != table.table_id:
+            raise Conflict(f"table {table.name} changed since it was read")
+
+    return check
+
+
+def _new_only(rows: pa.Table, known: np.ndarray, _: pa.Table) -> pa.Table:
+    keep = np.ones(rows.num_rows, dtype=bool)
+    keep[known] = False
+    return rows.filter(pa.array(keep))
+
+
+def _not_null(rows: pa.Table, known: np.ndarray, stored: pa.Table) -> pa.Table:
+    before = np.full(rows.num_rows, -1, dtype=np.int64)
+    before[known] = np.arange(len(known))
+    index = pa.array(before, mask=before < 0)
+    arrays = []
+    for name in rows.column_names:
+        new = rows.column(name)
+        old = stored.column(name).combine_chunks().take(index).cast(new.type)
+        arrays.append(_coalesce(new, old))
+    return pa.Table.from_arrays(arrays, names=rows.column_names)
+
+
+def _coalesce(new: pa.ChunkedArray, old: pa.Array) -> pa.ChunkedArray:
+    if not pa.types.is_nested(new.type):
+        return pc.coalesce(new, old)
+    pairs = zip(new.to_pylist(), old.to_pylist(), strict=True)
+    return pa.chunked_array([pa.array([b if a is None else a for a, b in pairs], new.type)])
+
+
+def last_by_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
+    """Return the last row of each key, in the rows' order."""
+    return rows.take(_places(rows, key, "max"))
+
+
+def _first_by_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
+    return rows.take(_places(rows, key, "min"))
+
+
+def _last_values_by_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
+    """Return one row a key: of each column the last value that is not null."""
+    last = _places(rows, key, "max")
+    if len(last) == rows.num_rows:
+        return rows
+    group = {tuple(r.values()): n for n, r in enumerate(rows.take(last).select(list(key)).to_pylist())}
+    folded = rows.take(last).to_pylist()
+    for row in rows.to_pylist():  # later rows win, column by column
+        kept = folded[group[tuple(row[name] for name in key)]]
+        kept.update({name: value for name, value in row.items() if value is not None})
+    return pa.Table.from_pylist(folded, rows.schema)
+
+
+def _places(rows: pa.Table, key: tuple[str, ...], which: str) -> pa.Array:
+    place = "_place"
+    placed = rows.select(list(key)).append_column(place, pa.array(np.arange(rows.num_rows)))
+    found = placed.group_by(list(key)).aggregate([(place, which)]).column(f"{place}_{which}")
+    return pa.array(np.sort(found.to_numpy()))

@@ -1,0 +1,100 @@
+"""DROP: a relation leaves the catalog, and with it the state that nothing else needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from engine.errors import Conflict, SqlError
+from engine.hummock import Commit, Hummock, Version
+from engine.meta.catalog_store import StoredCatalog, entries, load
+from engine.meta.creation import forgotten
+from engine.meta.recovery import recovered
+from engine.sql.access import index_name
+from engine.sql.refusals import line_and_column
+from engine.sql.statement_types import Drop
+
+
+def drop(store: Hummock, statement: Drop) -> bool:
+    """Drop a relation, with CASCADE also what reads it; state tables and indexes that nobody uses go with it."""
+    stored = load(store.refresh())
+    if statement.name not in stored.catalog.relations:
+        if statement.if_exists:
+            return False
+        line, column = _place_of(statement.name, statement.sql)
+        hint = stored.catalog.near(statement.name)
+        message = f"there is no {statement.kind} {statement.name}"
+        raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
+    relation = stored.catalog.get(statement.name)
+    if relation.kind != statement.kind or statement.name.startswith("_"):
+        line, column = _place_of(statement.name, statement.sql)
+        raise SqlError(
+            f"{relation.name} is a {relation.kind}, not a {statement.kind}",
+            sql=statement.sql,
+            line=line,
+            column=column,
+            hint=f"write DROP {relation.kind.upper()} {relation.name}",
+        )
+    dependents = readers(stored, relation.name)
+    if dependents and not statement.cascade:
+        shown = ", ".join(f"{stored.catalog.get(name).kind} {name}" for name in dependents)
+        line, column = _place_of(relation.name, statement.sql)
+        raise SqlError(
+            f"{relation.name} is read by {', '.join(dependents)}: {shown}",
+            sql=statement.sql,
+            line=line,
+            column=column,
+            hint=f"drop those first, or write DROP {relation.kind.upper()} {relation.name} CASCADE",
+        )
+    indexed = {n for n in stored.catalog.dependents(relation.name) if stored.catalog.get(n).kind == "index"}
+    gone = {relation.name, *dependents, *indexed}
+    kept = {name: plan for name, plan in stored.plans.items() if name not in gone}
+    used = {index_name(table, by) for plan in kept.values() for table, by in plan.indexes}
+    for name, other in stored.catalog.relations.items():
+        if other.kind == "index" and other.sql and name not in gone:
+            used.update(other.depends_on)
+    indexes = {
+        n for n, r in stored.catalog.relations.items() if r.kind == "index" and not r.sql and n not in used
+    }
+    gone |= indexes
+    fragments = {f.table for name in gone & set(stored.plans) for f in stored.plans[name].fragments}
+    acks = {
+        upstream: {table: None for table in fragments if upstream in stored.inputs[table]}
+        for upstream in {u for table in fragments for u in stored.inputs[table]} - gone - fragments
+    }
+    version = store.version
+    store.commit(
+        Commit(
+            drop=tuple(name for name in sorted(gone | fragments) if name in version.tables),
+            acks={upstream: consumers for upstream, consumers in acks.items() if upstream in version.tables},
+            catalog=entries(dict.fromkeys(gone), dict.fromkeys(gone & set(stored.plans)))
+            | {
+                entry: None
+                for name in gone
+                for entry in (*recovered(version, name), *forgotten(version, name))
+            },
+            precondition=catalog_unchanged(version),
+        )
+    )
+    return True
+
+
+def readers(stored: StoredCatalog, name: str) -> tuple[str, ...]:
+    """Return everything that users made and that is computed from `name`, nearer ones first; indexes are not."""
+    found = stored.catalog.dependents(name)
+    return tuple(other for other in found if stored.catalog.get(other).kind != "index")
+
+
+def _place_of(name: str, sql: str) -> tuple[int, int]:
+    found = [match.start() for match in re.finditer(rf"\b{re.escape(name)}\b", sql, re.IGNORECASE)]
+    return line_and_column(sql, found[0]) if found else (1, 1)
+
+
+def catalog_unchanged(seen: Version) -> Callable[[Version], None]:
+    """Return the precondition that nobody changed the catalog since `seen`."""
+
+    def check(version: Version) -> None:
+        if dict(version.catalog) != dict(seen.catalog):
+            raise Conflict("the catalog was changed by another process at the same time; try again")
+
+    return check

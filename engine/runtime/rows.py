@@ -1,0 +1,135 @@
+"""Rows on their way into a table: typed, completed by defaults and generated columns, checked."""
+
+from __future__ import annotations
+
+import datetime
+import secrets
+import time
+from collections.abc import Callable, Collection
+
+import numpy as np
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from engine.errors import InvalidRow
+from engine.operators.scan import spark_schema
+from engine.sql.catalog import Column, Relation
+from engine.sql.defaults import local_default
+from engine.sql.plan import quote
+from engine.sql.types import to_arrow
+from engine.sql.values import NotLiteral
+
+ROW_ID = "_row_id"
+
+
+def visible_columns(relation: Relation) -> tuple[str, ...]:
+    """Return the columns that a user sees."""
+    return tuple(column.name for column in relation.columns if not column.hidden)
+
+
+def completed(relation: Relation, rows: pa.Table, spark: Callable[[], SparkSession]) -> pa.Table:
+    """Return the rows with the values of left-out columns that have a DEFAULT, and with the generated columns.
+
+    Spark is asked only for expressions that are neither literals nor the clock. Raises InvalidRow for a row that gives a
+    generated column, or on which an expression fails.
+    """
+    names = set(rows.column_names)
+    for column in relation.columns:
+        if column.generated is not None and column.name in names:
+            raise InvalidRow(f"column {column.name} of {relation.name} is generated: leave it out")
+    now = datetime.datetime.now(datetime.UTC)
+    asked = []
+    for column in relation.columns:
+        if column.default is None or column.name in names:
+            continue
+        try:
+            value = pa.scalar(local_default(column, now), to_arrow(column.type))
+            rows = rows.append_column(column.name, pa.repeat(value, rows.num_rows))
+        except (NotLiteral, pa.ArrowInvalid, pa.ArrowTypeError):
+            asked.append(column)
+    rows = _computed(relation, rows, asked, spark, lambda column: column.default)
+    generated = [column for column in relation.columns if column.generated is not None]
+    if generated:
+        inputs = [c.name for c in relation.columns if c.generated is None and c.name != ROW_ID]
+        rows = typed_rows(relation, rows, [*inputs, *([ROW_ID] if ROW_ID in rows.column_names else [])])
+    return _computed(relation, rows, generated, spark, lambda column: column.generated)
+
+
+def _computed(
+    relation: Relation,
+    rows: pa.Table,
+    columns: Collection[Column],
+    spark: Callable[[], SparkSession],
+    text: Callable[[Column], str | None],
+) -> pa.Table:
+    if not columns:
+        return rows
+    place = "_place"
+    given = rows.append_column(place, pa.array(np.arange(rows.num_rows)))
+    items = [f"CAST({text(c)} AS {c.type}) AS {quote(c.name)}" for c in columns]
+    try:
+        found = frame_of(spark(), given).selectExpr(place, *items).toArrow().sort_by(place)
+    except PySparkException as error:
+        message = (error.getMessage() or str(error)).splitlines()[0]
+        names = ", ".join(column.name for column in columns)
+        raise InvalidRow(f"columns {names} of {relation.name} cannot be computed: {message}") from error
+    for column in columns:
+        rows = rows.append_column(column.name, found.column(column.name))
+    return rows
+
+
+def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """Return Arrow rows as a Spark frame, timestamps without a zone as such."""
+    nullable = pa.schema([field.with_nullable(True) for field in rows.schema])
+    return spark.createDataFrame(rows.cast(nullable), spark_schema(nullable))
+
+
+def typed_rows(relation: Relation, rows: pa.Table, columns: Collection[str]) -> pa.Table:
+    """Return the rows with just `columns` in the table's types: left-out columns are null, the key never is."""
+    unknown = [name for name in rows.column_names if name not in {c.name for c in relation.columns}]
+    if unknown:
+        known = ", ".join(visible_columns(relation))
+        raise InvalidRow(f"table {relation.name} has no column {', '.join(unknown)}; its columns are {known}")
+    types = {column.name: column for column in relation.columns}
+    arrays = []
+    for name in columns:
+        kind = to_arrow(types[name].type)
+        if name == ROW_ID and name not in rows.column_names:
+            array = _row_ids(rows.num_rows)
+        elif name in rows.column_names:
+            array = _cast(relation, name, rows.column(name), kind)
+        else:
+            array = pa.nulls(rows.num_rows, kind)
+        in_key = types[name].source in relation.primary_key
+        if array.null_count and (in_key or not types[name].nullable):
+            why = "part of the primary key" if in_key else "NOT NULL"
+            raise InvalidRow(
+                f"column {name} of {relation.name} is {why}, but {array.null_count} rows have no value"
+            )
+        arrays.append(array)
+    return pa.Table.from_arrays(arrays, names=list(columns))
+
+
+def stored_names(relation: Relation, rows: pa.Table) -> pa.Table:
+    """Return the rows under the names that their columns have in the store."""
+    names = {column.name: column.source for column in relation.columns}
+    return rows.rename_columns([names[name] for name in rows.column_names])
+
+
+def shown_names(relation: Relation, rows: pa.Table) -> pa.Table:
+    """Return rows of the store under the names that their columns have for users."""
+    names = {column.source: column.name for column in relation.columns}
+    return rows.rename_columns([names[name] for name in rows.column_names])
+
+
+def _cast(relation: Relation, name: str, column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    try:
+        return column.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise InvalidRow(f"column {name} of {relation.name} is {kind}: {error}") from error
+
+
+def _row_ids(rows: int) -> pa.ChunkedArray:
+    start = (int(time.time() * 1000) - 1_600_000_000_000) << 22 | secrets.randbits(22)
+    return pa.chunked_array([pa.array(np.arange(start, start + rows, dtype=np.int64))])

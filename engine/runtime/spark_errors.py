@@ -1,0 +1,92 @@
+"""Spark's own errors, said with the place in the text that the user wrote."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+
+from pyspark.errors import AnalysisException, PySparkException
+
+from engine.errors import InvalidRow, SqlError, TidelineError
+
+_REMEDIES = {
+    "UNRESOLVED_COLUMN": "",
+    "UNRESOLVED_ROUTINE": "SHOW FUNCTIONS lists those of the store; all others are Spark's",
+    "DIVIDE_BY_ZERO": "write try_divide, or nullif around the divisor",
+    "CAST_INVALID_INPUT": "write try_cast, or correct the value",
+    "ARITHMETIC_OVERFLOW": "cast to a wider type, or write try_add, try_multiply and the like",
+}
+
+
+def refused(error: AnalysisException, sql: str) -> SqlError:
+    """Return the error for a text that Spark does not accept, with line, column and what to write instead."""
+    message = _plain(error.getMessage() or str(error))
+    suggestion = re.search(r"Did you mean one of the following\? \[(.*?)\]", message)
+    hint = f"did you mean {suggestion[1].replace('`', '')}?" if suggestion else _remedy(error)
+    if suggestion:
+        message = message[: suggestion.start()].strip()
+    line, column = _place(error, sql)
+    return SqlError(
+        message, sql=sql, line=line, column=column, hint=hint or "change this part of the statement"
+    )
+
+
+def failed(error: PySparkException, sql: str) -> TidelineError:
+    """Return the error for a statement that failed on a row."""
+    message = _plain(error.getMessage() or str(error))
+    line, column = _place(error, sql)
+    shown = SqlError(message, sql=sql, line=line, column=column, hint=_remedy(error))
+    return InvalidRow(str(shown))
+
+
+def _plain(message: str) -> str:
+    text = re.sub(r"\s+SQLSTATE: \w+", "", message).strip()
+    kept = [
+        line
+        for line in text.splitlines()
+        if line.strip() and not line.startswith(("==", "'", "+-", ":-", "SELECT", "JVM")) and "^^" not in line
+    ]
+    return re.sub(r"_q\d+_(\w+)", r"\1", kept[0] if kept else text)
+
+
+def _remedy(error: PySparkException) -> str:
+    name = _condition(error)
+    return next((hint for key, hint in _REMEDIES.items() if name.startswith(key)), "")
+
+
+def _condition(error: PySparkException) -> str:
+    return error.getCondition() or ""
+
+
+def _place(error: PySparkException, sql: str) -> tuple[int, int]:
+    parameters = error.getMessageParameters() or {}
+    wanted = [
+        parameters.get(key) for key in ("objectName", "routineName", "functionName", "relationName", "name")
+    ]
+    with contextlib.suppress(Exception):  # a client without the call: the names above have to do
+        wanted += [context.fragment() for context in error.getQueryContext() or ()]
+    wanted.append(parameters.get("sqlExpr"))
+    for text in wanted:
+        start = _find(text, sql) if text else None
+        if start is not None:
+            before = sql[:start]
+            return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+    return 1, 1
+
+
+def _find(text: str, sql: str) -> int | None:
+    """Return where a piece of the generated text stands in the user's, by its whole or by its first word that is there."""
+    plain = text.replace("`", "").strip('"')
+    for candidate in (plain, plain.split(".")[-1]):
+        pattern = r"\s*".join(re.escape(word) for word in re.findall(r"\w+|[^\w\s]", candidate))
+        found = re.search(
+            rf"(?<!\w){pattern}(?!\w)" if pattern[-1:].isalnum() else pattern, sql, re.IGNORECASE
+        )
+        if found and pattern:
+            return found.start()
+    words = [word for word in re.findall(r"[A-Za-z_]\w*", plain) if word.lower() not in ("cast", "as")]
+    for word in words:
+        found = re.search(rf"\b{re.escape(word)}\b", sql, re.IGNORECASE)
+        if found:
+            return found.start()
+    return None

@@ -1,0 +1,130 @@
+"""Queries answered by Spark: tables at their epochs become temporary views for as long as the query runs."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from engine.errors import SqlError
+from engine.hummock import Hummock, Version
+from engine.hummock.epoch import COUNTER_BITS, epoch_at, seconds_of
+from engine.meta.catalog_store import StoredCatalog
+from engine.meta.frontier import frontiers
+from engine.operators.context import partitions_for
+from engine.operators.scan import read_table
+from engine.runtime.rows import frame_of
+from engine.runtime.spark import parallelism
+from engine.runtime.spark_errors import failed, refused
+from engine.sql.ad_hoc import Reading
+from engine.sql.moments import Moment
+
+_queries = itertools.count(1)
+
+
+def view_prefix() -> str:
+    """Return a prefix for temporary views that no other query of this process has."""
+    return f"_q{next(_queries)}_"
+
+
+@contextmanager
+def temporary_views(
+    session: SparkSession,
+    store: Hummock,
+    version: Version,
+    stored: StoredCatalog,
+    readings: Collection[Reading],
+    epochs: Mapping[str, int],
+    *,
+    whole: str | None = None,
+    given: Mapping[str, pa.Table] | None = None,
+) -> Iterator[None]:
+    """Make tables known to Spark at their epochs, or at the moment that a reading names.
+
+    Of the table `whole` hidden columns are shown too; a table that is `given` has these rows instead of those of the store.
+    """
+    cores = parallelism(session)
+    made = []
+    try:
+        for reading in readings:
+            if given and reading.table in given:
+                frame_of(session, given[reading.table]).createOrReplaceTempView(reading.view)
+                made.append(reading.view)
+                continue
+            table = version.tables[reading.table]
+            relation = stored.catalog.get(reading.table)
+            shown = (c for c in relation.columns if not c.hidden or reading.table == whole)
+            items = tuple((column.name, column.source) for column in shown)
+            at = (
+                epochs[reading.table]
+                if reading.moment is None
+                else epoch_of(reading.moment, reading.table, version, stored)
+            )
+            parts = partitions_for(table.row_count, cores)
+            frame = read_table(session, store.url, store.options, table, items, at, parts=parts)
+            frame.createOrReplaceTempView(reading.view)
+            made.append(reading.view)
+        rows = sum(version.tables[r.table].row_count for r in readings if r.table in version.tables)
+        session.conf.set("spark.sql.shuffle.partitions", str(partitions_for(rows, cores)))
+        session.conf.set("spark.sql.adaptive.enabled", "true")
+        yield
+    finally:
+        for view in made:
+            session.catalog.dropTempView(view)
+
+
+def answer(session: SparkSession, text: str, sql: str) -> pa.Table:
+    """Return the rows of a text in Spark SQL; errors name the place in `sql`, which the user wrote."""
+    return collect(analysed(session, text, sql), sql)
+
+
+def analysed(session: SparkSession, text: str, sql: str) -> DataFrame:
+    """Return the frame of a text in Spark SQL; raises SqlError with the place in `sql`."""
+    try:
+        frame = session.sql(text)
+        frame.schema  # noqa: B018  a client analyses when it is asked for the schema
+        return frame
+    except AnalysisException as error:
+        raise refused(error, sql) from error
+
+
+def collect(frame: DataFrame, sql: str) -> pa.Table:
+    """Return a frame's rows; raises SqlError or InvalidRow with the place in `sql`."""
+    try:
+        return frame.toArrow()
+    except AnalysisException as error:
+        raise refused(error, sql) from error
+    except PySparkException as error:
+        raise failed(error, sql) from error
+
+
+def epoch_of(moment: Moment, table: str, version: Version, stored: StoredCatalog) -> int:
+    """Return the epoch of a moment; raises SqlError for one in the future, or that a view has not reached."""
+    if moment.epoch is not None:
+        if moment.epoch > version.epoch:
+            raise SqlError(
+                f"epoch {moment.epoch} of table {table} lies in the future: the newest is {version.epoch}",
+                hint="leave FOR SYSTEM_TIME AS OF out to read the newest",
+            )
+        epoch = moment.epoch
+    else:
+        seconds = time.time() - moment.ago if moment.ago is not None else moment.seconds
+        assert seconds is not None
+        if seconds > time.time() + 1:
+            raise SqlError(
+                f"the moment at which table {table} is to be read lies in the future",
+                hint="leave FOR SYSTEM_TIME AS OF out to read the newest",
+            )
+        epoch = min(version.epoch, epoch_at(seconds) | ((1 << COUNTER_BITS) - 1))
+    frontier = frontiers(version, stored.order, stored.inputs)[table].frontier
+    if frontier is None or (moment.epoch is not None and frontier < epoch):
+        known = "nothing yet" if frontier is None else f"epoch {frontier} ({seconds_of(frontier):.3f} s)"
+        raise SqlError(
+            f"view {table} reflects {known}, which is before epoch {epoch}", hint="run FLUSH first"
+        )
+    return min(epoch, frontier)

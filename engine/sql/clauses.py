@@ -1,0 +1,110 @@
+"""Clauses of CREATE that are read from the tokens: APPEND ONLY, ON CONFLICT, WITH (…), STORED; the parser sees blanks instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import sqlglot
+from sqlglot.tokens import Token, TokenType
+
+from engine.sql.refusals import refusal
+
+_ACTIONS = {
+    ("OVERWRITE",): "overwrite",
+    ("IGNORE",): "ignore",
+    ("DO", "NOTHING"): "ignore",
+    ("DO", "UPDATE", "FULL"): "overwrite",
+    ("DO", "UPDATE", "IF", "NOT", "NULL"): "update if not null",
+}
+
+
+@dataclass
+class Clauses:
+    """What a CREATE says outside of the parser's grammar; `places` are the characters at which options stand."""
+
+    readable: str
+    append_only: bool = False
+    on_conflict: str = ""
+    options: dict[str, str] = field(default_factory=dict)
+    places: dict[str, int] = field(default_factory=dict)
+
+
+def clauses_of(readable: str, sql: str, dialect: str) -> Clauses:
+    """Return the clauses of a CREATE TABLE or CREATE VIEW; raises UnsupportedSql with the place for a wrong one."""
+    tokens = sqlglot.tokenize(readable, read=dialect)
+    found = Clauses(readable)
+    depth = n = 0
+    while n < len(tokens):
+        token, word = tokens[n], tokens[n].text.upper()
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        length = 0
+        if depth == 0 and token.token_type == TokenType.ALIAS:
+            break  # what follows is the query
+        if depth == 1 and word == "STORED" and tokens[n - 1].token_type == TokenType.R_PAREN:
+            length = 1
+        elif depth == 0 and _words(tokens[n : n + 2]) == ("APPEND", "ONLY"):
+            found.append_only, length = True, 2
+        elif depth == 0 and _words(tokens[n : n + 2]) == ("ON", "CONFLICT"):
+            found.on_conflict, length = _on_conflict(tokens[n:], sql)
+        elif depth == 0 and token.token_type == TokenType.WITH and _is(tokens, n + 1, TokenType.L_PAREN):
+            length = _options(tokens[n:], sql, found)
+        if length:
+            start, end = token.start, tokens[n + length - 1].end + 1
+            found.readable = found.readable[:start] + blanks(readable[start:end]) + found.readable[end:]
+        n += max(length, 1)
+    return found
+
+
+def blanks(text: str) -> str:
+    """Return as many blanks as the text has characters; lines stay lines."""
+    return re.sub(r"[^\n]", " ", text)
+
+
+def _words(tokens: Sequence[Token]) -> tuple[str, ...]:
+    return tuple(token.text.upper() for token in tokens)
+
+
+def _is(tokens: Sequence[Token], n: int, kind: TokenType) -> bool:
+    return n < len(tokens) and tokens[n].token_type == kind
+
+
+def _on_conflict(tokens: Sequence[Token], sql: str) -> tuple[str, int]:
+    for words, meaning in _ACTIONS.items():
+        if _words(tokens[2 : 2 + len(words)]) == words:
+            return meaning, 2 + len(words)
+    hint = "ON CONFLICT OVERWRITE, IGNORE or DO UPDATE IF NOT NULL"
+    raise refusal("this ON CONFLICT of a table is not offered", sql, tokens[0].start, hint)
+
+
+def _options(tokens: Sequence[Token], sql: str, found: Clauses) -> int:
+    """Read WITH ( name = value, … ) and return how many tokens it has."""
+    hint = "options are WITH (name = 'value', …)"
+    n = 2
+    while True:
+        first = tokens[min(n, len(tokens) - 1)]
+        name = ""
+        while n < len(tokens) and tokens[n].token_type not in (
+            TokenType.EQ,
+            TokenType.COMMA,
+            TokenType.R_PAREN,
+        ):
+            name += tokens[n].text
+            n += 1
+        if not _is(tokens, n, TokenType.EQ) or not name:
+            raise refusal("an option needs a name and a value", sql, first.start, hint)
+        value = ""
+        n += 1
+        while n < len(tokens) and tokens[n].token_type not in (TokenType.COMMA, TokenType.R_PAREN):
+            value += tokens[n].text
+            n += 1
+        if n >= len(tokens):
+            raise refusal("the parenthesis of WITH is not closed", sql, tokens[1].start, hint)
+        name = name.lower()
+        if name in found.options:
+            raise refusal(f"option {name} stands twice", sql, first.start, "write it once")
+        found.options[name], found.places[name] = value, first.start
+        n += 1
+        if tokens[n - 1].token_type == TokenType.R_PAREN:
+            return n

@@ -1,0 +1,100 @@
+"""DEFAULT and GENERATED expressions of columns, printed as Spark SQL when the table is made."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+import sqlglot
+import sqlglot.expressions as exp
+
+from engine.sql.catalog import Column
+from engine.sql.expression_types import exact_type
+from engine.sql.functions import (
+    is_aggregate,
+    is_non_deterministic,
+    is_table_function,
+    near_functions,
+    unknown_function,
+)
+from engine.sql.names import identifier
+from engine.sql.plan import quote
+from engine.sql.postgres import as_spark
+from engine.sql.refusals import mistake, unsupported
+from engine.sql.values import NotLiteral, literal
+
+_CLOCK = (exp.CurrentTimestamp, exp.CurrentDate)
+
+
+def default_text(node: exp.Expression, column: str, dialect: str, sql: str) -> str:
+    """Return a DEFAULT as Spark SQL; raises SqlError for one that reads a column or a table."""
+    _check(node, f"the DEFAULT of {column}", sql)
+    for part in node.find_all(exp.Column):
+        hint = "a DEFAULT reads no columns: write GENERATED ALWAYS AS (…) instead"
+        raise mistake(f"the DEFAULT of {column} reads {part.sql()}", part, sql, hint)
+    return _printed(node, {}, dialect)
+
+
+def generated_text(
+    node: exp.Expression, column: str, kinds: Mapping[str, str], dialect: str, sql: str
+) -> str:
+    """Return a GENERATED expression as Spark SQL; `kinds` are the types of the columns that it may read.
+
+    Raises SqlError for an unknown column, and UnsupportedSql for one whose value changes.
+    """
+    _check(node, f"the generated column {column}", sql)
+    for part in node.walk():
+        if is_non_deterministic(part):
+            hint = "write it as DEFAULT"
+            raise unsupported(f"{part.sql()} gives another value each time", part, sql, hint)
+        if isinstance(part, exp.Column) and identifier(part.this) not in kinds:
+            hint = f"a generated column reads columns that are not generated: {', '.join(kinds)}"
+            raise mistake(f"the generated column {column} reads {part.sql()}", part, sql, hint)
+    return _printed(node, {quote(name): kind for name, kind in kinds.items()}, dialect)
+
+
+def _check(node: exp.Expression, what: str, sql: str) -> None:
+    for part in node.walk():
+        if isinstance(part, exp.Query | exp.Window) or is_aggregate(part) or is_table_function(part):
+            raise unsupported(
+                f"{what} is more than an expression of one row", part, sql, "compute it in a view"
+            )
+        name = unknown_function(part)
+        if name is not None:
+            raise mistake(f"there is no function {name}", part, sql, near_functions(name))
+
+
+def _printed(node: exp.Expression, types: Mapping[str, str], dialect: str) -> str:
+    tree = node.copy()
+    for part in tree.find_all(exp.Column):
+        part.replace(exp.Column(this=exp.to_identifier(identifier(part.this), quoted=True)))
+    if isinstance(tree, exp.Column):
+        tree = exp.Column(this=exp.to_identifier(identifier(tree.this), quoted=True))
+    if dialect != "spark":
+        tree = as_spark(tree, lambda part: exact_type(part, types))
+    return tree.sql(dialect="spark")
+
+
+def local_default(column: Column, now: datetime.datetime) -> Any:
+    """Return the value of a DEFAULT that needs no engine: a literal, or the clock; raises NotLiteral for another one."""
+    assert column.default is not None
+    node = sqlglot.parse_one(column.default, read="spark")
+    if isinstance(node, _CLOCK):
+        if column.type == "timestamp":
+            return now
+        if column.type == "timestamp_ntz":
+            return now.replace(tzinfo=None)
+        if column.type == "date":
+            return now.date()
+        raise NotLiteral
+    return literal(node, column.type, "spark")
+
+
+def has_local_default(column: Column) -> bool:
+    """Tell whether the column's DEFAULT can be computed without an engine."""
+    try:
+        local_default(column, datetime.datetime.now(datetime.UTC))
+    except NotLiteral:
+        return False
+    return True

@@ -1,0 +1,125 @@
+"""INSERT, UPDATE and DELETE: sqlglot's trees -> typed statements."""
+
+from __future__ import annotations
+
+import sqlglot.expressions as exp
+
+from engine.sql.names import identifier, table_name
+from engine.sql.refusals import mistake, unsupported
+from engine.sql.statement_types import DeleteFrom, Insert, OnConflict, Update
+
+Assignments = tuple[tuple[str, exp.Expression], ...]
+
+
+def insert(tree: exp.Insert, sql: str) -> Insert:
+    """Return the statement that an INSERT is; raises SqlError or UnsupportedSql with the place."""
+    if tree.args.get("overwrite"):
+        hint = "DELETE FROM the table, then INSERT"
+        raise unsupported("INSERT OVERWRITE is not offered", tree.this, sql, hint)
+    columns = None
+    if isinstance(tree.this, exp.Schema):
+        columns = tuple(identifier(column) for column in tree.this.expressions)
+        for n, column in enumerate(tree.this.expressions):
+            if columns[n] in columns[:n]:
+                raise mistake(f"column {columns[n]} stands twice", column, sql, "name each column once")
+    rows = tree.expression
+    if not isinstance(rows, exp.Values | exp.Query):
+        raise mistake(
+            "INSERT needs VALUES or a SELECT", tree.this, sql, "INSERT INTO t (a, b) VALUES (1, 'x')"
+        )
+    conflict = tree.args.get("conflict")
+    return Insert(
+        table_name(tree.this, sql),
+        columns,
+        rows,
+        sql,
+        None if conflict is None else _conflict(conflict, tree, sql),
+        _returning(tree),
+    )
+
+
+def _conflict(node: exp.OnConflict, tree: exp.Insert, sql: str) -> OnConflict:
+    hint = "ON CONFLICT (key) DO NOTHING, or ON CONFLICT (key) DO UPDATE SET column = excluded.column"
+    if node.args.get("duplicate") or node.args.get("constraint") or node.args.get("index_predicate"):
+        raise unsupported("this form of ON CONFLICT is not offered", tree.this, sql, hint)
+    action = str(node.args["action"].name).upper()
+    keys = tuple(
+        identifier(part.this if isinstance(part, exp.Column | exp.Ordered) else part)
+        for part in node.args.get("conflict_keys") or ()
+    )
+    if action == "DO NOTHING":
+        return OnConflict(keys, (), None, node)
+    if action != "DO UPDATE" or not node.expressions:
+        raise unsupported(f"ON CONFLICT {action} is not offered", tree.this, sql, hint)
+    where = node.args.get("where")
+    return OnConflict(keys, _assignments(node.expressions, sql), where.this if where else None, node)
+
+
+def update(tree: exp.Update, sql: str) -> Update:
+    """Return the statement that an UPDATE is; raises SqlError or UnsupportedSql with the place."""
+    _refuse(tree, ("order", "limit"), "UPDATE", sql)
+    from_ = tree.args.get("from_")
+    where = tree.args.get("where")
+    return Update(
+        table_name(tree.this, sql),
+        _assignments(tree.expressions, sql),
+        where.this if where else None,
+        sql,
+        _alias(tree.this),
+        _sources(from_.this, sql) if from_ is not None else (),
+        _returning(tree),
+    )
+
+
+def delete(tree: exp.Delete, sql: str) -> DeleteFrom:
+    """Return the statement that a DELETE is; raises UnsupportedSql with the place."""
+    _refuse(tree, ("order", "limit"), "DELETE", sql)
+    where = tree.args.get("where")
+    return DeleteFrom(
+        table_name(tree.this, sql),
+        where.this if where else None,
+        sql,
+        _alias(tree.this),
+        tuple(part for source in tree.args.get("using") or () for part in _sources(source, sql)),
+        _returning(tree),
+    )
+
+
+def _assignments(items: list[exp.Expression], sql: str) -> Assignments:
+    found: list[tuple[str, exp.Expression]] = []
+    for item in items:
+        if not isinstance(item, exp.EQ) or not isinstance(item.this, exp.Column):
+            raise unsupported(f"{item.sql()} is no assignment", item, sql, "write SET column = expression")
+        name = identifier(item.this.this)
+        if name in dict(found):
+            raise mistake(f"column {name} is set twice", item, sql, "set each column once")
+        found.append((name, item.expression))
+    return tuple(found)
+
+
+def _sources(node: exp.Expression, sql: str) -> tuple[exp.Expression, ...]:
+    joins = node.args.get("joins") or []
+    for join in joins:
+        if set(k for k, v in join.args.items() if v) - {"this"}:
+            hint = "list the relations with commas and write the conditions into WHERE"
+            raise unsupported("JOIN in the sources of an UPDATE or DELETE is not offered", join, sql, hint)
+    first = node.copy()
+    first.set("joins", None)
+    return (first, *(join.this for join in joins))
+
+
+def _returning(tree: exp.Expression) -> tuple[exp.Expression, ...]:
+    found = tree.args.get("returning")
+    return tuple(found.expressions) if found is not None else ()
+
+
+def _alias(table: exp.Expression) -> str | None:
+    alias = table.args.get("alias")
+    return identifier(alias.this) if alias is not None and alias.this is not None else None
+
+
+def _refuse(tree: exp.Expression, parts: tuple[str, ...], verb: str, sql: str) -> None:
+    for part in parts:
+        if tree.args.get(part):
+            name = {"order": "ORDER BY"}.get(part, part.upper())
+            raise unsupported(f"{verb} … {name} is not offered", tree.this, sql, "say which rows by WHERE")
