@@ -37,17 +37,18 @@ class TableBuffer:
     """The operations on one table in their order; later ones win."""
 
     def __init__(self, reader: Reader, table: Table) -> None:
-        self._reader, self._table = reader, table
+        self.table = table
+        self.written: list[SstInfo] = []
+        self._reader = reader
         self._gathered: list[pa.Table] = []
         self._bytes = 0
-        self._written: list[SstInfo] = []
 
     def add(self, operation: Operation) -> None:
         """Take one operation; raises InvalidRow if its columns do not fit."""
         rows = (
-            _put_rows(self._table, operation.rows)
+            _put_rows(self.table, operation.rows)
             if isinstance(operation, Put)
-            else _delete_rows(self._table, operation.keys)
+            else _delete_rows(self.table, operation.keys)
         )
         step = max(1, rows.num_rows * SPILL_BYTES // max(rows.nbytes, 1))
         for start in range(0, rows.num_rows, step):
@@ -57,29 +58,37 @@ class TableBuffer:
             if self._bytes > SPILL_BYTES:
                 self._spill()
 
-    def finish(self) -> tuple[SstInfo, ...]:
-        """Write what is left and return all files; a later file wins."""
-        self._spill()
-        return tuple(self._written)
+    def rest(self) -> pa.Table | None:
+        """Return the rows that no file holds yet, in their order; the buffer is empty then."""
+        if not self._gathered:
+            return None
+        rows = pa.concat_tables(self._gathered)
+        self._gathered, self._bytes = [], 0
+        return rows
 
     def _spill(self) -> None:
-        if self._gathered:
-            rows = pa.concat_tables(self._gathered)
-            self._written += self._reader.write_run(self._table, rows, last_wins=True)
-            self._gathered, self._bytes = [], 0
+        rows = self.rest()
+        if rows is not None:
+            self.written += self._reader.write_run(self.table, rows, last_wins=True)
+
+
+def finish(reader: Reader, buffers: Mapping[str, TableBuffer]) -> dict[str, tuple[SstInfo, ...]]:
+    """Write what the buffers still hold, small tables in one object, and return all files by table; a later file wins."""
+    left = {name: rows for name, buffer in buffers.items() if (rows := buffer.rest()) is not None}
+    runs = reader.write_runs([(buffers[name].table, rows) for name, rows in left.items()], last_wins=True)
+    last = dict(zip(left, runs, strict=True))
+    return {name: (*buffer.written, *last.get(name, ())) for name, buffer in buffers.items()}
 
 
 def gather(
     reader: Reader, tables: Mapping[str, Table], writes: Mapping[str, Sequence[Operation]]
 ) -> dict[str, tuple[SstInfo, ...]]:
     """Write the operations of each table as files and return them by table."""
-    found = {}
+    buffers = {name: TableBuffer(reader, tables[name]) for name in writes}
     for name, operations in writes.items():
-        buffer = TableBuffer(reader, tables[name])
         for operation in operations:
-            buffer.add(operation)
-        found[name] = buffer.finish()
-    return found
+            buffers[name].add(operation)
+    return finish(reader, buffers)
 
 
 def _put_rows(table: Table, rows: pa.Table | pa.RecordBatch) -> pa.Table:

@@ -9,7 +9,6 @@ import os
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.errors import InvalidRow
+from engine.hummock.bundle import write_pieces
 from engine.hummock.cache import ArrowCache
 from engine.hummock.change_log import as_log, as_weights, net_changes
 from engine.hummock.epoch import Clock, system_clock
@@ -24,13 +24,11 @@ from engine.hummock.files import FileSet
 from engine.hummock.lookup import find_rows
 from engine.hummock.merge import HashRange, merged_parts, sources_of
 from engine.hummock.object_store import ObjectStore, open_object_store
-from engine.hummock.sst import new_path, pieces, sorted_rows, stored_rows, write_sst
-from engine.hummock.version import HASH, OP, SstInfo, Table, TableVersion, sst_id_of
+from engine.hummock.sst import pieces, sorted_rows, stored_rows
+from engine.hummock.version import HASH, OP, SstInfo, Table, TableVersion
 
 BATCH_ROWS = 131_072
 CACHE_BYTES = 8 << 30
-WRITERS = 4
-BESIDE_BYTES = 1 << 20
 
 _readers: dict[tuple[Any, ...], Reader] = {}
 _readers_lock = threading.Lock()
@@ -137,30 +135,28 @@ class Reader:
         One row a key: raises DuplicateKey otherwise, or keeps the last one with `last_wins`. InvalidRow for
         wrong columns.
         """
+        return self.write_runs([(table, rows)], last_wins=last_wins)[0]
+
+    def write_runs(
+        self, writes: Sequence[tuple[Table, pa.Table]], *, last_wins: bool = False
+    ) -> list[list[SstInfo]]:
+        """Write the rows of several tables, each as `write_run` does; small tables share one object.
+
+        One call per task and epoch makes one PUT, however many small tables the task writes.
+        """
+        cut = [self.sorted_pieces(table, rows, last_wins=last_wins) for table, rows in writes]
+        infos = iter(self.write_pieces([piece for some in cut for piece in some]))
+        return [[next(infos) for _ in some] for some in cut]
+
+    def sorted_pieces(self, table: Table, rows: pa.Table, *, last_wins: bool) -> list[pa.Table]:
+        """Return rows in the form and order of files, cut into the parts that become files; writes nothing."""
         if rows.num_rows == 0:
             return []
-        ordered = sorted_rows(table, stored_rows(table, rows), last_wins=last_wins)
-        return self.write_pieces(pieces(ordered))
+        return pieces(sorted_rows(table, stored_rows(table, rows), last_wins=last_wins))
 
     def write_pieces(self, rows: Sequence[pa.Table]) -> list[SstInfo]:
-        """Write several files at once, each as `write_sorted` does."""
-        if len(rows) < 2:
-            return [self.write_sorted(piece) for piece in rows]
-        with ThreadPoolExecutor(min(len(rows), WRITERS)) as pool:
-            return list(pool.map(self.write_sorted, rows))
-
-    def write_sorted(self, rows: pa.Table) -> SstInfo:
-        """Write rows that are in the form and order of a file as one file, and through to the cache."""
-        path = new_path(self._clock())
-        if rows.nbytes < BESIDE_BYTES:
-            info = write_sst(self._store, rows, path)
-            self.files.keep(info.sst_id, rows)
-            return info
-        with ThreadPoolExecutor(1) as beside:  # the cache is written while Parquet is encoded and synced
-            kept = beside.submit(self.files.keep, sst_id_of(path, 0), rows)
-            info = write_sst(self._store, rows, path)
-            kept.result()
-        return info
+        """Write rows that are in the form and order of files, and through to the cache; one file each."""
+        return write_pieces(self._store, self.files, self._clock, rows)
 
 
 def known_columns(table: Table, columns: Sequence[str] | None) -> list[str]:

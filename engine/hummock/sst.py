@@ -23,6 +23,8 @@ from engine.hummock.version import HASH, OP, SstInfo, Table
 ROW_GROUP_ROWS = 65_536
 MAX_ROWS = 2_000_000
 MAX_BYTES = 1 << 29
+PLAIN, BUNDLE = ".parquet", ".bundle"
+"""How the names of objects end that are one Parquet file, and several back to back."""
 _DICTIONARY_SAMPLE = 2_000
 _TEXTS = (pa.types.is_string, pa.types.is_binary, pa.types.is_large_string, pa.types.is_large_binary)
 
@@ -96,19 +98,17 @@ def pieces(rows: pa.Table) -> list[pa.Table]:
     return [rows.slice(start, size) for start in range(0, rows.num_rows, size)]
 
 
-def new_path(seconds: float) -> str:
-    """Return a name for a file made at `seconds`: the time of naming, by which the collector judges it, and a random part."""
-    return f"sst/{int(seconds * 1000) - ORIGIN_MS:013d}-{uuid.uuid4().hex}.parquet"
+def new_path(seconds: float, kind: str = PLAIN) -> str:
+    """Return a name for an object made at `seconds`: the time of naming, by which the collector judges it, and a random part."""
+    return f"sst/{int(seconds * 1000) - ORIGIN_MS:013d}-{uuid.uuid4().hex}{kind}"
 
 
-def write_sst(store: ObjectStore, rows: pa.Table, path: str) -> SstInfo:
-    """Write sorted rows as one object and return what the manifest needs to know of it."""
-    data = encode_sst(rows)
-    store.put(path, memoryview(data))
+def sst_info(rows: pa.Table, data: pa.Buffer, path: str, offset: int = 0) -> SstInfo:
+    """Return what the manifest needs to know of sorted rows that are encoded as `data` at `offset` of an object."""
     hashes = one_chunk(rows.column(HASH))
     return SstInfo(
         path=path,
-        offset=0,
+        offset=offset,
         length=len(data),
         rows=rows.num_rows,
         min_hash=hashes[0].as_py(),
@@ -164,7 +164,9 @@ def read_sst(store: ObjectStore, info: SstInfo, columns: list[str] | None = None
             data = file.read_buffer(info.length)
     else:
         whole = (
-            store.get(info.path) if info.offset == 0 else store.get_range(info.path, info.offset, info.length)
+            store.get_range(info.path, info.offset, info.length)
+            if info.path.endswith(BUNDLE)
+            else store.get(info.path)
         )
         if whole is None:
             raise CorruptObject(f"{info.path} is missing from the store; restore it from a copy")

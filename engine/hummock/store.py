@@ -17,7 +17,7 @@ import pyarrow as pa
 from engine.errors import Conflict, InvalidRow, StorageError, UnknownTable
 from engine.hummock import compaction, gc
 from engine.hummock.background import Background
-from engine.hummock.batch import Delete, Operation, Put, TableBuffer, gather
+from engine.hummock.batch import Delete, Operation, Put, TableBuffer, finish, gather
 from engine.hummock.cache import ArrowCache
 from engine.hummock.chain import ManifestChain
 from engine.hummock.epoch import Clock, epoch_at, system_clock
@@ -375,7 +375,7 @@ class EpochBatch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
-            ssts = {name: buffer.finish() for name, buffer in self._buffers.items()}
+            ssts = finish(self._store.reader, self._buffers)
             self.result_epoch = self._store._commit_writes(self._tables, ssts, None)
 
     def put(self, table: TableRef, rows: pa.Table | pa.RecordBatch) -> None:

@@ -59,7 +59,7 @@ class SstInfo(msgspec.Struct, frozen=True):
 
 def sst_id_of(path: str, offset: int) -> str:
     """Return the name in the cache of the sorted file at `offset` of an object."""
-    return f"{path.rpartition('/')[2].removesuffix('.parquet')}-{offset}"
+    return f"{path.rpartition('/')[2].partition('.')[0]}-{offset}"
 
 
 Run = tuple[SstInfo, ...]
