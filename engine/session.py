@@ -30,6 +30,7 @@ from engine.runtime.flush import BACKGROUND_SECONDS, FlushRun
 from engine.runtime.report import FlushReport, ViewReport
 from engine.runtime.show import describe, explain, explain_incremental, show, show_create
 from engine.runtime.spark import connect
+from engine.runtime.spark_executor import SparkExecutor
 from engine.sql import statements as st
 from engine.sql.catalog import Catalog
 
@@ -79,7 +80,7 @@ class Session:
         self._spark: SparkSession | None = None
         self.query_policy = "consistent"
         self._starting = threading.Lock()
-        self._runner = FlushRun(self.store, lambda: self.spark, backfill_rows)
+        self._runner = FlushRun(self.store, SparkExecutor(self.store, lambda: self.spark), backfill_rows)
 
     def __enter__(self) -> Session:
         return self

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 
 import msgspec
-from pyspark.sql import SparkSession
 
 from engine.backfill.drivers import drivers
 from engine.backfill.pace import Pace, rest_seconds
@@ -17,13 +16,9 @@ from engine.hummock import Commit, Hummock, Version
 from engine.meta.catalog_store import StoredCatalog, load, table_of
 from engine.meta.creation import CONSUMING_SNAPSHOT, CREATED, Creation, creations, entry
 from engine.meta.domain import Domain, in_background, rate_limit
-from engine.operators.context import SMALL_CHANGE_ROWS, EpochContext
-from engine.operators.sink import NetChange, write
-from engine.runtime.epoch_run import fragment_change
+from engine.operators.context import SMALL_CHANGE_ROWS
+from engine.runtime.executor import Executor, FragmentTask
 from engine.runtime.slots import Slots
-from engine.runtime.spark import parallelism
-from engine.sql.fragments import Fragment
-from engine.sql.plan import Scan
 
 BACKFILL_ROWS = 1_000_000
 _LOWEST, _HASHES = -(1 << 63), 1 << 64
@@ -34,10 +29,8 @@ _LABELS_BELOW = 60_000
 class BackfillRun:
     """Brings new domains to the epoch of their snapshot, step by step; any process can go on where another one stopped."""
 
-    def __init__(
-        self, store: Hummock, spark: Callable[[], SparkSession], least_rows: int = BACKFILL_ROWS
-    ) -> None:
-        self.store, self.spark, self.least_rows = store, spark, least_rows
+    def __init__(self, store: Hummock, executor: Executor, least_rows: int = BACKFILL_ROWS) -> None:
+        self.store, self.executor, self.least_rows = store, executor, least_rows
         self._paces: dict[str, Pace] = {}
 
     def is_due(self, domain: Domain, version: Version, stored: StoredCatalog) -> bool:
@@ -142,8 +135,10 @@ class BackfillRun:
                 driver=creation.driver + 1 if ended else creation.driver,
                 rows=creation.rows + (0 if scan.table in creation.tables else rows),
             )
-        with slots.taken(alone=rows > SMALL_CHANGE_ROWS):
-            written = self._write(fragment, version, creation.epoch, rows, piece)
+        old = creation.epoch if piece is not None else None
+        task = FragmentTask(fragment, table_of(fragment), version.tables, old, creation.epoch, rows, piece)
+        with slots.taken(alone=task.is_large):
+            written = self.executor.compute(task).written
         label = creation.epoch if last else creation.epoch - _LABELS_BELOW + creation.step
         after = msgspec.structs.replace(after, step=creation.step + 1, updated=time.time())
         if last:
@@ -171,32 +166,6 @@ class BackfillRun:
         )
         pace.took(rows, time.perf_counter() - started)
         return after
-
-    def _write(
-        self,
-        fragment: Fragment,
-        version: Version,
-        epoch: int,
-        rows: int,
-        piece: tuple[Scan, tuple[int, int]] | None,
-    ) -> list[NetChange]:
-        spark = self.spark()
-        old = epoch if piece is not None else None
-        context = EpochContext(
-            spark,
-            self.store.url,
-            self.store.options,
-            version.tables,
-            old,
-            epoch,
-            parallelism(spark),
-            rows,
-            piece=piece,
-        )
-        spark.conf.set("spark.sql.adaptive.enabled", "false")
-        spark.conf.set("spark.sql.shuffle.partitions", str(context.partitions))
-        frame = fragment_change(fragment, context)
-        return write(frame, table_of(fragment), context) if frame is not None else []
 
     def _snapshot_rows(self, domain: Domain, version: Version) -> int | None:
         """Return the rows that a backfill reads of stored tables, or None if an input does not exist yet."""

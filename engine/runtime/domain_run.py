@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
-
-from pyspark.sql import SparkSession
 
 from engine.hummock import Commit, Hummock, Version
 from engine.meta.catalog_store import StoredCatalog
@@ -14,10 +11,9 @@ from engine.meta.checkpoint import Checkpoint
 from engine.meta.domain import Domain
 from engine.meta.frontier import frontiers, pending
 from engine.meta.recovery import recovered
-from engine.operators.context import SMALL_CHANGE_ROWS
-from engine.runtime.epoch_run import FragmentEpoch, rows_in, run_fragment
+from engine.runtime.epoch_run import FragmentEpoch, run_fragment, task_of
+from engine.runtime.executor import Executor
 from engine.runtime.slots import Slots
-from engine.sql.fragments import Fragment
 
 
 @dataclass
@@ -47,7 +43,7 @@ def is_pending(domain: Domain, version: Version, reach: int) -> bool:
 
 def run_domain(
     store: Hummock,
-    spark: Callable[[], SparkSession],
+    executor: Executor,
     slots: Slots,
     domain: Domain,
     version: Version,
@@ -62,20 +58,14 @@ def run_domain(
         dependencies = domain.dependencies[fragment.table]
         if not pending(checkpoint.version, fragment.table, dependencies, reach):
             continue
-        with slots.taken(alone=_is_large(checkpoint.version, fragment, reach)):
-            epoch, part = run_fragment(store, checkpoint.version, spark(), fragment, dependencies, reach)
+        with slots.taken(alone=task_of(checkpoint.version, fragment, reach).is_large):
+            epoch, part = run_fragment(executor, checkpoint.version, fragment, dependencies, reach)
         checkpoint.add(part)
         done.fragments.setdefault(owner, []).append(epoch)
     started = time.perf_counter()
     store.commit(checkpoint.commit(domain.writer, generation, recovered(version, domain.name)))
     done.commit_seconds = time.perf_counter() - started
     return done
-
-
-def _is_large(version: Version, fragment: Fragment, reach: int) -> bool:
-    own = version.tables.get(fragment.table)
-    previous = own.committed_epoch if own is not None else None
-    return previous is None or rows_in(version, fragment, previous, reach) > SMALL_CHANGE_ROWS
 
 
 def _pin_inputs(store: Hummock, domain: Domain, version: Version, reach: int, generation: int) -> None:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
-from engine.hummock import Commit, Hummock, Version
+from engine.hummock import Commit, Version
 from engine.meta.catalog_store import table_of
 from engine.operators.aggregate import keyed_recompute, partials_delta
 from engine.operators.compile import delta
-from engine.operators.context import SMALL_CHANGE_ROWS, EpochContext
-from engine.operators.sink import write, write_change
+from engine.operators.context import EpochContext
 from engine.runtime.analyze import whole_fragment
-from engine.runtime.spark import parallelism
+from engine.runtime.executor import Executor, FragmentTask
 from engine.sql.fragments import Fragment
-from engine.sql.plan import Aggregate, Project, Scan
+from engine.sql.plan import Aggregate, Project
 
 
 @dataclass(frozen=True)
@@ -34,58 +31,37 @@ class FragmentEpoch:
 
 
 def run_fragment(
-    store: Hummock,
-    version: Version,
-    spark: SparkSession,
-    fragment: Fragment,
-    dependencies: tuple[str, ...],
-    upto: int,
+    executor: Executor, version: Version, fragment: Fragment, dependencies: tuple[str, ...], upto: int
 ) -> tuple[FragmentEpoch, Commit]:
     """Bring a fragment's table to epoch `upto`; return what was done, and the commit that makes it visible."""
-    own = version.tables.get(fragment.table)
-    previous = own.committed_epoch if own is not None else None
-    table = own.table if own is not None else table_of(fragment)
-    rows = rows_in(version, fragment, previous, upto)
-    started = time.perf_counter()
-    if fragment.rule == "index" and previous is not None and rows <= SMALL_CHANGE_ROWS:
-        assert isinstance(fragment.plan, Scan)
-        source = version.tables[fragment.plan.table]
-        batches = list(store.reader.changes(source, previous, upto))
-        written = [write_change(store.reader, table, pa.Table.from_batches(batches))] if batches else []
-        seconds = {"write": time.perf_counter() - started}
-    else:
-        context = EpochContext(
-            spark,
-            store.url,
-            store.options,
-            version.tables,
-            previous,
-            upto,
-            parallelism(spark),
-            rows,
-        )
-        spark.conf.set("spark.sql.adaptive.enabled", "true" if previous is None else "false")
-        spark.conf.set("spark.sql.shuffle.partitions", str(context.partitions))
-        frame = fragment_change(fragment, context)
-        planned = time.perf_counter()
-        written = write(frame, table, context) if frame is not None else []
-        seconds = {"plan": planned - started, "spark": time.perf_counter() - planned}
+    task = task_of(version, fragment, upto)
+    computed = executor.compute(task)
+    written = computed.written
     commit = Commit(
-        create=() if previous is not None else (table,),
+        create=() if task.old is not None else (task.table,),
         writes={fragment.table: tuple(sst for change in written for sst in change.ssts)},
         epochs={fragment.table: upto},
         acks={name: {fragment.table: upto} for name in dependencies},
     )
     done = FragmentEpoch(
-        previous,
+        task.old,
         upto,
-        rows,
+        task.rows,
         sum(change.inserted for change in written),
         sum(change.updated for change in written),
         sum(change.deleted for change in written),
-        seconds,
+        dict(computed.seconds),
     )
     return done, commit
+
+
+def task_of(version: Version, fragment: Fragment, upto: int) -> FragmentTask:
+    """Return what has to be computed to bring a fragment's table to `upto`."""
+    own = version.tables.get(fragment.table)
+    previous = own.committed_epoch if own is not None else None
+    table = own.table if own is not None else table_of(fragment)
+    rows = rows_in(version, fragment, previous, upto)
+    return FragmentTask(fragment, table, version.tables, previous, upto, rows)
 
 
 def fragment_change(fragment: Fragment, context: EpochContext) -> DataFrame | None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-
-from pyspark.sql import SparkSession
 
 from engine.errors import Conflict, Fenced, TableExists, TidelineError
 from engine.hummock import Commit, Hummock, Version
@@ -22,9 +20,9 @@ from engine.meta.waits import GOING_ON, is_lagging, waits
 from engine.runtime.backfill_run import BACKFILL_ROWS, BackfillRun
 from engine.runtime.domain_run import is_pending, reach_of, run_domain
 from engine.runtime.epoch_run import FragmentEpoch
+from engine.runtime.executor import Executor
 from engine.runtime.report import FlushReport, ViewReport
 from engine.runtime.slots import Slots
-from engine.runtime.spark import parallelism
 
 RACE_ATTEMPTS = 20
 BACKGROUND_SECONDS = 5.0
@@ -46,12 +44,10 @@ class DomainOutcome:
 class FlushRun:
     """Runs what is pending over a store; holds the writer generations that this process has claimed."""
 
-    def __init__(
-        self, store: Hummock, spark: Callable[[], SparkSession], backfill_rows: int = BACKFILL_ROWS
-    ) -> None:
+    def __init__(self, store: Hummock, executor: Executor, backfill_rows: int = BACKFILL_ROWS) -> None:
         self.store = store
-        self.spark = spark
-        self.backfill = BackfillRun(store, spark, backfill_rows)
+        self.executor = executor
+        self.backfill = BackfillRun(store, executor, backfill_rows)
         self.generations: dict[str, int] = {}
         self.slots = Slots(1)
 
@@ -76,7 +72,7 @@ class FlushRun:
         known = frontiers(version, stored.order, stored.inputs)
         held = {} if eager else _held(version, stored)
         due = [n for n in names if is_lagging(everything[n], known) and n not in held]
-        self.slots = Slots(parallelism(self.spark())) if due else self.slots
+        self.slots = Slots(self.executor.parallelism) if due else self.slots
         self._background_until = time.monotonic() + background_seconds
         done: dict[str, Future[DomainOutcome]] = {}
         with ThreadPoolExecutor(min(MOST_THREADS, max(1, len(due)))) as pool:
@@ -123,7 +119,9 @@ class FlushRun:
                         if outcome.waits_for is not None:
                             break
                         continue
-                    done = run_domain(self.store, self.spark, self.slots, domain, version, reach, generation)
+                    done = run_domain(
+                        self.store, self.executor, self.slots, domain, version, reach, generation
+                    )
                     outcome.fragments, outcome.commit_seconds = done.fragments, done.commit_seconds
                     break
                 except (Fenced, Conflict, TableExists):
