@@ -63,6 +63,14 @@ class SourceError(TidelineError):
     """A source could not be read."""
 
 
+class SinkError(TidelineError):
+    """A sink could not take rows, or cannot go on."""
+
+
+class LogStoreError(TidelineError):
+    """A log store was used out of order."""
+
+
 class SqlError(TidelineError):
     """A statement was refused; the message shows the place with a caret and says what to write instead."""
 

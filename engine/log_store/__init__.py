@@ -1,0 +1,19 @@
+"""Log stores: what stands between a fast producer and a slow consumer, so that neither waits for the other."""
+
+from engine.log_store.log_table import LogTable
+from engine.log_store.messages import Barrier, Chunk, Message, Offset, Watermark
+from engine.log_store.metrics import Amount, LogStoreMetrics
+from engine.log_store.sync import LogCheckpoint, SyncLogStore
+
+__all__ = [
+    "Amount",
+    "Barrier",
+    "Chunk",
+    "LogCheckpoint",
+    "LogStoreMetrics",
+    "LogTable",
+    "Message",
+    "Offset",
+    "SyncLogStore",
+    "Watermark",
+]
