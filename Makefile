@@ -21,7 +21,7 @@ $(STAMP): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "error: Python 3.11 or newer is needed: install it, or run make PYTHON=/path/to/python3"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: $(PYTHON) is older than Python 3.11: run make PYTHON=/path/to/a/newer/python3"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "error: $(PYTHON) has no venv module: install it (Debian: apt-get install python3-venv)"; exit 1; }
-	$(BIN)/python -m pip install --quiet --editable '.[s3,demo,dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[s3,prometheus,demo,dev]'
 	@touch $@
 
 jars/.complete: $(STAMP) engine/jars.py

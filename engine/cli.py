@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import typer
@@ -19,6 +21,14 @@ from rich.table import Table
 from engine.errors import TidelineError
 from engine.meta.creation import CREATED, Creation
 from engine.meta.waits import GOING_ON, Wait
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from engine.hummock import Hummock
+    from engine.hummock.metrics import Metrics
+
+WIDE = 200  # columns of output that goes to a file or a pipe
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Tideline keeps SQL views up to date.")
 
@@ -76,8 +86,14 @@ def status(
     store: Store = "",
     output: Output = Format.table,
     waits: Annotated[bool, typer.Option("--waits", help="Show what lags, why, and until when.")] = False,
+    storage: Annotated[
+        bool, typer.Option("--storage", help="Show files by level, bytes, history, requests.")
+    ] = False,
 ) -> None:
     """Show where every table and view stands: epoch, frontier, lag, rows, bytes, files, last error."""
+    if storage:
+        _print_storage(store or default_store(), output)
+        return
     from engine.session import Session
 
     with Session(store or default_store()) as session:
@@ -100,6 +116,24 @@ def status(
         ]
     names = ["name", "kind", "epoch", "frontier", "lag_seconds", "rows", "bytes", "files", "last_error"]
     _print(pa.table({name: [row[name] for row in rows] for name in names}), output)
+
+
+def _print_storage(url: str, output: Format) -> None:
+    from engine.hummock import Hummock
+    from engine.hummock.inspect import describe_metrics
+
+    with Hummock.open(url, create=False) as opened:
+        now = opened.metrics()
+    if output is Format.json:
+        typer.echo(msgspec.json.encode(now).decode())
+    elif output is Format.csv:
+        levels = [(table.name, level) for table in now.tables.values() for level in table.levels]
+        found = {"table": pa.array([name for name, _ in levels], pa.string())}
+        for column in ("level", "sub_levels", "files", "rows", "tombstones", "bytes"):
+            found[column] = pa.array([getattr(level, column) for _, level in levels], pa.int64())
+        _print(pa.table(found), output)
+    else:
+        _show(describe_metrics(now))
 
 
 def _waits_table(found: Sequence[Wait]) -> pa.Table:
@@ -184,6 +218,78 @@ def gc(
 
     with Hummock.open(store or default_store(), create=False) as opened:
         typer.echo(str(opened.gc(dry_run=dry_run, grace_seconds=grace_seconds)))
+
+
+inspector = typer.Typer(
+    no_args_is_help=True, help="Show the engine's objects: a version, a manifest, an SST."
+)
+app.add_typer(inspector, name="inspect")
+
+
+@inspector.command("version")
+def inspect_version(store: Store = "") -> None:
+    """Show the newest version: tables, sub-levels, generations, files, writers."""
+    from engine.hummock.inspect import describe_version
+
+    with _opened(store) as opened:
+        _show(describe_version(opened.version))
+
+
+@inspector.command("manifest")
+def inspect_manifest(
+    number: Annotated[int, typer.Argument(help="The manifest's number.")], store: Store = ""
+) -> None:
+    """Show what one manifest added."""
+    from engine.hummock.inspect import describe_manifest
+
+    with _opened(store) as opened:
+        _show(describe_manifest(opened.objects, number))
+
+
+@inspector.command("sst")
+def inspect_sst(
+    path: Annotated[str, typer.Argument(help="The object below the store, sst/...")], store: Store = ""
+) -> None:
+    """Show a sorted file: who refers to it, columns, row groups, first rows."""
+    from engine.hummock.inspect import describe_sst
+
+    with _opened(store) as opened:
+        _show(describe_sst(opened.objects, opened.version, path))
+
+
+@app.command()
+def metrics(
+    store: Store = "",
+    port: Annotated[int, typer.Option(help="Serve at http://127.0.0.1:PORT/metrics until Ctrl-C.")] = 0,
+) -> None:
+    """Print the store's metrics in Prometheus' text format, or serve them on loopback."""
+    from engine.hummock import prometheus
+
+    with _opened(store) as opened:
+
+        def read() -> Metrics:
+            opened.refresh()
+            return opened.metrics()
+
+        if not port:
+            typer.echo(prometheus.text(read), nl=False)
+            return
+        stop = prometheus.serve(read, port)
+        typer.echo(f"metrics at http://{prometheus.LOOPBACK}:{port}/metrics; Ctrl-C ends it", err=True)
+        try:
+            threading.Event().wait()
+        except KeyboardInterrupt:
+            stop()
+
+
+def _opened(store: str) -> Hummock:
+    from engine.hummock import Hummock
+
+    return Hummock.open(store or default_store(), create=False)
+
+
+def _show(what: RenderableType) -> None:
+    Console(width=None if sys.stdout.isatty() else WIDE).print(what)
 
 
 def _print(result: pa.Table, output: Format) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from engine.hummock.metrics import Counters
+
 _MAPPED_FROM_BYTES = 1 << 18
 _EVICT_TO = 0.8
 
@@ -23,8 +25,9 @@ class ArrowCache:
     File names carry the boot of the machine, so that what a power cut left half on disk is never read.
     """
 
-    def __init__(self, folder: Path, capacity: int) -> None:
+    def __init__(self, folder: Path, capacity: int, counters: Counters | None = None) -> None:
         self.folder, self.capacity = folder, capacity
+        self.counters = counters or Counters()
         self._suffix = f"-{_boot()}.arrow"
         self._lock = threading.Lock()
         self._since_scan: int | None = None
@@ -91,6 +94,7 @@ class ArrowCache:
             with contextlib.suppress(OSError):
                 os.unlink(path)
                 total -= size
+                self.counters.add("cache_evictions")
             if total <= self.capacity * _EVICT_TO:
                 return
 

@@ -23,6 +23,7 @@ from engine.hummock.manifest import (
     manifest_path,
     version_of,
 )
+from engine.hummock.metrics import Counters
 from engine.hummock.object_store import ObjectStore
 from engine.hummock.version import Commit, Version
 
@@ -40,8 +41,9 @@ RELIST_SECONDS = 300.0
 class ManifestChain:
     """The newest version as far as this process knows, and the loop that adds to it; safe for threads."""
 
-    def __init__(self, store: ObjectStore, clock: Clock) -> None:
+    def __init__(self, store: ObjectStore, clock: Clock, counters: Counters | None = None) -> None:
         self._store, self._clock = store, clock
+        self._counters = counters or Counters()
         self._lock = threading.RLock()
         self._version = Version()
         self._known_at = time.monotonic()
@@ -85,8 +87,10 @@ class ManifestChain:
             attempt = 0
             while True:
                 if self._attempt(commit):
+                    self._counters.committed(commit)
                     return self._version
                 attempt += 1
+                self._counters.add("rebases")
                 if time.monotonic() > deadline:
                     raise CommitTimeout(
                         f"the commit lost {attempt} races in {COMMIT_SECONDS:.0f} s; the store is at "
@@ -102,6 +106,8 @@ class ManifestChain:
         known_at, path = self._known_at, manifest_path(delta.number)
         won = self._store.put_if_absent(path, encode(delta, version))
         if not won:
+            if won is None:
+                self._counters.add("ambiguous")
             winner = self._get(delta.number)
             if winner is None:
                 if won is False:  # it was there and is not now: collected, so this process is far behind

@@ -47,6 +47,7 @@ class FileSet:
         self._open: OrderedDict[str, SortedFile] = OrderedDict()
         self._asked: dict[str, int] = {}
         self._lock = threading.Lock()
+        self.counters = cache.counters
 
     def whole(self, info: SstInfo) -> SortedFile:
         """Return a file, decoding it into the cache if the machine has not seen it."""
@@ -91,8 +92,10 @@ class FileSet:
             found = self._open.get(info.sst_id)
             if found is not None:
                 self._open.move_to_end(info.sst_id)
+                self.counters.add("cache_hits")
                 return found
         rows = self._cache.load(info.sst_id, info.rows)
+        self.counters.add("cache_misses" if rows is None else "cache_hits")
         return None if rows is None else self._remember(info, SortedFile.of(rows))
 
     def _decode(self, info: SstInfo) -> SortedFile:

@@ -65,13 +65,14 @@ def find_rows(
     wanted = wanted_keys(table, keys, null_safe)
     opened: list[SortedFile] = []
     found: list[Candidates] = []
-    order = _search_order(wanted)
+    order, searched = _search_order(wanted), 0
     for sst in sources_of(runs):
         if not len(order):
             break
         first, last = wanted.hashes[order[0]], wanted.hashes[order[-1]]
         if sst.min_hash > last or sst.max_hash < first:
             continue
+        searched += 1
         file = files.for_hashes(sst, wanted.hashes[order])
         key, place = _search(file, wanted, order)
         if not len(key):
@@ -82,6 +83,8 @@ def find_rows(
             settled = np.zeros(len(wanted.hashes), dtype=bool)
             settled[key] = True
             order = order[~settled[order]]
+    files.counters.add("lookups")
+    files.counters.add("files_searched", searched)
     if not found:
         return np.empty(0, dtype=np.int64), _schema(table, columns).empty_table()
     return _answer(table, wanted, opened, _newest(table, wanted, opened, found), columns)

@@ -23,7 +23,9 @@ from engine.hummock.epoch import Clock, system_clock
 from engine.hummock.files import FileSet
 from engine.hummock.lookup import find_rows
 from engine.hummock.merge import HashRange, merged_parts, sources_of
+from engine.hummock.metrics import counters_of
 from engine.hummock.object_store import ObjectStore, open_object_store
+from engine.hummock.object_store.counting import CountingObjectStore
 from engine.hummock.sst import pieces, sorted_rows, stored_rows
 from engine.hummock.version import HASH, OP, SstInfo, Table, TableVersion
 
@@ -52,8 +54,10 @@ class Reader:
             found = _readers.get(key)
             if found is None:
                 folder = cache_folder(url, given.get("cache_dir"))
-                cache = ArrowCache(folder, int(given.get("cache_bytes", CACHE_BYTES)))
-                found = _readers[key] = cls(open_object_store(url, create=False), cache)
+                counters = counters_of(url)
+                cache = ArrowCache(folder, int(given.get("cache_bytes", CACHE_BYTES)), counters)
+                objects = CountingObjectStore(open_object_store(url, create=False), counters)
+                found = _readers[key] = cls(objects, cache)
             return found
 
     def scan(

@@ -24,7 +24,9 @@ from engine.hummock.epoch import Clock, epoch_at, system_clock
 from engine.hummock.invariants import unknown_table
 from engine.hummock.lookup import padded
 from engine.hummock.merge import HashRange
+from engine.hummock.metrics import Counters, Metrics, counters_of, snapshot
 from engine.hummock.object_store import ObjectStore, open_object_store
+from engine.hummock.object_store.counting import CountingObjectStore
 from engine.hummock.range_scan import KeyRange, scan_range
 from engine.hummock.reader import CACHE_BYTES, Reader, batches, cache_folder, known_columns
 from engine.hummock.version import Commit, Table, TableVersion, Version
@@ -44,8 +46,9 @@ class Hummock:
         reader: Reader,
         options: dict[str, Any],
         clock: Clock,
+        counters: Counters,
     ) -> None:
-        self.url, self.options, self.reader = url, options, reader
+        self.url, self.options, self.reader, self.counters = url, options, reader, counters
         self._chain, self._objects, self._clock = chain, objects, clock
         self._retention = float(options["retention_seconds"])
         self._compacting = threading.Lock()
@@ -76,8 +79,10 @@ class Hummock:
             auto_compact = "background" if object_store is None and clock is None else "inline"
         if auto_compact not in AUTO_COMPACT:
             raise StorageError(f'auto_compact="{auto_compact}" is none of {", ".join(AUTO_COMPACT)}')
-        objects = object_store if object_store is not None else open_object_store(url, create=create)
-        chain = ManifestChain(objects, clock or system_clock)
+        given = object_store if object_store is not None else open_object_store(url, create=create)
+        counters = counters_of(url) if object_store is None else Counters()
+        objects = CountingObjectStore(given, counters)
+        chain = ManifestChain(objects, clock or system_clock, counters)
         if chain.is_empty and not create:
             raise StorageError(f"no store at {url}: open it with create=True to make one")
         folder: Path = cache_folder(url, cache_dir)
@@ -90,8 +95,8 @@ class Hummock:
         if object_store is None and clock is None:
             reader = Reader.open(url, options)
         else:
-            reader = Reader(objects, ArrowCache(folder, cache_bytes), clock or system_clock)
-        return cls(url, chain, objects, reader, options, clock or system_clock)
+            reader = Reader(objects, ArrowCache(folder, cache_bytes, counters), clock or system_clock)
+        return cls(url, chain, objects, reader, options, clock or system_clock, counters)
 
     def __enter__(self) -> Hummock:
         return self
@@ -110,6 +115,15 @@ class Hummock:
     def version(self) -> Version:
         """The newest version this process knows; no I/O."""
         return self._chain.version
+
+    def metrics(self) -> Metrics:
+        """Return what this process did with the store, in numbers, and the files of the version it knows; no I/O."""
+        return snapshot(self.counters, self.version)
+
+    @property
+    def objects(self) -> ObjectStore:
+        """The object store below, requests counted; for looking at single objects."""
+        return self._objects
 
     def refresh(self) -> Version:
         """Look for newer manifests and return the newest version."""

@@ -1,0 +1,251 @@
+"""What a process did with a store, counted, and what the store holds, by level: one typed snapshot.
+
+Counters are those of a process and a store: all handles of one address share them, so `since` an earlier snapshot is
+what a piece of work cost. What is read off the version (files, levels, history) is the same in every process.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+
+from engine.hummock.version import Commit, SstInfo, TableVersion, Version
+
+REQUESTS = ("put_if_absent", "put", "get", "get_range", "list", "delete", "head")
+
+
+class Counters:
+    """Named numbers that only grow; adding is one dictionary update under a lock."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._values: dict[str, float] = defaultdict(float)
+
+    def add(self, name: str, amount: float = 1) -> None:
+        """Add to a counter; a field of `Metrics`, or `requests.<kind>`, `errors.<kind>`, `seconds.<kind>`."""
+        with self._lock:
+            self._values[name] += amount
+
+    def request(
+        self, kind: str, *, seconds: float, sent: int = 0, received: int = 0, failed: bool = False
+    ) -> None:
+        """Count one request to the object store."""
+        with self._lock:
+            values = self._values
+            values[f"requests.{kind}"] += 1
+            values[f"seconds.{kind}"] += seconds
+            values["bytes_out"] += sent
+            values["bytes_in"] += received
+            if failed:
+                values[f"errors.{kind}"] += 1
+
+    def committed(self, commit: Commit) -> None:
+        """Count a commit that has won, and the bytes that it made visible."""
+        with self._lock:
+            values = self._values
+            values["commits"] += 1
+            values["ingested_bytes"] += sum(sst.length for ssts in commit.writes.values() for sst in ssts)
+            values["ingested_rows"] += sum(sst.rows for ssts in commit.writes.values() for sst in ssts)
+            for compaction in commit.compactions.values():
+                before = {sst for run in compaction.base.runs for sst in run}
+                made = {sst for run in compaction.runs for sst in run} - before
+                values["compactions"] += 1
+                values["compacted_bytes"] += sum(sst.length for sst in made)
+                values["compacted_rows"] += sum(sst.rows for sst in made)
+
+    def values(self) -> dict[str, float]:
+        """Return all counters as they are now."""
+        with self._lock:
+            return dict(self._values)
+
+
+_shared: dict[str, Counters] = {}
+_shared_lock = threading.Lock()
+
+
+def counters_of(url: str) -> Counters:
+    """Return this process's counters of the store at `url`."""
+    with _shared_lock:
+        return _shared.setdefault(url.rstrip("/"), Counters())
+
+
+@dataclass(frozen=True)
+class LevelMetrics:
+    """The files of one level of a table: 0 holds the sub-levels that no compaction has taken in, the runs below
+    are numbered from the newest, 1.
+    """
+
+    level: int
+    sub_levels: int
+    files: int
+    rows: int
+    tombstones: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class TableMetrics:
+    """One table in a version: live files by level, and the history that older epochs and the change log need."""
+
+    name: str
+    committed_epoch: int
+    safe_epoch: int
+    levels: tuple[LevelMetrics, ...]
+    log_entries: int
+    generations: int
+    history_files: int
+    history_bytes: int
+    acks: Mapping[str, int]
+    pins: Mapping[str, int]
+
+    @property
+    def files(self) -> int:
+        """Files that a read of the newest epoch may touch."""
+        return sum(level.files for level in self.levels)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of those files."""
+        return sum(level.bytes for level in self.levels)
+
+    @property
+    def l0(self) -> int:
+        """Sub-levels in L0."""
+        return self.levels[0].sub_levels
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """A snapshot: counters of this process (cumulative, or a difference by `since`) and the store's shape.
+
+    `requests`, `errors` and `seconds` are by kind of request; files of a local directory that are mapped into memory
+    are no requests. `ingested` is what commits made visible, `compacted` what compactions wrote. `rebases` are lost
+    races, `retries` requests that were sent again, `stalls` waits of writers.
+    """
+
+    requests: Mapping[str, int] = field(default_factory=dict)
+    errors: Mapping[str, int] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    bytes_in: int = 0
+    bytes_out: int = 0
+    cache_hits: int = 0
+    cache_misses: int = 0
+    cache_evictions: int = 0
+    lookups: int = 0
+    files_searched: int = 0
+    commits: int = 0
+    rebases: int = 0
+    retries: int = 0
+    ambiguous: int = 0
+    ingested_rows: int = 0
+    ingested_bytes: int = 0
+    compactions: int = 0
+    compacted_rows: int = 0
+    compacted_bytes: int = 0
+    stalls: int = 0
+    stall_seconds: float = 0.0
+    manifest: int = 0
+    epoch: int = 0
+    tables: Mapping[str, TableMetrics] = field(default_factory=dict)
+
+    @property
+    def write_amplification(self) -> float | None:
+        """Bytes written as sorted files for each byte that was ingested; None before the first."""
+        return (
+            (self.ingested_bytes + self.compacted_bytes) / self.ingested_bytes
+            if self.ingested_bytes
+            else None
+        )
+
+    @property
+    def read_amplification(self) -> float | None:
+        """Sorted files searched by a lookup, on average; None before the first."""
+        return self.files_searched / self.lookups if self.lookups else None
+
+    @property
+    def space_amplification(self) -> float | None:
+        """Bytes of all files that the version refers to for each byte of live ones; None while there are none."""
+        live = sum(table.bytes for table in self.tables.values())
+        history = sum(table.history_bytes for table in self.tables.values())
+        return (live + history) / live if live else None
+
+    @property
+    def cache_hit_rate(self) -> float | None:
+        """The share of file look-ups that the caches answered; None before the first."""
+        asked = self.cache_hits + self.cache_misses
+        return self.cache_hits / asked if asked else None
+
+    def since(self, earlier: Metrics) -> Metrics:
+        """Return the counters' growth since `earlier`; the store's shape stays that of this snapshot."""
+        changed: dict[str, object] = {}
+        for name in COUNTED:
+            changed[name] = getattr(self, name) - getattr(earlier, name)
+        for name in BY_KIND:
+            before = getattr(earlier, name)
+            grown = {kind: n - before.get(kind, 0) for kind, n in getattr(self, name).items()}
+            changed[name] = {kind: n for kind, n in grown.items() if n}
+        shape = {name: getattr(self, name) for name in ("manifest", "epoch", "tables")}
+        return Metrics(**changed, **shape)  # type: ignore[arg-type]
+
+
+BY_KIND = ("requests", "errors", "seconds")
+COUNTED = tuple(
+    each.name for each in fields(Metrics) if each.name not in (*BY_KIND, "manifest", "epoch", "tables")
+)
+
+
+def snapshot(counters: Counters, version: Version) -> Metrics:
+    """Return the snapshot of a process's counters and of the version that it knows."""
+    values = counters.values()
+    kinds: dict[str, dict[str, float]] = {name: {} for name in BY_KIND}
+    plain: dict[str, float] = {}
+    for name, value in values.items():
+        group, dot, kind = name.partition(".")
+        if dot:
+            kinds[group][kind] = value if group == "seconds" else int(value)
+        else:
+            plain[name] = value if name == "stall_seconds" else int(value)
+    return Metrics(
+        **kinds,  # type: ignore[arg-type]
+        **plain,  # type: ignore[arg-type]
+        manifest=version.number,
+        epoch=version.epoch,
+        tables={name: table_metrics(table) for name, table in version.tables.items()},
+    )
+
+
+def table_metrics(table: TableVersion) -> TableMetrics:
+    """Return the files of a table by level, and its history."""
+    l0 = table.l0
+    levels = [_level(0, len(l0), [sst for entry in l0 for sst in entry.ssts])]
+    for at, run in enumerate(table.generations[-1].runs, start=1):
+        levels.append(_level(at, 1, list(run)))
+    live = {sst for run in table.as_of(table.committed_epoch) for sst in run} if l0 or levels[1:] else set()
+    kept = {sst for entry in table.log for sst in entry.ssts}
+    kept |= {sst for generation in table.generations for run in generation.runs for sst in run}
+    history = kept - live
+    return TableMetrics(
+        name=table.name,
+        committed_epoch=table.committed_epoch,
+        safe_epoch=table.safe_epoch,
+        levels=tuple(levels),
+        log_entries=len(table.log),
+        generations=len(table.generations),
+        history_files=len(history),
+        history_bytes=sum(sst.length for sst in history),
+        acks=dict(table.acks),
+        pins=dict(table.pins),
+    )
+
+
+def _level(number: int, sub_levels: int, files: list[SstInfo]) -> LevelMetrics:
+    return LevelMetrics(
+        level=number,
+        sub_levels=sub_levels,
+        files=len(files),
+        rows=sum(sst.rows for sst in files),
+        tombstones=sum(sst.tombstones for sst in files),
+        bytes=sum(sst.length for sst in files),
+    )
