@@ -35,6 +35,14 @@ class CommitTimeout(StorageError):
     """A commit lost every race until its deadline."""
 
 
+class CommitUncertain(StorageError):
+    """The store stopped answering during a commit: it is there as a whole or not at all, and reading tells which."""
+
+
+class Unavailable(StorageError):
+    """The object store did not answer, or asked to be asked later; the same request may succeed soon."""
+
+
 class InvariantViolation(StorageError):
     """A commit would break an invariant of the store; nothing was committed."""
 

@@ -4,15 +4,12 @@ plus a counter.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from engine.hummock.clock import Clock, system_clock
 
-Clock = Callable[[], float]
+__all__ = ["Clock", "epoch_at", "next_epoch", "seconds_of", "system_clock"]
 
 ORIGIN_MS = 1_617_235_200_000
 COUNTER_BITS = 16
-
-system_clock: Clock = time.time
 
 
 def epoch_at(seconds: float) -> int:

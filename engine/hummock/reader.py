@@ -25,7 +25,7 @@ from engine.hummock.lookup import find_rows
 from engine.hummock.merge import HashRange, merged_parts, sources_of
 from engine.hummock.metrics import counters_of
 from engine.hummock.object_store import ObjectStore, open_object_store
-from engine.hummock.object_store.counting import CountingObjectStore
+from engine.hummock.object_store.retrying import dependable
 from engine.hummock.sst import pieces, sorted_rows, stored_rows
 from engine.hummock.version import HASH, OP, SstInfo, Table, TableVersion
 
@@ -56,7 +56,7 @@ class Reader:
                 folder = cache_folder(url, given.get("cache_dir"))
                 counters = counters_of(url)
                 cache = ArrowCache(folder, int(given.get("cache_bytes", CACHE_BYTES)), counters)
-                objects = CountingObjectStore(open_object_store(url, create=False), counters)
+                objects = dependable(open_object_store(url, create=False), counters)
                 found = _readers[key] = cls(objects, cache)
             return found
 

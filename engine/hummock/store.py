@@ -26,7 +26,7 @@ from engine.hummock.lookup import padded
 from engine.hummock.merge import HashRange
 from engine.hummock.metrics import Counters, Metrics, counters_of, snapshot
 from engine.hummock.object_store import ObjectStore, open_object_store
-from engine.hummock.object_store.counting import CountingObjectStore
+from engine.hummock.object_store.retrying import dependable
 from engine.hummock.range_scan import KeyRange, scan_range
 from engine.hummock.reader import CACHE_BYTES, Reader, batches, cache_folder, known_columns
 from engine.hummock.version import Commit, Table, TableVersion, Version
@@ -81,7 +81,7 @@ class Hummock:
             raise StorageError(f'auto_compact="{auto_compact}" is none of {", ".join(AUTO_COMPACT)}')
         given = object_store if object_store is not None else open_object_store(url, create=create)
         counters = counters_of(url) if object_store is None else Counters()
-        objects = CountingObjectStore(given, counters)
+        objects = dependable(given, counters, clock or system_clock)
         chain = ManifestChain(objects, clock or system_clock, counters)
         if chain.is_empty and not create:
             raise StorageError(f"no store at {url}: open it with create=True to make one")

@@ -10,11 +10,12 @@ import pyarrow as pa
 import pytest
 
 from engine.hummock import Hummock, Table
+from engine.hummock.clock import Clock
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
 
 
-class MovableClock:
+class MovableClock(Clock):
     """Wall clock time plus what a test has added to it."""
 
     def __init__(self) -> None:

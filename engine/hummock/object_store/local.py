@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from engine.errors import StorageError
+from engine.errors import StorageError, Unavailable
 from engine.hummock.object_store import ObjectInfo
 
 _TEMPORARY = ".tmp-"
+_ASK_AGAIN = (errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ESTALE, errno.ETIMEDOUT, errno.EIO)
 
 
 class LocalObjectStore:
@@ -34,40 +36,48 @@ class LocalObjectStore:
             raise StorageError(f'"{url}" must have three slashes and a full path: file:///path')
         return cls(Path(unquote(parts.path)), create=create)
 
-    def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Create a file; False if it exists."""
-        target = self._prepare(path)
-        temporary = self._write_temporary(target, data)
+    def put_if_absent(self, path: str, data: bytes) -> bool | None:
+        """Create a file; False if it exists, None if it is uncertain whether it would survive a power cut."""
+        with self._named_errors(path, "written"):
+            target = self._prepare(path)
+            temporary = self._write_temporary(target, data)
+            try:
+                os.link(temporary, target)
+            except FileExistsError:
+                return False
+            finally:
+                with contextlib.suppress(OSError):
+                    temporary.unlink()
         try:
-            os.link(temporary, target)
-        except FileExistsError:
-            return False
-        finally:
-            temporary.unlink()
-        _sync_folder(target.parent)
+            _sync_folder(target.parent)
+        except OSError:
+            return None
         return True
 
     def put(self, path: str, data: bytes | memoryview) -> None:
         """Create or replace a file."""
-        target = self._prepare(path)
-        os.replace(self._write_temporary(target, data), target)
-        _sync_folder(target.parent)
+        with self._named_errors(path, "written"):
+            target = self._prepare(path)
+            os.replace(self._write_temporary(target, data), target)
+            _sync_folder(target.parent)
 
     def get(self, path: str) -> bytes | None:
         """Return a file's bytes, or None."""
-        try:
-            return (self.root / path).read_bytes()
-        except FileNotFoundError:
-            return None
+        with self._named_errors(path, "read"):
+            try:
+                return (self.root / path).read_bytes()
+            except FileNotFoundError:
+                return None
 
     def get_range(self, path: str, offset: int, length: int) -> bytes:
         """Return a part of a file."""
-        try:
-            with open(self.root / path, "rb") as file:
-                file.seek(offset)
-                return file.read(length)
-        except FileNotFoundError as error:
-            raise StorageError(f"{path} is missing from {self.root}") from error
+        with self._named_errors(path, "read"):
+            try:
+                with open(self.root / path, "rb") as file:
+                    file.seek(offset)
+                    return file.read(length)
+            except FileNotFoundError as error:
+                raise StorageError(f"{path} is missing from {self.root}") from error
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectInfo]:
         """Yield the files whose path starts with `prefix`."""
@@ -85,7 +95,7 @@ class LocalObjectStore:
     def delete(self, paths: Iterable[str]) -> None:
         """Delete files."""
         for path in paths:
-            with contextlib.suppress(FileNotFoundError):
+            with self._named_errors(path, "deleted"), contextlib.suppress(FileNotFoundError):
                 os.unlink(self.root / path)
 
     def head(self, path: str) -> ObjectInfo | None:
@@ -99,6 +109,15 @@ class LocalObjectStore:
     def local_path(self, path: str) -> Path | None:
         """Return the file."""
         return self.root / path
+
+    @contextlib.contextmanager
+    def _named_errors(self, path: str, what: str) -> Iterator[None]:
+        """Turn what the operating system says into an error that names the file."""
+        try:
+            yield
+        except OSError as error:
+            kind = Unavailable if error.errno in _ASK_AGAIN else StorageError
+            raise kind(f"{self.root / path} cannot be {what}: {error.strerror or error}") from error
 
     def _prepare(self, path: str) -> Path:
         target = self.root / path

@@ -9,23 +9,38 @@ from typing import Any
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    HTTPClientError,
+    IncompleteReadError,
+    ReadTimeoutError,
+    ResponseStreamingError,
+)
 
-from engine.errors import StorageError
+from engine.errors import StorageError, Unavailable
 from engine.hummock.object_store import ObjectInfo
 
 _MISSING = ("404", "NoSuchKey", "NotFound")
-_LOST_ANSWER = (
+_ASK_AGAIN = (
     "409",
     "ConditionalRequestConflict",
+    "OperationAborted",
     "InternalError",
+    "RequestTimeout",
+    "RequestTimeTooSkewed",
+    "ServiceUnavailable",
+    "SlowDown",
+    "Throttling",
+    "TooManyRequestsException",
+    "429",
     "500",
     "502",
     "503",
     "504",
-    "SlowDown",
-    "RequestTimeout",
 )
+_NO_ANSWER = (HTTPClientError, ResponseStreamingError, IncompleteReadError, ReadTimeoutError)
+"""The connection failed or broke: whether the request had an effect is unknown."""
 _DELETE_AT_ONCE = 1000
 
 
@@ -56,15 +71,15 @@ class S3ObjectStore:
             self._client.put_object(Bucket=self.bucket, Key=self.prefix + path, Body=data, IfNoneMatch="*")
         except ClientError as error:
             if _code(error) in ("412", "PreconditionFailed"):
-                # a retry inside boto3 of a put that had won answers so too: the caller reads back
+                # a retry inside a client of one's own of a put that had won answers so too: the caller reads back
                 return None if error.response.get("ResponseMetadata", {}).get("RetryAttempts") else False
-            if _code(error) in _LOST_ANSWER:
+            if _code(error) in _ASK_AGAIN:
                 return None
-            raise StorageError(
-                f"s3://{self.bucket}/{self.prefix}{path} cannot be written: {error}"
-            ) from error
-        except BotoCoreError:
+            raise self._error(path, "written", error) from error
+        except _NO_ANSWER:
             return None
+        except BotoCoreError as error:
+            raise self._error(path, "written", error) from error
         return True
 
     def put(self, path: str, data: bytes | memoryview) -> None:
@@ -73,9 +88,7 @@ class S3ObjectStore:
         try:
             self._client.put_object(Bucket=self.bucket, Key=self.prefix + path, Body=body)
         except (ClientError, BotoCoreError) as error:
-            raise StorageError(
-                f"s3://{self.bucket}/{self.prefix}{path} cannot be written: {error}"
-            ) from error
+            raise self._error(path, "written", error) from error
 
     def get(self, path: str) -> bytes | None:
         """Return an object's bytes, or None."""
@@ -99,9 +112,7 @@ class S3ObjectStore:
                     path = entry["Key"].removeprefix(self.prefix)
                     yield ObjectInfo(path, entry["Size"], entry["LastModified"].timestamp())
         except (ClientError, BotoCoreError) as error:
-            raise StorageError(
-                f"s3://{self.bucket}/{self.prefix}{prefix} cannot be listed: {error}"
-            ) from error
+            raise self._error(prefix, "listed", error) from error
 
     def delete(self, paths: Iterable[str]) -> None:
         """Delete objects, a thousand a request."""
@@ -116,7 +127,7 @@ class S3ObjectStore:
             except ClientError:  # some servers want an MD5 there that boto3 no longer sends
                 left = [entry["Key"] for entry in objects]
             except BotoCoreError as error:
-                raise StorageError(f"objects of s3://{self.bucket} cannot be deleted: {error}") from error
+                raise self._error(some[0], "deleted with others", error) from error
             for key in left:
                 self._delete_one(key)
 
@@ -124,7 +135,7 @@ class S3ObjectStore:
         try:
             self._client.delete_object(Bucket=self.bucket, Key=key)
         except (ClientError, BotoCoreError) as error:
-            raise StorageError(f"s3://{self.bucket}/{key} cannot be deleted: {error}") from error
+            raise self._error(key.removeprefix(self.prefix), "deleted", error) from error
 
     def head(self, path: str) -> ObjectInfo | None:
         """Return an object's size and age, or None."""
@@ -133,9 +144,9 @@ class S3ObjectStore:
         except ClientError as error:
             if _code(error) in _MISSING:
                 return None
-            raise StorageError(f"s3://{self.bucket}/{self.prefix}{path} cannot be read: {error}") from error
+            raise self._error(path, "read", error) from error
         except BotoCoreError as error:
-            raise StorageError(f"s3://{self.bucket}/{self.prefix}{path} cannot be read: {error}") from error
+            raise self._error(path, "read", error) from error
         return ObjectInfo(path, found["ContentLength"], found["LastModified"].timestamp())
 
     def local_path(self, path: str) -> Path | None:
@@ -149,9 +160,16 @@ class S3ObjectStore:
         except ClientError as error:
             if _code(error) in _MISSING:
                 return None
-            raise StorageError(f"s3://{self.bucket}/{self.prefix}{path} cannot be read: {error}") from error
+            raise self._error(path, "read", error) from error
         except BotoCoreError as error:
-            raise StorageError(f"s3://{self.bucket}/{self.prefix}{path} cannot be read: {error}") from error
+            raise self._error(path, "read", error) from error
+
+    def _error(self, path: str, what: str, error: Exception) -> StorageError:
+        again = isinstance(error, _NO_ANSWER) or (
+            isinstance(error, ClientError) and _code(error) in _ASK_AGAIN
+        )
+        kind = Unavailable if again else StorageError
+        return kind(f"s3://{self.bucket}/{self.prefix}{path} cannot be {what}: {error}")
 
     def _create_bucket(self) -> None:
         region = self._client.meta.region_name
@@ -168,9 +186,9 @@ class S3ObjectStore:
 def _client() -> Any:
     session = boto3.session.Session()
     config = Config(
-        retries={"max_attempts": 5, "mode": "standard"},
+        retries={"total_max_attempts": 1, "mode": "standard"},  # the engine retries, and counts it
         connect_timeout=10,
-        read_timeout=60,
+        read_timeout=30,
         max_pool_connections=32,
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",

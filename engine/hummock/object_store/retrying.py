@@ -1,0 +1,102 @@
+"""An object store that sends a request again when the store did not answer: exponential back-off, jitter, a deadline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from engine.errors import Unavailable
+from engine.hummock.clock import Clock, system_clock
+from engine.hummock.metrics import Counters
+from engine.hummock.object_store import ObjectInfo, ObjectStore
+from engine.hummock.object_store.counting import CountingObjectStore
+
+RETRY_SECONDS = 60.0
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 5.0
+
+T = TypeVar("T")
+
+
+class RetryingObjectStore:
+    """Repeats what may be repeated: an object's bytes never change under its path, so all requests but creations are
+    the same the second time.
+
+    A creation whose answer is lost returns None and is never repeated here: the caller reads back whose it is.
+    Raises Unavailable when the deadline has passed.
+    """
+
+    def __init__(
+        self, inner: ObjectStore, clock: Clock, counters: Counters, seconds: float = RETRY_SECONDS
+    ) -> None:
+        self.inner, self._clock, self._counters, self._seconds = inner, clock, counters, seconds
+
+    def put_if_absent(self, path: str, data: bytes) -> bool | None:
+        """Create an object; None if the answer was lost."""
+        try:
+            return self.inner.put_if_absent(path, data)
+        except Unavailable:
+            return None
+
+    def put(self, path: str, data: bytes | memoryview) -> None:
+        """Create or replace an object; the same bytes each time."""
+        self._repeat(lambda: self.inner.put(path, data))
+
+    def get(self, path: str) -> bytes | None:
+        """Return an object's bytes, or None."""
+        return self._repeat(lambda: self.inner.get(path))
+
+    def get_range(self, path: str, offset: int, length: int) -> bytes:
+        """Return a part of an object."""
+        return self._repeat(lambda: self.inner.get_range(path, offset, length))
+
+    def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectInfo]:
+        """Yield the objects below a prefix; after a failure it goes on behind the last one."""
+        after = start_after
+        entries = iter(self.inner.list(prefix, after))
+
+        def following() -> ObjectInfo | None:
+            nonlocal entries
+            try:
+                return next(entries, None)
+            except Unavailable:
+                entries = iter(self.inner.list(prefix, after))
+                raise
+
+        while (info := self._repeat(following)) is not None:
+            after = info.path
+            yield info
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Delete objects; those that are gone already are no error."""
+        doomed = tuple(paths)
+        self._repeat(lambda: self.inner.delete(doomed))
+
+    def head(self, path: str) -> ObjectInfo | None:
+        """Return an object's size and age, or None."""
+        return self._repeat(lambda: self.inner.head(path))
+
+    def local_path(self, path: str) -> Path | None:
+        """Return where an object can be mapped."""
+        return self.inner.local_path(path)
+
+    def _repeat(self, request: Callable[[], T]) -> T:
+        deadline, pause, sent = self._clock.monotonic() + self._seconds, FIRST_PAUSE, 0
+        while True:
+            try:
+                return request()
+            except Unavailable as error:
+                sent += 1
+                if self._clock.monotonic() > deadline:
+                    raise Unavailable(
+                        f"{error}; gave up after {sent} requests in {self._seconds:.0f} s"
+                    ) from error
+            self._counters.add("retries")
+            self._clock.sleep(self._clock.jitter(pause))
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def dependable(inner: ObjectStore, counters: Counters, clock: Clock = system_clock) -> ObjectStore:
+    """Return `inner` with every request counted, and repeated where the store does not answer."""
+    return RetryingObjectStore(CountingObjectStore(inner, counters), clock, counters)
