@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from engine.operators import aggregate, join, linear, scan, union_all
+from engine.operators import aggregate, full_refresh, join, linear, scan, union_all
 from engine.operators.context import EpochContext
-from engine.sql.plan import Aggregate, Filter, Join, Node, Project, Scan, UnionAll
+from engine.sql.plan import Aggregate, Filter, Join, Node, Project, Recompute, Scan, UnionAll
 
 
 def batch(node: Node, context: EpochContext) -> DataFrame:
@@ -22,6 +22,8 @@ def batch(node: Node, context: EpochContext) -> DataFrame:
             return join.batch(node, batch(node.left, context), batch(node.right, context), context)
         case UnionAll():
             return union_all.batch(node, [batch(child, context) for child in node.inputs])
+        case Recompute():
+            return full_refresh.batch(node, [scan.snapshot(child, context) for child in node.inputs], context)
         case Aggregate():
             return aggregate.batch(node, batch(node.input, context))
 
@@ -44,5 +46,7 @@ def delta(node: Node, context: EpochContext) -> DataFrame | None:
             return join.delta(node, delta(node.left, context), delta(node.right, context), context)
         case UnionAll():
             return union_all.delta(node, [delta(child, context) for child in node.inputs], context)
+        case Recompute():
+            raise AssertionError("a query that is recomputed is a fragment of its own")
         case Aggregate():
             raise AssertionError("an aggregate below the top of a fragment has a state table of its own")

@@ -54,8 +54,12 @@ class SparkAnalyzer:
     def _table(self, name: str) -> StructType:
         if name in self.fragments:
             return self.fragments[name]
+        return spark_schema(self.table_schema(name))
+
+    def table_schema(self, name: str) -> pa.Schema:
+        """Return the Arrow schema of a table of the catalog, its columns named as they are stored."""
         columns = self.catalog.get(name).columns
-        return spark_schema(pa.schema([pa.field(column.source, to_arrow(column.type)) for column in columns]))
+        return pa.schema([pa.field(column.source, to_arrow(column.type)) for column in columns])
 
 
 def whole_fragment(fragment: Fragment, context: EpochContext) -> DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import msgspec
 import pyarrow as pa
@@ -15,6 +16,7 @@ from engine.meta.catalog_store import StoredCatalog, entries, load
 from engine.meta.domain import domains
 from engine.runtime.analyze import SparkAnalyzer
 from engine.runtime.conflicts import refuse_twice
+from engine.runtime.full_view import check_columns, plan_full
 from engine.runtime.query import query_rows
 from engine.runtime.rows import ROW_ID, typed_rows
 from engine.runtime.spark_read import analysed, view_prefix
@@ -23,8 +25,10 @@ from engine.sql.ad_hoc import query_tables, query_views, spark_query
 from engine.sql.binder import bind
 from engine.sql.catalog import Catalog, Column, Relation, check_name
 from engine.sql.fragments import IncrementalPlan, build_incremental_plan, index_fragment
+from engine.sql.full_refresh import OFFER, is_deterministic
 from engine.sql.macros import Macro, body_of, cast_type, function_body, functions_called
 from engine.sql.refusals import mistake
+from engine.sql.row_errors import null_on_error
 from engine.sql.statement_types import (
     CreateFunction,
     CreateIndex,
@@ -33,6 +37,7 @@ from engine.sql.statement_types import (
     CreateView,
 )
 from engine.sql.types import from_arrow, to_arrow
+from engine.sql.view_options import on_row_error
 
 
 def create_table(
@@ -241,11 +246,12 @@ def plan_view(
     catalog: Catalog, spark: SparkSession, statement: CreateMaterializedView, dialect: str
 ) -> tuple[Relation, IncrementalPlan]:
     """Return the relation and the incremental plan of a materialized view, without a trace in the catalog."""
-    bound = bind(statement.query, catalog, dialect=dialect, sql=statement.sql)
-    analyzer = SparkAnalyzer(spark, catalog, statement.sql)
-    plan = build_incremental_plan(statement.name, bound.plan, bound.columns, analyzer)
+    options = statement.options
+    if options.get("refresh_policy", "auto").lower() == "full":
+        plan, shown = plan_full(catalog, spark, statement, dialect)
+    else:
+        plan, shown = _plan_incremental(catalog, spark, statement, dialect)
     last = plan.fragments[-1]
-    shown = {name for name, _ in bound.columns}
     relation = Relation(
         name=statement.name,
         kind="materialized view",
@@ -255,11 +261,30 @@ def plan_view(
         append_only=last.plan.append_only,
         sql=statement.sql,
         dialect=dialect,
-        options=dict(statement.options),
+        options=dict(options),
         depends_on=query_tables(statement.query, catalog),
         through=texts_used(statement.query, catalog),
     )
+    check_columns(relation, shown, statement)
     return relation, plan
+
+
+def _plan_incremental(
+    catalog: Catalog, spark: SparkSession, statement: CreateMaterializedView, dialect: str
+) -> tuple[IncrementalPlan, tuple[str, ...]]:
+    try:
+        bound = bind(statement.query, catalog, dialect=dialect, sql=statement.sql)
+    except UnsupportedSql as error:
+        if not is_deterministic(statement.query):
+            raise
+        hint = f"{error.hint}; {OFFER}"
+        place = {"line": error.line, "column": error.column}
+        raise UnsupportedSql(error.message, sql=statement.sql, hint=hint, **place) from error
+    if on_row_error(statement.options, dialect) == "null":
+        bound = replace(bound, plan=null_on_error(bound.plan))
+    analyzer = SparkAnalyzer(spark, catalog, statement.sql)
+    plan = build_incremental_plan(statement.name, bound.plan, bound.columns, analyzer)
+    return plan, tuple(name for name, _ in bound.columns)
 
 
 def create_materialized_view(

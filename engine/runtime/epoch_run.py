@@ -8,13 +8,14 @@ from pyspark.sql import DataFrame
 
 from engine.hummock import Commit, Version
 from engine.meta.catalog_store import table_of
+from engine.operators import full_refresh
 from engine.operators.aggregate import keyed_recompute, partials_delta
 from engine.operators.compile import delta
 from engine.operators.context import EpochContext
 from engine.runtime.analyze import whole_fragment
 from engine.runtime.executor import Executor, FragmentTask
 from engine.sql.fragments import Fragment
-from engine.sql.plan import Aggregate, Project
+from engine.sql.plan import Aggregate, Project, Recompute
 
 
 @dataclass(frozen=True)
@@ -64,11 +65,20 @@ def task_of(version: Version, fragment: Fragment, upto: int) -> FragmentTask:
     return FragmentTask(fragment, table, version.tables, previous, upto, rows)
 
 
+def context_of(fragment: Fragment, context: EpochContext) -> EpochContext:
+    """Return the context in which a fragment's rule runs: that of a recomputed query is as large as its tables."""
+    if isinstance(fragment.plan, Recompute):
+        return full_refresh.whole_context(fragment.plan, fragment.table, context)
+    return context
+
+
 def fragment_change(fragment: Fragment, context: EpochContext) -> DataFrame | None:
     """Return the signed change of a fragment's table in the context's epoch, or None if there is none."""
     if context.old is None:
         return whole_fragment(fragment, context).selectExpr("*", "1L AS `_w`")
     plan = fragment.plan
+    if fragment.rule == "full":
+        return full_refresh.difference(whole_fragment(fragment, context), fragment.table, context)
     if fragment.rule not in ("aggregate", "keyed recompute"):
         return delta(plan, context)
     assert isinstance(plan, Project) and isinstance(plan.input, Aggregate)

@@ -32,7 +32,9 @@ class FragmentTask:
     @property
     def is_large(self) -> bool:
         """Whether the task runs alone, on all cores."""
-        return (self.old is None and self.piece is None) or self.rows > SMALL_CHANGE_ROWS
+        if (self.old is None and self.piece is None) or self.fragment.rule == "full":
+            return True
+        return self.rows > SMALL_CHANGE_ROWS
 
 
 @dataclass(frozen=True)

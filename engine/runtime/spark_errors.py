@@ -46,7 +46,8 @@ def _plain(message: str) -> str:
         for line in text.splitlines()
         if line.strip() and not line.startswith(("==", "'", "+-", ":-", "SELECT", "JVM")) and "^^" not in line
     ]
-    return re.sub(r"_q\d+_(\w+)", r"\1", kept[0] if kept else text)
+    first = re.sub(r"^\[[A-Z_.]+\] ", "", kept[0] if kept else text)
+    return re.sub(r"_q\d+_(\w+)", r"\1", first)
 
 
 def _remedy(error: PySparkException) -> str:

@@ -6,13 +6,15 @@ import time
 from collections.abc import Callable
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from engine.hummock import Hummock
 from engine.operators.context import EpochContext
 from engine.operators.sink import NetChange, write, write_change
-from engine.runtime.epoch_run import fragment_change
+from engine.runtime.epoch_run import context_of, fragment_change
 from engine.runtime.executor import Computed, FragmentTask
+from engine.runtime.failing_row import is_row_error, named
 from engine.runtime.spark import parallelism
 from engine.sql.plan import Scan
 
@@ -46,11 +48,18 @@ class SparkExecutor:
             task.rows,
             piece=task.piece,
         )
-        spark.conf.set("spark.sql.adaptive.enabled", "true" if task.old is None else "false")
+        context = context_of(task.fragment, context)
+        whole = task.old is None or task.fragment.rule == "full"
+        spark.conf.set("spark.sql.adaptive.enabled", "true" if whole else "false")
         spark.conf.set("spark.sql.shuffle.partitions", str(context.partitions))
-        frame = fragment_change(task.fragment, context)
-        planned = time.perf_counter()
-        changes = write(frame, task.table, context) if frame is not None else []
+        try:
+            frame = fragment_change(task.fragment, context)
+            planned = time.perf_counter()
+            changes = write(frame, task.table, context) if frame is not None else []
+        except PySparkException as error:
+            if not is_row_error(error):
+                raise
+            raise named(error, task.fragment, context, self._store.reader, fragment_change) from error
         return Computed(tuple(changes), {"plan": planned - started, "spark": time.perf_counter() - planned})
 
     def _copy_index(self, task: FragmentTask) -> tuple[NetChange, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.sql.plan import Aggregate, Filter, Join, Node, Project, Scan, UnionAll, children
+from engine.sql.plan import Aggregate, Filter, Join, Node, Project, Recompute, Scan, UnionAll, children
 
 
 def explain(node: Node) -> str:
@@ -34,5 +34,7 @@ def _head(node: Node) -> str:
             return f"{node.kind.capitalize()}Join on {on}" + (
                 f" and {node.residual.sql}" if node.residual else ""
             )
+        case Recompute():
+            return f"Recompute {node.text}"
         case UnionAll():
             return f"UnionAll of {len(node.inputs)}"

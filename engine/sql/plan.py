@@ -286,7 +286,30 @@ class TopN(msgspec.Struct, frozen=True, tag=True):
         return False
 
 
-Node = Scan | Values | Filter | Project | Unnest | Aggregate | Join | UnionAll | TopN
+class Recompute(msgspec.Struct, frozen=True, tag=True):
+    """A query that is computed as a whole: Spark SQL in which `{t0}`, `{t1}`, … stand for the visible rows of `inputs`.
+
+    `names` are its columns in their order. `numbered`, if given, is the expression of the hidden column `_occurrence`, which
+    tells rows apart that are equal in all other columns of the key.
+    """
+
+    text: str
+    inputs: tuple[Scan, ...]
+    names: tuple[str, ...]
+    key: tuple[str, ...]
+    numbered: str | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.names, OCCURRENCE) if self.numbered is not None else self.names
+
+    @property
+    def append_only(self) -> bool:
+        return False
+
+
+OCCURRENCE = "_occurrence"
+Node = Scan | Values | Filter | Project | Unnest | Aggregate | Join | UnionAll | TopN | Recompute
 
 
 def children(node: Node) -> tuple[Node, ...]:
@@ -295,7 +318,7 @@ def children(node: Node) -> tuple[Node, ...]:
         return ()
     if isinstance(node, Join):
         return (node.left, node.right)
-    if isinstance(node, UnionAll):
+    if isinstance(node, UnionAll | Recompute):
         return node.inputs
     return (node.input,)
 

@@ -1,0 +1,41 @@
+"""Rule `full`: the query is computed as a whole, and only the difference to the table's old content is the change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+
+from engine.operators.context import EpochContext, partitions_for
+from engine.operators.scan import read_table
+from engine.sql.plan import OCCURRENCE, Recompute, quote
+
+
+def batch(node: Recompute, inputs: list[DataFrame], context: EpochContext) -> DataFrame:
+    """Return the rows of the query over whole inputs, of which it sees the visible columns."""
+    shown = {
+        f"t{n}": frame.select(*(quote(name) for name in frame.columns if not name.startswith("_")))
+        for n, frame in enumerate(inputs)
+    }
+    rows = context.spark.sql(node.text, **shown).toDF(*node.names)
+    return rows if node.numbered is None else rows.selectExpr("*", f"{node.numbered} AS {OCCURRENCE}")
+
+
+def whole_context(node: Recompute, table: str, context: EpochContext) -> EpochContext:
+    """Return the context of an epoch whose cost follows all rows, not the changed ones."""
+    rows = context.rows_of(table) + sum(context.rows_of(scan.table) for scan in node.inputs)
+    return replace(context, rows_in=rows)
+
+
+def difference(new: DataFrame, table: str, context: EpochContext) -> DataFrame:
+    """Return new rows as coming in and the table's rows at the old epoch as going out; equal ones cancel in the sink."""
+    assert context.old is not None
+    version = context.tables[table]
+    items = tuple((name, name) for name in version.schema.names)
+    parts = partitions_for(version.row_count, context.parallelism)
+    old = read_table(
+        context.spark, context.url, context.options, version, items, context.old, parts=parts
+    ).selectExpr("*", "-1L AS `_w`")
+    arranged = new.selectExpr(*(quote(name) for name in version.schema.names), "1L AS `_w`")
+    change = arranged.union(old)
+    return change.coalesce(1) if context.small else change
