@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import sqlglot.expressions as exp
 
 from engine.errors import SqlError, UnsupportedSql
-from engine.sql.catalog import Catalog
-from engine.sql.expression_types import INTEGRAL
+from engine.sql.catalog import Catalog, Relation
 from engine.sql.expressions import Expressions, conjuncts
-from engine.sql.joins import JoinBuilder
+from engine.sql.from_items import Cte, Ctes, FromItems, Item
+from engine.sql.join_keys import JoinKeys
+from engine.sql.joins import JoinBuilder, Step
 from engine.sql.macros import inline_functions
-from engine.sql.names import identifier
-from engine.sql.plan import Expr, Node, Project, Scan, UnionAll, quote
+from engine.sql.ordering import limits, order_items, output_position
+from engine.sql.plan import Filter, Node, Values, quote
 from engine.sql.position import place
 from engine.sql.projection import Projection
 from engine.sql.prune import merge_projections, prune
+from engine.sql.rewrites.common_factors import common_factors
+from engine.sql.rewrites.equalities import Equalities
+from engine.sql.rewrites.outer_to_inner import outer_to_inner
 from engine.sql.scope import Scope, Source
-from engine.sql.statement_types import CreateView
-from engine.sql.statements import parse
+from engine.sql.set_operations import SetOperations
+from engine.sql.subqueries import Subqueries
+from engine.sql.values_rows import constant_rows
 
 
 @dataclass(frozen=True)
@@ -35,30 +39,15 @@ class BoundQuery:
 def bind(query: exp.Query, catalog: Catalog, *, dialect: str, sql: str) -> BoundQuery:
     """Bind a query; raises SqlError or UnsupportedSql with line, column, caret and remedy."""
     query = inline_functions(query.copy(), catalog, dialect, sql)
-    bound = _Binder(catalog, dialect, sql).query(query, {})
+    bound = _Binder(catalog, dialect, sql).query(query, {}, None)
     needed = {internal for _, internal in bound.columns}
     return replace(bound, plan=merge_projections(prune(bound.plan, needed)))
 
 
-@dataclass(frozen=True)
-class Cte:
-    """A WITH item: its query, the items that it may read, and the names that it gives the columns."""
-
-    query: exp.Query
-    ctes: Mapping[str, Cte]
-    alias: exp.TableAlias | None
-
-
-Ctes = Mapping[str, Cte]
-
 _REMEDIES = {
-    "order": ("ORDER BY", "a view has no order: put ORDER BY into the SELECT that reads it"),
     "sort": ("SORT BY", "a view has no order: put ORDER BY into the SELECT that reads it"),
-    "limit": ("LIMIT", "put LIMIT into the SELECT that reads the view"),
-    "offset": ("OFFSET", "put OFFSET into the SELECT that reads the view"),
     "qualify": ("QUALIFY", "window functions are not maintained: use an aggregate with GROUP BY"),
     "windows": ("WINDOW", "window functions are not maintained: use an aggregate with GROUP BY"),
-    "laterals": ("LATERAL", "unnest before the rows are written, or join a subquery in FROM"),
     "pivots": ("PIVOT", "write one aggregate with FILTER for each column"),
     "sample": ("TABLESAMPLE", "a sample is another one each time: take a WHERE condition on a column"),
     "connect": ("CONNECT BY", "recursion is not maintained: join a fixed number of times"),
@@ -66,17 +55,29 @@ _REMEDIES = {
     "version": ("FOR SYSTEM_TIME AS OF", "a view follows the newest content of its inputs"),
     "when": ("FOR SYSTEM_TIME AS OF", "a view follows the newest content of its inputs"),
     "joins": ("a join in parentheses", "write the joins one after the other, or (SELECT …) AS name"),
+    "by_name": ("BY NAME", "list the columns of each branch in one order"),
+    "locks": ("FOR UPDATE", "a view reads a version that nobody changes"),
 }
-_QUERY_PARTS = {"with_", "this", "expression", "expressions", "alias", "by_name", "distinct"}
-_SELECT_PARTS = {"from_", "joins", "where", "group", "having", "hint"} | _QUERY_PARTS
-_TABLE_PARTS = {"this", "alias", "db", "catalog", "hints"}
+_QUERY_PARTS = {
+    *("with_", "this", "expression", "expressions", "alias", "distinct", "order", "limit", "offset"),
+}
+_SELECT_PARTS = {"from_", "joins", "laterals", "where", "group", "having", "hint"} | _QUERY_PARTS
 
 
 class _Binder:
     def __init__(self, catalog: Catalog, dialect: str, sql: str) -> None:
         self.catalog, self.dialect, self.sql = catalog, dialect, sql
         self.types: dict[str, str] = {}
+        self.known: set[str] = set()
+        self.equalities = Equalities()
         self._names: set[str] = set()
+
+    def of_view(self, relation: Relation) -> _Binder:
+        """Return a binder for the text of a plain view, which shares all names with this one."""
+        inner = _Binder(self.catalog, relation.dialect, relation.sql)
+        inner._names, inner.types = self._names, self.types
+        inner.known, inner.equalities = self.known, self.equalities
+        return inner
 
     def error(self, message: str, node: exp.Expression | None, hint: str) -> SqlError:
         """Return an error that shows the place of `node`."""
@@ -102,7 +103,8 @@ class _Binder:
                 return name
         raise AssertionError
 
-    def _refuse_parts(self, node: exp.Expression, known: set[str]) -> None:
+    def refuse_parts(self, node: exp.Expression, known: set[str]) -> None:
+        """Refuse every part of a node that is not known."""
         for part, found in node.args.items():
             if part in known or not found:
                 continue
@@ -111,145 +113,134 @@ class _Binder:
             raise self.refuse(name, first if isinstance(first, exp.Expression) else node, hint)
 
     # ---- queries ---------------------------------------------------------------------------------------------
-    def query(self, query: exp.Query, ctes: Ctes) -> BoundQuery:
+    def query(self, query: exp.Expression, ctes: Ctes, outer: Scope | None) -> BoundQuery:
+        """Bind a query inside the scope `outer`, whose columns it may read."""
         with_ = query.args.get("with_")
         if with_ is not None:
             if with_.args.get("recursive"):
                 raise self.refuse("WITH RECURSIVE", with_, "join a fixed number of times")
             for cte in with_.expressions:
-                if not isinstance(cte.this, exp.Query):
+                if not isinstance(cte.this, exp.Query | exp.Values):
                     raise self.refuse(f"{cte.this.key.upper()} in WITH", cte, "write a SELECT")
-                ctes = {**ctes, cte.alias.lower(): Cte(cte.this, ctes, cte.args.get("alias"))}
-        self._refuse_parts(query, _SELECT_PARTS if isinstance(query, exp.Select) else _QUERY_PARTS)
-        if isinstance(query, exp.Subquery) and isinstance(query.this, exp.Query):
-            return self.query(query.this, ctes)
-        if isinstance(query, exp.Union):
-            return self._union(query, ctes)
-        if isinstance(query, exp.SetOperation):
-            hint = "write it with joins: a LEFT JOIN and … IS NULL for EXCEPT, a JOIN for INTERSECT"
-            raise self.refuse(query.key.upper(), query, hint)
-        if not isinstance(query, exp.Select):
-            raise self.refuse(query.key.upper(), query, "write a SELECT")
-        return self._select(query, ctes)
+                ctes = {**ctes, cte.alias.lower(): Cte(cte.this, ctes, cte.args.get("alias"), outer)}
+        self.refuse_parts(query, _SELECT_PARTS if isinstance(query, exp.Select) else _QUERY_PARTS)
+        match query:
+            case exp.Select():
+                return self._select(query, ctes, outer)
+            case exp.Subquery() if isinstance(query.this, exp.Query | exp.Values):
+                return self._limited(query, self.query(query.this, ctes, outer))
+            case exp.Values():
+                scope = Scope(self.sql, outer=outer)
+                expressions = self._expressions(scope, ctes)
+                return self._limited(query, BoundQuery(*constant_rows(query, expressions, self.fresh)))
+            case exp.SetOperation():
+                return self._limited(query, self._set_operation(query, ctes, outer))
+        raise self.refuse(query.key.upper(), query, "write a SELECT")
 
-    def _union(self, union: exp.Union, ctes: Ctes) -> BoundQuery:
-        if union.args.get("by_name"):
-            raise self.refuse("BY NAME", union, "list the columns of each branch in one order")
-        if union.args.get("distinct"):
-            raise self.refuse(
-                "UNION", union, "write UNION ALL, and SELECT DISTINCT over it if you need distinct rows"
-            )
-        branches = self._branches(union, ctes)
+    def _set_operation(self, query: exp.SetOperation, ctes: Ctes, outer: Scope | None) -> BoundQuery:
+        rule = SetOperations(self.types, self.fresh)
+        every = not query.args.get("distinct")
+        if isinstance(query, exp.Union):
+            branches = self._branches(query, every, ctes, outer)
+            self._same_width(query, branches)
+            return BoundQuery(*rule.union([(b.plan, b.columns) for b in branches], not every))
+        left, right = (self.query(side, ctes, outer) for side in (query.this, query.expression))
+        self._same_width(query, [left, right])
+        combine = rule.intersect if isinstance(query, exp.Intersect) else rule.difference
+        return BoundQuery(*combine((left.plan, left.columns), (right.plan, right.columns), every))
+
+    def _same_width(self, query: exp.SetOperation, branches: list[BoundQuery]) -> None:
         width = len(branches[0].columns)
         for branch in branches:
             if len(branch.columns) != width:
-                message = f"UNION ALL of {width} and {len(branch.columns)} columns"
-                raise self.error(message, union, "give all branches the same number of columns")
-        inputs = []
-        for branch in branches:
-            items = tuple((self.fresh(f"branch:{name}"), Expr.of(column)) for name, column in branch.columns)
-            inputs.append(Project(branch.plan, items))
-        names = tuple(self.fresh(f"union:{name}") for name, _ in branches[0].columns)
-        shown = tuple(
-            (name, internal) for (name, _), internal in zip(branches[0].columns, names, strict=True)
-        )
-        for n, internal in enumerate(names):
-            kinds = {self.types.get(quote(branch.columns[n][1])) for branch in branches}
-            if len(kinds) == 1 or kinds <= set(INTEGRAL):
-                kind = next(iter(kinds)) if len(kinds) == 1 else max(map(str, kinds), key=INTEGRAL.index)
-                self.note(internal, kind)
-        return BoundQuery(UnionAll(tuple(inputs), names), shown)
+                word = "UNION" if isinstance(query, exp.Union) else query.key.upper()
+                every = "" if query.args.get("distinct") else " ALL"
+                message = f"{word}{every} of {width} and {len(branch.columns)} columns"
+                raise self.error(message, query, "give all branches the same number of columns")
 
-    def _branches(self, query: exp.Expression, ctes: Ctes) -> list[BoundQuery]:
-        if isinstance(query, exp.Union) and not query.args.get("distinct") and not query.args.get("with_"):
-            self._refuse_parts(query, _QUERY_PARTS)
-            return self._branches(query.this, ctes) + self._branches(query.expression, ctes)
-        if not isinstance(query, exp.Query):
-            raise self.refuse(query.key.upper(), query, "write a SELECT")
-        return [self.query(query, ctes)]
+    def _branches(
+        self, query: exp.Expression, every: bool, ctes: Ctes, outer: Scope | None
+    ) -> list[BoundQuery]:
+        """Return the branches of UNIONs of one kind in a row."""
+        plain = not any(query.args.get(part) for part in ("with_", "order", "limit", "offset"))
+        top = query.parent is None or not isinstance(query.parent, exp.Union)
+        if isinstance(query, exp.Union) and bool(query.args.get("distinct")) != every and (plain or top):
+            self.refuse_parts(query, _QUERY_PARTS)
+            return [
+                branch
+                for side in (query.this, query.expression)
+                for branch in self._branches(side, every, ctes, outer)
+            ]
+        return [self.query(query, ctes, outer)]
 
-    # ---- sources ---------------------------------------------------------------------------------------------
-    def source(self, node: exp.Expression, ctes: Ctes) -> Source:
-        """Bind one item of FROM."""
-        alias = node.args.get("alias")
-        if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
-            self._refuse_parts(node, {"this", "alias"})
-            if not node.alias:
-                raise self.error("a subquery in FROM needs a name", node, "write (SELECT …) AS name")
-            bound = self.query(node.this, ctes)
-            return Source(identifier(alias.this), bound.plan, self._renamed(bound.columns, alias))
-        if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
-            hint = "FROM takes tables, views and subqueries"
-            raise self.refuse(node.sql()[:40], node, hint)
-        self._refuse_parts(node, _TABLE_PARTS)
-        name = identifier(node.this)
-        shown = identifier(alias.this) if alias is not None and alias.this is not None else name
-        if name.lower() in ctes and not node.args.get("db"):
-            cte = ctes[name.lower()]
-            bound = self.query(cte.query, cte.ctes)
-            columns = self._renamed(bound.columns, cte.alias)
-            return Source(shown, bound.plan, self._renamed(columns, alias))
-        found = self._relation(name, shown, node)
-        return Source(shown, found.plan, self._renamed(found.columns, alias))
-
-    def _renamed(
-        self, columns: tuple[tuple[str, str], ...], alias: exp.TableAlias | None
-    ) -> tuple[tuple[str, str], ...]:
-        """Return the columns under the names that a list after an alias gives them."""
-        given = alias.args.get("columns") if alias is not None else None
-        if alias is None or not given:
-            return columns
-        if len(given) != len(columns):
-            message = f"{alias.name} names {len(given)} columns of {len(columns)}"
-            raise self.error(message, alias, "give each column a name")
-        names = [identifier(part) for part in given]
-        twice = next((part for n, part in enumerate(given) if names[n] in names[:n]), None)
-        if twice is not None:
-            raise self.error(f"two columns are named {twice.name}", twice, "give one of them another name")
-        return tuple((name, internal) for name, (_, internal) in zip(names, columns, strict=True))
-
-    def _relation(self, name: str, alias: str, node: exp.Table) -> Source:
-        found = self.catalog.relations.get(name) or self.catalog.relations.get(name.lower())
-        if (
-            found is None
-            or found.kind in ("index", "function")
-            or name.startswith("_")
-            or node.args.get("db")
-        ):
-            raise self.error(f"there is no table or view {node.sql()}", node, self.catalog.near(name))
-        if found.kind == "view":
-            statement = parse(found.sql, found.dialect)
-            assert isinstance(statement, CreateView)
-            inner = _Binder(self.catalog, found.dialect, found.sql)
-            inner._names, inner.types = self._names, self.types
-            bound = inner.query(inline_functions(statement.query, self.catalog, found.dialect, found.sql), {})
-            columns = bound.columns
-            if found.renamed:
-                shown = (column.name for column in found.columns)
-                columns = tuple((n, i) for n, (_, i) in zip(shown, columns, strict=True))
-            return Source(alias, bound.plan, columns)
-        columns = [column for column in found.columns if not column.name.startswith("_partial")]
-        items = tuple((self.fresh(f"{alias}:{column.name}"), column.source) for column in columns)
-        for (internal, _), column in zip(items, columns, strict=True):
-            self.note(internal, column.type)
-        scan = Scan(found.name, items, found.primary_key, found.distribution_key, found.append_only)
-        pairs = zip(columns, items, strict=True)
-        return Source(alias, scan, tuple((c.name, internal) for c, (internal, _) in pairs if not c.hidden))
+    def _limited(self, query: exp.Expression, bound: BoundQuery) -> BoundQuery:
+        """Apply ORDER BY and LIMIT that stand after a whole query; they know its output columns only."""
+        scope = Scope(self.sql)
+        names = {name: n for n, (name, _) in enumerate(bound.columns)}
+        keys = []
+        for item in order_items(query.args.get("order"), self.dialect):
+            position = output_position(item.node, names, scope)
+            if position is None:
+                hint = f"the output columns are {', '.join(names)}"
+                raise self.error(f"ORDER BY {item.node.sql()}: no output column", item.node, hint)
+            keys.append(item.key(bound.columns[position][1]))
+        return replace(bound, plan=limits(query, self.refuse).over(bound.plan, tuple(keys)))
 
     # ---- SELECT ----------------------------------------------------------------------------------------------
-    def _select(self, select: exp.Select, ctes: Ctes) -> BoundQuery:
-        from_, distinct = select.args.get("from_"), select.args.get("distinct")
-        if from_ is None:
-            raise self.refuse("SELECT without FROM", select, "read at least one table")
-        if distinct is not None and distinct.args.get("on"):
-            raise self.refuse("DISTINCT ON", distinct, "use an aggregate such as max")
-        scope = Scope(self.sql)
-        expressions = Expressions(scope, self.refuse, self.types, self.dialect)
-        joins = JoinBuilder(scope, expressions, self.types, self.fresh, self.refuse)
-        first = self.source(from_.this, ctes)
-        scope.add(first, from_.this)
-        steps = [joins.step(join, self.source(join.this, ctes)) for join in select.args.get("joins") or ()]
+    def _expressions(self, scope: Scope, ctes: Ctes) -> Expressions:
+        keys = JoinKeys(self.types, self.fresh, self.sql)
+        subqueries = Subqueries(scope, keys, self.equalities, self.known, lambda q, s: self.query(q, ctes, s))
+        return Expressions(scope, self.refuse, self.types, self.dialect, subqueries)
+
+    def _select(self, select: exp.Select, ctes: Ctes, outer: Scope | None) -> BoundQuery:
+        scope = Scope(self.sql, outer=outer)
+        expressions = self._expressions(scope, ctes)
+        joins = JoinBuilder(scope, expressions, expressions.subqueries.keys, self.equalities, self.refuse)
+        first, steps = self._from(select, FromItems(self, scope, expressions, ctes), joins)
         where = select.args.get("where")
-        parts = conjuncts(where.this) if where is not None else []
-        plan = joins.build(first, steps, [joins.condition(part, "WHERE") for part in parts])
+        parts = conjuncts(common_factors(where.this)) if where is not None else []
+        plain = [joins.condition(part, "WHERE") for part in parts if not expressions.has_subquery(part)]
+        plan = joins.build(first, steps, plain)
+        for part in (*joins.deferred, *(part for part in parts if expressions.has_subquery(part))):
+            plan = self._with_subquery(plan, part, expressions)
         return BoundQuery(*Projection(scope, expressions, self.types, self.fresh).bind(select, plan))
+
+    def _from(
+        self, select: exp.Select, items: FromItems, joins: JoinBuilder
+    ) -> tuple[Source, list[Step]]:
+        from_ = select.args.get("from_")
+        if from_ is None:
+            return Source("", Values((), ((),), self.fresh("values:row")), ()), []
+        first = items.item(from_.this).source
+        items.scope.add(first, from_.this)
+        steps = []
+        for join in select.args.get("joins") or ():
+            item = self._joined(items, join)
+            steps.append(joins.step(join, item.source, item.apply))
+        for lateral in select.args.get("laterals") or ():
+            item = items.item(lateral)
+            steps.append(joins.step(exp.Join(this=lateral, kind="CROSS"), item.source, item.apply))
+        return first, steps
+
+    def _joined(self, items: FromItems, join: exp.Join) -> Item:
+        left = str(join.args.get("side") or "").upper() == "LEFT"
+        item = items.item(join.this, outer=left)
+        side = str(join.args.get("side") or "").upper()
+        if item.apply is None or side == "" or (side == "LEFT" and self._is_true(join.args.get("on"))):
+            return item
+        hint = "write CROSS JOIN, or LEFT JOIN … ON TRUE"
+        raise self.refuse(f"{side} JOIN of a table function with a condition", join.this, hint)
+
+    @staticmethod
+    def _is_true(on: exp.Expression | None) -> bool:
+        return on is None or (isinstance(on, exp.Boolean) and bool(on.this))
+
+    def _with_subquery(self, plan: Node, part: exp.Expression, expressions: Expressions) -> Node:
+        """Apply a conjunct of WHERE that holds a subquery."""
+        apply = expressions.subqueries.condition(part)
+        if apply is not None:
+            return apply(plan)
+        predicate = expressions.scalar(part, "WHERE")
+        return outer_to_inner(Filter(expressions.subqueries.attach(plan), predicate))
+
+

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from engine.sql.plan import Aggregate, Filter, Join, Node, Project, Recompute, Scan, UnionAll, children
+from engine.sql.plan import (
+    Aggregate,
+    Filter,
+    Join,
+    Node,
+    Project,
+    Recompute,
+    Scan,
+    TopN,
+    UnionAll,
+    Unnest,
+    Values,
+    children,
+)
 
 
 def explain(node: Node) -> str:
@@ -30,11 +43,33 @@ def _head(node: Node) -> str:
             keys = ", ".join(f"{name} = {expr.sql}" for name, expr in node.keys)
             return f"Aggregate by [{keys}] calls [{', '.join(call.sql for call in node.calls)}]"
         case Join():
-            on = " AND ".join(f"{a} = {b}" for a, b in node.on)
-            return f"{node.kind.capitalize()}Join on {on}" + (
-                f" and {node.residual.sql}" if node.residual else ""
-            )
+            return _join(node)
         case Recompute():
             return f"Recompute {node.text}"
         case UnionAll():
             return f"UnionAll of {len(node.inputs)}"
+        case Unnest():
+            outer = " outer" if node.outer else ""
+            return f"Unnest{outer} {node.item}, {node.ordinal} = {node.array.sql}"
+        case Values():
+            return f"Values [{', '.join(node.names)}] of {len(node.rows)} rows"
+        case TopN():
+            return _top(node)
+
+
+def _join(node: Join) -> str:
+    equal = "<=>" if node.null_safe else "="
+    on = " AND ".join(f"{a} {equal} {b}" for a, b in node.on) or "every pair"
+    rest = f" and {node.residual.sql}" if node.residual else ""
+    return f"{node.kind.capitalize()}Join on {on}{rest}"
+
+
+def _top(node: TopN) -> str:
+    order = ", ".join(
+        f"{key.column}{' desc' if key.descending else ''} nulls {'first' if key.nulls_first else 'last'}"
+        for key in node.order
+    )
+    rows = "all" if node.limit is None else str(node.limit)
+    skipped = f" after {node.offset}" if node.offset else ""
+    each = f" of each [{', '.join(node.partition)}]" if node.partition else ""
+    return f"TopN {rows}{skipped}{each} by [{order}] then the key"

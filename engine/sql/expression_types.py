@@ -31,6 +31,22 @@ _BY_NAME = {
     **dict.fromkeys(
         ("md5", "sha2", "date_format", "get_json_object", "to_json", "hex", "from_unixtime"), "string"
     ),
+    **dict.fromkeys(("bool_and", "bool_or", "every", "some", "any", "array_contains", "contains"), "boolean"),
+    **dict.fromkeys(("regr_count", "approx_count_distinct", "bit_count", "crc32"), "bigint"),
+    **dict.fromkeys(("locate", "instr", "position", "levenshtein", "sign", "cardinality", "extract"), "int"),
+    **dict.fromkeys(
+        ("regexp_extract", "regexp_replace", "lpad", "rpad", "repeat", "reverse", "translate"), "string"
+    ),
+    **dict.fromkeys(("sha1", "base64", "concat_ws", "array_join", "chr", "char", "overlay"), "string"),
+    **dict.fromkeys(
+        ("sin", "cos", "tan", "atan", "atan2", "cbrt", "radians", "degrees", "log2", "pi"), "double"
+    ),
+    **dict.fromkeys(("stddev_pop", "stddev_samp", "var_pop", "var_samp", "corr", "covar_pop"), "double"),
+    **dict.fromkeys(
+        ("covar_samp", "regr_slope", "regr_intercept", "regr_r2", "regr_avgx", "regr_avgy"), "double"
+    ),
+    "to_date": "date",
+    "unix_timestamp": "bigint",
     "date_trunc": "timestamp",
 }
 _OF_TEXT = frozenset(
@@ -41,7 +57,8 @@ _OF_TEXT = frozenset(
 )  # fmt: skip
 _OF_ARGUMENTS = frozenset(
     (
-        "coalesce", "nullif", "greatest", "least", "min", "max", "ifnull", "nvl", "any_value", "abs",
+        "coalesce", "nullif", "greatest", "least", "min", "max", "ifnull", "nvl", "any_value", "abs", "max_by",
+        "min_by", "first", "last", "mode",
     )
 )  # fmt: skip
 
@@ -55,6 +72,8 @@ def exact_type(node: exp.Expression, types: Mapping[str, str]) -> str | None:
     match node:
         case exp.Paren() | exp.Neg() | exp.Alias():
             return of(node.this)
+        case exp.Interval():
+            return None
         case exp.Column():
             return types.get(quote(node.name))
         case exp.Literal():
@@ -63,21 +82,28 @@ def exact_type(node: exp.Expression, types: Mapping[str, str]) -> str | None:
             return _target(node)
         case exp.Case():
             branches = [part.args["true"] for part in node.args["ifs"]] + [node.args.get("default")]
-            return _common(
+            return _widest(
                 [of(part) for part in branches if part is not None and not isinstance(part, exp.Null)]
             )
         case exp.If():
             branches = [node.args.get("true"), node.args.get("false")]
-            return _common(
+            return _widest(
                 [of(part) for part in branches if part is not None and not isinstance(part, exp.Null)]
             )
         case exp.IntDiv():
             return "bigint"
         case exp.Div():
             known = {of(node.this), of(node.expression)}
-            return "double" if None not in known and known <= {*INTEGRAL, "double"} else None
-        case exp.Add() | exp.Sub() | exp.Mul() | exp.Mod():
-            return arithmetic(of(node.this), of(node.expression))
+            if None not in known and known <= {*INTEGRAL, "double", "float"}:
+                return "double"
+            return _decimals(node, types)
+        case exp.Add() | exp.Sub():
+            one, other = of(node.this), of(node.expression)
+            if "date" in (one, other):
+                return _moved_date(node, one, other)
+            return _decimals(node, types) or arithmetic(one, other)
+        case exp.Mul() | exp.Mod():
+            return _decimals(node, types) or arithmetic(of(node.this), of(node.expression))
         case exp.DPipe():
             return "string" if of(node.this) == of(node.expression) == "string" else None
         case exp.Boolean() | exp.Predicate() | exp.Connector() | exp.Not():
@@ -92,6 +118,80 @@ def arithmetic(one: str | None, other: str | None) -> str | None:
     if one == "double" and other in (*INTEGRAL, "double", "float"):
         return "double"
     return "double" if other == "double" and one in (*INTEGRAL, "float") else None
+
+
+def _decimals(node: exp.Binary, types: Mapping[str, str]) -> str | None:
+    """Return the type of arithmetic with a decimal, by the rules of Spark (those of SQL Server)."""
+    kinds = exact_type(node.this, types), exact_type(node.expression, types)
+    if not any(kind is not None and kind.startswith("decimal") for kind in kinds):
+        return None
+    if any(kind in ("float", "double") for kind in kinds):
+        return "double"
+    sizes = [_operand(part, kind) for part, kind in zip((node.this, node.expression), kinds, strict=True)]
+    if None in sizes:
+        return None
+    (p1, s1), (p2, s2) = sizes  # type: ignore[misc]
+    match node:
+        case exp.Add() | exp.Sub():
+            scale = max(s1, s2)
+            return _bounded(max(p1 - s1, p2 - s2) + scale + 1, scale)
+        case exp.Mul():
+            return _bounded(p1 + p2 + 1, s1 + s2)
+        case exp.Div():
+            scale = max(6, s1 + p2 + 1)
+            return _bounded(p1 - s1 + s2 + scale, scale)
+    scale = max(s1, s2)
+    return _bounded(min(p1 - s1, p2 - s2) + scale, scale)
+
+
+def _operand(node: exp.Expression, kind: str | None) -> tuple[int, int] | None:
+    """Return precision and scale of an operand beside a decimal; a whole literal takes the digits it has."""
+    inner = node.this if isinstance(node, exp.Neg) else node
+    if isinstance(inner, exp.Literal) and not inner.is_string and inner.name.isdigit():
+        return len(inner.name.lstrip("0")) or 1, 0
+    return {"tinyint": (3, 0), "smallint": (5, 0), "int": (10, 0), "bigint": (20, 0)}.get(
+        kind or ""
+    ) or _digits(kind or "")
+
+
+def _bounded(precision: int, scale: int) -> str:
+    """Return a decimal of at most 38 digits; whole digits are kept before those of the fraction beyond the sixth."""
+    if precision > 38:
+        scale = max(38 - (precision - scale), min(scale, 6))
+        precision = 38
+    return f"decimal({precision},{scale})"
+
+
+def _moved_date(node: exp.Binary, one: str | None, other: str | None) -> str | None:
+    if "int" in (one, other):
+        return "date"
+    interval = node.expression if one == "date" else node.this
+    if isinstance(interval, exp.Interval) and interval.unit is not None:
+        unit = interval.unit.name.upper().rstrip("S")
+        return "date" if unit in ("DAY", "WEEK", "MONTH", "QUARTER", "YEAR") else "timestamp"
+    return None
+
+
+def average_type(argument: str | None) -> str | None:
+    """Return the type of the average of a column."""
+    if found := re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", argument or ""):
+        return _bounded(int(found[1]) + 4, int(found[2]) + 4)
+    return "double" if argument in (*INTEGRAL, "float", "double") else None
+
+
+def is_number(kind: str) -> bool:
+    """Tell whether a type is one of numbers."""
+    return kind in (*INTEGRAL, "float", "double") or kind.startswith("decimal")
+
+
+def _widest(kinds: list[str | None]) -> str | None:
+    """Return the type of branches of several types, or None if it is not certain."""
+    found = kinds[0] if kinds else None
+    for kind in kinds[1:]:
+        if found is None or kind is None:
+            return None
+        found = wider(found, kind)
+    return found
 
 
 def sum_type(argument: str | None) -> str | None:
@@ -169,6 +269,23 @@ def _of_call(node: exp.Expression, types: Mapping[str, str]) -> str | None:
         return kinds[0]
     if name in ("floor", "ceil") and len(kinds) == 1 and kinds[0] in (*INTEGRAL, "double"):
         return "bigint"
+    if name in ("coalesce", "greatest", "least", "ifnull", "nvl"):
+        return _widest(kinds)
+    if name in ("max_by", "min_by", "nullif", "mode"):
+        return kinds[0] if kinds else None
     if name in _OF_ARGUMENTS:
         return _common(kinds)
+    if name in ("avg", "mean"):
+        return average_type(kinds[0]) if kinds else None
     return sum_type(kinds[0]) if name == "sum" and kinds else None
+
+
+def call_type(function: str, kinds: list[str | None]) -> str | None:
+    """Return the type of an aggregate call by those of its arguments."""
+    if function in ("avg", "mean") and kinds:
+        return average_type(kinds[0])
+    if function == "sum" and len(kinds) == 1:
+        return sum_type(kinds[0])
+    if function in ("min", "max", "any_value", "max_by", "min_by", "mode", "bit_and", "bit_or", "bit_xor"):
+        return kinds[0] if kinds else None
+    return _BY_NAME.get(function)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import sqlglot.expressions as exp
 
@@ -23,6 +23,7 @@ from engine.sql.plan import AggCall, Expr
 from engine.sql.position import copy_place, place
 from engine.sql.postgres import UNKNOWN_FIELDS, as_spark
 from engine.sql.scope import Scope
+from engine.sql.subqueries import Subqueries, is_subquery
 
 Refuse = Callable[[str, exp.Expression | None, str], UnsupportedSql]
 
@@ -35,6 +36,11 @@ def conjuncts(node: exp.Expression) -> list[exp.Expression]:
     return [node]
 
 
+def own_parts(node: exp.Expression) -> Iterator[exp.Expression]:
+    """Walk through an expression, but not into its subqueries."""
+    return node.walk(prune=lambda part: isinstance(part, exp.Query))
+
+
 def bound_column(name: str) -> exp.Column:
     """Return a reference to an internal column, which needs no more resolving."""
     column = exp.Column(this=exp.Identifier(this=name, quoted=True))
@@ -45,12 +51,20 @@ def bound_column(name: str) -> exp.Column:
 class Expressions:
     """Binds the expressions of one SELECT in its scope; `types` collects the certain types of printed expressions."""
 
-    def __init__(self, scope: Scope, refuse: Refuse, types: dict[str, str], dialect: str) -> None:
+    def __init__(
+        self, scope: Scope, refuse: Refuse, types: dict[str, str], dialect: str, subqueries: Subqueries
+    ) -> None:
         self.scope, self.refuse, self.types, self.dialect = scope, refuse, types, dialect
+        self.subqueries = subqueries
+        subqueries.outer = lambda node: self.scalar(node, "IN")
 
     def has_aggregate(self, node: exp.Expression) -> bool:
         """Tell whether an aggregate call stands in the expression."""
-        return any(is_aggregate(part) for part in node.walk())
+        return any(is_aggregate(part) for part in own_parts(node))
+
+    def has_subquery(self, node: exp.Expression) -> bool:
+        """Tell whether a subquery stands in the expression."""
+        return any(is_subquery(part) for part in own_parts(node))
 
     def is_call(self, node: exp.Expression) -> bool:
         """Tell whether the expression is an aggregate call, with FILTER or without."""
@@ -58,14 +72,14 @@ class Expressions:
 
     def check(self, node: exp.Expression) -> None:
         """Refuse what no maintained expression may hold; raises SqlError or UnsupportedSql with the place."""
-        for part in node.walk():
+        for part in own_parts(node):
             self._check_shape(part)
             self._check_function(part)
 
     def scalar(self, node: exp.Expression, clause: str) -> Expr:
         """Bind an expression without aggregates; raises SqlError or UnsupportedSql with the place."""
         self.check(node)
-        for part in node.walk():
+        for part in own_parts(node):
             if is_aggregate(part):
                 hint = "use HAVING" if clause == "WHERE" else "aggregate in a subquery in FROM"
                 raise self.scope.error(f"aggregate {part.sql()} in {clause}", part, hint)
@@ -76,15 +90,6 @@ class Expressions:
             raise self.refuse(
                 "a window function", part, "use an aggregate with GROUP BY, and join it to the rows"
             )
-        if isinstance(part, exp.Exists):
-            raise self.refuse("EXISTS (SELECT …)", part, "join the subquery in FROM, its keys DISTINCT")
-        if isinstance(part, exp.In) and part.args.get("query"):
-            hint = "join the subquery in FROM, its keys DISTINCT; for NOT IN a LEFT JOIN and … IS NULL"
-            raise self.refuse("IN (SELECT …)", part, hint)
-        if isinstance(part, exp.Any | exp.All):
-            raise self.refuse("ANY or ALL", part, "write IN (…), array_contains, or join a subquery in FROM")
-        if isinstance(part, exp.Query):
-            raise self.refuse("a subquery in an expression", part, "join the subquery in FROM")
         if isinstance(part, exp.WithinGroup):
             raise self.refuse("WITHIN GROUP", part, "use count, sum, avg, min, max or median")
         if isinstance(part, exp.Placeholder | exp.Parameter):
@@ -119,6 +124,10 @@ class Expressions:
         columns: dict[str, None] = {}
 
         def resolve(part: exp.Expression) -> exp.Expression:
+            if is_subquery(part):
+                part = self.subqueries.column(part)
+                if not isinstance(part, exp.Column):
+                    return part.transform(resolve)
             if not isinstance(part, exp.Column):
                 return part
             name, fields = (part.this.name, ()) if part.meta.get("bound") else self.scope.resolve(part)

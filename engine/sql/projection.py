@@ -4,24 +4,42 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 import sqlglot.expressions as exp
 
-from engine.sql.expression_types import INTEGRAL, sum_type
+from engine.sql.expression_types import call_type
 from engine.sql.expressions import Expressions, bound_column, conjuncts
 from engine.sql.functions import function_name
 from engine.sql.names import identifier
-from engine.sql.plan import AggCall, Aggregate, Expr, Node, Project, quote
+from engine.sql.ordering import Limits, OrderItem, limits, order_items, output_position
+from engine.sql.plan import AggCall, Aggregate, Expr, Node, Project, SortKey, quote
 from engine.sql.position import copy_place
 from engine.sql.pushdown import push_filter
+from engine.sql.rewrites.free import free_columns, rename_free
+from engine.sql.rewrites.outer_to_inner import outer_to_inner
 from engine.sql.scope import Scope
+from engine.sql.subqueries import is_subquery
 
 Items = list[tuple[str, exp.Expression]]
 Columns = tuple[tuple[str, str], ...]
 _GROUPING = (exp.Cube, exp.Rollup, exp.GroupingSets)
 _MORE_SETS = ("grouping_sets", "rollup", "cube", "totals")
+
+
+@dataclass
+class Groups:
+    """What one GROUP BY computes: the names of its keys and calls by their text, and the subqueries over its rows."""
+
+    keys: Mapping[str, str]
+    calls: dict[str, AggCall] = field(default_factory=dict)
+    pending: list[Callable[[Node], Node]] = field(default_factory=list)
+    nodes: list[tuple[exp.Expression, str]] = field(default_factory=list)
+
+    def key_of(self, node: exp.Expression) -> str | None:
+        """Return the key that a subquery is grouped by: it is bound once, so its text tells nothing."""
+        return next((name for key, name in self.nodes if key == node), None)
 
 
 @dataclass
@@ -37,29 +55,80 @@ class Projection:
         """Return the plan of the whole SELECT over the plan of its FROM and WHERE, and its columns."""
         items = self._items(select)
         group, having = select.args.get("group"), select.args.get("having")
+        order = order_items(select.args.get("order"), self.expressions.dialect)
         for _, item in items:
             self.expressions.check(item)
         if having is not None:
             self.expressions.check(having.this)
         calls = any(self.expressions.has_aggregate(item) for _, item in items)
+        distinct, rows = select.args.get("distinct"), limits(select, self.expressions.refuse)
+        by = self._order_nodes(order, items)
         if group is not None or having is not None or calls:
-            plan, bound = self._grouped(plan, items, group, having)
+            plan, bound, sorted_by = self._grouped(plan, items, group, having, by)
         else:
             bound = [(name, self.expressions.scalar(item, "SELECT")) for name, item in items]
+            sorted_by = [self.expressions.scalar(node, "ORDER BY") for node in by]
+            plan = self.expressions.subqueries.attach(plan)
         named = tuple((self.fresh(f"out:{name}"), expr) for name, expr in bound)
         columns = tuple((name, internal) for (name, _), (internal, _) in zip(bound, named, strict=True))
         for internal, expr in named:
             self._note(internal, self.types.get(expr.sql))
-        plan = Project(plan, named)
-        return self._distinct(plan, columns) if select.args.get("distinct") is not None else (plan, columns)
+        if distinct is not None:
+            return self._distinct(Project(plan, named), columns, named, order, sorted_by, rows)
+        if not rows:
+            return Project(plan, named), columns
+        plan, keys = self._sorted(plan, named, order, sorted_by)
+        return rows.over(plan, keys), columns
 
-    def _distinct(self, plan: Node, columns: Columns) -> tuple[Node, Columns]:
+    def _order_nodes(self, order: list[OrderItem], items: Items) -> list[exp.Expression]:
+        """Return what each item of ORDER BY orders by: an output column's expression, or its own."""
+        names = {name: n for n, (name, _) in enumerate(items)}
+        found = []
+        for item in order:
+            position = output_position(item.node, names, self.scope)
+            node = item.node if position is None else items[position][1]
+            self.expressions.check(node)
+            found.append(node)
+        return found
+
+    def _sorted(
+        self,
+        plan: Node,
+        named: tuple[tuple[str, Expr], ...],
+        order: list[OrderItem],
+        sorted_by: list[Expr],
+    ) -> tuple[Node, tuple[SortKey, ...]]:
+        """Return the projection with a column for each item of ORDER BY, and those columns as an order."""
+        known = {expr.sql: internal for internal, expr in named}
+        extra: list[tuple[str, Expr]] = []
+        keys = []
+        for item, expr in zip(order, sorted_by, strict=True):
+            if expr.sql not in known:
+                known[expr.sql] = self.fresh("order")
+                extra.append((known[expr.sql], expr))
+            keys.append(item.key(known[expr.sql]))
+        return Project(plan, named + tuple(extra)), tuple(keys)
+
+    def _distinct(
+        self,
+        plan: Node,
+        columns: Columns,
+        named: tuple[tuple[str, Expr], ...],
+        order: list[OrderItem],
+        sorted_by: list[Expr],
+        rows: Limits,
+    ) -> tuple[Node, Columns]:
         keys = tuple((self.fresh(f"distinct:{name}"), Expr.of(internal)) for name, internal in columns)
         for (_, internal), (key, _) in zip(columns, keys, strict=True):
             self._note(key, self.types.get(quote(internal)))
-        return Aggregate(plan, keys, ()), tuple(
-            (n, key) for (n, _), (key, _) in zip(columns, keys, strict=True)
-        )
+        known = {expr.sql: key for (_, expr), (key, _) in zip(named, keys, strict=True)}
+        for item, expr in zip(order, sorted_by, strict=True):
+            if expr.sql not in known:
+                hint = "add it to the SELECT list"
+                raise self.scope.error("DISTINCT is ordered by what it does not select", item.node, hint)
+        by = tuple(item.key(known[expr.sql]) for item, expr in zip(order, sorted_by, strict=True))
+        found = tuple((n, key) for (n, _), (key, _) in zip(columns, keys, strict=True))
+        return rows.over(Aggregate(plan, keys, ()), by), found
 
     def _note(self, column: str, kind: str | None) -> None:
         if kind is not None:
@@ -105,28 +174,40 @@ class Projection:
 
     # ---- GROUP BY --------------------------------------------------------------------------------------------
     def _grouped(
-        self, plan: Node, items: Items, group: exp.Group | None, having: exp.Having | None
-    ) -> tuple[Node, list[tuple[str, Expr]]]:
+        self,
+        plan: Node,
+        items: Items,
+        group: exp.Group | None,
+        having: exp.Having | None,
+        order: list[exp.Expression],
+    ) -> tuple[Node, list[tuple[str, Expr]], list[Expr]]:
         keys: dict[str, str] = {}
         named: list[tuple[str, Expr]] = []
+        nodes: list[tuple[exp.Expression, str]] = []
         for node in self._group_nodes(group, items):
             expr = self.expressions.scalar(node, "GROUP BY")
             if expr.sql not in keys:
                 name = self.fresh(f"group:{expr.column or len(keys)}")
                 keys[expr.sql] = name
+                if self.expressions.has_subquery(node):
+                    nodes.append((node, name))
                 named.append((name, expr))
                 self._note(name, self.types.get(expr.sql))
-        calls: dict[str, AggCall] = {}
-        bound = [(name, self._over_groups(item, keys, calls)) for name, item in items]
+        groups = Groups(keys, nodes=nodes)
+        bound = [(name, self._over_groups(item, groups)) for name, item in items]
+        sorted_by = [self._over_groups(node, groups) for node in order]
         conditions = []
         if having is not None:
             aliases = dict(items)
             condition = having.this.transform(lambda node: self._alias_meaning(node, aliases))
-            conditions = [self._over_groups(part, keys, calls) for part in conjuncts(condition)]
-        plan = Aggregate(plan, tuple(named), tuple(calls.values()))
+            conditions = [self._over_groups(part, groups) for part in conjuncts(condition)]
+        plan = self.expressions.subqueries.attach(plan)
+        plan = Aggregate(plan, tuple(named), tuple(groups.calls.values()))
+        for step in groups.pending:
+            plan = step(plan)
         for expr in conditions:
-            plan = push_filter(plan, expr)
-        return plan, bound
+            plan = outer_to_inner(push_filter(plan, expr))
+        return plan, bound, sorted_by
 
     def _group_nodes(self, group: exp.Group | None, items: Items) -> list[exp.Expression]:
         if group is None:
@@ -170,17 +251,30 @@ class Projection:
             return node
         return items[name].copy() if name in items else node
 
-    def _over_groups(self, node: exp.Expression, keys: Mapping[str, str], calls: dict[str, AggCall]) -> Expr:
+    def _over_groups(self, node: exp.Expression, groups: Groups) -> Expr:
         """Bind an expression over groups: group keys and aggregate calls become columns of the Aggregate."""
 
         def rewrite(part: exp.Expression) -> exp.Expression:
             if self.expressions.is_call(part):
-                return bound_column(self._call(part, calls))
-            if not self.expressions.has_aggregate(part):
+                return bound_column(self._call(part, groups.calls))
+            key = groups.key_of(part)
+            if key is not None:
+                return bound_column(key)
+            if is_subquery(part):
+                return self.expressions.subqueries.column(
+                    part,
+                    lambda outer: self._over_groups(outer, groups),
+                    lambda inner: self._renamed(inner, part, groups),
+                    groups.pending,
+                )
+            if not self.expressions.has_aggregate(part) and not self.expressions.has_subquery(part):
                 text = self.expressions.scalar(part, "SELECT").sql
-                if text in keys:
-                    return bound_column(keys[text])
+                if text in groups.keys:
+                    return bound_column(groups.keys[text])
             if isinstance(part, exp.Column):
+                name, _ = (part.this.name, ()) if part.meta.get("bound") else self.scope.resolve(part)
+                if name in self.scope.outer_columns:
+                    return part
                 shown = part.meta.get("shown", part.sql())
                 hint = "add it to GROUP BY, or aggregate it, e.g. max"
                 raise self.scope.error(f"{shown} is neither grouped nor inside an aggregate", part, hint)
@@ -195,6 +289,21 @@ class Projection:
         found = self.expressions.printed(rewrite(node))
         return msgspec.structs.replace(found, position=self.expressions.position(node))
 
+    def _renamed(self, inner: Node, node: exp.Expression, groups: Groups) -> Node:
+        """Return the plan of a subquery over groups: it reads group keys where it says the columns they group."""
+        mine = {column for source in self.scope.sources for column in source.plan.columns}
+        by = {}
+        for column in free_columns(inner):
+            if column in mine:
+                key = groups.keys.get(quote(column))
+                if key is None:
+                    hint = "add it to GROUP BY"
+                    shown = column.partition(":")[2] or column
+                    raise self.scope.error(f"the subquery reads {shown}, which is not grouped", node, hint)
+                by[column] = Expr.of(key)
+        self.expressions.subqueries.equalities.rename(by)
+        return rename_free(inner, by)
+
     def _call(self, node: exp.Expression, calls: dict[str, AggCall]) -> str:
         """Return the column of an aggregate call; a call that stands twice is computed once."""
         call = self.expressions.call(node)
@@ -202,22 +311,8 @@ class Projection:
             named = msgspec.structs.replace(call, name=self.fresh(f"agg:{call.function}"))
             calls[call.sql] = named
             kinds = [self.types.get(argument.sql) for argument in call.arguments]
-            self._note(named.name, _call_type(call.function, kinds))
+            self._note(named.name, call_type(call.function, kinds))
         return calls[call.sql].name
-
-
-def _call_type(function: str, kinds: list[str | None]) -> str | None:
-    if function in ("count", "count_if", "approx_count_distinct", "regr_count"):
-        return "bigint"
-    if function in ("min", "max") and len(kinds) == 1:
-        return kinds[0]
-    if function == "sum" and len(kinds) == 1:
-        return sum_type(kinds[0])
-    if function in ("bool_and", "bool_or", "every", "some", "any"):
-        return "boolean"
-    if function in ("avg", "mean") and kinds and (kinds[0] in ("float", "double") or kinds[0] in INTEGRAL):
-        return "double"
-    return None
 
 
 def _flat(node: exp.Expression) -> list[exp.Expression]:

@@ -6,14 +6,27 @@ from collections import Counter
 
 import msgspec
 
-from engine.sql.plan import Aggregate, Filter, Join, Node, Project, Scan, UnionAll
+from engine.sql.plan import (
+    Aggregate,
+    Expr,
+    Filter,
+    Join,
+    Node,
+    Project,
+    Scan,
+    TopN,
+    UnionAll,
+    Unnest,
+    Values,
+)
 from engine.sql.pushdown import substitute
+from engine.sql.rewrites.free import call_expressions
 
 
 def merge_projections(node: Node) -> Node:
     """Return the plan with each projection over a projection merged, unless something would be computed twice."""
     match node:
-        case Scan():
+        case Scan() | Values():
             return node
         case Join():
             return msgspec.structs.replace(
@@ -50,16 +63,32 @@ def prune(node: Node, needed: set[str]) -> Node:
             if not node.keys:  # without keys and calls the one row would be gone
                 calls = calls or node.calls[:1]
             used = {column for _, expr in node.keys for column in expr.columns}
-            for call in calls:
-                used |= {column for argument in call.arguments for column in argument.columns}
-                used |= set(call.where.columns) if call.where else set()
+            used |= {column for call in calls for expr in call_expressions(call) for column in expr.columns}
             return Aggregate(prune(node.input, used), node.keys, calls)
         case Join():
             used = needed | {column for pair in node.on for column in pair}
             used |= set(node.residual.columns) if node.residual else set()
             return msgspec.structs.replace(node, left=prune(node.left, used), right=prune(node.right, used))
+        case Unnest():
+            return msgspec.structs.replace(node, input=prune(node.input, needed | set(node.array.columns)))
+        case TopN():
+            used = needed | set(node.partition) | {key.column for key in node.order}
+            return msgspec.structs.replace(node, input=prune(node.input, used))
+        case Values():
+            kept = [n for n, name in enumerate(node.names) if name in needed]
+            rows = tuple(tuple(row[n] for n in kept) for row in node.rows)
+            return Values(tuple(node.names[n] for n in kept), rows, node.ordinal)
         case UnionAll():
-            width = len(node.names)
+            kept = [n for n, name in enumerate(node.names) if name in needed]
             return UnionAll(
-                tuple(prune(child, set(child.columns[:width])) for child in node.inputs), node.names
+                tuple(_branch(child, tuple(child.columns[n] for n in kept)) for child in node.inputs),
+                tuple(node.names[n] for n in kept),
             )
+
+
+def _branch(node: Node, columns: tuple[str, ...]) -> Node:
+    """Return a branch of a union whose first columns are `columns`."""
+    pruned = prune(node, set(columns))
+    if pruned.columns[: len(columns)] == columns:
+        return pruned
+    return Project(pruned, tuple((column, Expr.of(column)) for column in columns))

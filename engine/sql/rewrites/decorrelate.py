@@ -1,0 +1,21 @@
+"""A correlated plan becomes one that a join can connect: by moving its conditions up, or over the domain of outer values."""
+
+from __future__ import annotations
+
+from engine.sql.join_keys import JoinKeys
+from engine.sql.plan import Node
+from engine.sql.rewrites.domain import over_domain
+from engine.sql.rewrites.equalities import Equalities
+from engine.sql.rewrites.free import free_columns
+from engine.sql.rewrites.pull_up import Pulled, pull_up
+
+
+def decorrelate(plan: Node, inner: Node, equalities: Equalities, keys: JoinKeys, *, residual: bool) -> Pulled:
+    """Return `inner` without columns of `plan`; other conditions than equalities stay only if `residual` allows it."""
+    columns = tuple(column for column in free_columns(inner) if column in plan.columns)
+    if not columns:
+        return Pulled(inner)
+    pulled = pull_up(inner, set(columns), equalities, keys)
+    if pulled is not None and (residual or not pulled.residual):
+        return pulled
+    return over_domain(plan, inner, columns, keys)

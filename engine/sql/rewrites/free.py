@@ -1,0 +1,106 @@
+"""Free columns of a plan: those of an outer query, which no node below provides; a plan that has some is correlated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from engine.sql.plan import (
+    AggCall,
+    Aggregate,
+    Expr,
+    Filter,
+    Join,
+    Node,
+    Project,
+    TopN,
+    UnionAll,
+    Unnest,
+    Values,
+    children,
+)
+from engine.sql.pushdown import substitute
+
+
+def call_expressions(call: AggCall) -> tuple[Expr, ...]:
+    """Return every expression that an aggregate call reads."""
+    extra = tuple(expr for expr in (call.where, call.text) if expr is not None)
+    return call.arguments + extra
+
+
+def node_expressions(node: Node) -> tuple[Expr, ...]:
+    """Return the expressions of a node itself, not those of its inputs."""
+    match node:
+        case Filter():
+            return (node.predicate,)
+        case Project():
+            return tuple(expr for _, expr in node.items)
+        case Aggregate():
+            keys = tuple(expr for _, expr in node.keys)
+            return keys + tuple(expr for call in node.calls for expr in call_expressions(call))
+        case Join():
+            return (node.residual,) if node.residual is not None else ()
+        case Unnest():
+            return (node.array,)
+        case Values():
+            return tuple(expr for row in node.rows for expr in row)
+    return ()
+
+
+def free_columns(node: Node) -> tuple[str, ...]:
+    """Return the columns that a plan reads and that nothing in it provides, each once."""
+    provided = {column for child in children(node) for column in child.columns}
+    found = dict.fromkeys(
+        column for expr in node_expressions(node) for column in expr.columns if column not in provided
+    )
+    for child in children(node):
+        found |= dict.fromkeys(free_columns(child))
+    return tuple(found)
+
+
+def rename_free(node: Node, by: Mapping[str, Expr]) -> Node:
+    """Return the plan with free columns replaced in every expression."""
+
+    def replaced(expr: Expr) -> Expr:
+        return substitute(expr, by) if any(column in by for column in expr.columns) else expr
+
+    return _mapped(node, replaced)
+
+
+def _mapped(node: Node, change: Callable[[Expr], Expr]) -> Node:
+    match node:
+        case Filter():
+            return Filter(_mapped(node.input, change), change(node.predicate))
+        case Project():
+            items = tuple((name, change(expr)) for name, expr in node.items)
+            return Project(_mapped(node.input, change), items)
+        case Aggregate():
+            keys = tuple((name, change(expr)) for name, expr in node.keys)
+            return Aggregate(
+                _mapped(node.input, change), keys, tuple(map_call(c, change) for c in node.calls)
+            )
+        case Join():
+            residual = change(node.residual) if node.residual is not None else None
+            left, right = _mapped(node.left, change), _mapped(node.right, change)
+            return msgspec.structs.replace(node, left=left, right=right, residual=residual)
+        case Unnest():
+            return msgspec.structs.replace(node, input=_mapped(node.input, change), array=change(node.array))
+        case Values():
+            rows = tuple(tuple(change(expr) for expr in row) for row in node.rows)
+            return Values(node.names, rows, node.ordinal)
+        case UnionAll():
+            return UnionAll(tuple(_mapped(child, change) for child in node.inputs), node.names)
+        case TopN():
+            return msgspec.structs.replace(node, input=_mapped(node.input, change))
+    return node
+
+
+def map_call(call: AggCall, change: Callable[[Expr], Expr]) -> AggCall:
+    """Return an aggregate call with each of its expressions changed."""
+    return msgspec.structs.replace(
+        call,
+        arguments=tuple(change(argument) for argument in call.arguments),
+        where=change(call.where) if call.where is not None else None,
+        text=change(call.text) if call.text is not None else None,
+    )

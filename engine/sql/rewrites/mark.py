@@ -1,0 +1,29 @@
+"""Whether a row has a match becomes a column: a left join with the distinct keys of the other side."""
+
+from __future__ import annotations
+
+from engine.sql.join_keys import JoinKeys, Pair
+from engine.sql.plan import AggCall, Aggregate, Expr, Join, Node, Project, quote
+from engine.sql.rewrites.pull_up import Pulled
+
+TRUE = Expr("TRUE")
+
+
+def mark(plan: Node, other: Pulled, keys: JoinKeys) -> tuple[Node, Expr]:
+    """Return the plan with a column added, and the condition over it that a row of `other` matches."""
+    marker = keys.fresh("mark")
+    if not other.pairs:
+        found = Aggregate(other.node, (), (AggCall(marker, "bool_or", (TRUE,)),))
+        return Join(plan, found, "inner", ()), Expr(f"coalesce({quote(marker)}, FALSE)", (marker,))
+    distinct, pairs = distinct_keys(other, keys)
+    marked = Project(distinct, (*((c, Expr.of(c)) for c in distinct.columns), (marker, TRUE)))
+    joined = keys.join(plan, marked, "left", pairs, null_safe=other.null_safe)
+    return joined, Expr(f"({quote(marker)} IS NOT NULL)", (marker,))
+
+
+def distinct_keys(other: Pulled, keys: JoinKeys) -> tuple[Aggregate, tuple[Pair, ...]]:
+    """Return the distinct inner sides of the pairs, and the pairs over them; without pairs one row if there is any."""
+    if not other.pairs:
+        return Aggregate(other.node, ((keys.fresh("any"), TRUE),), ()), ()
+    names, pairs = keys.group_by(other.pairs)
+    return Aggregate(other.node, names, ()), pairs

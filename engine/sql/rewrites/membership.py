@@ -1,0 +1,92 @@
+"""IN and NOT IN over a subquery, with the nulls of SQL: unknown is not true, and `NOT unknown` is not true either.
+
+`x NOT IN (SELECT y …)` keeps a row if no y equals x, no y is null, and x is not null unless there is no y at all.
+"""
+
+from __future__ import annotations
+
+from engine.sql.join_keys import JoinKeys
+from engine.sql.nullability import never_null
+from engine.sql.plan import Expr, Filter, Join, Node
+from engine.sql.rewrites.mark import distinct_keys, mark
+from engine.sql.rewrites.pull_up import Pulled
+
+
+class Membership:
+    """Joins a plan with the rows of a subquery whose column `inner` the value `x` may be in."""
+
+    def __init__(self, keys: JoinKeys, known: set[str]) -> None:
+        self.keys, self.known = keys, known
+
+    def kept_in(self, plan: Node, other: Pulled, members: tuple[tuple[Expr, Expr], ...]) -> Node:
+        """Return the rows of `plan` whose values are in the subquery."""
+        pairs = (*members, *other.pairs)
+        node = self._present(other, members)
+        return self.keys.join(plan, node, "semi", pairs, other.residual, other.null_safe)
+
+    def rows_not_in(self, plan: Node, other: Pulled, members: tuple[tuple[Expr, Expr], ...]) -> Node:
+        """Return the rows of `plan` for which no row of the subquery is, or might be, equal in all columns."""
+        columns = tuple(dict.fromkeys(c for pair in members for side in pair for c in side.columns))
+        equal = " AND ".join(f"({x.sql}) = ({y.sql})" for x, y in members)
+        might = Expr(f"coalesce({equal}, TRUE)", columns)
+        return self.keys.join(
+            plan, other.node, "anti", other.pairs, (*other.residual, might), other.null_safe
+        )
+
+    def kept_not_in(self, plan: Node, other: Pulled, x: Expr, y: Expr) -> Node:
+        """Return the rows of `plan` for which `x NOT IN y` is true."""
+        node = self._present(other, ((x, y),))
+        pairs = ((x, y), *other.pairs)
+        kept: Node = self.keys.join(plan, node, "anti", pairs, other.residual, other.null_safe)
+        if self._may_be_null(other.node, y):
+            of_null = Pulled(Filter(other.node, _is_null(y)), other.pairs, null_safe=other.null_safe)
+            kept = self._without(kept, of_null, other.residual, ())
+        if self._may_be_null(plan, x):
+            rows = Pulled(other.node, other.pairs, null_safe=other.null_safe)
+            kept = self._without(kept, rows, other.residual, (_is_null(x),))
+        return kept
+
+    def _without(self, plan: Node, other: Pulled, residual: tuple[Expr, ...], more: tuple[Expr, ...]) -> Node:
+        if residual:  # the condition reads columns that distinct keys would lose
+            return self.keys.join(plan, other.node, "anti", other.pairs, (*residual, *more), other.null_safe)
+        keys, pairs = distinct_keys(other, self.keys)
+        return self.keys.join(plan, keys, "anti", pairs, more, other.null_safe)
+
+    def marked(self, plan: Node, other: Pulled, x: Expr, y: Expr) -> tuple[Node, Expr]:
+        """Return the plan with what `x IN y` needs, and its three-valued value."""
+        both = Pulled(self._present(other, ((x, y),)), ((x, y), *other.pairs), null_safe=other.null_safe)
+        plan, found = mark(plan, both, self.keys)
+        parts = [f"WHEN {found.sql} THEN TRUE"]
+        columns = [*found.columns, *x.columns]
+        if self._may_be_null(other.node, y):
+            of_null = Pulled(Filter(other.node, _is_null(y)), other.pairs, null_safe=other.null_safe)
+            plan, unknown = mark(plan, of_null, self.keys)
+            parts.append(f"WHEN {unknown.sql} THEN NULL")
+            columns += unknown.columns
+        if self._may_be_null(plan, x):
+            rows = Pulled(other.node, other.pairs, null_safe=other.null_safe)
+            plan, some = mark(plan, rows, self.keys)
+            parts.append(f"WHEN ({x.sql}) IS NULL AND {some.sql} THEN NULL")
+            columns += some.columns
+        return plan, Expr(f"CASE {' '.join(parts)} ELSE FALSE END", tuple(dict.fromkeys(columns)))
+
+    @staticmethod
+    def _present(other: Pulled, members: tuple[tuple[Expr, Expr], ...]) -> Node:
+        """Where the join is null-safe for the sake of the domain, no null may be left among the members."""
+        node = other.node
+        for _, y in members if other.null_safe else ():
+            node = Filter(node, Expr(f"({y.sql}) IS NOT NULL", y.columns))
+        return node
+
+    def _may_be_null(self, node: Node, expr: Expr) -> bool:
+        return expr.column is None or not never_null(node, expr.column, self.known)
+
+
+def _is_null(expr: Expr) -> Expr:
+    return Expr(f"({expr.sql}) IS NULL", expr.columns)
+
+
+def kept_if_exists(plan: Node, other: Pulled, keys: JoinKeys, wanted: bool) -> Join:
+    """Return the rows of `plan` that have a row of `other`, or those that have none."""
+    kind = "semi" if wanted else "anti"
+    return keys.join(plan, other.node, kind, other.pairs, other.residual, other.null_safe)

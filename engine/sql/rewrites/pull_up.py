@@ -1,0 +1,104 @@
+"""Correlated conditions move out of a subquery's plan, up to where a join can test them.
+
+`SELECT max(x) FROM t WHERE t.k = outer.k` -> the groups of t by k, to be joined on k = outer.k
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from engine.sql.join_keys import JoinKeys, Pair
+from engine.sql.plan import Aggregate, Expr, Filter, Join, Node, Project, Unnest
+from engine.sql.rewrites.equalities import Equalities
+from engine.sql.rewrites.free import call_expressions, free_columns
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """A plan without the outer columns, and what a join with the outer plan has to test instead.
+
+    `pairs` = (expression of the outer plan, expression over `node`) that must be equal; `residual` reads columns of both.
+    """
+
+    node: Node
+    pairs: tuple[Pair, ...] = ()
+    residual: tuple[Expr, ...] = ()
+    null_safe: bool = False
+
+
+def pull_up(node: Node, outer: set[str], equalities: Equalities, keys: JoinKeys) -> Pulled | None:
+    """Return the plan without the columns `outer`, or None if a condition cannot move out of it."""
+    if not set(free_columns(node)) & outer:
+        return Pulled(node)
+    match node:
+        case Filter():
+            return _filter(node, outer, equalities, keys)
+        case Project() if not _reads(tuple(expr for _, expr in node.items), outer):
+            return _project(node, outer, equalities, keys)
+        case Aggregate() if node.keys:
+            return _aggregate(node, outer, equalities, keys)
+        case Join():
+            return _join(node, outer, equalities, keys)
+        case Unnest() if not _reads((node.array,), outer):
+            below = pull_up(node.input, outer, equalities, keys)
+            return _over(below, lambda n: msgspec.structs.replace(node, input=n))
+    return None
+
+
+def _reads(expressions: tuple[Expr, ...], outer: set[str]) -> bool:
+    return any(set(expr.columns) & outer for expr in expressions)
+
+
+def _over(below: Pulled | None, build: Callable[[Node], Node]) -> Pulled | None:
+    return None if below is None else Pulled(build(below.node), below.pairs, below.residual)
+
+
+def _filter(node: Filter, outer: set[str], equalities: Equalities, keys: JoinKeys) -> Pulled | None:
+    below = pull_up(node.input, outer, equalities, keys)
+    if below is None or not set(node.predicate.columns) & outer:
+        return _over(below, lambda n: Filter(n, node.predicate))
+    pair = equalities.across(node.predicate, set(below.node.columns))
+    if pair is not None and set(pair[0].columns) <= outer:
+        return Pulled(below.node, (*below.pairs, pair), below.residual)
+    return Pulled(below.node, below.pairs, (*below.residual, node.predicate))
+
+
+def _project(node: Project, outer: set[str], equalities: Equalities, keys: JoinKeys) -> Pulled | None:
+    below = pull_up(node.input, outer, equalities, keys)
+    if below is None:
+        return None
+    have = {name for name, _ in node.items}
+    read = [expr for _, expr in below.pairs] + list(below.residual)
+    needed = dict.fromkeys(c for expr in read for c in expr.columns if c in below.node.columns)
+    extra = tuple((column, Expr.of(column)) for column in needed if column not in have)
+    return Pulled(Project(below.node, node.items + extra), below.pairs, below.residual)
+
+
+def _aggregate(node: Aggregate, outer: set[str], equalities: Equalities, keys: JoinKeys) -> Pulled | None:
+    own = tuple(expr for _, expr in node.keys) + tuple(
+        e for call in node.calls for e in call_expressions(call)
+    )
+    below = None if _reads(own, outer) else pull_up(node.input, outer, equalities, keys)
+    if below is None or below.residual:
+        return None
+    added, pairs = keys.group_by(below.pairs)
+    return Pulled(Aggregate(below.node, node.keys + added, node.calls), pairs)
+
+
+def _join(node: Join, outer: set[str], equalities: Equalities, keys: JoinKeys) -> Pulled | None:
+    correlated = node.residual is not None and _reads((node.residual,), outer)
+    if node.kind != "inner" and (correlated or set(free_columns(node.right)) & outer):
+        return None
+    left = pull_up(node.left, outer, equalities, keys)
+    right = pull_up(node.right, outer, equalities, keys)
+    if left is None or right is None:
+        return None
+    residual = (*left.residual, *right.residual)
+    joined = msgspec.structs.replace(node, left=left.node, right=right.node)
+    if correlated and node.residual is not None:
+        residual = (*residual, node.residual)
+        joined = msgspec.structs.replace(joined, residual=None)
+    return Pulled(joined, (*left.pairs, *right.pairs), residual)

@@ -1,0 +1,51 @@
+"""A comparison with ANY or ALL of a subquery's values, by their extremes.
+
+`x < ALL (SELECT y …)` -> `CASE WHEN x >= min(y) THEN FALSE WHEN unknown THEN NULL ELSE TRUE END`, where it is unknown if
+some y is null, or x is null and there is a y at all
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import sqlglot.expressions as exp
+
+from engine.sql.plan import AggCall, Aggregate, Expr, Node, Project, quote
+from engine.sql.rewrites.mark import TRUE
+
+_OPERATORS: dict[type[exp.Expression], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+_NOT = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+
+def quantified(
+    inner: Node, comparison: type[exp.Expression], x: Expr, y: str, every: bool, fresh: Callable[[str], str]
+) -> Project:
+    """Return the plan of a scalar subquery with the value of `x <comparison> ALL|ANY (y)` as its first column."""
+    low, high, nulls, some = (fresh(f"agg:{name}") for name in ("min", "max", "nulls", "some"))
+    column = Expr.of(y)
+    calls = (
+        AggCall(low, "min", (column,)),
+        AggCall(high, "max", (column,)),
+        AggCall(nulls, "bool_or", (Expr(f"{quote(y)} IS NULL", (y,)),)),
+        AggCall(some, "bool_or", (TRUE,)),
+    )
+    # ALL is false as soon as one value says no; ANY is true as soon as one says yes
+    operator = _NOT[_OPERATORS[comparison]] if every else _OPERATORS[comparison]
+    extremes = {"<": [high], "<=": [high], ">": [low], ">=": [low]}.get(operator, [low, high])
+    if operator == "=":  # a value between the extremes may or may not be there
+        raise AssertionError("= ANY and <> ALL are IN and NOT IN")
+    decided = " OR ".join(f"coalesce(({x.sql}) {operator} {quote(name)}, FALSE)" for name in extremes)
+    unknown = f"coalesce({quote(nulls)}, FALSE) OR (({x.sql}) IS NULL AND coalesce({quote(some)}, FALSE))"
+    yes, no = ("FALSE", "TRUE") if every else ("TRUE", "FALSE")
+    value = Expr(
+        f"CASE WHEN {decided} THEN {yes} WHEN {unknown} THEN NULL ELSE {no} END",
+        tuple(dict.fromkeys((*x.columns, low, high, nulls, some))),
+    )
+    return Project(Aggregate(inner, (), calls), ((fresh("quantified"), value),))

@@ -1,0 +1,81 @@
+"""A subquery that stands for one value becomes a left join with at most one row for each outer row.
+
+`(SELECT count(*) FROM t WHERE t.k = o.k)` -> coalesce(n, 0) of the groups of t by k, joined on k = o.k
+"""
+
+from __future__ import annotations
+
+from engine.sql.join_keys import JoinKeys
+from engine.sql.plan import AggCall, Aggregate, Expr, Filter, Join, Node, Project, quote
+from engine.sql.pushdown import conjunction, substitute
+from engine.sql.rewrites.decorrelate import decorrelate
+from engine.sql.rewrites.domain import empty_value
+from engine.sql.rewrites.equalities import Equalities
+from engine.sql.rewrites.free import call_expressions, free_columns
+from engine.sql.rewrites.pull_up import Pulled, pull_up
+
+MORE_THAN_ONE = "more than one row returned by a subquery used as an expression"
+
+
+class ScalarSubqueries:
+    """Attaches scalar subqueries to the plan of the query around them."""
+
+    def __init__(self, keys: JoinKeys, equalities: Equalities) -> None:
+        self.keys, self.equalities = keys, equalities
+
+    def attach(self, plan: Node, inner: Node, column: str, out: str) -> Node:
+        """Return the plan with the subquery's value added as the column `out`: null where it has no row."""
+        return self._aggregated(plan, inner, column, out) or self._guarded(plan, inner, column, out)
+
+    def _aggregated(self, plan: Node, inner: Node, column: str, out: str) -> Node | None:
+        """A whole-input aggregate has one row always; what stands above it is computed above the join."""
+        value, conditions, node = Expr.of(column), list[Expr](), inner
+        while isinstance(node, Project | Filter):
+            if isinstance(node, Filter):
+                conditions.append(node.predicate)
+            else:
+                items = dict(node.items)
+                value, conditions = substitute(value, items), [substitute(c, items) for c in conditions]
+            node = node.input
+        if not isinstance(node, Aggregate) or node.keys:
+            return None
+        outer = {c for c in free_columns(node) if c in plan.columns}
+        if any(set(e.columns) & outer for call in node.calls for e in call_expressions(call)):
+            return None
+        below = pull_up(node.input, outer, self.equalities, self.keys)
+        if below is None or below.residual:
+            return None
+        joined = self._with_groups(plan, node, below)
+        if below.pairs:
+            values = {call.name: empty_value(call) for call in node.calls}
+            value, conditions = substitute(value, values), [substitute(c, values) for c in conditions]
+        holds = conjunction(conditions)
+        if holds is not None:
+            columns = tuple(dict.fromkeys(holds.columns + value.columns))
+            value = Expr(f"IF({holds.sql}, {value.sql}, NULL)", columns)
+        return self._with_value(plan, joined, value, out)
+
+    def _with_groups(self, plan: Node, node: Aggregate, below: Pulled) -> Node:
+        if not below.pairs:
+            return Join(plan, Aggregate(below.node, (), node.calls), "inner", ())
+        names, pairs = self.keys.group_by(below.pairs)
+        return self.keys.join(plan, Aggregate(below.node, names, node.calls), "left", pairs)
+
+    def _guarded(self, plan: Node, inner: Node, column: str, out: str) -> Node:
+        """Any other subquery is joined as it is if its key allows one row only, else its rows are counted."""
+        other = decorrelate(plan, inner, self.equalities, self.keys, residual=False)
+        node, pairs, value = other.node, other.pairs, Expr.of(column)
+        if not set(node.key) <= {expr.column for _, expr in pairs}:
+            one = self.keys.fresh("agg:one")
+            text = f"CASE WHEN count(1) <= 1 THEN any_value({quote(column)}) ELSE raise_error('{MORE_THAN_ONE}') END"
+            call = AggCall(one, "any_value", (Expr.of(column),), text=Expr(text, (column,)))
+            keys, pairs = self.keys.group_by(other.pairs)
+            node, value = Aggregate(node, keys, (call,)), Expr.of(one)
+        if not pairs:
+            return self._with_value(plan, Join(plan, node, "left", ()), value, out)
+        joined = self.keys.join(plan, node, "left", pairs, null_safe=other.null_safe)
+        return self._with_value(plan, joined, value, out)
+
+    @staticmethod
+    def _with_value(plan: Node, joined: Node, value: Expr, out: str) -> Node:
+        return Project(joined, (*((c, Expr.of(c)) for c in plan.columns), (out, value)))

@@ -1,0 +1,189 @@
+"""Functions that give several rows for one: each becomes an Unnest of an array that Spark computes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import sqlglot.expressions as exp
+
+from engine.sql.expressions import Expressions
+from engine.sql.functions import is_table_function
+from engine.sql.plan import Expr, Node, Project, Unnest, quote
+
+_REMEDY = "use UNNEST, explode, posexplode, inline or generate_series"
+
+
+@dataclass(frozen=True)
+class TableCall:
+    """A bound table function: what it does to the rows before it, and the columns that it adds."""
+
+    apply: Callable[[Node], Node]
+    columns: tuple[tuple[str, str], ...]
+
+
+def is_table_call(node: exp.Expression | None) -> bool:
+    """Tell whether an item of FROM is a call of a function."""
+    if isinstance(node, exp.Values | exp.Query | exp.Table):
+        return False
+    return isinstance(node, exp.Unnest | exp.Func)
+
+
+class TableFunctions:
+    """Binds table functions over the columns that their SELECT has in scope."""
+
+    def __init__(
+        self,
+        expressions: Expressions,
+        fresh: Callable[[str], str],
+        note: Callable[[str, str | None], None],
+    ) -> None:
+        self.expressions, self.fresh, self.note = expressions, fresh, note
+
+    def bind(self, call: exp.Expression, *, numbered: bool = False, outer: bool = False) -> TableCall:
+        """Bind a call; `numbered` adds a column that counts from 1, `outer` keeps a row of nulls where it gives none."""
+        name = call.name.lower() if isinstance(call, exp.Anonymous) else ""
+        match call:
+            case exp.Unnest(expressions=[_, _, *_]):
+                return self._zipped(call, numbered, outer)
+            case exp.Unnest():
+                return self._array(self._argument(call.expressions[0]), "unnest", numbered, outer)
+            case exp.Posexplode():
+                outer = outer or isinstance(call, exp.PosexplodeOuter)
+                return self._positions(self._argument(call.this), outer)
+            case exp.Inline():
+                return self._structs(self._argument(call.this), call, outer)
+            case exp.Explode():
+                outer = outer or isinstance(call, exp.ExplodeOuter)
+                return self._explode(self._argument(call.this), numbered, outer)
+            case exp.ExplodingGenerateSeries() | exp.GenerateSeries():
+                parts = [call.args.get(part) for part in ("start", "end", "step")]
+                return self._series([part for part in parts if part is not None], "generate_series", numbered)
+            case exp.Anonymous() if name == "range":
+                given = call.expressions
+                start = [exp.Literal.number(0)] if len(given) == 1 else []
+                return self._series([*start, *given[:3]], "id", numbered, upto=False)
+            case exp.Anonymous() if name in ("inline_outer", "explode_outer", "posexplode_outer", "unnest"):
+                array = self._argument(call.expressions[0])
+                if name == "inline_outer":
+                    return self._structs(array, call, True)
+                if name == "posexplode_outer":
+                    return self._positions(array, True)
+                return self._explode(array, numbered, name != "unnest")
+        shown = call.sql()[:40]
+        if not is_table_function(call):
+            raise self.expressions.refuse(f"{shown} in FROM", call, _REMEDY)
+        raise self.expressions.refuse(f"the table function {shown}", call, _REMEDY)
+
+    def _argument(self, node: exp.Expression) -> Expr:
+        return self.expressions.scalar(node, "a table function")
+
+    def _kind(self, array: Expr) -> str | None:
+        """Return the type of an array's elements."""
+        found = re.fullmatch(r"array<(.*)>", self.expressions.types.get(array.sql) or "")
+        return found[1] if found else None
+
+    def _rows(self, array: Expr, outer: bool) -> tuple[str, str, Callable[[Node], Node]]:
+        item, ordinal = self.fresh("unnest:item"), self.fresh("unnest:ordinal")
+        self.note(item, self._kind(array))
+        self.note(ordinal, "int")
+        attach = self.expressions.subqueries.attach
+        return item, ordinal, lambda plan: Unnest(attach(plan), array, item, ordinal, outer)
+
+    def _with(
+        self, apply: Callable[[Node], Node], added: list[tuple[str, Expr]]
+    ) -> Callable[[Node], Node]:
+        def computed(plan: Node) -> Node:
+            below = apply(plan)
+            return Project(below, (*((c, Expr.of(c)) for c in below.columns), *added))
+
+        return computed
+
+    def _numbered(
+        self, apply: Callable[[Node], Node], ordinal: str, columns: tuple[tuple[str, str], ...], numbered: bool
+    ) -> TableCall:
+        if not numbered:
+            return TableCall(apply, columns)
+        number = self.fresh("unnest:number")
+        self.note(number, "bigint")
+        expr = Expr(f"CAST({quote(ordinal)} + 1 AS BIGINT)", (ordinal,))
+        return TableCall(self._with(apply, [(number, expr)]), (*columns, ("ordinality", number)))
+
+    def _array(self, array: Expr, shown: str, numbered: bool, outer: bool) -> TableCall:
+        item, ordinal, apply = self._rows(array, outer)
+        return self._numbered(apply, ordinal, ((shown, item),), numbered)
+
+    def _explode(self, array: Expr, numbered: bool, outer: bool) -> TableCall:
+        kind = self.expressions.types.get(array.sql) or ""
+        if kind.startswith("map<"):
+            entries = Expr(f"map_entries({array.sql})", array.columns, array.position)
+            item, ordinal, apply = self._rows(entries, outer)
+            fields = self._fields(item, ("key", "value"))
+            return self._numbered(self._with(apply, fields[1]), ordinal, fields[0], numbered)
+        return self._array(array, "col", numbered, outer)
+
+    def _positions(self, array: Expr, outer: bool) -> TableCall:
+        item, ordinal, apply = self._rows(array, outer)
+        position = self.fresh("unnest:pos")
+        self.note(position, "int")
+        text = f"IF({quote(item)} IS NULL AND coalesce(size({array.sql}), 0) = 0, NULL, {quote(ordinal)})"
+        columns = tuple(dict.fromkeys((item, ordinal, *array.columns)))
+        value = Expr(text, columns) if outer else Expr.of(ordinal)
+        return TableCall(self._with(apply, [(position, value)]), (("pos", position), ("col", item)))
+
+    def _fields(
+        self, item: str, names: tuple[str, ...]
+    ) -> tuple[tuple[tuple[str, str], ...], list[tuple[str, Expr]]]:
+        shown, added = [], []
+        for name in names:
+            internal = self.fresh(f"unnest:{name}")
+            shown.append((name, internal))
+            added.append((internal, Expr(f"{quote(item)}.{quote(name)}", (item,))))
+        return tuple(shown), added
+
+    def _structs(self, array: Expr, call: exp.Expression, outer: bool) -> TableCall:
+        kind = self._kind(array) or ""
+        names = re.findall(r"(?:^struct<|,)\s*`?(\w+)`?:", kind) if kind.startswith("struct<") else []
+        if not names or kind.count("<") > 1:
+            raise self.expressions.refuse("inline of an array whose fields cannot be told", call, "use explode")
+        item, _, apply = self._rows(array, outer)
+        columns, added = self._fields(item, tuple(names))
+        return TableCall(self._with(apply, added), columns)
+
+    def _zipped(self, call: exp.Unnest, numbered: bool, outer: bool) -> TableCall:
+        arrays = [self._argument(part) for part in call.expressions]
+        sizes = ", ".join(f"coalesce(size({array.sql}), 0)" for array in arrays)
+        columns = tuple(dict.fromkeys(column for array in arrays for column in array.columns))
+        places = Expr(
+            f"IF(greatest({sizes}) > 0, sequence(0, greatest({sizes}, 1) - 1), CAST(array() AS ARRAY<INT>))",
+            columns,
+        )
+        item, ordinal, apply = self._rows(places, outer)
+        shown, added = [], []
+        for n, array in enumerate(arrays, 1):
+            internal = self.fresh(f"unnest:{n}")
+            self.note(internal, self._kind(array))
+            shown.append((f"unnest_{n}", internal))
+            added.append((internal, Expr(f"get({array.sql}, {quote(item)})", (*array.columns, item))))
+        return self._numbered(self._with(apply, added), ordinal, tuple(shown), numbered)
+
+    def _series(
+        self, parts: list[exp.Expression], shown: str, numbered: bool, upto: bool = True
+    ) -> TableCall:
+        start, end, *steps = [self._argument(part) for part in parts]
+        step = steps[0].sql if steps else "1"
+        last = end.sql if upto else f"({end.sql}) - SIGN({step})"
+        if steps and isinstance(parts[2], exp.Interval):
+            forward = not parts[2].name.startswith("-")
+            holds = f"({start.sql}) {'<=' if forward else '>='} ({last})"
+        else:  # Spark's own sequence would count down where there is nothing to count
+            holds = f"IF(({step}) > 0, ({start.sql}) <= ({last}), ({start.sql}) >= ({last}))"
+        columns = tuple(dict.fromkeys(c for part in (start, end, *steps) for c in part.columns))
+        numbers = f"sequence({start.sql}, {last}, {step})"
+        nothing = f"filter(array({start.sql}), x -> FALSE)"
+        array = Expr(f"IF({holds}, {numbers}, {nothing})", columns, start.position)
+        kind = self.expressions.types.get(start.sql)
+        if kind is not None:
+            self.expressions.types[array.sql] = f"array<{kind}>"
+        return self._array(array, shown, numbered, False)

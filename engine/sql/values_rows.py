@@ -1,0 +1,42 @@
+"""VALUES as a plan: constant rows of expressions that read nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import sqlglot.expressions as exp
+
+from engine.sql.expression_types import wider
+from engine.sql.expressions import Expressions
+from engine.sql.plan import Expr, Node, Values, quote
+
+
+def constant_rows(
+    values: exp.Values, expressions: Expressions, fresh: Callable[[str], str]
+) -> tuple[Node, tuple[tuple[str, str], ...]]:
+    """Return the plan of VALUES, and its columns: col1, col2, … in Spark, column1, column2, … elsewhere."""
+    rows: list[tuple[Expr, ...]] = []
+    for row in values.expressions:
+        parts = row.expressions if isinstance(row, exp.Tuple) else [row]
+        if rows and len(parts) != len(rows[0]):
+            message = f"rows of {len(rows[0])} and {len(parts)} values"
+            raise expressions.scope.error(message, row, "give all rows the same number of values")
+        rows.append(tuple(expressions.scalar(part, "VALUES") for part in parts))
+        outer = next((part for part, e in zip(parts, rows[-1], strict=True) if e.columns), None)
+        if outer is not None:
+            raise expressions.refuse("a column in VALUES", outer, "write SELECT … UNION ALL SELECT …")
+    base = "col" if expressions.dialect == "spark" else "column"
+    shown = [f"{base}{n}" for n in range(1, len(rows[0]) + 1)]
+    names = tuple(fresh(f"values:{name}") for name in shown)
+    for n, name in enumerate(names):
+        kind = _widest([expressions.types.get(row[n].sql) for row in rows if row[n].sql != "NULL"])
+        if kind is not None:
+            expressions.types[quote(name)] = kind
+    return Values(names, tuple(rows), fresh("values:row")), tuple(zip(shown, names, strict=True))
+
+
+def _widest(kinds: list[str | None]) -> str | None:
+    found = kinds[0] if kinds else None
+    for kind in kinds[1:]:
+        found = wider(found, kind) if found is not None and kind is not None else None
+    return found
