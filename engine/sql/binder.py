@@ -205,9 +205,7 @@ class _Binder:
             plan = self._with_subquery(plan, part, expressions)
         return BoundQuery(*Projection(scope, expressions, self.types, self.fresh).bind(select, plan))
 
-    def _from(
-        self, select: exp.Select, items: FromItems, joins: JoinBuilder
-    ) -> tuple[Source, list[Step]]:
+    def _from(self, select: exp.Select, items: FromItems, joins: JoinBuilder) -> tuple[Source, list[Step]]:
         from_ = select.args.get("from_")
         if from_ is None:
             return Source("", Values((), ((),), self.fresh("values:row")), ()), []
@@ -242,5 +240,3 @@ class _Binder:
             return apply(plan)
         predicate = expressions.scalar(part, "WHERE")
         return outer_to_inner(Filter(expressions.subqueries.attach(plan), predicate))
-
-

@@ -22,6 +22,7 @@ from engine.sql.functions import (
 from engine.sql.plan import AggCall, Expr
 from engine.sql.position import copy_place, place
 from engine.sql.postgres import UNKNOWN_FIELDS, as_spark
+from engine.sql.rewrites.array_comparison import array_comparison
 from engine.sql.scope import Scope
 from engine.sql.subqueries import Subqueries, is_subquery
 
@@ -38,7 +39,7 @@ def conjuncts(node: exp.Expression) -> list[exp.Expression]:
 
 def own_parts(node: exp.Expression) -> Iterator[exp.Expression]:
     """Walk through an expression, but not into its subqueries."""
-    return node.walk(prune=lambda part: isinstance(part, exp.Query))
+    return node.walk(prune=lambda part: isinstance(part, exp.Query | exp.Values))
 
 
 def bound_column(name: str) -> exp.Column:
@@ -137,7 +138,7 @@ class Expressions:
                 found = exp.Dot(this=found, expression=exp.to_identifier(field, quoted=True))
             return copy_place(found, part)
 
-        tree = node.transform(resolve)
+        tree = node.transform(resolve).transform(array_comparison)
         if self.dialect != "spark":
             tree = as_spark(tree, lambda part: exact_type(part, self.types))
         sql = tree.sql(dialect="spark")

@@ -28,6 +28,7 @@ from engine.sql.plan import (
     children,
     scans,
 )
+from engine.sql.unmaintained import refuse_unmaintained
 
 
 class Analyzer(Protocol):
@@ -88,6 +89,7 @@ def build_incremental_plan(
 
     `analyzer` gives the Spark types of a node's columns.
     """
+    refuse_unmaintained(plan)
     builder = _Builder(view, analyzer)
     top = _compose(_named(plan, outputs))
     builder.view_fragment(top)

@@ -194,5 +194,7 @@ class FromItems:
         names = [identifier(part) for part in given]
         twice = next((part for n, part in enumerate(given) if names[n] in names[:n]), None)
         if twice is not None:
-            raise self.binder.error(f"two columns are named {twice.name}", twice, "give one of them another name")
+            raise self.binder.error(
+                f"two columns are named {twice.name}", twice, "give one of them another name"
+            )
         return tuple((name, internal) for name, (_, internal) in zip(names, columns, strict=True))

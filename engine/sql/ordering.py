@@ -58,11 +58,11 @@ def limits(query: exp.Expression, refuse: Refuse) -> Limits:
     """Return LIMIT, FETCH FIRST and OFFSET of a query; raises UnsupportedSql for what is no plain number."""
     node, offset = query.args.get("limit"), query.args.get("offset")
     count = None
+    options = node.args.get("limit_options") if node is not None else None
+    for part, name in (("percent", "PERCENT"), ("with_ties", "WITH TIES")):
+        if options is not None and options.args.get(part):
+            raise refuse(f"LIMIT … {name}", node, "write LIMIT n")
     if isinstance(node, exp.Fetch):
-        options = node.args.get("limit_options")
-        for part, name in (("percent", "PERCENT"), ("with_ties", "WITH TIES")):
-            if options is not None and options.args.get(part):
-                raise refuse(f"FETCH … {name}", node, "write LIMIT n")
         count = _number(node.args.get("count") or exp.Literal.number(1), node, refuse)
     elif node is not None:
         if node.args.get("expressions"):

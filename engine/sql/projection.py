@@ -12,9 +12,10 @@ import sqlglot.expressions as exp
 from engine.sql.expression_types import call_type
 from engine.sql.expressions import Expressions, bound_column, conjuncts
 from engine.sql.functions import function_name
+from engine.sql.generators import expand_generators
 from engine.sql.names import identifier
 from engine.sql.ordering import Limits, OrderItem, limits, order_items, output_position
-from engine.sql.plan import AggCall, Aggregate, Expr, Node, Project, SortKey, quote
+from engine.sql.plan import AggCall, Aggregate, Expr, Node, Project, SortKey, TopN, quote
 from engine.sql.position import copy_place
 from engine.sql.pushdown import push_filter
 from engine.sql.rewrites.free import free_columns, rename_free
@@ -50,6 +51,7 @@ class Projection:
     expressions: Expressions
     types: dict[str, str]
     fresh: Callable[[str], str]
+    grouped: bool = False
 
     def bind(self, select: exp.Select, plan: Node) -> tuple[Node, Columns]:
         """Return the plan of the whole SELECT over the plan of its FROM and WHERE, and its columns."""
@@ -63,7 +65,8 @@ class Projection:
         calls = any(self.expressions.has_aggregate(item) for _, item in items)
         distinct, rows = select.args.get("distinct"), limits(select, self.expressions.refuse)
         by = self._order_nodes(order, items)
-        if group is not None or having is not None or calls:
+        self.grouped = group is not None or having is not None or calls
+        if self.grouped:
             plan, bound, sorted_by = self._grouped(plan, items, group, having, by)
         else:
             bound = [(name, self.expressions.scalar(item, "SELECT")) for name, item in items]
@@ -73,6 +76,10 @@ class Projection:
         columns = tuple((name, internal) for (name, _), (internal, _) in zip(bound, named, strict=True))
         for internal, expr in named:
             self._note(internal, self.types.get(expr.sql))
+        if distinct is not None and distinct.args.get("on") is not None:
+            return self._first_of_each(
+                plan, named, order, sorted_by, distinct.args["on"], items, rows
+            ), columns
         if distinct is not None:
             return self._distinct(Project(plan, named), columns, named, order, sorted_by, rows)
         if not rows:
@@ -108,6 +115,32 @@ class Projection:
                 extra.append((known[expr.sql], expr))
             keys.append(item.key(known[expr.sql]))
         return Project(plan, named + tuple(extra)), tuple(keys)
+
+    def _first_of_each(
+        self,
+        plan: Node,
+        named: tuple[tuple[str, Expr], ...],
+        order: list[OrderItem],
+        sorted_by: list[Expr],
+        on: exp.Expression,
+        items: Items,
+        rows: Limits,
+    ) -> Node:
+        """`SELECT DISTINCT ON (k) … ORDER BY k, x` -> the first row of each k by x."""
+        if self.grouped:
+            hint = "aggregate in a subquery in FROM first"
+            raise self.expressions.refuse("DISTINCT ON beside GROUP BY", on, hint)
+        nodes = [self._ordinal(node, items) for node in (on.expressions or [on])]
+        groups = [self.expressions.scalar(node, "DISTINCT ON") for node in nodes]
+        leading = sorted_by[: len(groups)]
+        if order and {expr.sql for expr in leading} != {expr.sql for expr in groups}:
+            hint = "let ORDER BY start with the expressions of DISTINCT ON"
+            raise self.scope.error("DISTINCT ON does not fit ORDER BY", order[0].node, hint)
+        names = [self.fresh("distinct:on") for _ in groups]
+        by = tuple(zip(names, groups, strict=True))
+        sorted_plan, keys = self._sorted(plan, named + by, order, sorted_by)
+        first = TopN(sorted_plan, tuple(names), keys, 1)
+        return rows.over(first, keys)
 
     def _distinct(
         self,
@@ -149,7 +182,7 @@ class Projection:
             taken.add(name.lower())
             found.append((name, what))
 
-        for item in select.expressions:
+        for item in expand_generators(select, self.expressions, self.fresh, self._note):
             if isinstance(item, exp.Star | exp.Column) and item.is_star:
                 for name, internal in self._star(item):
                     column = copy_place(bound_column(internal), item)

@@ -22,14 +22,18 @@ class SetOperations:
         plan, columns = self._all(branches)
         return self._grouped(plan, columns, ()) if distinct else (plan, columns)
 
-    def intersect(self, left: tuple[Node, Columns], right: tuple[Node, Columns], every: bool) -> tuple[Node, Columns]:
+    def intersect(
+        self, left: tuple[Node, Columns], right: tuple[Node, Columns], every: bool
+    ) -> tuple[Node, Columns]:
         """`INTERSECT` -> the groups with rows of both sides; ALL keeps as many copies as the lesser side has."""
         plan, columns, ours, theirs = self._counted(left, right)
         if not every:
             return _filtered(plan, f"{ours} > 0 AND {theirs} > 0", ours, theirs), columns
         return self._copies(plan, f"least({ours}, {theirs})", ours, theirs), columns
 
-    def difference(self, left: tuple[Node, Columns], right: tuple[Node, Columns], every: bool) -> tuple[Node, Columns]:
+    def difference(
+        self, left: tuple[Node, Columns], right: tuple[Node, Columns], every: bool
+    ) -> tuple[Node, Columns]:
         """`EXCEPT` -> the groups without rows of the right side; ALL takes one copy away for each of those."""
         plan, columns, ours, theirs = self._counted(left, right)
         if not every:

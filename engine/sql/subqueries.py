@@ -41,11 +41,13 @@ def plain(node: exp.Expression) -> exp.Expression:
     return node
 
 
-def query_of(node: exp.Expression | None) -> exp.Query | None:
-    """Return the query that stands in parentheses, or None."""
-    while isinstance(node, exp.Paren | exp.Subquery):
+def query_of(node: exp.Expression | None) -> exp.Query | exp.Values | None:
+    """Return the query that stands in parentheses, or None; one with ORDER BY, LIMIT or WITH after them stays whole."""
+    while isinstance(node, exp.Paren | exp.Subquery) and not any(
+        node.args.get(part) for part in ("with_", "order", "limit", "offset")
+    ):
         node = node.this
-    return node if isinstance(node, exp.Query) else None
+    return node if isinstance(node, exp.Query | exp.Values) else None
 
 
 def is_subquery(node: exp.Expression) -> bool:
@@ -54,10 +56,16 @@ def is_subquery(node: exp.Expression) -> bool:
         case exp.Exists():
             return query_of(node.this) is not None
         case exp.In():
-            return node.args.get("query") is not None
+            return _searched(node) is not None
         case exp.Query():
             return True
     return isinstance(node, _COMPARISONS) and _quantifier(node) is not None
+
+
+def _searched(node: exp.In) -> exp.Query | exp.Values | None:
+    """Return the query in which IN looks, or None if it is a list of values."""
+    given = node.expressions
+    return query_of(node.args.get("query") or (given[0] if len(given) == 1 else None))
 
 
 def _quantifier(node: exp.Expression) -> exp.Query | None:
@@ -86,7 +94,7 @@ class Subqueries:
     keys: JoinKeys
     equalities: Equalities
     known: set[str]
-    bind: Callable[[exp.Query, Scope], Bound]
+    bind: Callable[[exp.Expression, Scope], Bound]
     outer: Bind = field(init=False)
     pending: list[Attach] = field(default_factory=list)
 
@@ -116,7 +124,7 @@ class Subqueries:
         return None
 
     def _membership(self, node: exp.In, wanted: bool) -> Attach:
-        inner = self._inner(node.args["query"])
+        inner = self._inner(node)
         members = self._members(node, inner, self.outer)
 
         def member(plan: Node) -> Node:
@@ -205,16 +213,16 @@ class Subqueries:
         rule = ScalarSubqueries(self.keys, self.equalities)
         return lambda plan: rule.attach(plan, inner, column, out)
 
-    def _query(self, node: exp.Expression) -> exp.Query:
+    def _query(self, node: exp.Expression) -> exp.Expression:
         found = {
             exp.Exists: lambda: query_of(node.this),
-            exp.In: lambda: query_of(node.args["query"]),
+            exp.In: lambda: _searched(node),
         }.get(type(node), lambda: query_of(node) or _quantifier(node))()
         assert found is not None
         return found
 
     def _inner(self, node: exp.Expression) -> Bound:
-        query = query_of(node)
+        query = _searched(node) if isinstance(node, exp.In) else query_of(node)
         assert query is not None
         return self.bind(query, self.scope)
 

@@ -91,9 +91,7 @@ class TableFunctions:
         attach = self.expressions.subqueries.attach
         return item, ordinal, lambda plan: Unnest(attach(plan), array, item, ordinal, outer)
 
-    def _with(
-        self, apply: Callable[[Node], Node], added: list[tuple[str, Expr]]
-    ) -> Callable[[Node], Node]:
+    def _with(self, apply: Callable[[Node], Node], added: list[tuple[str, Expr]]) -> Callable[[Node], Node]:
         def computed(plan: Node) -> Node:
             below = apply(plan)
             return Project(below, (*((c, Expr.of(c)) for c in below.columns), *added))
@@ -101,7 +99,11 @@ class TableFunctions:
         return computed
 
     def _numbered(
-        self, apply: Callable[[Node], Node], ordinal: str, columns: tuple[tuple[str, str], ...], numbered: bool
+        self,
+        apply: Callable[[Node], Node],
+        ordinal: str,
+        columns: tuple[tuple[str, str], ...],
+        numbered: bool,
     ) -> TableCall:
         if not numbered:
             return TableCall(apply, columns)
@@ -146,7 +148,9 @@ class TableFunctions:
         kind = self._kind(array) or ""
         names = re.findall(r"(?:^struct<|,)\s*`?(\w+)`?:", kind) if kind.startswith("struct<") else []
         if not names or kind.count("<") > 1:
-            raise self.expressions.refuse("inline of an array whose fields cannot be told", call, "use explode")
+            raise self.expressions.refuse(
+                "inline of an array whose fields cannot be told", call, "use explode"
+            )
         item, _, apply = self._rows(array, outer)
         columns, added = self._fields(item, tuple(names))
         return TableCall(self._with(apply, added), columns)

@@ -173,3 +173,65 @@ SELECT DISTINCT b FROM t ORDER BY b NULLS LAST LIMIT 3
 SELECT q.id FROM (SELECT id, b FROM t ORDER BY b NULLS FIRST, id LIMIT 7) q WHERE q.b > 0
 -- fetch first
 SELECT id FROM t ORDER BY id FETCH FIRST 3 ROWS ONLY
+-- union
+SELECT a FROM t UNION SELECT a FROM u
+-- union of different integers
+SELECT a, s FROM t UNION SELECT c, s FROM u UNION SELECT c, NULL FROM v
+-- union all of unions
+(SELECT a FROM t UNION SELECT a FROM u) UNION ALL SELECT a FROM v
+-- union over union all
+SELECT a FROM t UNION ALL SELECT a FROM u UNION SELECT a FROM v
+-- intersect
+SELECT a, s FROM t INTERSECT SELECT a, s FROM u
+-- intersect all
+SELECT a FROM t INTERSECT ALL SELECT a FROM u
+-- except
+SELECT a, s FROM t EXCEPT SELECT a, s FROM u
+-- except all
+SELECT a FROM t EXCEPT ALL SELECT a FROM u
+-- set operations bind as written
+SELECT a FROM t INTERSECT SELECT a FROM u UNION SELECT c FROM v ORDER BY 1 LIMIT 3
+-- union joined with a union
+SELECT x.a, count(*) AS n FROM (SELECT a FROM t UNION ALL SELECT a FROM u) x JOIN (SELECT a FROM v UNION ALL SELECT a FROM v) y ON x.a = y.a GROUP BY x.a
+-- union filtered from outside
+SELECT q.a FROM (SELECT a, id FROM t UNION ALL SELECT a, id FROM u) q WHERE q.a > 1 AND q.id < 9
+-- exists over a union
+SELECT id FROM t WHERE EXISTS (SELECT 1 FROM (SELECT a FROM u UNION ALL SELECT a FROM v) q WHERE q.a = t.a)
+-- values
+SELECT * FROM (VALUES (1, 'a'), (2, NULL)) AS q(i, s)
+-- values joined
+SELECT t.id, q.s FROM t JOIN (VALUES (1, 'one'), (3, 'three')) AS q(i, s) ON t.a = q.i
+-- in values
+SELECT id FROM t WHERE a IN (VALUES (1), (3))
+-- no table
+SELECT 1 AS one, 'x' AS x
+-- unnest
+SELECT id, x FROM w, UNNEST(w.n) AS q(x)
+-- left join of unnest
+SELECT id, x FROM w LEFT JOIN LATERAL UNNEST(w.n) AS q(x) ON true
+-- unnest of a literal
+SELECT x FROM UNNEST([1, 2, 2]) AS q(x)
+-- unnest in select
+SELECT id, unnest(n) AS x FROM w
+-- unnest in an expression
+SELECT id, unnest(n) + 1 AS x FROM w
+-- unnest filtered and counted
+SELECT x, count(*) AS n FROM w, UNNEST(w.n) AS q(x) WHERE x > 1 GROUP BY x
+-- generate_series
+SELECT v.id, g.i FROM v, generate_series(1, v.a) AS g(i)
+-- generate_series of nothing
+SELECT i FROM generate_series(3, 1) AS g(i)
+-- generate_series by steps
+SELECT i FROM generate_series(5, 1, -2) AS g(i)
+-- unnest in a correlated subquery
+SELECT id, (SELECT max(x) FROM UNNEST(w.n) AS q(x)) AS m FROM w
+-- a subquery over a view of with
+WITH q AS (SELECT a, count(*) AS n FROM u GROUP BY a) SELECT t.id, (SELECT n FROM q WHERE q.a = t.a) AS n FROM t
+-- with inside a correlated subquery
+SELECT id, (WITH q AS (SELECT c FROM u WHERE u.a = t.a) SELECT max(c) FROM q) AS m FROM t
+-- alias of order by before columns
+SELECT id AS a, -b AS b FROM t ORDER BY b NULLS FIRST, a LIMIT 5
+-- distinct on
+SELECT DISTINCT ON (a) a, id FROM t ORDER BY a, id DESC
+-- distinct on several
+SELECT DISTINCT ON (a, s) id FROM t ORDER BY a, s, b NULLS LAST, id

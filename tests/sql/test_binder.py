@@ -92,7 +92,8 @@ def test_the_same_call_is_computed_once() -> None:
 
 def test_union_all_flattens_and_keeps_the_branch_in_the_key() -> None:
     bound = plan_of("SELECT id FROM bid UNION ALL SELECT id FROM auction UNION ALL SELECT id FROM event").plan
-    assert isinstance(bound, UnionAll) and len(bound.inputs) == 3 and bound.key[0] == "_branch"
+    assert isinstance(bound, Project) and isinstance(bound.input, UnionAll) and len(bound.input.inputs) == 3
+    assert bound.input.key[0] == "_branch" and bound.key[0] == "union:branch"
 
 
 def test_plain_views_and_ctes_are_written_out() -> None:

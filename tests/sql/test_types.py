@@ -8,13 +8,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from engine.errors import UnsupportedSql
-from engine.sql.binder import bind
+from engine.sql.binder import BoundQuery, bind
 from engine.sql.catalog import Catalog, Column, Relation
 from engine.sql.expression_types import wider
 from engine.sql.expressions import Expressions
+from engine.sql.join_keys import JoinKeys
 from engine.sql.plan import Node
+from engine.sql.rewrites.equalities import Equalities
 from engine.sql.scope import Scope, Source
 from engine.sql.statements import CreateTable, Select, parse
+from engine.sql.subqueries import Subqueries
 from engine.sql.types import from_arrow, to_arrow
 from tests.sql.catalog import table
 
@@ -130,7 +133,12 @@ def _told(text: str) -> str | None:
     item = statement.query.expressions[0].this
     scope = Scope("", [Source("t", some_plan(), tuple((name, name) for name in COLUMNS))])
     types = {f"`{name}`": kind for name, kind in COLUMNS.items()}
-    bound = Expressions(scope, lambda what, node, hint: UnsupportedSql(what), types, "spark").printed(item)
+    keys = JoinKeys(types, lambda base: base, "")
+    subqueries = Subqueries(
+        scope, keys, Equalities(), set(), lambda query, outer: BoundQuery(some_plan(), ())
+    )
+    refuse = lambda what, node, hint: UnsupportedSql(what)  # noqa: E731
+    bound = Expressions(scope, refuse, types, "spark", subqueries).printed(item)
     return types.get(bound.sql)
 
 

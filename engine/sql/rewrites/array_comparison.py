@@ -1,0 +1,23 @@
+"""A comparison with ANY or ALL of an array's elements, as Spark says it.
+
+`x = ANY (xs)` -> `exists(xs, _e -> x = _e)`, `x > ALL (xs)` -> `forall(xs, _e -> x > _e)`
+"""
+
+from __future__ import annotations
+
+import sqlglot.expressions as exp
+
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like, exp.ILike)
+
+
+def array_comparison(node: exp.Expression) -> exp.Expression:
+    """Return a comparison with the elements of an array as a call; anything else stays as it is."""
+    if not isinstance(node, _COMPARISONS) or not isinstance(node.expression, exp.Any | exp.All):
+        return node
+    array = node.expression.this
+    while isinstance(array, exp.Paren):
+        array = array.this
+    element = exp.to_identifier("_e")
+    test = type(node)(this=node.this, expression=exp.column("_e"))
+    name = "exists" if isinstance(node.expression, exp.Any) else "forall"
+    return exp.Anonymous(this=name, expressions=[array, exp.Lambda(this=test, expressions=[element])])

@@ -1,0 +1,40 @@
+"""TPC-H and Nexmark bind unchanged in text, whatever the dialect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.sql.binder import bind
+from engine.sql.catalog import Catalog, Relation
+from engine.sql.statements import CreateTable, Select, parse, split
+
+FOLDER = Path(__file__).parent.parent / "oracle"
+TEXTS = sorted([*FOLDER.glob("tpch/q*.sql"), *FOLDER.glob("nexmark/q*.sql")])
+
+
+def catalog_of(folder: Path) -> Catalog:
+    """Return the catalog of a benchmark's tables."""
+    relations = {}
+    for text in split((folder / "schema.sql").read_text(), "postgres"):
+        table = parse(text, "postgres")
+        assert isinstance(table, CreateTable)
+        relations[table.name] = Relation(
+            name=table.name,
+            kind="table",
+            columns=table.columns,
+            primary_key=table.primary_key,
+            distribution_key=table.primary_key,
+        )
+    return Catalog(relations)
+
+
+@pytest.mark.parametrize("dialect", ["postgres", "spark"])
+@pytest.mark.parametrize("path", TEXTS, ids=[f"{p.parent.name} {p.stem}" for p in TEXTS])
+def test_a_query_of_the_benchmarks_binds(path: Path, dialect: str) -> None:
+    text = path.read_text()
+    statement = parse(text, dialect)
+    assert isinstance(statement, Select)
+    bound = bind(statement.query, catalog_of(path.parent), dialect=dialect, sql=text)
+    assert bound.columns
