@@ -22,6 +22,7 @@ from engine.sql.functions import (
 from engine.sql.plan import AggCall, Expr
 from engine.sql.position import copy_place, place
 from engine.sql.postgres import UNKNOWN_FIELDS, as_spark
+from engine.sql.postgres_functions import translated
 from engine.sql.rewrites.array_comparison import array_comparison
 from engine.sql.scope import Scope
 from engine.sql.subqueries import Subqueries, is_subquery
@@ -117,7 +118,7 @@ class Expressions:
                 f"{function_name(part)}, a window function,", part, "use an aggregate with GROUP BY"
             )
         unknown = unknown_function(part)
-        if unknown is not None:
+        if unknown is not None and not (self.dialect != "spark" and translated(unknown)):
             raise self.scope.error(f"there is no function {unknown}", part, near_functions(unknown))
 
     def printed(self, node: exp.Expression) -> Expr:
@@ -141,6 +142,12 @@ class Expressions:
         tree = node.transform(resolve).transform(array_comparison)
         if self.dialect != "spark":
             tree = as_spark(tree, lambda part: exact_type(part, self.types))
+        left = next((unknown_function(part) for part in tree.walk() if unknown_function(part)), None)
+        if left is not None and not isinstance(node, exp.Subquery):
+            hint = "take it apart as (regexp_match(text, 'pattern'))[1]" if left == "regexp_match" else ""
+            raise self.scope.error(
+                f"this use of {left} has no like in Spark", node, hint or "use another form"
+            )
         sql = tree.sql(dialect="spark")
         kind = exact_type(tree, self.types)
         if kind is not None:

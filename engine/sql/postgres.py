@@ -7,6 +7,7 @@ from collections.abc import Callable
 import sqlglot.expressions as exp
 
 from engine.sql.expression_types import INTEGRAL
+from engine.sql.postgres_functions import as_spark_call
 
 TypeOf = Callable[[exp.Expression], str | None]
 _KIND = exp.DataType.Type
@@ -25,7 +26,7 @@ def as_spark(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
             node.set(key, as_spark(value, type_of))
         elif isinstance(value, list):
             node.set(key, [as_spark(v, type_of) if isinstance(v, exp.Expression) else v for v in value])
-    for rule in (_type, _cast, _division, _dates, _field, _logarithm, _pattern):
+    for rule in (_type, _cast, _division, _dates, _field, _logarithm, _pattern, _function):
         found = rule(node, type_of)
         if found is not None:
             return found
@@ -108,6 +109,11 @@ def _pattern(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
         return None
     either = exp.DPipe(this=exp.Literal.string("(?i)"), expression=node.expression)
     return exp.RegexpLike(this=node.this, expression=exp.Paren(this=either))
+
+
+def _function(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+    """A function that Spark has under another name. `string_to_array(s, ',')` -> `split(s, ',')`"""
+    return as_spark_call(node)
 
 
 def _operand(node: exp.Expression) -> exp.Expression:
