@@ -1,41 +1,66 @@
-"""The chain of manifests: finding the newest, following it, and adding to it by creating the next number if
-absent.
-"""
+"""The chain of manifests as one process follows it and adds to it by creating the next number if absent."""
 
 from __future__ import annotations
 
-import random
+import contextlib
 import threading
-import time
 import uuid
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Iterable, Sequence
 
-from engine.errors import CommitTimeout, CorruptObject
-from engine.hummock.delta import apply, rebase
+from engine.errors import CommitTimeout, StorageError
+from engine.hummock.chain_search import BOUNDARY_PATH, HINT_EVERY, HINT_PATH, ManifestReader, applied
+from engine.hummock.delta import Delta, apply, rebase
 from engine.hummock.epoch import Clock
-from engine.hummock.manifest import (
-    CHECKPOINT_EVERY,
-    Manifest,
-    decode,
-    encode,
-    manifest_number,
-    manifest_path,
-    version_of,
-)
+from engine.hummock.manifest import CHECKPOINT_EVERY, Manifest, encode, encoded_deltas, manifest_path
 from engine.hummock.metrics import Counters
 from engine.hummock.object_store import ObjectStore
+from engine.hummock.turn import turn_at
 from engine.hummock.version import Commit, Version
 
-BOUNDARY_PATH = "manifest/boundary"
-PROBES = 4
 COMMIT_SECONDS = 60.0
 TRUSTED_SECONDS = 5.0
 """A base that was the newest this short a time ago cannot have been collected: manifests live
 RETAINED_SECONDS at least.
 """
 RETAINED_SECONDS = 600.0
-RELIST_SECONDS = 300.0
+UNWATCHED_SECONDS = 300.0
+TOGETHER = 64
+"""How many commits of threads share a manifest at most."""
+TAIL_BYTES = 1 << 16
+PAUSE_SECONDS = 0.5
+MOST_RIVALS = 16
+
+
+class Ticket:
+    """A commit that waits for its manifest: the version that begins with it, or the error that refused it."""
+
+    def __init__(self, commit: Commit, deadline: float) -> None:
+        self.commit, self.deadline = commit, deadline
+        self.commit_id = uuid.uuid4().hex
+        self.lost = 0
+        self._version: Version | None = None
+        self._error: BaseException | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is an outcome."""
+        return self._version is not None or self._error is not None
+
+    def won(self, version: Version) -> None:
+        """It is committed."""
+        self._version = version
+
+    def refused(self, error: BaseException) -> None:
+        """It is not committed."""
+        self._error = error
+
+    def result(self) -> Version:
+        """Return the version, or raise the error."""
+        if self._error is not None:
+            raise self._error
+        assert self._version is not None
+        return self._version
 
 
 class ManifestChain:
@@ -45,9 +70,13 @@ class ManifestChain:
         self._store, self._clock = store, clock
         self._counters = counters or Counters()
         self._lock = threading.RLock()
+        self._waiting: deque[Ticket] = deque()
+        self._manifests = ManifestReader(store, clock)
+        self._tail: list[bytes] = []
+        self._contention, self._try_seconds = 0.0, 0.01
         self._version = Version()
-        self._known_at = time.monotonic()
-        self._version = self._open()
+        self._known_at = self._clock.monotonic()
+        self._open()
 
     @property
     def version(self) -> Version:
@@ -60,128 +89,170 @@ class ManifestChain:
         return self._version.number == 0
 
     def refresh(self) -> Version:
-        """Follow the chain to its end: probe the next numbers, list only if there are many or too much time
-        has passed.
-        """
+        """Follow the chain to its end: one GET where nothing is new, never a LIST."""
         with self._lock:
-            if time.monotonic() - self._known_at > RELIST_SECONDS:
-                self._version = self._open()
+            asked = self._clock.monotonic()
+            unwatched = asked - self._known_at > UNWATCHED_SECONDS
+            version, read = self._manifests.follow(self._version)
+            if unwatched and self._manifests.boundary() > version.number:
+                self._open()  # what followed was collected while nobody looked
                 return self._version
-            for _ in range(PROBES):
-                asked = time.monotonic()
-                manifest = self._get(self._version.number + 1)
-                if manifest is None:
-                    self._known_at = asked
-                    return self._version
-                self._version = apply(self._version, manifest.delta)
-            self._version = self._open(self._version)
+            if read:
+                self._remember(read[-1], map(bytes, read[-1].tail))
+            self._version, self._known_at = version, asked
             return self._version
 
     def commit(self, commit: Commit) -> Version:
-        """Add `commit` as the next manifest; on a lost race rebase it on the winner and try again.
+        """Add `commit` to the chain and return the version that begins with it.
 
-        Raises what the invariants raise, and CommitTimeout after 60 s of lost races.
+        Commits that threads ask for while another is under way share the next manifest, each with its own epoch and
+        outcome. On a race lost to another process all are rebased on the winner and tried again. Raises what the
+        invariants raise, and CommitTimeout after 60 s of lost races.
         """
+        ticket = Ticket(commit, self._clock.monotonic() + COMMIT_SECONDS)
+        self._waiting.append(ticket)
         with self._lock:
-            deadline = time.monotonic() + COMMIT_SECONDS
-            attempt = 0
-            while True:
-                if self._attempt(commit):
-                    self._counters.committed(commit)
-                    return self._version
-                attempt += 1
-                self._counters.add("rebases")
-                if time.monotonic() > deadline:
-                    raise CommitTimeout(
-                        f"the commit lost {attempt} races in {COMMIT_SECONDS:.0f} s; the store is at "
-                        f"manifest {self._version.number}: commit fewer, larger batches, or from fewer processes"
-                    )
-                if attempt > 2:
-                    time.sleep(random.uniform(0, min(0.01 * attempt, 0.5)))
+            while not ticket.is_settled:
+                self._lead()
+        return ticket.result()
 
-    def _attempt(self, commit: Commit) -> bool:
-        base = self._version
-        delta = rebase(commit, base, uuid.uuid4().hex, self._clock())
-        version = apply(base, delta)
-        known_at, path = self._known_at, manifest_path(delta.number)
-        won = self._store.put_if_absent(path, encode(delta, version))
-        if not won:
+    def _lead(self) -> None:
+        """Commit what waits, oldest first, in one manifest."""
+        folder = self._store.local_path("manifest")
+        with turn_at(folder, self._clock, 2 * self._try_seconds) as waited:
+            if waited:
+                self.refresh()
+            tickets = [self._waiting.popleft() for _ in range(min(TOGETHER, len(self._waiting)))]
+            try:
+                self._repeat(tickets)
+            except BaseException as error:
+                for ticket in tickets:
+                    if not ticket.is_settled:
+                        ticket.refused(error)
+                raise
+
+    def _repeat(self, tickets: list[Ticket]) -> None:
+        """Attempt until each ticket is won, refused, or late."""
+        lost = 0
+        if self._contention > 1:  # let those go first that have lost races already
+            self._clock.sleep(self._pause(0))
+            self.refresh()
+        while tickets and not self._attempt(tickets):
+            lost += 1
+            self._counters.add("rebases")
+            self._give_up_late(tickets)
+            tickets = [ticket for ticket in tickets if not ticket.is_settled]
+            self._clock.sleep(self._pause(lost))
+        self._contention += (min(lost, MOST_RIVALS) - self._contention) / 4
+
+    def _attempt(self, tickets: Sequence[Ticket]) -> bool:
+        """Try to create the next manifest; whether every ticket has its outcome then."""
+        base, version = self._version, self._version
+        placed: dict[str, Ticket] = {}
+        deltas: list[Delta] = []
+        for ticket in tickets:
+            if ticket.is_settled:
+                continue
+            try:
+                delta = rebase(ticket.commit, version, ticket.commit_id, self._clock(), base.number + 1)
+                version = apply(version, delta)
+            except Exception as error:
+                ticket.refused(error)
+            else:
+                placed[delta.commit_id] = ticket
+                deltas.append(delta)
+        if not placed:
+            return True
+        seen = base
+        for delta in self._create(deltas, version):
+            seen = apply(seen, delta)
+            ticket = placed.pop(delta.commit_id)
+            ticket.won(seen)
+            self._counters.committed(ticket.commit)
+        return not placed
+
+    def _create(self, deltas: Sequence[Delta], version: Version) -> Sequence[Delta]:
+        """Create the manifest of `deltas`, which lead to `version`; return those of them that are committed."""
+        known_at, path = self._known_at, manifest_path(version.number)
+        started = self._clock.monotonic()
+        won = self._store.put_if_absent(path, encode(deltas, version, self._tail))
+        if won:
+            self._try_seconds += (self._clock.monotonic() - started - self._try_seconds) / 4
+        else:
             if won is None:
                 self._counters.add("ambiguous")
-            winner = self._get(delta.number)
+            winner = self._manifests.get(version.number)
             if winner is None:
                 if won is False:  # it was there and is not now: collected, so this process is far behind
-                    self._version = self._open()
-                return False
-            if winner.delta.commit_id != delta.commit_id:
-                self._version = apply(base, winner.delta)
-                self._known_at = time.monotonic()
+                    self._open()
+                return ()
+            if not {delta.commit_id for delta in winner.deltas} & {delta.commit_id for delta in deltas}:
+                self._version = applied(self._version, winner.deltas)
+                self._remember(winner, map(bytes, winner.tail))
+                self._known_at = self._clock.monotonic()
                 self.refresh()
-                return False
-        if time.monotonic() - known_at > TRUSTED_SECONDS and delta.number <= self._boundary():
+                return ()
+            # ours, of this try or of an earlier one whose answer was lost
+            deltas, version = winner.deltas, applied(self._version, winner.deltas)
+        if (
+            self._clock.monotonic() - known_at > TRUSTED_SECONDS
+            and version.number <= self._manifests.boundary()
+        ):
             self._store.delete([path])
-            self._version = self._open()
-            return False
+            self._open()
+            return ()
         self._version = version
-        self._known_at = time.monotonic()
-        return True
+        self._remember(Manifest(deltas[0], more=tuple(deltas[1:])), self._tail)
+        self._known_at = self._clock.monotonic()
+        if version.number % HINT_EVERY == 0:
+            with contextlib.suppress(StorageError):  # it saves requests and is never needed
+                self._store.put(HINT_PATH, str(version.number).encode())
+        return deltas
+
+    def _give_up_late(self, tickets: Sequence[Ticket]) -> None:
+        now = self._clock.monotonic()
+        for ticket in tickets:
+            ticket.lost += 1
+            if now > ticket.deadline:
+                ticket.refused(
+                    CommitTimeout(
+                        f"the commit lost {ticket.lost} races in {COMMIT_SECONDS:.0f} s; the store is at manifest "
+                        f"{self._version.number}: commit fewer, larger batches, or from fewer processes"
+                    )
+                )
+
+    def _pause(self, lost: int) -> float:
+        """A random wait before a try: as long as the rivals' tries may take, shorter the more races are lost, so that
+        the oldest commit goes first and every process gets its turn.
+        """
+        most = 4 * self._try_seconds * max(self._contention, lost) / (1 + lost)
+        return self._clock.jitter(min(most, PAUSE_SECONDS))
+
+    def _remember(self, manifest: Manifest, before: Iterable[bytes]) -> None:
+        """Keep the deltas since the last checkpoint, `before` and the manifest's own, for the tails of those to come."""
+        if manifest.number % CHECKPOINT_EVERY == 0:
+            self._tail = []
+            return
+        tail = [*before, encoded_deltas(manifest.deltas)]
+        while sum(map(len, tail)) > TAIL_BYTES:
+            tail.pop(0)
+        self._tail = tail
 
     def numbers(self) -> list[int]:
         """Return the numbers of the manifests that are stored, ascending; a LIST."""
-        start = manifest_path(self._boundary())
-        found = (manifest_number(info.path) for info in self._store.list("manifest/", start))
-        return sorted(number for number in found if number is not None)
+        return self._manifests.numbers(self._manifests.boundary())
 
     def collect(self, upto: int) -> int:
         """Delete the manifests up to `upto` after advancing the durable boundary; return how many."""
         doomed = [number for number in self.numbers() if number <= upto]
         if doomed:
-            self._store.put(BOUNDARY_PATH, str(max(upto, self._boundary())).encode())
+            self._store.put(BOUNDARY_PATH, str(max(upto, self._manifests.boundary())).encode())
             self._store.delete([manifest_path(number) for number in doomed])
         return len(doomed)
 
-    def _boundary(self) -> int:
-        data = self._store.get(BOUNDARY_PATH)
-        return int(data) if data else 0
-
-    def _open(self, known: Version | None = None) -> Version:
-        """Return the newest version, from the last checkpoint or from `known`, whichever is nearer."""
-        asked = time.monotonic()
-        start = manifest_path(known.number) if known is not None else manifest_path(self._boundary())
-        found = [manifest_number(info.path) for info in self._store.list("manifest/", start)]
-        newest = max((number for number in found if number is not None), default=known.number if known else 0)
-        self._known_at = asked
-        if newest == 0:
-            return Version()
-        checkpoint = newest - newest % CHECKPOINT_EVERY
-        if known is not None and known.number >= checkpoint:
-            version = known
-        elif checkpoint == 0:
-            version = Version()
-        else:
-            manifest = self._get(checkpoint)
-            if manifest is None or manifest.checkpoint is None:
-                raise CorruptObject(
-                    f"{manifest_path(checkpoint)}, a checkpoint, is missing; restore it from a copy"
-                )
-            version = version_of(manifest.checkpoint, manifest.delta)
-        for manifest in self._get_all(range(version.number + 1, newest + 1)):
-            version = apply(version, manifest.delta)
-        return version
-
-    def _get_all(self, numbers: Sequence[int]) -> list[Manifest]:
-        if not numbers:
-            return []
-        with ThreadPoolExecutor(min(8, len(numbers))) as pool:
-            manifests = list(pool.map(self._get, numbers))
-        for number, manifest in zip(numbers, manifests, strict=True):
-            if manifest is None:
-                raise CorruptObject(
-                    f"{manifest_path(number)} is missing from the chain; restore it from a copy"
-                )
-        return [manifest for manifest in manifests if manifest is not None]
-
-    def _get(self, number: int) -> Manifest | None:
-        path = manifest_path(number)
-        data = self._store.get(path)
-        return None if data is None else decode(data, path)
+    def _open(self) -> None:
+        version, manifest, asked = self._manifests.open()
+        self._tail = []
+        if manifest is not None:
+            self._remember(manifest, map(bytes, manifest.tail))
+        self._version, self._known_at = version, asked

@@ -64,8 +64,9 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     horizon_ms: int = 0
 
 
-def rebase(commit: Commit, base: Version, commit_id: str, seconds: float) -> Delta:
-    """Return the delta that adds `commit` to `base` at `seconds` of the wall clock.
+def rebase(commit: Commit, base: Version, commit_id: str, seconds: float, number: int | None = None) -> Delta:
+    """Return the delta that adds `commit` to `base` at `seconds` of the wall clock; `number` is the manifest's, by
+    default the next.
 
     Raises Fenced, Conflict, UnknownTable, TableExists or InvariantViolation where it does not fit; nothing
     has happened then.
@@ -81,7 +82,7 @@ def rebase(commit: Commit, base: Version, commit_id: str, seconds: float) -> Del
     acks = _named(commit.acks, base, created)
     pins = _named(commit.pins, base, created)
     return Delta(
-        number=base.number + 1,
+        number=base.number + 1 if number is None else number,
         epoch=epoch,
         commit_id=commit_id,
         writer=commit.writer,

@@ -1,10 +1,11 @@
-"""A manifest object: magic, raw length, checksum, then zstd of msgpack; every 64th also holds the whole
-version.
+"""A manifest object: magic, raw length, checksum, then zstd of msgpack: the deltas of one commit or of several that
+were made together, those of the manifests before it since the last checkpoint, and in every 64th the whole version.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 
 import msgspec
 import pyarrow as pa
@@ -49,15 +50,42 @@ class Checkpoint(msgspec.Struct, frozen=True):
     garbage: tuple[tuple[int, str], ...]
 
 
-class Manifest(msgspec.Struct, frozen=True):
-    """A delta, and in every 64th manifest the version that it leads to."""
+class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A delta and those that were committed with it (`more`), all of one number, in their order.
+
+    `tail` holds, still encoded, the deltas of the manifests right before it, so that who is behind needs one object
+    and not all of them. Every 64th manifest holds the version that it leads to.
+    """
 
     delta: Delta
     checkpoint: Checkpoint | None = None
+    more: tuple[Delta, ...] = ()
+    tail: tuple[msgspec.Raw, ...] = ()
+
+    @property
+    def number(self) -> int:
+        """The manifest's number."""
+        return self.delta.number
+
+    @property
+    def deltas(self) -> tuple[Delta, ...]:
+        """All deltas of this manifest, in their order."""
+        return (self.delta, *self.more)
+
+    @property
+    def reaches_back_to(self) -> int:
+        """The number of the version from which this manifest alone leads to its own."""
+        return self.number - 1 - len(self.tail)
+
+    def since(self, number: int) -> list[Delta]:
+        """Return the deltas from version `number` to this manifest's; it must reach back that far."""
+        taken = self.tail[number - self.reaches_back_to :] if number < self.number - 1 else ()
+        return [delta for raw in taken for delta in _DECODE_DELTAS(raw)] + list(self.deltas)
 
 
 _ENCODE = msgspec.msgpack.Encoder().encode
 _DECODE = msgspec.msgpack.Decoder(Manifest).decode
+_DECODE_DELTAS = msgspec.msgpack.Decoder(tuple[Delta, ...]).decode
 
 
 def manifest_path(number: int) -> str:
@@ -71,12 +99,18 @@ def manifest_number(path: str) -> int | None:
     return int(name) if name.isdigit() and len(name) == 20 else None
 
 
-def encode(delta: Delta, version: Version) -> bytes:
-    """Return the object of `delta`, which leads to `version`."""
-    checkpoint = checkpoint_of(version) if delta.number % CHECKPOINT_EVERY == 0 else None
-    raw = _ENCODE(Manifest(delta, checkpoint))
+def encode(deltas: Sequence[Delta], version: Version, tail: Sequence[bytes] = ()) -> bytes:
+    """Return the object of `deltas`, which lead to `version`; `tail` as `encoded_deltas` gives it, oldest first."""
+    checkpoint = checkpoint_of(version) if version.number % CHECKPOINT_EVERY == 0 else None
+    first, *more = deltas
+    raw = _ENCODE(Manifest(first, checkpoint, tuple(more), tuple(msgspec.Raw(part) for part in tail)))
     packed = _CODEC.compress(raw, asbytes=True)
     return _HEADER.pack(_MAGIC, len(raw), xxhash.xxh3_64_intdigest(packed)) + packed
+
+
+def encoded_deltas(deltas: Sequence[Delta]) -> bytes:
+    """Return the deltas of one manifest as the tails of later ones hold them."""
+    return _ENCODE(tuple(deltas))
 
 
 def decode(data: bytes, path: str) -> Manifest:

@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from engine.hummock import Hummock, Put
 from tests.hummock.conftest import SCHEMA, content
@@ -39,17 +40,21 @@ def write_for_ever(folder: str, ready) -> None:
             ready.set()
 
 
-def test_commits_of_racing_processes_are_all_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("processes", "commits"),
+    [pytest.param(2, 15, id="short"), pytest.param(16, 50, marks=pytest.mark.crash, id="long")],
+)
+def test_commits_of_racing_processes_are_all_there(tmp_path: Path, processes: int, commits: int) -> None:
     store = open_at(str(tmp_path))
     store.create_table("t", SCHEMA, ["id"], ["id"])
-    racers = [CONTEXT.Process(target=race, args=(str(tmp_path), part, 15)) for part in (1, 2)]
+    racers = [CONTEXT.Process(target=race, args=(str(tmp_path), part, commits)) for part in range(processes)]
     for racer in racers:
         racer.start()
     for racer in racers:
         racer.join()
         assert racer.exitcode == 0
     store.refresh()
-    assert len(content(store)) == 60
+    assert len(content(store)) == processes * commits * 2
     assert store._chain.numbers() == list(range(1, store.version.number + 1))
 
 

@@ -40,6 +40,8 @@ class LocalObjectStore:
         """Create a file; False if it exists, None if it is uncertain whether it would survive a power cut."""
         with self._named_errors(path, "written"):
             target = self._prepare(path)
+            if target.exists():  # a lost race need not be written and synced
+                return False
             temporary = self._write_temporary(target, data)
             try:
                 os.link(temporary, target)
