@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Literal
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from engine.connectors.sinks.ddl import alter_sink, create_sink, show_sinks
+from engine.connectors.sinks.driver import SinkDriver
 from engine.errors import SqlError
 from engine.hummock import Hummock
 from engine.hummock.epoch import seconds_of
@@ -21,20 +23,21 @@ from engine.meta.domain import BACKGROUND, domain_of
 from engine.meta.frontier import frontiers
 from engine.meta.policy import check_policy
 from engine.meta.recovery import failures
+from engine.meta.sinks import sinks, source_of, standing, state_of
 from engine.meta.waits import Wait, waits
 from engine.runtime import ddl, dml, query
 from engine.runtime.backfill_run import BACKFILL_ROWS
 from engine.runtime.datasource import TidelineDataSource
 from engine.runtime.drop import drop
 from engine.runtime.flush import BACKGROUND_SECONDS, FlushRun
-from engine.runtime.report import FlushReport, ViewReport
+from engine.runtime.report import FlushReport, SinkReport, ViewReport, followed_by
 from engine.runtime.show import describe, explain, explain_incremental, show, show_create
 from engine.runtime.spark import connect
 from engine.runtime.spark_executor import SparkExecutor
 from engine.sql import statements as st
 from engine.sql.catalog import Catalog
 
-__all__ = ["FlushReport", "RelationStatus", "Session", "ViewReport"]
+__all__ = ["FlushReport", "RelationStatus", "Session", "SinkReport", "ViewReport"]
 
 Dialect = Literal["spark", "postgres", "risingwave"]
 DIALECTS = ("spark", "postgres", "risingwave")
@@ -80,6 +83,7 @@ class Session:
         self._spark: SparkSession | None = None
         self.query_policy = "consistent"
         self._starting = threading.Lock()
+        self._sinks = SinkDriver(self.store)
         self._runner = FlushRun(self.store, SparkExecutor(self.store, lambda: self.spark), backfill_rows)
 
     def __enter__(self) -> Session:
@@ -147,6 +151,13 @@ class Session:
                 ddl.create_view(self.store, statement, self.dialect)
             case st.CreateMaterializedView():
                 self._create_materialized_view(statement, build)
+            case st.CreateSink():
+                if create_sink(self.store, statement, self.dialect) and build:
+                    self._sinks.run([statement.source])
+            case st.AlterSink():
+                alter_sink(self.store, statement)
+            case st.ShowSinks():
+                return show_sinks(self.store.refresh(), self._sinks.errors(), time.time())
             case st.Drop():
                 drop(self.store, statement)
             case st.Show():
@@ -184,9 +195,19 @@ class Session:
         """Run all that is pending (for `views`, and what they read); a failing view is told in its report.
 
         Without `eager` what has failed lately is left alone until its time to be tried again has come. Views that are created in
-        the background get `background_seconds` of work.
+        the background get `background_seconds` of work. Sinks come after the views, each in a thread of its own, and
+        are not waited for beyond some seconds; views over tables that sinks have written are run again.
         """
-        return self._runner.run(views, eager=eager, background_seconds=background_seconds)
+        report = self._runner.run(views, eager=eager, background_seconds=background_seconds)
+        sources = None if views is None else [view.view for view in report.views]
+        delivered = self._sinks.run(sources, eager=eager)
+        for _ in range(sum(sink.into is not None for sink in delivered)):
+            if not any(sink.into is not None and sink.rows for sink in delivered) or not self.lagging():
+                break
+            again = self._runner.run(views, eager=eager, background_seconds=0)
+            report = report.followed_by(again)
+            delivered = followed_by(delivered, self._sinks.run(sources, eager=eager))
+        return replace(report, sinks=delivered)
 
     def members(self, domain: str) -> tuple[str, ...]:
         """Return the views of a domain, inputs first."""
@@ -236,7 +257,19 @@ class Session:
                     failure.error if failure is not None else None,
                 )
             )
-        return tuple(found)
+        return (*found, *self._sink_status())
+
+    def _sink_status(self) -> Iterator[RelationStatus]:
+        """Yield where every sink stands: its epoch is what it has delivered, rows and bytes are still to come."""
+        version, errors = self.store.version, self._sinks.errors()
+        for relation in sinks(load(version)):
+            at, source = standing(version, relation), version.tables.get(source_of(relation))
+            frontier = source.committed_epoch if source is not None else None
+            lag, lagging = at.lag_seconds(time.time()), at.oldest is not None
+            error = state_of(version, relation.name).lapsed or errors.get(relation.name)
+            yield RelationStatus(
+                relation.name, relation.kind, at.epoch, frontier, lag, lagging, at.rows, at.bytes, 0, error
+            )
 
     def compact(self, table: str | None = None, *, full: bool = True) -> tuple[object, ...]:
         """Compact one table, or all; `full` merges everything to one run, else just the newest small files."""
@@ -246,6 +279,7 @@ class Session:
 
     def close(self) -> None:
         """Release the store; a Spark session that was passed in, or is shared, goes on."""
+        self._sinks.close()
         self.store.close()
 
     def _create_materialized_view(self, statement: st.CreateMaterializedView, build: bool) -> None:

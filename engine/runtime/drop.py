@@ -10,6 +10,8 @@ from engine.hummock import Commit, Hummock, Version
 from engine.meta.catalog_store import StoredCatalog, entries, load
 from engine.meta.creation import forgotten
 from engine.meta.recovery import recovered
+from engine.meta.sinks import KIND as SINK
+from engine.meta.sinks import released, state_entry
 from engine.sql.access import index_name
 from engine.sql.refusals import line_and_column
 from engine.sql.statement_types import Drop
@@ -63,11 +65,25 @@ def drop(store: Hummock, statement: Drop) -> bool:
         for upstream in {u for table in fragments for u in stored.inputs[table]} - gone - fragments
     }
     version = store.version
+    pins: dict[str, dict[str, int | None]] = {}
+    for sink in (stored.catalog.get(name) for name in gone):
+        if sink.kind == SINK:
+            for held, holds in zip((acks, pins), released(version, sink), strict=True):
+                for table, consumers in holds.items():
+                    if table not in gone | fragments:
+                        held.setdefault(table, {}).update(consumers)
     store.commit(
         Commit(
             drop=tuple(name for name in sorted(gone | fragments) if name in version.tables),
             acks={upstream: consumers for upstream, consumers in acks.items() if upstream in version.tables},
+            pins=pins,
             catalog=entries(dict.fromkeys(gone), dict.fromkeys(gone & set(stored.plans)))
+            | {
+                entry: None
+                for name in gone
+                for entry in state_entry(name, None)
+                if stored.catalog.get(name).kind == SINK
+            }
             | {
                 entry: None
                 for name in gone

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engine.errors import EpochFailed
 
@@ -38,14 +38,46 @@ class ViewReport:
 
 
 @dataclass(frozen=True)
+class SinkReport:
+    """How far a sink is, and what its last delivery brought; `lag_*` is what is still to come.
+
+    `phase` is waiting, snapshot, log, paused, lapsed, or delivering for one that is under way. A sink that fails is tried again
+    after `retry_at`, seconds since 1970.
+    """
+
+    sink: str
+    source: str
+    phase: str
+    into: str | None = None
+    epoch: int | None = None
+    rows: int = 0
+    files: int = 0
+    bytes: int = 0
+    lag_rows: int = 0
+    lag_bytes: int = 0
+    lag_seconds: float = 0.0
+    seconds: float = 0.0
+    error: str | None = None
+    attempts: int = 0
+    retry_at: float | None = None
+
+
+@dataclass(frozen=True)
 class FlushReport:
     """The reports of one run, inputs before their readers; a failing view does not stop the others."""
 
     views: tuple[ViewReport, ...]
     seconds: float = 0.0
+    sinks: tuple[SinkReport, ...] = ()
 
     def __getitem__(self, view: str) -> ViewReport:
         return next(report for report in self.views if report.view == view)
+
+    def followed_by(self, later: FlushReport) -> FlushReport:
+        """Return one report of two runs: of each view the later one, unless that had nothing to do."""
+        new = {report.view: report for report in later.views if not report.skipped}
+        views = tuple(new.get(report.view, report) for report in self.views)
+        return FlushReport(views, self.seconds + later.seconds, self.sinks)
 
     @property
     def failed(self) -> tuple[ViewReport, ...]:
@@ -56,3 +88,21 @@ class FlushReport:
         """Raise EpochFailed that names every view that failed and why; do nothing if none did."""
         if self.failed:
             raise EpochFailed("\n".join(f"view {r.view}: {r.error}" for r in self.failed))
+
+
+def followed_by(before: tuple[SinkReport, ...], later: tuple[SinkReport, ...]) -> tuple[SinkReport, ...]:
+    """Return one report a sink of two runs: how far it is now, and what both have brought."""
+    done = {report.sink: report for report in before}
+    found = []
+    for report in later:
+        first = done.get(report.sink)
+        if first is not None:
+            report = replace(
+                report,
+                rows=first.rows + report.rows,
+                files=first.files + report.files,
+                bytes=first.bytes + report.bytes,
+                seconds=first.seconds + report.seconds,
+            )
+        found.append(report)
+    return tuple(found)

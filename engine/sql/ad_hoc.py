@@ -196,7 +196,10 @@ def _walk(node: exp.Expression, hidden: frozenset[str], visit: Callable[[exp.Tab
 
 def _relation(table: exp.Table, name: str, catalog: Catalog, sql: str) -> Relation:
     try:
-        return catalog.get(name if not table.args.get("db") else table.sql())
+        found = catalog.get(name if not table.args.get("db") else table.sql())
+        if found.kind in ("function", "sink"):
+            raise SqlError(f"{found.name} is a {found.kind} and has no rows", hint=catalog.near(name))
+        return found
     except SqlError as error:
         line, column = place(table, sql) if sql else (0, 0)
         raise SqlError(error.message, sql=sql, line=line, column=column, hint=error.hint) from error

@@ -150,7 +150,8 @@ class FromItems:
     def _relation(self, name: str, alias: str, node: exp.Table) -> Source:
         catalog = self.binder.catalog
         found = catalog.relations.get(name) or catalog.relations.get(name.lower())
-        if found is None or found.kind == "index" or name.startswith("_") or node.args.get("db"):
+        hidden = found is not None and found.kind in ("index", "function", "sink")
+        if found is None or hidden or name.startswith("_") or node.args.get("db"):
             raise self.binder.error(f"there is no table or view {node.sql()}", node, catalog.near(name))
         if found.kind == "view":
             return self._view(found, alias)

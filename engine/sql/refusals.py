@@ -19,7 +19,6 @@ _NOT_OFFERED = (
         "leave it out: a view is exact at every epoch",
     ),
     (r"\bCREATE\s+SOURCE\b", "CREATE SOURCE", "CREATE TABLE … WITH (connector = …)"),
-    (r"\bCREATE\s+SINK\b", "CREATE SINK", "read the view from Spark with format tideline"),
     (r"\bMERGE\b", "MERGE", 'Session.write(…, mode="upsert") merges rows by their key'),
     (r"\bTRUNCATE\b", "TRUNCATE", "DELETE FROM the table"),
     (r"\bALTER\b", "ALTER", "create a table or view of a new name, and INSERT … SELECT"),
@@ -36,8 +35,8 @@ _FORMS = (
     (r"\s*(SET)\b", "SET name = value"),
 )
 STATEMENTS = (
-    "statements are CREATE TABLE, CREATE [MATERIALIZED] VIEW, CREATE INDEX, CREATE FUNCTION, DROP, INSERT, UPDATE, DELETE, "
-    "FLUSH, SELECT, EXPLAIN [INCREMENTAL], SHOW, DESCRIBE and SET"
+    "statements are CREATE TABLE, CREATE [MATERIALIZED] VIEW, CREATE INDEX, CREATE FUNCTION, CREATE SINK, DROP, INSERT, UPDATE, "
+    "DELETE, FLUSH, SELECT, EXPLAIN [INCREMENTAL], SHOW, DESCRIBE and SET"
 )
 _FIRST_WORDS = (
     *(

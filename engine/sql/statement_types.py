@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import sqlglot.expressions as exp
 
 from engine.sql.catalog import Column
+from engine.sql.sink_statements import AlterSink, CreateSink, ShowSinks
 
 
 @dataclass(frozen=True)
@@ -265,6 +266,9 @@ Statement = (
     | CreateView
     | CreateIndex
     | CreateFunction
+    | CreateSink
+    | AlterSink
+    | ShowSinks
     | Alter
     | Comment
     | Drop

@@ -24,6 +24,7 @@ from engine.sql.refusals import (
     syntax_error,
     unclosed,
 )
+from engine.sql.sink_statements import AlterSink, CreateSink, ShowSinks, sink_statement
 from engine.sql.statement_types import (
     CreateFunction,
     CreateIndex,
@@ -45,9 +46,11 @@ from engine.sql.statement_types import (
 )
 
 __all__ = [
+    "AlterSink",
     "CreateFunction",
     "CreateIndex",
     "CreateMaterializedView",
+    "CreateSink",
     "CreateTable",
     "CreateView",
     "DeleteFrom",
@@ -60,6 +63,7 @@ __all__ = [
     "Set",
     "Show",
     "ShowCreate",
+    "ShowSinks",
     "Statement",
     "Update",
     "identifier",
@@ -151,16 +155,20 @@ def _tree(readable: str, sql: str, dialect: str) -> exp.Expression:
 
 def _own_statement(readable: str, sql: str, dialect: str) -> Statement | None:
     text, start = readable.strip(), len(readable) - len(readable.lstrip())
+    if (of_sink := sink_statement(readable, sql, dialect)) is not None:
+        return of_sink
+    if found := re.fullmatch(r"DROP\s+SINK\s+(IF\s+EXISTS\s+)?(\S+?)(\s+CASCADE)?", text, re.IGNORECASE):
+        return Drop("sink", found[2].strip('`"').lower(), bool(found[1]), bool(found[3]), sql)
     if re.fullmatch(r"FLUSH", text, re.IGNORECASE):
         return Flush(sql)
-    pattern = r"SHOW\s+CREATE\s+(?:TABLE|(?:MATERIALIZED\s+)?VIEW)\s+(\S+)"
+    pattern = r"SHOW\s+CREATE\s+(?:TABLE|SINK|(?:MATERIALIZED\s+)?VIEW)\s+(\S+)"
     if found := re.fullmatch(pattern, text, re.IGNORECASE):
         return ShowCreate(found[1].strip('`"').lower(), sql)
     pattern = r"SHOW\s+(TABLES|MATERIALIZED\s+VIEWS|VIEWS|ALL)(?:\s+LIKE\s+'([^']*)')?"
     if found := re.fullmatch(pattern, text, re.IGNORECASE):
         return Show(" ".join(found[1].lower().split()), found[2], sql)
     if re.match(r"SHOW\b", text, re.IGNORECASE):
-        hint = "SHOW TABLES, VIEWS, MATERIALIZED VIEWS, ALL (each with LIKE 'pattern'), or SHOW CREATE TABLE name"
+        hint = "SHOW TABLES, VIEWS, MATERIALIZED VIEWS, SINKS, ALL (each with LIKE 'pattern'), or SHOW CREATE TABLE name"
         raise refusal(f"{text[:40]} is not offered", sql, start, hint)
     if found := re.match(r"EXPLAIN\s+(INCREMENTAL\s+)?", text, re.IGNORECASE):
         inner = _statement(_blank(readable, start, start + found.end()), sql, dialect)

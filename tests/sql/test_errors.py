@@ -315,7 +315,8 @@ WRONG_STATEMENTS = [
         "rand",
         "DEFAULT",
     ),
-    ("CREATE SINK s FROM bid", "CREATE SINK is not offered", "CREATE", "format tideline"),
+    ("CREATE SINK s AS SELECT 1", "this form of CREATE SINK is not offered", "CREATE", "MATERIALIZED VIEW"),
+    ("ALTER SINK s SLEEP", "this ALTER SINK is not offered", "ALTER", "PAUSE"),
     (
         "CREATE SOURCE s (a INT) WITH (connector = 'x')",
         "CREATE SOURCE is not offered",

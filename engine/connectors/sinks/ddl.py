@@ -1,0 +1,276 @@
+"""CREATE SINK, ALTER SINK and SHOW SINKS: each change is one commit, checked again whenever it is rebased."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Collection, Mapping
+
+import msgspec
+import pyarrow as pa
+
+from engine.connectors.sinks.files import EPOCH, OPERATION
+from engine.connectors.sinks.options import SinkOptions, checked
+from engine.errors import Conflict, SqlError
+from engine.hummock import Commit, Hummock, Version
+from engine.log_store.sink import attach
+from engine.meta.catalog_store import StoredCatalog, entries, load
+from engine.meta.creation import computed
+from engine.meta.sinks import (
+    KIND,
+    SinkState,
+    consumers_of,
+    released,
+    sinks,
+    source_of,
+    standing,
+    state_entry,
+    state_of,
+)
+from engine.runtime.rows import ROW_ID
+from engine.sql.catalog import Catalog, Column, Relation
+from engine.sql.refusals import line_and_column
+from engine.sql.sink_statements import AlterSink, CreateSink
+from engine.sql.types import to_arrow
+
+
+def create_sink(store: Hummock, statement: CreateSink, dialect: str) -> bool:
+    """Create a sink; it holds the log of its view from now on. Returns False if it exists and IF NOT EXISTS is said."""
+    version = store.refresh()
+    stored = load(version)
+    if statement.name in stored.catalog.relations:
+        if statement.if_not_exists:
+            return False
+        kind = stored.catalog.relations[statement.name].kind
+        hint = f"drop it first: DROP {kind.upper()} {statement.name}"
+        raise _error(statement, statement.name, f"{statement.name} exists already: it is a {kind}", hint)
+    relation = _relation(stored, statement, dialect)
+    table = computed(version, source_of(relation))
+    part, state = Commit(), SinkState()
+    if table is not None:
+        part = attach(table, consumers_of(relation), SinkOptions.of(relation.options).snapshot)
+        state = SinkState(table.table_id, version.epoch)
+    catalog = entries({relation.name: relation}, {}) | state_entry(relation.name, state)
+    check = _stands(relation, version)
+    store.commit(dataclasses.replace(part, catalog=catalog, precondition=check))
+    return True
+
+
+def alter_sink(store: Hummock, statement: AlterSink) -> None:
+    """Pause or resume a sink, or reset it: it lets go of the log, and delivers the rows as they are when it is run next."""
+    version = store.refresh()
+    relation = _sink(load(version), statement.name, statement.sql)
+    state = state_of(version, relation.name)
+    acks, pins = {}, {}
+    if statement.action == "reset":
+        acks, pins = released(version, relation)
+        state = SinkState(paused=state.paused)
+    else:
+        state = msgspec.structs.replace(state, paused=statement.action == "pause")
+    entry = state_entry(relation.name, state)
+    key = next(iter(entry))
+
+    def check(now: Version) -> None:
+        if now.catalog.get(key) != version.catalog.get(key):
+            raise Conflict(f"sink {relation.name} was changed by another process at the same time; try again")
+
+    store.commit(Commit(acks=acks, pins=pins, catalog=entry, precondition=check))
+
+
+def show_sinks(version: Version, errors: Mapping[str, str], now: float) -> pa.Table:
+    """Return what every sink reads, where to, and how far it is; `errors` are those that this process knows of."""
+    rows = []
+    for relation in sinks(load(version)):
+        at, options = standing(version, relation), SinkOptions.of(relation.options)
+        error = state_of(version, relation.name).lapsed or errors.get(relation.name)
+        rows.append(
+            {
+                "name": relation.name,
+                "from": source_of(relation),
+                "to": options.into or options.url,
+                "type": relation.options["type"],
+                "phase": at.phase,
+                "epoch": at.epoch,
+                "lag_rows": at.rows,
+                "lag_bytes": at.bytes,
+                "lag_seconds": round(at.lag_seconds(now), 1),
+                "error": error,
+            }
+        )
+    kinds = {
+        "epoch": pa.int64(),
+        "lag_rows": pa.int64(),
+        "lag_bytes": pa.int64(),
+        "lag_seconds": pa.float64(),
+    }
+    names = ("name", "from", "to", "type", "phase", *kinds, "error")
+    return pa.Table.from_pylist(rows, pa.schema([(name, kinds.get(name, pa.string())) for name in names]))
+
+
+def _relation(stored: StoredCatalog, statement: CreateSink, dialect: str) -> Relation:
+    source = _named(stored.catalog, statement, statement.source, "table or view")
+    if source.kind not in ("table", "materialized view"):
+        hint = "CREATE MATERIALIZED VIEW of it, and a sink FROM that"
+        raise _error(
+            statement, statement.source, f"{source.name} is a {source.kind} and keeps no changes", hint
+        )
+    options = checked(statement, source.append_only)
+    upsert = options["type"] == "upsert"
+    if not upsert and not source.append_only and options["force_append_only"] != "true":
+        hint = (
+            "type = 'upsert'; or force_append_only = true: deletions are left out, a changed row comes again"
+        )
+        message = f"{source.name} changes and deletes rows, an append-only sink cannot tell so"
+        raise _error(statement, statement.source, message, hint)
+    shown = [Column(c.name, c.type, stored=c.source) for c in source.columns if not c.hidden]
+    key = tuple(c.name for c in shown if c.source in source.primary_key)
+    if upsert and len(key) < len(source.primary_key):
+        hidden = ", ".join(k for k in source.primary_key if k not in {c.source for c in shown})
+        hint = "select the key columns in the view, or take type = 'append-only' where rows only come"
+        message = f"the key of {source.name} ({hidden}) is not among its columns, so nobody could apply updates to its rows"
+        raise _error(statement, statement.source, message, hint)
+    depends_on = (source.name,)
+    if statement.into is not None:
+        target = _named(stored.catalog, statement, statement.into, "table")
+        _check_target(stored, statement, source, target, shown, key)
+        options["into"] = target.name
+        depends_on = (source.name, target.name)
+    elif upsert:
+        _check_free(statement, source, shown)
+        shown = [Column(OPERATION, "string", False), *shown, Column(EPOCH, "bigint", False)]
+    return Relation(
+        name=statement.name,
+        kind=KIND,
+        columns=tuple(shown),
+        primary_key=key,
+        sql=statement.sql,
+        dialect=dialect,
+        options=options,
+        depends_on=depends_on,
+    )
+
+
+def _check_target(
+    stored: StoredCatalog,
+    statement: CreateSink,
+    source: Relation,
+    target: Relation,
+    shown: list[Column],
+    key: tuple[str, ...],
+) -> None:
+    """Raise SqlError if the rows of a view cannot be kept in a table."""
+
+    def wrong(message: str, hint: str) -> SqlError:
+        return _error(statement, statement.into or "", message, hint)
+
+    upsert = statement.options.get("type", "append-only" if source.append_only else "upsert") == "upsert"
+    if target.kind != "table":
+        raise wrong(f"{target.name} is a {target.kind}, a sink writes INTO a table", "CREATE TABLE for it")
+    if target.append_only and upsert:
+        raise wrong(
+            f"table {target.name} is APPEND ONLY, and the sink updates rows", "give the table a PRIMARY KEY"
+        )
+    known = {column.name: column for column in target.columns if not column.hidden}
+    for column in shown:
+        mine = known.get(column.name)
+        if mine is None:
+            hint = f"columns of {target.name} are {', '.join(known)}; select just those in the view"
+            raise wrong(f"table {target.name} has no column {column.name}", hint)
+        if mine.generated is not None:
+            raise wrong(f"column {mine.name} of {target.name} is generated", "leave it out of the view")
+        if mine.type != column.type and not _fits(column.type, mine.type):
+            message = (
+                f"column {column.name} is {column.type} in {source.name} and {mine.type} in {target.name}"
+            )
+            raise wrong(message, f"CAST it to {mine.type} in the view")
+    for name, mine in known.items():
+        if name in {column.name for column in shown} or mine.generated is not None:
+            continue
+        if not mine.nullable or mine.default is not None or mine.source in target.primary_key:
+            what = "a key column" if mine.source in target.primary_key else "NOT NULL or has a DEFAULT"
+            raise wrong(f"column {name} of {target.name} is {what}, but {source.name} has none", "select it")
+    if any(column.generated is not None for column in target.columns):
+        raise wrong(
+            f"table {target.name} has generated columns, which a sink cannot compute", "sink into another"
+        )
+    theirs = {column.name for column in target.columns if column.source in target.primary_key}
+    if ROW_ID not in theirs and (len(key) < len(source.primary_key) or not set(key) <= theirs):
+        message = (
+            f"two rows of {source.name} could meet in one row of {target.name}: its key ({', '.join(sorted(theirs))}) "
+            f"lacks columns of the view's key ({', '.join(key) or 'hidden'})"
+        )
+        raise wrong(message, "give the table a PRIMARY KEY that holds the view's key")
+    if target.name == source.name or source.name in _fed_by(stored, target.name):
+        raise wrong(
+            f"{source.name} is computed from {target.name}: the sink would feed itself", "another table"
+        )
+
+
+def _fits(mine: str, theirs: str) -> bool:
+    """Tell whether every value of one type is a value of the other."""
+    wider = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
+    for kinds in wider:
+        if mine in kinds and theirs in kinds:
+            return kinds.index(mine) <= kinds.index(theirs)
+    return to_arrow(mine) == to_arrow(theirs)
+
+
+def _fed_by(stored: StoredCatalog, name: str) -> Collection[str]:
+    """Return everything that is computed from a table, through sinks into other tables too."""
+    found: set[str] = set()
+    queue = [name]
+    while queue:
+        for reader in stored.catalog.dependents(queue.pop()):
+            relation = stored.catalog.get(reader)
+            into = relation.options.get("into") if relation.kind == KIND else None
+            for one in (reader, into):
+                if one is not None and one not in found:
+                    found.add(one)
+                    queue.append(one)
+    return found
+
+
+def _check_free(statement: CreateSink, source: Relation, shown: list[Column]) -> None:
+    taken = {OPERATION, EPOCH} & {column.name for column in shown}
+    if taken:
+        message = f"{source.name} has a column {', '.join(taken)}, the name that an upsert sink needs"
+        raise _error(statement, statement.source, message, "name the column otherwise in the view")
+
+
+def _named(catalog: Catalog, statement: CreateSink, name: str, what: str) -> Relation:
+    found = catalog.relations.get(name) or catalog.relations.get(name.lower())
+    if found is None or found.name.startswith("_"):
+        raise _error(statement, name, f"there is no {what} {name}", catalog.near(name))
+    return found
+
+
+def _sink(stored: StoredCatalog, name: str, sql: str) -> Relation:
+    found = stored.catalog.relations.get(name)
+    if found is None or found.kind != KIND:
+        at = re.search(rf"\b{re.escape(name)}\b", sql, re.IGNORECASE)
+        line, column = line_and_column(sql, at.start() if at else 0)
+        what = "there is no sink" if found is None else f"{name} is a {found.kind}, not a sink:"
+        raise SqlError(
+            f"{what} {name}", sql=sql, line=line, column=column, hint="SHOW SINKS lists what exists"
+        )
+    return found
+
+
+def _error(statement: CreateSink, name: str, message: str, hint: str) -> SqlError:
+    found = re.search(rf"\b{re.escape(name)}\b", statement.sql, re.IGNORECASE) if name else None
+    line, column = line_and_column(statement.sql, found.start() if found else 0)
+    return SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
+
+
+def _stands(relation: Relation, seen: Version) -> Callable[[Version], None]:
+    def check(version: Version) -> None:
+        if f"relation/{relation.name}" in version.catalog:
+            raise Conflict(f"{relation.name} was created by another process at the same time")
+        for name in relation.depends_on:
+            if version.catalog.get(f"relation/{name}") != seen.catalog.get(f"relation/{name}"):
+                raise Conflict(f"{name}, which the sink {relation.name} needs, was changed at the same time")
+        now, then = (computed(v, source_of(relation)) for v in (version, seen))
+        if (now and now.table_id) != (then and then.table_id):
+            raise Conflict(f"{source_of(relation)} was computed at the same time; try again")
+
+    return check

@@ -1,0 +1,271 @@
+"""One sink on its way: ranges of the log are handed to its target and acknowledged; a failure rewinds and backs off."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from engine.connectors.sinks.files import EPOCH, OPERATION, FileSink
+from engine.connectors.sinks.options import SinkOptions
+from engine.connectors.sinks.tables import TableSink
+from engine.connectors.sinks.target import Delivered, SinkTarget
+from engine.errors import Conflict, SinkError, TidelineError
+from engine.hummock import Commit, Hummock, TableVersion, Version
+from engine.hummock.object_store import ObjectStore
+from engine.log_store.sink import SinkLogStore, VnodeGroup, attach
+from engine.meta.creation import computed
+from engine.meta.sinks import Standing, consumers_of, released, source_of, standing, state_entry, state_of
+from engine.runtime.report import SinkReport
+from engine.sql.catalog import Relation
+
+RANGES_PER_COMMIT = 64
+RACE_ATTEMPTS = 20
+
+
+class Delivery:
+    """Delivers the log of one sink; `run` is called by one thread at a time."""
+
+    def __init__(
+        self,
+        store: Hummock,
+        relation: Relation,
+        open_target: Callable[[str], ObjectStore],
+        clock: Callable[[], float],
+    ) -> None:
+        self.relation, self.options = relation, SinkOptions.of(relation.options)
+        self.error: str | None = None
+        self._store, self._open_target, self._clock = store, open_target, clock
+        self._target: SinkTarget | None = None
+        self._stopped = threading.Event()
+        self._retry_at = 0.0
+        self._done = Delivered(0)
+        self._seconds = 0.0
+        columns = [c.source for c in relation.columns if c.name not in (OPERATION, EPOCH)]
+        groups = self.options.vnode_groups
+        self.readers = [
+            SinkLogStore(store, source_of(relation), consumer, columns, VnodeGroup(number, groups))
+            for number, consumer in enumerate(consumers_of(relation))
+        ]
+
+    def is_due(self, at: Standing, eager: bool) -> bool:
+        """Tell whether there is something to do now; without `eager` not before a failed sink's time has come."""
+        if at.phase == "waiting" or at.is_due:
+            return eager or self._clock() >= self._retry_at
+        return (at.phase == "lapsed" and self.error is None) or (
+            at.phase == "paused" and self._is_overdue(at)
+        )
+
+    def _is_overdue(self, at: Standing) -> bool:
+        return at.lag_seconds(self._clock()) > self.options.retention_seconds
+
+    def idle(self) -> None:
+        """Note that there is nothing to do for the sink in this run."""
+        self._done, self._seconds = Delivered(0), 0.0
+
+    def stop(self) -> None:
+        """Ask a run in another thread to end after the range that it is at."""
+        self._stopped.set()
+
+    def run(self) -> None:
+        """Deliver what is due, the groups of vnodes one after the other; a failure is kept in `error` and never raised."""
+        started = time.perf_counter()
+        failures = []
+        self._done = Delivered(0)
+        for reader in self.readers:
+            try:
+                self._bring(reader)
+            except TidelineError as failure:
+                failures.append(self._failed(reader, str(failure)))
+            except Exception as failure:  # the other groups go on, and so do the views
+                failures.append(self._failed(reader, f"{type(failure).__name__}: {failure}"))
+        self.error = failures[0][1] if failures else None
+        self._retry_at = self._clock() + min(wait for wait, _ in failures) if failures else 0.0
+        self._lapse_if_due()
+        self._seconds = time.perf_counter() - started
+
+    def report(self, version: Version, running: bool) -> SinkReport:
+        """Return what the last run did and how far the sink is."""
+        at = standing(version, self.relation)
+        failures = max(reader.failures for reader in self.readers)
+        return SinkReport(
+            sink=self.relation.name,
+            source=source_of(self.relation),
+            phase="delivering" if running else at.phase,
+            into=self.options.into,
+            epoch=at.epoch,
+            rows=self._done.rows,
+            files=self._done.files,
+            bytes=self._done.bytes,
+            lag_rows=at.rows,
+            lag_bytes=at.bytes,
+            lag_seconds=at.lag_seconds(self._clock()),
+            seconds=self._seconds,
+            error=self.error,
+            attempts=failures,
+            retry_at=self._retry_at or None,
+        )
+
+    def _bring(self, reader: SinkLogStore) -> None:
+        attempts = 0
+        while not self._stopped.is_set():
+            version = self._store.refresh()
+            table = self._readable(version)
+            if table is None:
+                return
+            try:
+                if reader.position(table) is None:
+                    self._attach(version, table)
+                elif not self._round(reader, version, table):
+                    return
+                attempts = 0
+            except Conflict:  # another process was faster: read again and follow
+                reader.reset()
+                attempts += 1
+                if attempts == RACE_ATTEMPTS:
+                    raise
+
+    def _readable(self, version: Version) -> TableVersion | None:
+        """Return the table if there may be something to deliver; raises SinkError if the sink cannot go on."""
+        if f"relation/{self.relation.name}" not in version.catalog:
+            return None
+        state = state_of(version, self.relation.name)
+        table = computed(version, source_of(self.relation))
+        if state.lapsed:
+            raise SinkError(state.lapsed)
+        if state.table_id and (table is None or table.table_id != state.table_id):
+            raise SinkError(
+                f"sink {self.relation.name}: {source_of(self.relation)} was built again since the last delivery, and what "
+                f"changed is not known; {self._way_out()}"
+            )
+        if (
+            state.table_id
+            and table is not None
+            and not set(consumers_of(self.relation))
+            <= {
+                *table.acks,
+                *table.pins,
+            }
+        ):
+            raise SinkError(
+                f"sink {self.relation.name}: its place in the log of {table.name} is gone; {self._way_out()}"
+            )
+        return None if state.paused else table
+
+    def _attach(self, version: Version, table: TableVersion) -> None:
+        """Hold the table's log from here on, for all groups at once."""
+        part = attach(table, consumers_of(self.relation), self.options.snapshot)
+        before = state_of(version, self.relation.name)
+        state = msgspec.structs.replace(before, table_id=table.table_id, since=version.epoch)
+        entry = state_entry(self.relation.name, state)
+        self._store.commit(
+            dataclasses.replace(part, catalog=entry, precondition=self._unchanged(version, table))
+        )
+
+    def _unchanged(self, seen: Version, table: TableVersion) -> Callable[[Version], None]:
+        key, name = next(iter(state_entry(self.relation.name, None))), self.relation.name
+
+        def check(version: Version) -> None:
+            now = version.tables.get(table.name)
+            same = now is not None and now.table_id == table.table_id
+            if not same or version.catalog.get(key) != seen.catalog.get(key):
+                raise Conflict(f"sink {name} or what it reads was changed at the same time")
+            if f"relation/{name}" not in version.catalog:
+                raise Conflict(f"sink {name} was dropped at the same time")
+
+        return check
+
+    def _round(self, reader: SinkLogStore, seen: Version, table: TableVersion) -> bool:
+        """Deliver some ranges and acknowledge them in one commit; False if there are none."""
+        target = self._opened()
+        some = itertools.islice(reader.ranges(table, each_epoch=target.each_epoch), RANGES_PER_COMMIT)
+        upto: int | None = None
+        done: list[Delivered] = []
+        for part in some:
+            done.append(target.take(part, reader.group, reader.read(table, part)))
+            upto = part.upto
+            if self._stopped.is_set() or not target.each_epoch:
+                break
+        if upto is None:
+            return False
+        self._acknowledge(reader, seen, table, upto, done)
+        reader.acknowledged()
+        self._done = _sum([self._done, *done])
+        return True
+
+    def _acknowledge(
+        self,
+        reader: SinkLogStore,
+        seen: Version,
+        table: TableVersion,
+        upto: int,
+        done: Sequence[Delivered],
+    ) -> None:
+        ack = reader.truncate(table, upto)
+        rows = done[-1].commit
+        checks = [self._unchanged(seen, table), reader.unmoved(table)]
+        if rows.precondition is not None:
+            checks.append(rows.precondition)
+
+        def check(version: Version) -> None:
+            for one in checks:
+                one(version)
+
+        self._store.commit(Commit(writes=rows.writes, acks=ack.acks, pins=ack.pins, precondition=check))
+
+    def _opened(self) -> SinkTarget:
+        if self._target is None:
+            if self.options.into is not None:
+                self._target = TableSink(self._store, self.relation)
+            else:
+                self._target = FileSink(self.relation, self._open_target(self.options.url))
+        return self._target
+
+    def _failed(self, reader: SinkLogStore, error: str) -> tuple[float, str]:
+        self._target = None
+        return reader.rewind(), error
+
+    def _lapse_if_due(self) -> None:
+        """Let go of the log of a sink that has failed, or was paused, for longer than its retention."""
+        version = self._store.version
+        at = standing(version, self.relation)
+        if at.phase in ("lapsed", "waiting") or not self._is_overdue(at):
+            return
+        if self.error is None and at.phase != "paused":
+            return
+        why = "it was paused" if self.error is None else f"the last error: {self.error}"
+        told = (
+            f"sink {self.relation.name} has not delivered for more than {self.options.retention_seconds:.0f} s, its retention, "
+            f"and the changes that it lacks were let go ({why}); {self._way_out()}"
+        )
+        acks, pins = released(version, self.relation)
+        state = msgspec.structs.replace(state_of(version, self.relation.name), lapsed=told)
+        table = version.tables[source_of(self.relation)]
+        try:
+            self._store.commit(
+                Commit(
+                    acks=acks,
+                    pins=pins,
+                    catalog=state_entry(self.relation.name, state),
+                    precondition=self._unchanged(version, table),
+                )
+            )
+            self.error = told
+            for reader in self.readers:
+                reader.reset()
+        except Conflict:
+            return  # it was changed by somebody at the same time: the next failure looks again
+
+    def _way_out(self) -> str:
+        return (
+            f"ALTER SINK {self.relation.name} RESET delivers the rows as they are and goes on from there, "
+            f"DROP SINK {self.relation.name} ends it"
+        )
+
+
+def _sum(parts: Sequence[Delivered]) -> Delivered:
+    return Delivered(sum(p.rows for p in parts), sum(p.files for p in parts), sum(p.bytes for p in parts))

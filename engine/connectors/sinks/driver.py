@@ -1,0 +1,102 @@
+"""Brings sinks on, each in a thread of its own; no view waits for one, and none for another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+
+from engine.connectors.sinks.delivery import Delivery
+from engine.hummock import Hummock
+from engine.hummock.object_store import ObjectStore, open_object_store
+from engine.meta.catalog_store import load
+from engine.meta.sinks import sinks, source_of, standing
+from engine.runtime.report import SinkReport
+
+MOST_THREADS = 16
+WAIT_SECONDS = 5.0
+CLOSE_SECONDS = 10.0
+
+
+class SinkDriver:
+    """Delivers what is due for the sinks of a store.
+
+    A run waits for its deliveries at most `wait_seconds`; one that takes longer goes on beside the following runs, which do not
+    wait for it again until it has caught up.
+    """
+
+    def __init__(
+        self,
+        store: Hummock,
+        *,
+        open_target: Callable[[str], ObjectStore] = open_object_store,
+        clock: Callable[[], float] = time.time,
+        wait_seconds: float = WAIT_SECONDS,
+    ) -> None:
+        self.store, self.wait_seconds = store, wait_seconds
+        self._open_target, self._clock = open_target, clock
+        self._deliveries: dict[str, Delivery] = {}
+        self._running: dict[str, Future[None]] = {}
+        self._slow: set[str] = set()
+        self._pool: ThreadPoolExecutor | None = None
+
+    def run(self, sources: Collection[str] | None = None, *, eager: bool = True) -> tuple[SinkReport, ...]:
+        """Start what is due for the sinks of `sources` (None: all), wait a little, and tell how far each is.
+
+        Without `eager` a sink that failed is left alone until its time to be tried again has come.
+        """
+        version = self.store.refresh()
+        wanted = [r for r in sinks(load(version)) if sources is None or source_of(r) in sources]
+        gone = set(self._deliveries) - {relation.name for relation in sinks(load(version))}
+        for name in gone:
+            self._deliveries.pop(name)
+            self._slow.discard(name)
+        started: list[Future[None]] = []
+        for relation in wanted:
+            delivery = self._deliveries.get(relation.name)
+            if delivery is None or delivery.relation != relation:
+                delivery = Delivery(self.store, relation, self._open_target, self._clock)
+                self._deliveries[relation.name] = delivery
+            running = self._running.get(relation.name)
+            if running is None or running.done():
+                delivery.idle()
+                if not delivery.is_due(standing(version, relation), eager):
+                    continue
+                running = self._threads().submit(delivery.run)
+                self._running[relation.name] = running
+            if relation.name not in self._slow:
+                started.append(running)
+        wait(started, self.wait_seconds)
+        for relation in wanted:
+            running = self._running.get(relation.name)
+            if running is None or running.done():
+                self._slow.discard(relation.name)
+            else:
+                self._slow.add(relation.name)
+        now = self.store.version
+        return tuple(self._report(relation.name, now) for relation in wanted)
+
+    def errors(self) -> dict[str, str]:
+        """Return the last error of each sink that fails."""
+        return {name: d.error for name, d in self._deliveries.items() if d.error is not None}
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait until no delivery is under way."""
+        wait(list(self._running.values()), timeout)
+
+    def close(self) -> None:
+        """Ask the deliveries to end after the range that they are at; what they did not acknowledge is delivered again."""
+        for delivery in self._deliveries.values():
+            delivery.stop()
+        self.wait(CLOSE_SECONDS)
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _threads(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="sink")
+        return self._pool
+
+    def _report(self, name: str, version) -> SinkReport:  # type: ignore[no-untyped-def]
+        running = self._running.get(name)
+        return self._deliveries[name].report(version, running is not None and not running.done())

@@ -1,0 +1,121 @@
+"""Rows as files: Parquet or JSON lines, named by what they hold, so that writing them again changes nothing."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+import io
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.connectors.sinks.options import SinkOptions
+from engine.connectors.sinks.target import Delivered
+from engine.errors import SinkError
+from engine.hummock.object_store import ObjectStore
+from engine.log_store.changes import DELETE, Changes, in_pieces
+from engine.log_store.sink import LogRange, VnodeGroup
+from engine.sql.catalog import Relation
+from engine.sql.types import to_arrow
+
+OPERATION, EPOCH = "_op", "_epoch"
+
+
+class FileSink:
+    """Writes a range of the log as files `<sink>-<after>-<upto>-v<first>-<last>-<part>.<format>`.
+
+    Name and rows of a file follow from the log alone: a delivery that was cut off is repeated with the same files, and those that
+    are there already are left as they are.
+    """
+
+    each_epoch = True
+
+    def __init__(self, relation: Relation, objects: ObjectStore) -> None:
+        self.name, self.options = relation.name, SinkOptions.of(relation.options)
+        self._schema = pa.schema([(column.name, to_arrow(column.type)) for column in relation.columns])
+        self._objects = objects
+
+    def take(self, part: LogRange, group: VnodeGroup, changes: Iterator[Changes]) -> Delivered:
+        """Write the files of a range; durable when it returns. Raises SinkError if another sink's file is in the way."""
+        tables = (table for one in changes if (table := self._rows(one, part.upto)).num_rows)
+        rows = files = size = 0
+        for number, piece in enumerate(in_pieces(tables, self.options.rows_per_file)):
+            data = encoded(piece, self.options.format)
+            self._put(file_name(self.name, part, group, number, self.options.format), data)
+            rows, files, size = rows + piece.num_rows, files + 1, size + len(data)
+        return Delivered(rows, files, size)
+
+    def _rows(self, changes: Changes, epoch: int) -> pa.Table:
+        if not self.options.upsert:
+            # What is no insertion is here by force_append_only: new versions of a row are rows, deletions are not.
+            rows = changes.taken(changes.operations != DELETE).rows
+            return pa.Table.from_arrays(rows.columns, schema=self._schema)
+        epochs = pa.repeat(pa.scalar(epoch, pa.int64()), len(changes))
+        columns = [changes.operation_names(), *changes.rows.columns, epochs]
+        return pa.Table.from_arrays(columns, schema=self._schema)
+
+    def _put(self, path: str, data: bytes) -> None:
+        if self._objects.put_if_absent(path, data):
+            return
+        there = self._objects.get(path)
+        if there is None:
+            raise SinkError(
+                f"{self.options.url}/{path} could not be written: the answer was lost; it is tried again"
+            )
+        if there != data and not _same_rows(there, data, self.options.format):
+            raise SinkError(
+                f"{self.options.url}/{path} is there with other rows: something else writes there under the name of sink "
+                f"{self.name}; DROP SINK {self.name}, and create it with another name or path"
+            )
+
+
+def file_name(sink: str, part: LogRange, group: VnodeGroup, number: int, form: str) -> str:
+    """Return the name of a file; the names of a group are in the order of their epochs."""
+    return (
+        f"{sink}-{part.after:020d}-{part.upto:020d}-v{group.first:03d}-{group.last:03d}-{number:05d}.{form}"
+    )
+
+
+def encoded(rows: pa.Table, form: str) -> bytes:
+    """Return rows as a Parquet file or as JSON lines; the same rows give the same bytes."""
+    if form == "parquet":
+        sink = io.BytesIO()
+        pq.write_table(rows.combine_chunks(), sink, compression="zstd")
+        return sink.getvalue()
+    lines = [json.dumps(plain(row), ensure_ascii=False, allow_nan=False) for row in rows.to_pylist()]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: decimals, dates, times and NaN as text, bytes as base64."""
+    match value:
+        case dict():
+            return {str(name): plain(inner) for name, inner in value.items()}
+        case list() | tuple():
+            return [plain(inner) for inner in value]
+        case bytes():
+            return base64.b64encode(value).decode()
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case decimal.Decimal():
+            return format(value, "f")
+        case datetime.date() | datetime.time():
+            return value.isoformat()
+        case datetime.timedelta():
+            return value.total_seconds()
+    return value
+
+
+def _same_rows(one: bytes, other: bytes, form: str) -> bool:
+    """Tell whether two files hold the same rows: another version of the writer may lay the same rows out in another way."""
+    if form != "parquet":
+        return False
+    try:
+        return pq.read_table(io.BytesIO(one)).equals(pq.read_table(io.BytesIO(other)))
+    except pa.ArrowInvalid:
+        return False

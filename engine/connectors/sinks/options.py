@@ -1,0 +1,132 @@
+"""The options of CREATE SINK, checked; a wrong one is an error with its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from engine.connectors.landing_folder import project_path
+from engine.errors import SqlError
+from engine.log_store.sink import VNODES
+from engine.sql.refusals import line_and_column
+from engine.sql.sink_statements import CreateSink
+
+FORMATS = ("parquet", "jsonl")
+TYPES = ("upsert", "append-only")
+ROWS_PER_FILE = 500_000
+RETENTION_SECONDS = 7 * 86_400.0
+_FILE_OPTIONS = ("path", "url", "format", "rows_per_file")
+_COMMON = ("connector", "type", "force_append_only", "snapshot", "retention", "vnode_groups")
+_UNITS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """What a sink was created with; `into` or `url` says where its rows go."""
+
+    into: str | None
+    url: str
+    format: str
+    upsert: bool
+    force_append_only: bool
+    snapshot: bool
+    retention_seconds: float
+    vnode_groups: int
+    rows_per_file: int
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> SinkOptions:
+        """Return the options as the catalog keeps them."""
+        return cls(
+            into=options.get("into"),
+            url=options.get("url", ""),
+            format=options.get("format", FORMATS[0]),
+            upsert=options["type"] == "upsert",
+            force_append_only=options.get("force_append_only") == "true",
+            snapshot=options.get("snapshot", "true") == "true",
+            retention_seconds=float(options["retention"]),
+            vnode_groups=int(options.get("vnode_groups", "1")),
+            rows_per_file=int(options.get("rows_per_file", ROWS_PER_FILE)),
+        )
+
+
+def checked(statement: CreateSink, append_only: bool) -> dict[str, str]:
+    """Return the options of a new sink as the catalog keeps them; `append_only` says what its view is. Raises SqlError."""
+    given = statement.options
+    expected = "table" if statement.into else "file"
+    if given.get("connector", expected if statement.into else "") != expected:
+        hint = "connector = 'file' with a path or url, or INTO a table without connector"
+        raise _error(statement, "connector", "the connector of a sink is file", hint)
+    known = _COMMON if statement.into else (*_COMMON, *_FILE_OPTIONS)
+    for name in given:
+        if name not in known:
+            raise _error(statement, name, f"a sink has no option {name}", f"options are {', '.join(known)}")
+    kind = given.get("type", TYPES[1] if append_only else TYPES[0]).lower()
+    if kind not in TYPES:
+        raise _error(
+            statement, "type", f'a sink is of type upsert or append-only, not "{kind}"', "choose one"
+        )
+    found = {
+        "type": kind,
+        "force_append_only": _truth(statement, "force_append_only", "false"),
+        "snapshot": _truth(statement, "snapshot", "true"),
+        "retention": str(_seconds(statement)),
+        "vnode_groups": str(_count(statement, "vnode_groups", 1, VNODES)),
+    }
+    if statement.into:
+        return {**found, "into": statement.into}
+    form = given.get("format", FORMATS[0]).lower()
+    if form not in FORMATS:
+        raise _error(statement, "format", f'format "{form}" is not offered', f"choose {' or '.join(FORMATS)}")
+    rows = _count(statement, "rows_per_file", ROWS_PER_FILE, 1 << 31)
+    return {
+        **found,
+        "connector": "file",
+        "url": _address(statement),
+        "format": form,
+        "rows_per_file": str(rows),
+    }
+
+
+def _address(statement: CreateSink) -> str:
+    path, url = statement.options.get("path"), statement.options.get("url")
+    if bool(path) == bool(url):
+        hint = "path = 'folder' (relative to TIDELINE_HOME), or url = 'file:///…' or 's3://bucket/prefix'"
+        raise _error(statement, "url", "a file sink needs a path or a url", hint)
+    if path:
+        return project_path(path).as_uri()
+    assert url is not None
+    if not re.match(r"(file:///|s3a?://[^/]+)", url):
+        raise _error(
+            statement, "url", f'"{url}" is no address for files', "write file:///… or s3://bucket/prefix"
+        )
+    return url.rstrip("/")
+
+
+def _truth(statement: CreateSink, name: str, default: str) -> str:
+    value = statement.options.get(name, default).lower()
+    if value not in ("true", "false"):
+        raise _error(statement, name, f"{name} is true or false", f"write {name} = true")
+    return value
+
+
+def _count(statement: CreateSink, name: str, default: int, most: int) -> int:
+    text = statement.options.get(name, str(default))
+    if not text.isdigit() or not 1 <= int(text) <= most:
+        raise _error(statement, name, f"{name} is a number from 1 to {most}", f"write {name} = {default}")
+    return int(text)
+
+
+def _seconds(statement: CreateSink) -> float:
+    text = statement.options.get("retention", str(RETENTION_SECONDS))
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*?)s?\s*", text.lower())
+    if found is None or found[2] not in ("", *_UNITS) or float(found[1]) <= 0:
+        hint = "write retention = '7 days', or a number of seconds"
+        raise _error(statement, "retention", f'retention "{text}" is no time span', hint)
+    return float(found[1]) * _UNITS.get(found[2], 1)
+
+
+def _error(statement: CreateSink, option: str, message: str, hint: str) -> SqlError:
+    line, column = line_and_column(statement.sql, statement.places.get(option, 0))
+    return SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)

@@ -1,0 +1,62 @@
+"""A table of the store as the target of a sink: rows and progress are one manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from engine.connectors.sinks.options import SinkOptions
+from engine.connectors.sinks.target import Delivered
+from engine.errors import Conflict
+from engine.hummock import Commit, Delete, Hummock, Put, Version
+from engine.hummock.batch import TableBuffer, finish
+from engine.log_store.changes import DELETE, INSERT, Changes
+from engine.log_store.sink import LogRange, VnodeGroup
+from engine.meta.catalog_store import load
+from engine.runtime.rows import stored_names, typed_rows
+from engine.sql.catalog import Relation
+
+
+class TableSink:
+    """Writes net changes into a table; the view's key is a part of the table's key, so no two view rows meet in one row."""
+
+    each_epoch = False
+
+    def __init__(self, store: Hummock, relation: Relation) -> None:
+        self.options = SinkOptions.of(relation.options)
+        self._store = store
+        self._columns = [column.name for column in relation.columns]
+
+    def take(self, part: LogRange, group: VnodeGroup, changes: Iterator[Changes]) -> Delivered:
+        """Write the changes as files of the table that its commit makes visible. Raises InvalidRow for rows that do not fit."""
+        into = self.options.into
+        assert into is not None
+        version = self._store.version
+        target = load(version).catalog.get(into)
+        table = version.tables[target.name]
+        buffer = TableBuffer(self._store.reader, table.table)
+        key = [column.name for column in target.columns if column.source in target.primary_key]
+        rows = 0
+        for change in changes:
+            shown = _renamed(change, self._columns)
+            if self.options.upsert:
+                gone = shown.old.filter(pa.array(shown.operations != INSERT))
+                buffer.add(Delete(stored_names(target, typed_rows(target, gone.select(key), key))))
+            new = shown.rows.filter(pa.array(np.asarray(shown.operations != DELETE)))
+            whole = typed_rows(target, new, [column.name for column in target.columns])
+            buffer.add(Put(stored_names(target, whole)))
+            rows += len(change) if self.options.upsert else new.num_rows
+        writes = finish(self._store.reader, {target.name: buffer}) if rows else {}
+
+        def same_table(now: Version) -> None:
+            found = now.tables.get(target.name)
+            if found is None or found.table_id != table.table_id:
+                raise Conflict(f"table {target.name} was dropped while rows were written into it")
+
+        return Delivered(rows, commit=Commit(writes=writes, precondition=same_table))
+
+
+def _renamed(change: Changes, names: list[str]) -> Changes:
+    return Changes(change.operations, change.rows.rename_columns(names), change.old.rename_columns(names))

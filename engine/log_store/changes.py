@@ -1,0 +1,75 @@
+"""Net changes as sinks take them: one row a key, with its operation and, of an update, the row before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from engine.hummock.change_log import NetChanges
+from engine.hummock.version import OP
+
+INSERT, UPDATE, DELETE = 0, 1, 2
+OPERATIONS = pa.array(["insert", "update", "delete"])
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Changes in the order of (hash, key): `operations` are INSERT, UPDATE or DELETE.
+
+    `rows` are the new rows, or what a deletion took away; `old` are the rows before, null for an insertion.
+    """
+
+    operations: np.ndarray
+    rows: pa.Table
+    old: pa.Table
+
+    def __len__(self) -> int:
+        return len(self.operations)
+
+    @classmethod
+    def inserted(cls, rows: pa.Table) -> Changes:
+        """Return the changes of a table that begins with these rows."""
+        nothing = pa.table([pa.nulls(rows.num_rows, f.type) for f in rows.schema], names=rows.column_names)
+        return cls(np.zeros(rows.num_rows, np.int8), rows, nothing)
+
+    @classmethod
+    def of(cls, change: NetChanges, columns: Sequence[str]) -> Changes:
+        """Return net changes seen through some columns."""
+        count = change.rows.num_rows
+        gone = change.rows.column(OP).to_numpy() != 0
+        known = np.zeros(count, dtype=bool)
+        known[change.index] = True
+        place = np.full(count, -1, dtype=np.int64)
+        place[change.index] = np.arange(len(change.index))
+        old = change.old.select(list(columns))
+        both = pa.concat_tables([change.rows.select(list(columns)), old], promote_options="permissive")
+        rows = both.take(pa.array(np.where(gone, count + place, np.arange(count))))
+        operations = np.where(gone, DELETE, np.where(known, UPDATE, INSERT)).astype(np.int8)
+        return cls(operations, rows, old.take(pa.array(place, mask=place < 0)))
+
+    def taken(self, mask: np.ndarray) -> Changes:
+        """Return some of the changes."""
+        places = pa.array(np.flatnonzero(mask))
+        return Changes(self.operations[mask], self.rows.take(places), self.old.take(places))
+
+    def operation_names(self) -> pa.Array:
+        """Return the operations as words."""
+        return OPERATIONS.take(pa.array(self.operations))
+
+
+def in_pieces(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
+    """Yield the rows of all tables in pieces of just `rows`, so that their bounds depend on nothing but the rows."""
+    held: list[pa.Table] = []
+    count = 0
+    for table in tables:
+        held.append(table)
+        count += table.num_rows
+        while count >= rows:
+            whole = pa.concat_tables(held)
+            yield whole.slice(0, rows)
+            held, count = [whole.slice(rows)], count - rows
+    if count:
+        yield pa.concat_tables(held)

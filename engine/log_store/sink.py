@@ -1,0 +1,154 @@
+"""The sink log store: readers over a table's change log, each of some vnodes, with offsets that truncate it and rewind.
+
+The change log is the buffer: nothing is written for a sink that is down, its acknowledged epoch holds the log for it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from engine.errors import Conflict
+from engine.hummock import Commit, Hummock, TableVersion, Version
+from engine.hummock.change_log import net_changes
+from engine.hummock.merge import HashRange
+from engine.log_store.changes import Changes
+
+VNODES = 256
+FIRST_BACK_OFF_SECONDS = 1.0
+LONGEST_BACK_OFF_SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class VnodeGroup:
+    """Group `number` of `count`: neighbouring vnodes, as even as it goes."""
+
+    number: int
+    count: int
+
+    @property
+    def first(self) -> int:
+        """The first vnode of the group."""
+        return self.number * VNODES // self.count
+
+    @property
+    def last(self) -> int:
+        """The last vnode of the group."""
+        return (self.number + 1) * VNODES // self.count - 1
+
+    @property
+    def hash_range(self) -> HashRange:
+        """The hashes of the group, both ends included."""
+        return (self.first - VNODES // 2) << 56, ((self.last + 1 - VNODES // 2) << 56) - 1
+
+
+@dataclass(frozen=True)
+class LogRange:
+    """What is delivered at once: the changes in (after, upto], or the rows at `upto` where `snapshot`."""
+
+    after: int
+    upto: int
+    snapshot: bool = False
+
+
+@dataclass(frozen=True)
+class Position:
+    """Up to where a reader has delivered; `snapshot`: the rows at that epoch are still to be delivered."""
+
+    epoch: int
+    snapshot: bool
+
+
+class SinkLogStore:
+    """One reader: the consumer `consumer` of table `table`, for the keys of one group of vnodes.
+
+    Reading moves a cursor of this object. `truncate` makes the part of a commit that acknowledges an offset, durably, together
+    with whatever that commit writes; `rewind` takes the cursor back to what is acknowledged.
+    """
+
+    def __init__(
+        self, store: Hummock, table: str, consumer: str, columns: Sequence[str], group: VnodeGroup
+    ) -> None:
+        self.table, self.consumer, self.group = table, consumer, group
+        self._store, self._columns = store, list(columns)
+        self._cursor: Position | None = None
+        self.failures = 0
+
+    def position(self, table: TableVersion) -> Position | None:
+        """Return what is acknowledged, None if the reader holds nothing."""
+        if self.consumer in table.pins:
+            return Position(table.pins[self.consumer], True)
+        return Position(table.acks[self.consumer], False) if self.consumer in table.acks else None
+
+    def ranges(self, table: TableVersion, *, each_epoch: bool) -> Iterator[LogRange]:
+        """Yield what comes after the cursor, moving it; one range an epoch, or everything as one with its net changes.
+
+        With `each_epoch` the bounds of the ranges depend on the table alone, never on when or how often they are read.
+        Raises EpochExpired if the log no longer reaches back.
+        """
+        if self._cursor is None:
+            self._cursor = self.position(table)
+        if self._cursor is None:
+            return
+        if self._cursor.snapshot:
+            yield self._moved(LogRange(0, self._cursor.epoch, True))
+        entries = table.changes(self._cursor.epoch, table.committed_epoch)
+        for entry in entries if each_epoch else entries[-1:]:
+            yield self._moved(LogRange(self._cursor.epoch, entry.epoch))
+
+    def read(self, table: TableVersion, part: LogRange) -> Iterator[Changes]:
+        """Yield the changes of a range in the order of (hash, key); memory follows the parts, not the range."""
+        reader, hashes = self._store.reader, self.group.hash_range
+        if part.snapshot:
+            for batch in reader.scan(table, part.upto, columns=self._columns, hash_range=hashes):
+                yield Changes.inserted(pa.Table.from_batches([batch]))
+            return
+        for change in net_changes(reader.files, table, part.after, part.upto, self._columns, hashes):
+            yield Changes.of(change, self._columns)
+
+    def truncate(self, table: TableVersion, upto: int) -> Commit:
+        """Return the part of a commit that acknowledges everything up to an epoch; a snapshot's pin goes with it."""
+        pins = {self.table: {self.consumer: None}} if self.consumer in table.pins else {}
+        return Commit(acks={self.table: {self.consumer: upto}}, pins=pins)
+
+    def acknowledged(self) -> None:
+        """Note that what was read has been acknowledged by a commit."""
+        self.failures = 0
+
+    def reset(self) -> None:
+        """Take the cursor back to what is acknowledged."""
+        self._cursor = None
+
+    def rewind(self) -> float:
+        """Take the cursor back after a failure; return the seconds to wait before the next attempt.
+
+        They double with each failure in a row, up to five minutes, with some chance in it.
+        """
+        self.reset()
+        self.failures += 1
+        wait = min(LONGEST_BACK_OFF_SECONDS, FIRST_BACK_OFF_SECONDS * 2 ** min(self.failures - 1, 16))
+        return wait * random.uniform(0.8, 1.0)
+
+    def unmoved(self, seen: TableVersion) -> Callable[[Version], None]:
+        """Return the precondition that no other process has acknowledged anything for this reader since `seen`."""
+
+        def check(version: Version) -> None:
+            now = version.tables.get(self.table)
+            if now is None or now.table_id != seen.table_id or self.position(now) != self.position(seen):
+                raise Conflict(f"{self.consumer} was moved on by another process at the same time")
+
+        return check
+
+    def _moved(self, part: LogRange) -> LogRange:
+        self._cursor = Position(part.upto, False)
+        return part
+
+
+def attach(table: TableVersion, consumers: Sequence[str], snapshot: bool) -> Commit:
+    """Return the part of a commit from which on new readers hold a table's log; with `snapshot` its rows, too."""
+    at = max(table.committed_epoch, table.safe_epoch)
+    holds: Mapping[str, Mapping[str, int | None]] = {table.name: dict.fromkeys(consumers, at)}
+    return Commit(pins=holds) if snapshot else Commit(acks=holds)

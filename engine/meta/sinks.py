@@ -1,0 +1,140 @@
+"""Sinks as the store knows them: whether one is paused, which table it reads, and how far its readers are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from engine.hummock import TableVersion, Version
+from engine.hummock.epoch import seconds_of
+from engine.meta.catalog_store import StoredCatalog
+from engine.meta.creation import computed
+from engine.sql.catalog import Relation
+
+KIND = "sink"
+PREFIX = "sink/"
+GROUPS = "vnode_groups"
+Phase = Literal["waiting", "snapshot", "log", "paused", "lapsed"]
+
+
+class SinkState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a sink needs beside its relation: `table_id` is the table that it reads (0: none yet), `since` from which epoch.
+
+    `lapsed` says why it cannot go on.
+    """
+
+    table_id: int = 0
+    since: int = 0
+    paused: bool = False
+    lapsed: str = ""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a sink is: `epoch` is what all its readers have delivered, `rows` and `bytes` what is still to come.
+
+    Phases: `waiting` (its view has not been computed), `snapshot` (the first delivery), `log`, `paused`, `lapsed`.
+    """
+
+    phase: Phase
+    epoch: int | None = None
+    rows: int = 0
+    bytes: int = 0
+    oldest: int | None = None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there is something to do for it now."""
+        return self.phase == "snapshot" or (self.phase == "log" and self.oldest is not None)
+
+    def lag_seconds(self, now: float) -> float:
+        """The age of the oldest change that was not delivered."""
+        return 0.0 if self.oldest is None else max(0.0, now - seconds_of(self.oldest))
+
+
+def sinks(stored: StoredCatalog) -> Iterator[Relation]:
+    """Yield the relations of all sinks."""
+    for relation in stored.catalog.relations.values():
+        if relation.kind == KIND:
+            yield relation
+
+
+def source_of(relation: Relation) -> str:
+    """Return the table or view that a sink reads."""
+    return relation.depends_on[0]
+
+
+def state_of(version: Version, name: str) -> SinkState:
+    """Return the state of a sink."""
+    text = version.catalog.get(PREFIX + name)
+    return SinkState() if text is None else msgspec.json.decode(text, type=SinkState)
+
+
+def state_entry(name: str, state: SinkState | None) -> dict[str, str | None]:
+    """Return the catalog entry that keeps a sink's state; None removes it."""
+    return {PREFIX + name: None if state is None else msgspec.json.encode(state).decode()}
+
+
+def consumers_of(relation: Relation) -> tuple[str, ...]:
+    """Return the names of a sink's readers, one a group of vnodes, as acknowledgements and pins have them."""
+    return tuple(f"sink/{relation.name}/{n}" for n in range(int(relation.options.get(GROUPS, "1"))))
+
+
+def released(version: Version, relation: Relation) -> tuple[dict, dict]:  # type: ignore[type-arg]
+    """Return the acknowledgements and pins of a commit that lets go of all that a sink holds."""
+    source, consumers = source_of(relation), consumers_of(relation)
+    if source not in version.tables:
+        return {}, {}
+    table = version.tables[source]
+    acks = {name: None for name in consumers if name in table.acks}
+    pins = {name: None for name in consumers if name in table.pins}
+    return {source: acks} if acks else {}, {source: pins} if pins else {}
+
+
+def standing(version: Version, relation: Relation) -> Standing:
+    """Return how far a sink is, from one manifest alone."""
+    state, table = state_of(version, relation.name), computed(version, source_of(relation))
+    if state.lapsed or (state.table_id and (table is None or table.table_id != state.table_id)):
+        return Standing("lapsed")
+    if not state.table_id or table is None:
+        return Standing("paused" if state.paused else "waiting")
+    acks, pins = _positions(table, relation)
+    if pins:
+        epoch, at = None, min(pins.values())
+        oldest = max(at, state.since)
+        rows = sum(sst.rows for run in table.as_of(at) for sst in run)
+        size = sum(sst.length for run in table.as_of(at) for sst in run)
+    else:
+        epoch = min(acks.values(), default=table.committed_epoch)
+        oldest = table.first_change(epoch)
+        rows = size = 0
+    if acks or pins:
+        held = table.changes(min([*acks.values(), *pins.values()]), table.committed_epoch)
+        rows += sum(entry.rows for entry in held)
+        size += sum(sst.length for entry in held for sst in entry.ssts)
+    phase: Phase = "paused" if state.paused else "snapshot" if pins else "log"
+    return Standing(phase, epoch, rows, size, oldest)
+
+
+def _positions(table: TableVersion, relation: Relation) -> tuple[Mapping[str, int], Mapping[str, int]]:
+    names = set(consumers_of(relation))
+    acks = {name: epoch for name, epoch in table.acks.items() if name in names}
+    return acks, {name: epoch for name, epoch in table.pins.items() if name in names}
+
+
+__all__ = [
+    "GROUPS",
+    "KIND",
+    "SinkState",
+    "Standing",
+    "consumers_of",
+    "released",
+    "sinks",
+    "source_of",
+    "standing",
+    "state_entry",
+    "state_of",
+]
