@@ -48,7 +48,11 @@ def net_changes(
     needed = list(dict.fromkeys([HASH, *primary_key, OP, *columns]))
     newest_first = sources_of([entry.ssts for entry in reversed(entries)])
     parts = merged_parts(
-        newest_first, lambda sst: files.columns(sst, needed), primary_key, hash_range, keep_tombstones=True
+        newest_first,
+        lambda sst: files.columns(sst, needed, table.schema),
+        primary_key,
+        hash_range,
+        keep_tombstones=True,
     )
     shown = list(columns) or list(primary_key[:1])  # a table without columns would lose its row count
     for rows in parts:

@@ -115,7 +115,7 @@ def _merged(reader: Reader, task: CompactionTask) -> Iterator[pa.Table]:
     columns = stored_schema(task.table.table).names
     return merged_parts(
         sources_of(task.merge),
-        lambda sst: reader.files.columns(sst, columns),
+        lambda sst: reader.files.columns(sst, columns, task.table.schema),
         task.table.primary_key,
         None,
         keep_tombstones=bool(task.rest),

@@ -5,6 +5,7 @@ it to a version.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 import msgspec
 import pyarrow as pa
@@ -61,6 +62,7 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     pins: dict[str, dict[str, int | None]] = {}
     catalog: dict[str, str | None] = {}
     claimed: dict[str, int] = {}
+    alter: dict[str, TableSpec] = {}
     horizon_ms: int = 0
 
 
@@ -100,6 +102,7 @@ def rebase(commit: Commit, base: Version, commit_id: str, seconds: float, number
         pins=pins,
         catalog=dict(commit.catalog),
         claimed=claimed,
+        alter={name: TableSpec.of(table, base.tables[name].table_id) for name, table in commit.alter.items()},
         horizon_ms=max(base.horizon_ms, commit.horizon_ms or 0),
     )
 
@@ -114,6 +117,8 @@ def apply(base: Version, delta: Delta) -> Version:
         gone |= tables.pop(name).objects()
     for spec in delta.create:
         tables[spec.name] = TableVersion(spec.table(), spec.table_id)
+    for name, spec in delta.alter.items():
+        tables = _altered(tables, name, spec.table())
     for name in {*delta.labels, *delta.compactions, *delta.truncate, *delta.acks, *delta.pins}:
         before = tables[name]
         tables[name] = _apply_to_table(before, name, delta)
@@ -133,6 +138,22 @@ def apply(base: Version, delta: Delta) -> Version:
         horizon_ms=max(base.horizon_ms, delta.horizon_ms),
         garbage=_garbage(base, delta, gone),
     )
+
+
+def _altered(tables: dict[str, TableVersion], name: str, table: Table) -> dict[str, TableVersion]:
+    """Give a table its new form; where it is a consumer of other tables it goes on under its new name."""
+    found = {**tables, table.name: dataclasses.replace(tables[name], table=table)}
+    if table.name == name:
+        return found
+    del found[name]
+
+    def renamed(consumers: Mapping[str, int]) -> dict[str, int]:
+        return {table.name if consumer == name else consumer: epoch for consumer, epoch in consumers.items()}
+
+    return {
+        other: dataclasses.replace(version, acks=renamed(version.acks), pins=renamed(version.pins))
+        for other, version in found.items()
+    }
 
 
 def _apply_to_table(table: TableVersion, name: str, delta: Delta) -> TableVersion:

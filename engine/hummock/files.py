@@ -15,7 +15,7 @@ from engine.hummock.cache import ArrowCache
 from engine.hummock.object_store import ObjectStore
 from engine.hummock.ordering import one_chunk
 from engine.hummock.sst import read_row_groups, read_sst
-from engine.hummock.version import HASH, OP, SstInfo
+from engine.hummock.version import HASH, OP, SstInfo, default_values
 
 OPEN_FILES = 256
 HOT_AFTER = 3
@@ -67,16 +67,16 @@ class FileSet:
                 return SortedFile.of(some)
         return self._decode(info)
 
-    def columns(self, info: SstInfo, columns: list[str]) -> pa.Table:
-        """Return some columns of a file.
+    def columns(self, info: SstInfo, columns: list[str], schema: pa.Schema) -> pa.Table:
+        """Return some columns of a file of a table with `schema`.
 
         A file of this machine that is not decoded is read from Parquet and not kept; one from afar is kept,
         since the other tasks that scan the table would fetch it as a whole again.
         """
         found = self._opened(info)
         if found is None and self._store.local_path(info.path) is not None:
-            return read_sst(self._store, info, columns).select(columns)
-        return (found or self._decode(info)).rows.select(columns)
+            return with_columns(read_sst(self._store, info, columns), columns, schema)
+        return with_columns((found or self._decode(info)).rows, columns, schema)
 
     def keep(self, sst_id: str, rows: pa.Table) -> None:
         """Write a fresh file's decoded rows through to the cache."""
@@ -111,3 +111,15 @@ class FileSet:
             while len(self._open) > OPEN_FILES:
                 self._open.popitem(last=False)
         return file
+
+
+def with_columns(rows: pa.Table, columns: list[str], schema: pa.Schema) -> pa.Table:
+    """Return columns of a file's rows; one that the table got after the file was written has its default."""
+    known = set(rows.column_names)
+    if known.issuperset(columns):
+        return rows.select(columns)
+    arrays = [
+        rows.column(name) if name in known else default_values(schema.field(name), rows.num_rows)
+        for name in columns
+    ]
+    return pa.Table.from_arrays(arrays, names=columns)

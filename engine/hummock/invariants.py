@@ -16,6 +16,7 @@ def check_commit(commit: Commit, base: Version, epoch: int) -> None:
     """Run every check of `commit` against the version it would follow and the epoch it would get."""
     writer_is_not_fenced(commit, base)
     tables_exist_once(commit, base)
+    altered_tables_keep_their_keys(commit, base)
     tables_are_well_formed(commit)
     labels_rise(commit, base, epoch)
     files_are_not_collected(commit, base)
@@ -59,6 +60,24 @@ def tables_exist_once(commit: Commit, base: Version) -> None:
     for name in {*commit.writes, *commit.epochs, *commit.compactions, *held}:
         if name not in created and (name not in base.tables or name in dropped):
             raise unknown_table(name, base.tables)
+
+
+def altered_tables_keep_their_keys(commit: Commit, base: Version) -> None:
+    """A table that is altered exists and stays sorted: keys and the types of the columns that stay are the same."""
+    for name, table in commit.alter.items():
+        before = base.tables.get(name)
+        if before is None:
+            raise unknown_table(name, base.tables)
+        if table.name != name and table.name in base.tables:
+            raise TableExists(f"table {table.name} exists already: choose another name")
+        old = before.table
+        if (table.primary_key, table.distribution_key) != (old.primary_key, old.distribution_key):
+            raise InvariantViolation(f"table {name}: ALTER cannot change the keys")
+        for field in table.schema:
+            if field.name in old.schema.names and old.schema.field(field.name).type != field.type:
+                raise InvariantViolation(f"table {name}: ALTER cannot change the type of column {field.name}")
+        if not set(table.primary_key) <= set(table.schema.names):
+            raise InvariantViolation(f"table {name}: ALTER cannot take a key column away")
 
 
 def tables_are_well_formed(commit: Commit) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.errors import InvalidRow
-from engine.hummock.files import FileSet, SortedFile
+from engine.hummock.files import FileSet, SortedFile, with_columns
 from engine.hummock.merge import sources_of
 from engine.hummock.ordering import (
     as_numbers,
@@ -197,7 +197,7 @@ def _newest(table: Table, wanted: Wanted, opened: list[SortedFile], found: list[
             known = set(wanted.table.column_names)
             rest = [name for name in table.primary_key if name not in known]
             some = order[at]
-            rows = _take(opened, source[some], place[some], rest)
+            rows = _take(opened, source[some], place[some], rest, table.schema)
             arranged = sort_indices(rows, leading=key[some])
             ordered = some[arranged]
             again = equal_to_previous(rows.take(pa.array(arranged))) & (key[ordered][1:] == key[ordered][:-1])
@@ -211,7 +211,7 @@ def _answer(
     table: Table, wanted: Wanted, opened: list[SortedFile], found: Candidates, columns: Sequence[str]
 ) -> tuple[np.ndarray, pa.Table]:
     needed = list(dict.fromkeys([*columns, *wanted.filtered]))
-    rows = _take(opened, found.source, found.place, needed)
+    rows = _take(opened, found.source, found.place, needed, table.schema)
     key = found.key
     if wanted.filtered:
         equal = np.ones(len(key), dtype=bool)
@@ -224,14 +224,16 @@ def _answer(
     return key, pa.Table.from_arrays([rows.column(name) for name in columns], schema=schema)
 
 
-def _take(opened: list[SortedFile], source: np.ndarray, place: np.ndarray, columns: list[str]) -> pa.Table:
+def _take(
+    opened: list[SortedFile], source: np.ndarray, place: np.ndarray, columns: list[str], schema: pa.Schema
+) -> pa.Table:
     """Return rows of several files in the given order."""
     used = np.unique(source)
     if len(used) == 1:
-        return opened[used[0]].rows.select(columns).take(pa.array(place))
+        return with_columns(opened[used[0]].rows, columns, schema).take(pa.array(place))
     order = np.argsort(source, kind="stable")
     parts = [
-        opened[file].rows.select(columns).take(pa.array(place[order[low:high]]))
+        with_columns(opened[file].rows, columns, schema).take(pa.array(place[order[low:high]]))
         for file, low, high in zip(
             used,
             np.searchsorted(source[order], used, side="left"),
@@ -244,7 +246,7 @@ def _take(opened: list[SortedFile], source: np.ndarray, place: np.ndarray, colum
     return (
         pa.concat_tables(parts).combine_chunks().take(pa.array(back))
         if parts
-        else opened[0].rows.select(columns).slice(0, 0)
+        else with_columns(opened[0].rows.slice(0, 0), columns, schema)
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.errors import InvalidRow
+from engine.hummock.files import with_columns
 from engine.hummock.merge import merge_newest, sources_of, without_tombstones
 from engine.hummock.ordering import bisect_keys, normalized_key
 from engine.hummock.reader import Reader, batches
@@ -40,7 +41,7 @@ def scan_range(
         first = 0 if low is None else _place(rows, low)
         last = rows.num_rows if high is None else _place(rows, high)
         if first < last:
-            slices.append(rows.select(needed).slice(first, last - first))
+            slices.append(with_columns(rows.slice(first, last - first), needed, table.schema))
     if not slices:
         return iter(())
     merged = without_tombstones(merge_newest(slices, table.primary_key))

@@ -78,7 +78,7 @@ class Reader:
         schema = pa.schema([table.schema.field(name) for name in names])
         parts = merged_parts(
             ssts,
-            lambda sst: self.files.columns(sst, needed),
+            lambda sst: self.files.columns(sst, needed, table.schema),
             table.primary_key,
             hash_range,
             keep_tombstones=False,

@@ -33,6 +33,26 @@ class Table:
         return tuple(name for name in self.schema.names if name not in self.primary_key)
 
 
+def with_default(field: pa.Field, value: pa.Scalar) -> pa.Field:
+    """Return a column that is added to a table, with the value that it has in rows written before."""
+    batch = pa.record_batch([pa.array([value.as_py()], field.type)], names=["value"])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return field.with_metadata({_DEFAULT: sink.getvalue().to_pybytes()})
+
+
+def default_values(field: pa.Field, rows: int) -> pa.Array:
+    """Return what rows that were written before their table got a column have in it: its default, else null."""
+    stored = (field.metadata or {}).get(_DEFAULT)
+    if stored is None:
+        return pa.nulls(rows, field.type)
+    return pa.repeat(pa.ipc.open_stream(stored).read_all().column(0)[0], rows)
+
+
+_DEFAULT = b"tideline.default"
+
+
 class SstInfo(msgspec.Struct, frozen=True):
     """One sorted file: `length` bytes from `offset` of object `path`; `size` is its rows' bytes in memory."""
 
@@ -268,7 +288,8 @@ class Commit:
     `writes` gives each table one new sub-level, `epochs` its label (else the manifest's epoch); a table with
     a label and no writes only moves its committed epoch. `acks` and `pins`: table -> name -> epoch, None
     removes. `truncate`: table -> epoch below which history may go; never beyond acks and pins. `precondition`
-    sees the version each attempt is based on.
+    sees the version each attempt is based on. `alter`: table -> what it becomes: another name, columns added at the end or
+    taken away; files stay as they are.
     """
 
     writes: Mapping[str, Sequence[SstInfo]] = field(default_factory=dict)
@@ -280,6 +301,7 @@ class Commit:
     pins: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
     compactions: Mapping[str, Compaction] = field(default_factory=dict)
     truncate: Mapping[str, int] = field(default_factory=dict)
+    alter: Mapping[str, Table] = field(default_factory=dict)
     claim: str | None = None
     horizon_ms: int | None = None
     writer: str | None = None
