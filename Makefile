@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.tideline-setup
 WORKERS ?= 2
+SEEDS ?= 0:1000
 SLOW := not oracle and not crash and not browser and not cluster
 
 export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup demo up test lint format bench clean
+.PHONY: help setup demo up test faults races lint format bench clean
 .DEFAULT_GOAL := help
 
 help: ## Show the targets.
@@ -36,6 +37,12 @@ up: setup ## Open the Dagster UI over the store, sensors running, until Ctrl-C.
 
 test: setup lint ## Lint, layer contracts and the tests (WORKERS=2).
 	$(BIN)/python -m pytest -n $(WORKERS) -m "$(SLOW)" tests
+
+faults: setup ## Run the engine on a store that fails, by 1,000 seeds (SEEDS=0:1000); a failing seed prints how to replay it.
+	$(BIN)/python -m tests.hummock.mixed_workload --seeds $(SEEDS)
+
+races: setup ## Race 16 processes for 800 manifests on a directory, on moto and, where its programs are, on Ceph.
+	$(BIN)/python -m pytest -m crash tests/hummock/test_race.py
 
 lint: $(STAMP) ## Check style, formatting and layers.
 	$(BIN)/ruff check .

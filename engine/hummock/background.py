@@ -45,6 +45,10 @@ class Background:
             pool.shutdown(wait=True, cancel_futures=True)
             self._queued.clear()
 
+    def run(self, job: str, work: Callable[[], None]) -> None:
+        """Run `work` now, in the caller's thread; as of any job, a failure is logged and is not the caller's."""
+        self._run(job, work)
+
     def _run(self, job: str, work: Callable[[], None]) -> None:
         with self._lock:
             self._queued.discard(job)

@@ -8,7 +8,7 @@ import uuid
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from engine.errors import CommitTimeout, StorageError
+from engine.errors import CommitTimeout, CommitUncertain, StorageError
 from engine.hummock.chain_search import BOUNDARY_PATH, HINT_EVERY, HINT_PATH, ManifestReader, applied
 from engine.hummock.delta import Delta, apply, rebase
 from engine.hummock.epoch import Clock
@@ -39,6 +39,8 @@ class Ticket:
         self.commit, self.deadline = commit, deadline
         self.commit_id = uuid.uuid4().hex
         self.lost = 0
+        self.unanswered: int | None = None
+        """The manifest that was sent with it and is neither there nor another's: it may still arrive."""
         self._version: Version | None = None
         self._error: BaseException | None = None
 
@@ -52,7 +54,14 @@ class Ticket:
         self._version = version
 
     def refused(self, error: BaseException) -> None:
-        """It is not committed."""
+        """It is not committed; or nobody can tell, where an answer is missing."""
+        if self.unanswered is not None and isinstance(error, Exception):
+            uncertain = CommitUncertain(
+                f"the store did not answer whether {manifest_path(self.unanswered)} was created: {error}; the commit is there "
+                f"as a whole or not at all: read what it wrote before writing it again"
+            )
+            uncertain.__cause__ = error
+            error = uncertain
         self._error = error
 
     def result(self) -> Version:
@@ -73,6 +82,7 @@ class ManifestChain:
         self._waiting: deque[Ticket] = deque()
         self._manifests = ManifestReader(store, clock)
         self._tail: list[bytes] = []
+        self._answered = True
         self._contention, self._try_seconds = 0.0, 0.01
         self._version = Version()
         self._known_at = self._clock.monotonic()
@@ -107,13 +117,20 @@ class ManifestChain:
 
         Commits that threads ask for while another is under way share the next manifest, each with its own epoch and
         outcome. On a race lost to another process all are rebased on the winner and tried again. Raises what the
-        invariants raise, and CommitTimeout after 60 s of lost races.
+        invariants raise, CommitTimeout after 60 s of lost races, Unavailable if the store does not answer, and
+        CommitUncertain if it stopped answering when the manifest had been sent.
         """
         ticket = Ticket(commit, self._clock.monotonic() + COMMIT_SECONDS)
         self._waiting.append(ticket)
-        with self._lock:
-            while not ticket.is_settled:
-                self._lead()
+        try:
+            with self._lock:
+                while not ticket.is_settled:
+                    self._lead()
+        finally:
+            with contextlib.suppress(
+                ValueError
+            ):  # who was told of an error must not be committed by the next thread
+                self._waiting.remove(ticket)
         return ticket.result()
 
     def _lead(self) -> None:
@@ -129,7 +146,8 @@ class ManifestChain:
                 for ticket in tickets:
                     if not ticket.is_settled:
                         ticket.refused(error)
-                raise
+                if not isinstance(error, Exception):
+                    raise
 
     def _repeat(self, tickets: list[Ticket]) -> None:
         """Attempt until each ticket is won, refused, or late."""
@@ -164,11 +182,17 @@ class ManifestChain:
         if not placed:
             return True
         seen = base
+        for ticket in placed.values():
+            ticket.unanswered = version.number
         for delta in self._create(deltas, version):
             seen = apply(seen, delta)
-            ticket = placed.pop(delta.commit_id)
-            ticket.won(seen)
-            self._counters.committed(ticket.commit)
+            ticket = placed.pop(delta.commit_id, None)
+            if ticket is not None:  # else it was told of an error when an answer was missing
+                ticket.won(seen)
+                self._counters.committed(ticket.commit)
+        if self._answered or self._version.number >= version.number:  # taken: nothing can arrive late
+            for ticket in placed.values():
+                ticket.unanswered = None
         return not placed
 
     def _create(self, deltas: Sequence[Delta], version: Version) -> Sequence[Delta]:
@@ -176,6 +200,7 @@ class ManifestChain:
         known_at, path = self._known_at, manifest_path(version.number)
         started = self._clock.monotonic()
         won = self._store.put_if_absent(path, encode(deltas, version, self._tail))
+        self._answered = won is not None
         if won:
             self._try_seconds += (self._clock.monotonic() - started - self._try_seconds) / 4
         else:

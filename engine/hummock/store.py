@@ -157,8 +157,8 @@ class Hummock:
     def commit(self, commit: Commit) -> Version:
         """Make `commit` visible, all or nothing, and return the version that begins with it.
 
-        Raises Fenced, Conflict, InvariantViolation, UnknownTable, TableExists or CommitTimeout; nothing was
-        committed then.
+        Raises Fenced, Conflict, InvariantViolation, UnknownTable, TableExists, CommitTimeout or Unavailable; nothing
+        was committed then. Only after CommitUncertain it may have been: read before writing again.
         """
         version = self._chain.commit(commit)
         for name, ssts in commit.writes.items():
@@ -295,7 +295,7 @@ class Hummock:
         if table is None or how == "off" or not compaction.tier_is_due(table):
             return
         if how == "inline":
-            self._tier(name)
+            self._background.run(name, lambda: self._tier(name))
         else:
             self._background.offer(name, lambda: self._tier(name))
 

@@ -24,6 +24,7 @@ from engine.hummock.object_store import ObjectInfo, ObjectStore
 TIMEOUT_SECONDS = 10.0
 SLOW_SECONDS = 5.0
 STALE_SECONDS = 10.0
+OUTAGE_SECONDS = 200.0
 
 
 class Fault(StrEnum):
@@ -61,11 +62,13 @@ class Crashed(BaseException):
 class FaultPlan:
     """What goes wrong: each request with probability `rate`, by `seed`; a crash at request `crash_at`, if given.
 
-    `kinds` narrows the faults. `log` keeps what was done, for the one who reads a failure.
+    `outages` is the probability that a request begins a time in which none is answered. `kinds` narrows the faults.
+    `log` keeps what was done, for the one who reads a failure.
     """
 
     seed: int
     rate: float = 0.05
+    outages: float = 0.0
     kinds: frozenset[Fault] = frozenset(Fault)
     crash_at: int | None = None
     log: list[str] = field(default_factory=list)
@@ -78,6 +81,7 @@ class FaultyObjectStore:
         self.inner, self.plan, self._clock = inner, plan, clock
         self.requests = 0
         self.crashed = False
+        self._dark_until = float("-inf")
         self._asked: Counter[tuple[str, str]] = Counter()
         self._names: dict[str, str] = {}
         self._late: list[tuple[str, bytes]] = []
@@ -190,6 +194,10 @@ class FaultyObjectStore:
                 self._crash(f"before {kind} {path}")
             possible = [fault for fault in POSSIBLE[kind] if fault in self.plan.kinds]
             fault = chance.choice(possible) if possible and chance.random() < self.plan.rate else None
+            if self.plan.outages and chance.random() < self.plan.outages:
+                self._dark_until = self._clock.monotonic() + chance.uniform(0, OUTAGE_SECONDS)
+            if self._clock.monotonic() < self._dark_until:
+                fault = Fault.before
             if fault is not None:
                 self.plan.log.append(f"request {self.requests}: {kind} {path}: {fault}")
         if fault is Fault.slow:

@@ -15,7 +15,7 @@ from engine.hummock.object_store.memory import MemoryObjectStore
 
 def with_fault(fault: Fault, inner: MemoryObjectStore | LocalObjectStore, seed: int = 0) -> FaultyObjectStore:
     """A store on which every request goes wrong in one way."""
-    return FaultyObjectStore(inner, FaultPlan(seed, 1.0, frozenset({fault})), ManualClock(seed))
+    return FaultyObjectStore(inner, FaultPlan(seed, 1.0, kinds=frozenset({fault})), ManualClock(seed))
 
 
 def run(seed: int) -> tuple[list[str], list[str]]:
@@ -64,7 +64,7 @@ def test_a_late_creation_arrives_later() -> None:
 
 def test_time_outs_and_slow_answers_pass_on_the_test_clock_only() -> None:
     clock = ManualClock()
-    store = FaultyObjectStore(MemoryObjectStore(), FaultPlan(1, 1.0, frozenset({Fault.slow})), clock)
+    store = FaultyObjectStore(MemoryObjectStore(), FaultPlan(1, 1.0, kinds=frozenset({Fault.slow})), clock)
     start = clock()
     store.put("a", b"x")
     assert clock() > start

@@ -18,7 +18,7 @@ from engine.hummock.object_store.retrying import RETRY_SECONDS, RetryingObjectSt
 
 def retrying(rate: float, *faults: Fault, seed: int = 0) -> tuple[RetryingObjectStore, Counters, ManualClock]:
     clock, counters = ManualClock(seed), Counters()
-    store = FaultyObjectStore(MemoryObjectStore(clock), FaultPlan(seed, rate, frozenset(faults)), clock)
+    store = FaultyObjectStore(MemoryObjectStore(clock), FaultPlan(seed, rate, kinds=frozenset(faults)), clock)
     return dependable(store, counters, clock), counters, clock  # type: ignore[return-value]
 
 
