@@ -109,6 +109,11 @@ def _plan(text: str) -> IncrementalPlan:
     return msgspec.json.decode(text, type=IncrementalPlan)
 
 
+def definitions(version: Version) -> dict[str, str]:
+    """Return the catalog entries that define relations and plans, without what is noted about their runs."""
+    return {k: text for k, text in version.catalog.items() if k.startswith((_RELATION, _PLAN))}
+
+
 def entries(
     relations: Mapping[str, Relation | None], plans: Mapping[str, IncrementalPlan | None]
 ) -> dict[str, str | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -15,14 +15,16 @@ CONSUMING_SNAPSHOT, CREATED = "consuming_snapshot", "created"
 class Creation(msgspec.Struct, frozen=True, omit_defaults=True):
     """The snapshot backfill of one domain: all its tables are computed at epoch `epoch`, which is pinned until then.
 
-    `fragment`, `driver` and `position` say where to go on: the fragment's number, the number of the scan that is read in
-    pieces, and the lowest hash not read yet. `rows` counts snapshot rows read so far, of `total` (an estimate).
+    `fragment`, `driver` and `position` say where to go on: the number of the table in `tables`, the number of the scan that is
+    read in pieces, and the lowest hash not read yet. `sizes` are the inputs' rows at the start, which decide what drives; `rows`
+    counts snapshot rows read so far, of `total` (an estimate).
     """
 
     epoch: int
     tables: tuple[str, ...]
     started: float
     total: int
+    sizes: dict[str, int] = {}
     state: str = CONSUMING_SNAPSHOT
     fragment: int = 0
     driver: int = 0
@@ -70,9 +72,24 @@ def entry(domain: str, creation: Creation) -> dict[str, str | None]:
     return {PREFIX + domain: msgspec.json.encode(creation).decode()}
 
 
-def forgotten(version: Version, domain: str) -> dict[str, str | None]:
-    """Return the catalog entry that removes what is kept of a domain's backfill, if anything is."""
-    return {PREFIX + domain: None} if PREFIX + domain in version.catalog else {}
+def without(version: Version, gone: Collection[str]) -> tuple[dict[str, str | None], tuple[str, ...]]:
+    """Return what dropping the tables `gone` does to backfills: catalog entries to change, and further tables to drop.
+
+    A backfill under way that loses a table begins anew with those that are left.
+    """
+    changed: dict[str, str | None] = {}
+    further: list[str] = []
+    for domain, creation in creations(version).items():
+        left = tuple(table for table in creation.tables if table not in gone)
+        if len(left) == len(creation.tables):
+            continue
+        if creation.state == CONSUMING_SNAPSHOT:
+            further += [table for table in left if table in version.tables]
+        if creation.state == CONSUMING_SNAPSHOT or not left:
+            changed[PREFIX + domain] = None
+        else:
+            changed |= entry(domain, msgspec.structs.replace(creation, tables=left))
+    return changed, tuple(further)
 
 
 _Found = tuple[Mapping[str, Creation], frozenset[str]]

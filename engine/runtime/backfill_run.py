@@ -13,6 +13,7 @@ import msgspec
 from engine.backfill.drivers import drivers
 from engine.backfill.pace import Pace, rest_seconds
 from engine.hummock import Commit, Hummock, Version
+from engine.hummock.epoch import Clock, system_clock
 from engine.meta.catalog_store import StoredCatalog, load, table_of
 from engine.meta.creation import CONSUMING_SNAPSHOT, CREATED, Creation, creations, entry
 from engine.meta.domain import Domain, in_background, rate_limit
@@ -29,8 +30,14 @@ _LABELS_BELOW = 60_000
 class BackfillRun:
     """Brings new domains to the epoch of their snapshot, step by step; any process can go on where another one stopped."""
 
-    def __init__(self, store: Hummock, executor: Executor, least_rows: int = BACKFILL_ROWS) -> None:
-        self.store, self.executor, self.least_rows = store, executor, least_rows
+    def __init__(
+        self,
+        store: Hummock,
+        executor: Executor,
+        least_rows: int = BACKFILL_ROWS,
+        clock: Clock = system_clock,
+    ) -> None:
+        self.store, self.executor, self.least_rows, self.clock = store, executor, least_rows, clock
         self._paces: dict[str, Pace] = {}
 
     def is_due(self, domain: Domain, version: Version, stored: StoredCatalog) -> bool:
@@ -84,8 +91,9 @@ class BackfillRun:
         """Pin what is read, create the tables, and write down where to begin."""
         version = self.store.version
         tables = tuple(fragment.table for _, fragment in domain.fragments)
+        sizes = {name: version.tables[name].row_count for name in domain.inputs}
         total = self._snapshot_rows(domain, version) or 0
-        creation = Creation(reach, tables, time.time(), total)
+        creation = Creation(reach, tables, self.clock(), total, sizes)
         acks: dict[str, dict[str, int | None]] = {}
         for table, dependencies in domain.dependencies.items():
             for name in dependencies:
@@ -112,8 +120,9 @@ class BackfillRun:
         pace: Pace,
         limit: int | None,
     ) -> Creation:
-        _, fragment = domain.fragments[creation.fragment]
-        scans = drivers(fragment, lambda name: version.tables[name].row_count)
+        fragments = {fragment.table: fragment for _, fragment in domain.fragments}
+        fragment = fragments[creation.tables[creation.fragment]]
+        scans = drivers(fragment, lambda name: creation.sizes.get(name, 0))
         started = time.perf_counter()
         if scans is None:
             rows = sum(version.tables[name].row_count for name in fragment.inputs)
@@ -140,9 +149,9 @@ class BackfillRun:
         with slots.taken(alone=task.is_large):
             written = self.executor.compute(task).written
         label = creation.epoch if last else creation.epoch - _LABELS_BELOW + creation.step
-        after = msgspec.structs.replace(after, step=creation.step + 1, updated=time.time())
+        after = msgspec.structs.replace(after, step=creation.step + 1, updated=self.clock())
         if last:
-            done = creation.fragment + 1 == len(domain.fragments)
+            done = creation.fragment + 1 == len(creation.tables)
             after = msgspec.structs.replace(
                 after,
                 fragment=creation.fragment + 1,

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from engine.errors import Conflict, SqlError
 from engine.hummock import Commit, Hummock, Version
-from engine.meta.catalog_store import StoredCatalog, entries, load
-from engine.meta.creation import forgotten
+from engine.meta.catalog_store import StoredCatalog, definitions, entries, load
+from engine.meta.creation import without
 from engine.meta.recovery import recovered
 from engine.meta.sinks import KIND as SINK
 from engine.meta.sinks import released, state_entry
@@ -72,9 +72,10 @@ def drop(store: Hummock, statement: Drop) -> bool:
                 for table, consumers in holds.items():
                     if table not in gone | fragments:
                         held.setdefault(table, {}).update(consumers)
+    backfills, unfinished = without(version, gone | fragments)
     store.commit(
         Commit(
-            drop=tuple(name for name in sorted(gone | fragments) if name in version.tables),
+            drop=tuple(n for n in sorted({*gone, *fragments, *unfinished}) if n in version.tables),
             acks={upstream: consumers for upstream, consumers in acks.items() if upstream in version.tables},
             pins=pins,
             catalog=entries(dict.fromkeys(gone), dict.fromkeys(gone & set(stored.plans)))
@@ -84,11 +85,8 @@ def drop(store: Hummock, statement: Drop) -> bool:
                 for entry in state_entry(name, None)
                 if stored.catalog.get(name).kind == SINK
             }
-            | {
-                entry: None
-                for name in gone
-                for entry in (*recovered(version, name), *forgotten(version, name))
-            },
+            | {entry: None for name in gone for entry in recovered(version, name)}
+            | backfills,
             precondition=catalog_unchanged(version),
         )
     )
@@ -110,7 +108,7 @@ def catalog_unchanged(seen: Version) -> Callable[[Version], None]:
     """Return the precondition that nobody changed the catalog since `seen`."""
 
     def check(version: Version) -> None:
-        if dict(version.catalog) != dict(seen.catalog):
+        if definitions(version) != definitions(seen):
             raise Conflict("the catalog was changed by another process at the same time; try again")
 
     return check

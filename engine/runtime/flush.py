@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from engine.errors import Conflict, Fenced, TableExists, TidelineError
 from engine.hummock import Commit, Hummock, Version
-from engine.hummock.epoch import seconds_of
+from engine.hummock.epoch import Clock, seconds_of, system_clock
 from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.creation import CREATED, computed
 from engine.meta.domain import Domain, domains, in_background, rate_limit
@@ -44,10 +44,17 @@ class DomainOutcome:
 class FlushRun:
     """Runs what is pending over a store; holds the writer generations that this process has claimed."""
 
-    def __init__(self, store: Hummock, executor: Executor, backfill_rows: int = BACKFILL_ROWS) -> None:
-        self.store = store
+    def __init__(
+        self,
+        store: Hummock,
+        executor: Executor,
+        backfill_rows: int = BACKFILL_ROWS,
+        threads: int = MOST_THREADS,
+        clock: Clock = system_clock,
+    ) -> None:
+        self.store, self.threads, self.clock = store, threads, clock
         self.executor = executor
-        self.backfill = BackfillRun(store, executor, backfill_rows)
+        self.backfill = BackfillRun(store, executor, backfill_rows, clock)
         self.generations: dict[str, int] = {}
         self.slots = Slots(1)
 
@@ -70,12 +77,12 @@ class FlushRun:
         everything = domains(stored)
         names = list(everything) if views is None else _with_upstreams(everything, stored, views)
         known = frontiers(version, stored.order, stored.inputs)
-        held = {} if eager else _held(version, stored)
+        held = {} if eager else _held(version, stored, self.clock())
         due = [n for n in names if is_lagging(everything[n], known) and n not in held]
         self.slots = Slots(self.executor.parallelism) if due else self.slots
         self._background_until = time.monotonic() + background_seconds
         done: dict[str, Future[DomainOutcome]] = {}
-        with ThreadPoolExecutor(min(MOST_THREADS, max(1, len(due)))) as pool:
+        with ThreadPoolExecutor(min(self.threads, max(1, len(due)))) as pool:
             for (
                 name
             ) in due:  # inputs first, so that a thread waits only for threads that were started before it
@@ -108,7 +115,9 @@ class FlushRun:
                 reach = reach_of(domain, version, stored)
                 if reach is None or not is_pending(domain, version, reach):
                     break
-                outcome.lag_seconds = max(outcome.lag_seconds, _waiting_seconds(domain, version, reach))
+                outcome.lag_seconds = max(
+                    outcome.lag_seconds, _waiting_seconds(domain, version, reach, self.clock())
+                )
                 if domain.writer not in self.generations:
                     self.generations[domain.writer] = self.store.claim(domain.writer)
                     version = self.store.version
@@ -155,7 +164,7 @@ class FlushRun:
         """Write a domain's failure into the store, for whoever looks or retries; a view dropped meanwhile is none."""
         version = self.store.refresh()
         if any(owner in load(version).plans for owner in domain.members):
-            self.store.commit(Commit(catalog=failed(version, domain.name, error, time.time())))
+            self.store.commit(Commit(catalog=failed(version, domain.name, error, self.clock())))
 
     def _reports(self, domain: Domain, stored: StoredCatalog, outcome: DomainOutcome) -> Iterable[ViewReport]:
         version = self.store.version
@@ -192,7 +201,7 @@ class FlushRun:
             )
 
 
-def _waiting_seconds(domain: Domain, version: Version, reach: int) -> float:
+def _waiting_seconds(domain: Domain, version: Version, reach: int, now: float) -> float:
     """For how long the oldest change that a domain lacks has been waiting."""
     oldest: int | None = None
     for _, fragment in domain.fragments:
@@ -202,12 +211,12 @@ def _waiting_seconds(domain: Domain, version: Version, reach: int) -> float:
                 change = version.tables[name].first_change(own.committed_epoch)
                 if change is not None and change <= reach:
                     oldest = change if oldest is None else min(oldest, change)
-    return 0.0 if oldest is None else max(0.0, time.time() - seconds_of(oldest))
+    return 0.0 if oldest is None else max(0.0, now - seconds_of(oldest))
 
 
-def _held(version: Version, stored: StoredCatalog) -> dict[str, str]:
+def _held(version: Version, stored: StoredCatalog, now: float) -> dict[str, str]:
     """Return why each domain that is not due waits."""
-    return {w.domain: w.reason for w in waits(version, stored, time.time()) if w.kind not in GOING_ON}
+    return {w.domain: w.reason for w in waits(version, stored, now) if w.kind not in GOING_ON}
 
 
 def _with_upstreams(

@@ -1,0 +1,471 @@
+"""A random program against control plane and storage engine, crashed at random object-store calls, checked against batch runs.
+
+`python -m tests.crash.program SEED` replays one; the same seed gives the same program, failures and crashes.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+
+from engine.errors import EpochExpired, EpochFailed, SqlError, TidelineError
+from engine.hummock import Commit, Delete, Hummock, Put, Table, Version
+from engine.meta.catalog_store import entries, load
+from engine.meta.creation import computed
+from engine.meta.frontier import frontiers
+from engine.meta.policy import epochs_of
+from engine.meta.waits import waits
+from engine.runtime import ddl
+from engine.runtime.drop import drop
+from engine.runtime.executor import FragmentTask
+from engine.runtime.flush import FlushRun
+from engine.sql import statements as st
+from engine.sql.access import index_name
+from engine.sql.binder import bind
+from engine.sql.catalog import Column, Relation
+from engine.sql.fragments import IncrementalPlan, build_incremental_plan
+from engine.sql.point_read import query_tables
+from tests.crash.memory_store import Crash, Disk, MemoryObjectStore
+from tests.crash.reference import DuckAnalyzer, ReferenceExecutor, run
+
+START = 1_790_000_000.0
+RETENTION = 600.0
+TABLES = {"a": ("id", "g", "x"), "b": ("id", "g", "y")}
+SHAPES = (
+    "SELECT id, x * 2 AS x2 FROM a WHERE x % 3 <> 0",
+    "SELECT g, count(*) AS n, sum(x) AS s FROM a GROUP BY g",
+    "SELECT count(*) AS n, sum(x) AS s FROM a",
+    "SELECT g, max(x) AS m, count(*) AS n FROM a GROUP BY g",
+    "SELECT a.id, a.x, b.y FROM a LEFT JOIN b ON a.g = b.id",
+    "SELECT b.g, count(*) AS n, sum(a.x) AS s FROM a JOIN b ON a.g = b.id GROUP BY b.g",
+    "SELECT DISTINCT g FROM a",
+    "SELECT n, count(*) AS c FROM (SELECT g, count(*) AS n FROM a GROUP BY g) q GROUP BY n",
+    "SELECT id, x AS v FROM a UNION ALL SELECT id, y AS v FROM b",
+)
+ON_TOP = (
+    "SELECT count(*) AS n FROM {view}",
+    "SELECT {column} AS k, count(*) AS n FROM {view} GROUP BY {column}",
+)
+
+
+class Broken(AssertionError):
+    """An invariant does not hold."""
+
+
+class Program:
+    """One seeded program: `run` does its steps and its checks; `trace` tells what it did."""
+
+    def __init__(self, seed: int, folder: Path, steps: int = 40) -> None:
+        self.random = random.Random(seed)
+        self.seed, self.steps, self.folder = seed, steps, folder
+        self.now = START
+        self.disk = Disk(lambda: self.now)
+        self.rows: dict[str, dict[int, tuple[int, int]]] = {name: {} for name in TABLES}
+        self.texts: dict[str, str] = {}
+        self.failing: set[str] = set()
+        self.seen: dict[tuple[str, int], Counter] = {}
+        self.committed: dict[str, int] = {}
+        self.created = 0
+        self.trace: list[str] = []
+        self.zombies: list[FlushRun] = []
+        self._open()
+        for name, columns in TABLES.items():
+            self._create_table(name, columns)
+
+    # ---- processes -----------------------------------------------------------------------------------------------
+    def _open(self) -> None:
+        """Start a process: what the last one held in memory is gone."""
+        self.objects = MemoryObjectStore(self.disk)
+        cache = self.folder / f"cache-{self.random.randrange(3)}"
+        self.store = Hummock.open(
+            "memory://store",
+            cache_dir=str(cache),
+            retention_seconds=RETENTION,
+            object_store=self.objects,
+            clock=lambda: self.now,
+        )
+        self.flusher = self._flush_run(self.store)
+
+    def _flush_run(self, store: Hummock) -> FlushRun:
+        executor = ReferenceExecutor(store, self._before)
+        return FlushRun(store, executor, backfill_rows=60, threads=1, clock=lambda: self.now)
+
+    def _before(self, task: FragmentTask) -> None:
+        owner = load(self.store.version).owners.get(task.fragment.table)
+        if owner in self.failing:
+            raise EpochFailed(f"{owner} is made to fail")
+
+    def run(self) -> None:
+        """Do the steps; raises Broken with the seed where an invariant does not hold."""
+        verbs: list[tuple[int, Callable[[], None]]] = [
+            (30, self._write),
+            (12, self._create_view),
+            (4, self._drop),
+            (30, self._flush),
+            (8, self._compact),
+            (6, self._collect),
+            (4, self._reopen),
+            (4, self._wake_zombie),
+            (5, self._fail_or_mend),
+            (4, self._rate_limit),
+            (6, self._wait),
+        ]
+        try:
+            for _ in range(self.steps):
+                (_, verb) = self.random.choices(verbs, [weight for weight, _ in verbs])[0]
+                self.now += self.random.choice((0.001, 0.5, 5.0))
+                self._attempt(verb)
+                self.check()
+            self._settle()
+        except (Broken, TidelineError, AssertionError) as error:
+            told = "\n".join(self.trace[-12:])
+            raise Broken(
+                f"{error}\nreplay: python -m tests.crash.program {self.seed}\nlast steps:\n{told}"
+            ) from error
+
+    def _attempt(self, verb: Callable[[], None]) -> None:
+        if self.random.random() < 0.3:
+            self.objects.crash_at = 1 + int(self.random.expovariate(0.2))
+            self.objects.after = self.random.random() < 0.5
+        self.trace.append(verb.__name__.strip("_"))
+        try:
+            verb()
+            self.objects.crash_at = None
+        except Crash:
+            self.trace[-1] += " CRASHED"
+            self._open()
+            self._find_out()
+
+    def _find_out(self) -> None:
+        """After a crash in a write: all of it is there or nothing is."""
+        if self._pending_rows is not None:
+            before, after = self.rows, self._pending_rows
+            found = {name: self._content(name, None) for name in TABLES}
+            if found == {name: _bag_of(rows) for name, rows in after.items()}:
+                self.rows = after
+            elif found != {name: _bag_of(rows) for name, rows in before.items()}:
+                raise Broken("a crashed write is neither whole nor absent")
+            self._pending_rows = None
+        stored = load(self.store.refresh())
+        self.texts = {name: text for name, text in self.texts.items() if name in stored.plans}
+
+    _pending_rows: dict[str, dict[int, tuple[int, int]]] | None = None
+
+    # ---- verbs ---------------------------------------------------------------------------------------------------
+    def _create_table(self, name: str, columns: tuple[str, ...]) -> None:
+        found = tuple(Column(column, "bigint", nullable=column != "id") for column in columns)
+        relation = Relation(
+            name=name, kind="table", columns=found, primary_key=("id",), distribution_key=("id",)
+        )
+        schema = pa.schema([(column, pa.int64()) for column in columns])
+        table = Table(name, schema, ("id",), ("id",))
+        self.store.commit(Commit(create=(table,), catalog=entries({name: relation}, {})))
+
+    def _write(self) -> None:
+        names = self.random.sample(sorted(TABLES), self.random.choice((1, 1, 2)))
+        after = {name: dict(rows) for name, rows in self.rows.items()}
+        writes = {}
+        for name in names:
+            columns = TABLES[name]
+            ids = self.random.sample(range(80), self.random.choice((1, 3, 20)))
+            puts = {i: (self.random.randrange(6), self.random.randrange(50)) for i in ids}
+            known = sorted(after[name])
+            gone = self.random.sample(known, min(len(known), self.random.choice((0, 0, 2, 10))))
+            gone = [i for i in gone if i not in puts]
+            after[name].update(puts)
+            for i in gone:
+                del after[name][i]
+            values = [[i, *pair] for i, pair in puts.items()]
+            rows = pa.table({c: pa.array([v[k] for v in values], pa.int64()) for k, c in enumerate(columns)})
+            keys = pa.table({"id": pa.array(gone, pa.int64())})
+            writes[name] = [Put(rows), Delete(keys)]
+        self._pending_rows = after
+        self.store.ingest_batch(writes)
+        self.rows, self._pending_rows = after, None
+
+    def _create_view(self) -> None:
+        stored = load(self.store.refresh())
+        if len(self.texts) >= 6:
+            return
+        self.created += 1
+        name = f"v{self.created}"
+        upstream = [v for v in self.texts if v in stored.plans]
+        if upstream and self.random.random() < 0.35:
+            view = self.random.choice(upstream)
+            column = stored.catalog.get(view).columns[0].name
+            text = self.random.choice(ON_TOP).format(view=view, column=column)
+        else:
+            text = self.random.choice(SHAPES)
+        options = {}
+        if self.random.random() < 0.3:
+            options["domain"] = self.random.choice(("red", "blue"))
+        if self.random.random() < 0.3:
+            options["background"] = "true"
+        self.trace[-1] += f" {name} {options} {text}"
+        self.texts[name] = text
+        try:
+            self._commit_view(name, text, options)
+        except SqlError as error:
+            if "wait for each other" not in str(error):
+                raise
+            del self.texts[name]
+
+    def _commit_view(self, name: str, text: str, options: dict[str, str]) -> None:
+        stored = load(self.store.refresh())
+        statement = st.parse(f"CREATE MATERIALIZED VIEW {name} AS {text}", "spark")
+        bound = bind(statement.query, stored.catalog, dialect="spark", sql=statement.sql)
+        plan = build_incremental_plan(name, bound.plan, bound.columns, DuckAnalyzer(stored.catalog))
+        last = plan.fragments[-1]
+        shown = {column for column, _ in bound.columns}
+        relation = Relation(
+            name=name,
+            kind="materialized view",
+            columns=tuple(Column(c, kind, hidden=c not in shown) for c, kind in last.columns),
+            primary_key=last.key,
+            distribution_key=last.distribution_key,
+            append_only=last.plan.append_only,
+            sql=statement.sql,
+            options=options,
+            depends_on=query_tables(statement.query, stored.catalog),
+        )
+        relations: dict[str, Relation | None] = {name: relation}
+        plans: dict[str, IncrementalPlan | None] = {name: plan}
+        for table, columns in plan.indexes:
+            index = index_name(table, columns)
+            if index not in stored.catalog.relations:
+                relations[index], plans[index] = ddl.index_of(
+                    stored.catalog, stored.catalog.get(table), columns, "spark"
+                )
+        ddl._check_domains(stored, relations, plans)
+        self.store.commit(Commit(catalog=entries(relations, plans)))
+
+    def _drop(self) -> None:
+        if self.texts:
+            name = self.random.choice(sorted(self.texts))
+            self.trace[-1] += f" {name}"
+            drop(self.store, st.Drop("materialized view", name, True, True, ""))
+            stored = load(self.store.refresh())
+            self.texts = {view: text for view, text in self.texts.items() if view in stored.plans}
+
+    def _flush(self) -> None:
+        eager, seconds = self.random.random() < 0.7, self.random.choice((0.0, 0.0, 0.02))
+        if self.random.random() < 0.2:
+            self.flusher.backfill.pace("any").rows = 5
+        report = self.flusher.run(eager=eager, background_seconds=seconds)
+        for view in report.failed:
+            if "made to fail" not in str(view.error):
+                raise Broken(f"view {view.view} failed: {view.error}")
+
+    def _compact(self) -> None:
+        name = self.random.choice(sorted(self.store.refresh().tables))
+        self.trace[-1] += f" {name}"
+        (self.store.compact if self.random.random() < 0.5 else self.store.compact_l0)(name)
+
+    def _collect(self) -> None:
+        self.store.gc(grace_seconds=self.random.choice((0.0, 60.0)))
+
+    def _reopen(self) -> None:
+        self.zombies = [*self.zombies[-1:], self.flusher]
+        self._open()
+
+    def _wake_zombie(self) -> None:
+        """A process that was stopped for long goes on with what it knew: it is refused or follows, never wrong."""
+        if self.zombies:
+            self.zombies.pop().run(background_seconds=0.0)
+
+    def _fail_or_mend(self) -> None:
+        if self.failing:
+            self.failing.clear()
+        elif self.texts:
+            self.failing = {self.random.choice(sorted(self.texts))}
+            self.trace[-1] += f" {self.failing}"
+
+    def _rate_limit(self) -> None:
+        stored = load(self.store.refresh())
+        names = sorted(name for name in self.texts if name in stored.plans)
+        if names:
+            name = self.random.choice(names)
+            self._set_limit(name, self.random.choice(("0", None)))
+
+    def _set_limit(self, name: str, value: str | None) -> None:
+        relation = load(self.store.refresh()).catalog.relations[name]
+        options = {k: v for k, v in relation.options.items() if k != "backfill_rate_limit"}
+        options |= {"backfill_rate_limit": value} if value is not None else {}
+        changed = msgspec.structs.replace(relation, options=options)
+        self.store.commit(Commit(catalog=entries({name: changed}, {})))
+
+    def _wait(self) -> None:
+        self.now += self.random.choice((30.0, RETENTION * 2))
+
+    # ---- checks --------------------------------------------------------------------------------------------------
+    def check(self) -> None:
+        """Check the invariants that hold at any moment."""
+        version = self.store.refresh()
+        self._manifests_are_contiguous()
+        self._epochs_rise(version)
+        self._files_exist(version)
+        self._consumers_can_go_on(version)
+        self._views_equal_their_queries(version)
+        self._the_past_stays(version)
+        stored = load(version)
+        if any(not wait.reason for wait in waits(version, stored, self.now)):
+            raise Broken("a wait has no reason")
+
+    def _manifests_are_contiguous(self) -> None:
+        numbers = sorted(
+            int(p.rpartition("/")[2])
+            for p in self.disk.objects
+            if p.startswith("manifest/") and p[9:].isdigit()
+        )
+        if numbers and numbers != list(range(numbers[0], numbers[-1] + 1)):
+            raise Broken(f"manifests are not contiguous: {numbers}")
+
+    def _epochs_rise(self, version: Version) -> None:
+        for name, table in version.tables.items():
+            key = f"{name}#{table.table_id}"
+            if table.committed_epoch < self.committed.get(key, 0):
+                raise Broken(f"the committed epoch of {name} went back")
+            self.committed[key] = table.committed_epoch
+
+    def _files_exist(self, version: Version) -> None:
+        for name, table in version.tables.items():
+            missing = table.objects() - set(self.disk.objects)
+            if missing:
+                raise Broken(f"files of {name} were deleted: {sorted(missing)[:3]}")
+
+    def _consumers_can_go_on(self, version: Version) -> None:
+        stored = load(version)
+        known = frontiers(version, stored.order, stored.inputs)
+        for name in stored.order:
+            own = computed(version, name)
+            for upstream in stored.inputs[name]:
+                if own is None:
+                    continue
+                front = known[upstream].frontier
+                if front is None or front < own.committed_epoch:
+                    raise Broken(f"{name} is at {own.committed_epoch}, above its input {upstream} at {front}")
+                try:
+                    version.tables[upstream].changes(own.committed_epoch, version.epoch)
+                except EpochExpired as error:
+                    raise Broken(f"{name} lost the log of {upstream}: {error}") from error
+
+    def _views_equal_their_queries(self, version: Version) -> None:
+        stored = load(version)
+        by_domain: dict[str, set[int]] = {}
+        for name, text in self.texts.items():
+            view = computed(version, name)
+            if view is None or name not in stored.plans:
+                continue
+            epoch = view.committed_epoch
+            inputs = {t: self._table(version, t, epoch) for t in stored.catalog.get(name).depends_on}
+            expected = _bag(run(text, inputs))
+            if self._content(name, epoch) != expected:
+                raise Broken(f"{name} differs from its query at epoch {epoch}")
+            domain = stored.catalog.get(name).options.get("domain")
+            if domain is not None:
+                by_domain.setdefault(domain, set()).add(epoch)
+
+    def _the_past_stays(self, version: Version) -> None:
+        """Content once read at an epoch is the same for ever, and the log between two such epochs is their difference."""
+        for name in (*TABLES, *self.texts):
+            table = computed(version, name)
+            if table is None:
+                continue
+            epoch = table.committed_epoch
+            self.seen.setdefault((f"{name}#{table.table_id}", epoch), self._content(name, epoch))
+            older = [e for key, e in self.seen if key == f"{name}#{table.table_id}"]
+            chosen = self.random.choice(older)
+            if chosen >= table.safe_epoch:
+                before = self.seen[(f"{name}#{table.table_id}", chosen)]
+                if self._content(name, chosen) != before:
+                    raise Broken(f"{name} at epoch {chosen} is not what it was")
+                self._log_is_the_difference(name, table.schema.names, chosen, epoch, before)
+
+    def _log_is_the_difference(
+        self, name: str, columns: list[str], after: int, upto: int, before: Counter
+    ) -> None:
+        shown = self._shown(name)
+        content = Counter(before)
+        for batch in self.store.iter_log(name, after, upto):
+            for row in batch.to_pylist():
+                if row["_op"] != "insert":
+                    content[tuple(row[f"_old_{c}"] for c in shown)] -= 1
+                if row["_op"] != "delete":
+                    content[tuple(row[c] for c in shown)] += 1
+        if +content != self._content(name, upto):
+            raise Broken(f"the change log of {name} in ({after}, {upto}] is not the difference")
+
+    def _settle(self) -> None:
+        """After the causes are removed everything catches up and equals a batch run over the newest rows."""
+        self.trace.append("settle")
+        self.failing.clear()
+        for name in list(self.texts):
+            self._set_limit(name, None)
+        for _ in range(60):
+            self.now += 1.0
+            report = self.flusher.run(background_seconds=0.05)
+            version = self.store.refresh()
+            stored = load(version)
+            if not waits(version, stored, self.now):
+                break
+        else:
+            stuck = [(w.domain, w.reason) for w in waits(version, stored, self.now)]
+            raise Broken(f"stuck: {stuck}; {[r.error for r in report.failed]}")
+        self.check()
+        for name, rows in self.rows.items():
+            if self._content(name, None) != _bag_of(rows):
+                raise Broken(f"table {name} lost or doubled rows")
+        version = self.store.refresh()
+        stored = load(version)
+        names = tuple(self.texts)
+        if names and set(epochs_of(version, stored, names, "consistent").values()) != {
+            epochs_of(version, stored, names, "global")[names[0]]
+        }:
+            raise Broken("consistent and global differ though everything is caught up")
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+    def _shown(self, name: str) -> list[str]:
+        return [
+            column.name for column in load(self.store.version).catalog.get(name).columns if not column.hidden
+        ]
+
+    def _table(self, version: Version, name: str, epoch: int) -> pa.Table:
+        table = version.tables[name]
+        batches = list(self.store.reader.scan(table, epoch, columns=self._shown(name)))
+        schema = pa.schema([table.schema.field(c) for c in self._shown(name)])
+        return pa.Table.from_batches(batches, schema=schema) if batches else schema.empty_table()
+
+    def _content(self, name: str, epoch: int | None) -> Counter:
+        version = self.store.version
+        return _bag(self._table(version, name, version.epoch if epoch is None else epoch))
+
+
+def _bag(rows: pa.Table) -> Counter:
+    columns = [[None if v is None else int(v) for v in column.to_pylist()] for column in rows.columns]
+    return Counter(zip(*columns, strict=True)) if rows.num_rows else Counter()
+
+
+def _bag_of(rows: dict[int, tuple[int, int]]) -> Counter:
+    return Counter((key, *values) for key, values in rows.items())
+
+
+def main() -> None:
+    """Replay the seeds named on the command line, or a range FIRST LAST after the word `range`."""
+    words = sys.argv[1:]
+    seeds = range(int(words[1]), int(words[2])) if words[:1] == ["range"] else [int(word) for word in words]
+    for seed in seeds:
+        with tempfile.TemporaryDirectory() as folder:
+            program = Program(seed, Path(folder))
+            program.run()
+            print(f"seed {seed}: {len(program.trace)} steps, {program.store.version.number} manifests, fine")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,210 @@
+"""A small reference executor: the same plans and storage as in production, every fragment recomputed in process by DuckDB.
+
+It follows the definition and nothing else: the change of a table is its query over the new inputs less what the table holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import duckdb
+import msgspec
+import pyarrow as pa
+import sqlglot
+
+from engine.hummock import Hummock, TableVersion
+from engine.operators.aggregate import all_partials
+from engine.operators.sink import write_change
+from engine.runtime.executor import Computed, FragmentTask
+from engine.sql.catalog import Catalog
+from engine.sql.fragments import Fragment
+from engine.sql.partials import GLOBAL_KEY
+from engine.sql.plan import Aggregate, Filter, Join, Node, Project, Scan, UnionAll, children, quote, scans
+from engine.sql.types import to_arrow
+
+LOWEST = -(1 << 63)
+Source = Callable[[Scan], str | None]
+
+
+def node_sql(node: Node, source: Source) -> str | None:
+    """Return a node as Spark SQL over the tables that `source` names; None for a node without rows."""
+    match node:
+        case Scan():
+            table = source(node)
+            items = ", ".join(f"{quote(column)} AS {quote(name)}" for name, column in node.items)
+            return None if table is None else f"SELECT {items} FROM {table}"
+        case Filter():
+            below = node_sql(node.input, source)
+            return None if below is None else f"SELECT * FROM ({below}) AS f WHERE {node.predicate.sql}"
+        case Project():
+            below = node_sql(node.input, source)
+            items = ", ".join(f"{expr.sql} AS {quote(name)}" for name, expr in node.items)
+            return None if below is None else f"SELECT {items} FROM ({below}) AS p"
+        case Join():
+            left, right = node_sql(node.left, source), node_sql(node.right, source)
+            if left is None or right is None:
+                return None
+            condition = " AND ".join(f"{quote(a)} = {quote(b)}" for a, b in node.on)
+            condition += f" AND ({node.residual.sql})" if node.residual is not None else ""
+            kind = {"inner": "JOIN", "left": "LEFT JOIN"}[node.kind]
+            return f"SELECT * FROM ({left}) AS l {kind} ({right}) AS r ON {condition}"
+        case UnionAll():
+            return _union_sql(node, source)
+        case Aggregate():
+            calls = [(call.name, call.sql) for call in node.calls]
+            below = node_sql(node.input, source)
+            return None if below is None else _group_sql(node, below, calls)
+    raise AssertionError(f"the reference has no form of {type(node).__name__}")
+
+
+def _union_sql(node: UnionAll, source: Source) -> str | None:
+    keys = [(i, j) for i, child in enumerate(node.inputs) for j in range(len(child.key))]
+    branches = []
+    for i, child in enumerate(node.inputs):
+        below = node_sql(child, source)
+        if below is None:
+            continue
+        items = [f"{quote(o)} AS {quote(n)}" for o, n in zip(child.columns, node.names, strict=False)]
+        items.append(f"{i} AS `_branch`")
+        items += [f"{quote(child.key[j]) if k == i else 'NULL'} AS `_key{k}_{j}`" for k, j in keys]
+        branches.append(f"SELECT {', '.join(items)} FROM ({below}) AS u{i}")
+    return " UNION ALL ".join(branches) or None
+
+
+def _group_sql(node: Aggregate, below: str, calls: list[tuple[str, str]]) -> str:
+    is_global = tuple(name for name, _ in node.keys) == (GLOBAL_KEY,)
+    results = [f"{sql} AS {quote(name)}" for name, sql in calls]
+    if is_global:
+        return f"SELECT 0 AS {quote(GLOBAL_KEY)}, {', '.join(results)} FROM ({below}) AS g"
+    keys = [f"{expr.sql} AS {quote(name)}" for name, expr in node.keys]
+    by = ", ".join(expr.sql for _, expr in node.keys)
+    return f"SELECT {', '.join(keys + results)} FROM ({below}) AS g GROUP BY {by}"
+
+
+def fragment_sql(fragment: Fragment, source: Source) -> str | None:
+    """Return the whole content of a fragment's table as Spark SQL, the columns of stored partials included."""
+    if fragment.rule != "aggregate":
+        return node_sql(fragment.plan, source)
+    top = fragment.plan
+    assert isinstance(top, Project) and isinstance(top.input, Aggregate)
+    below = node_sql(top.input.input, source)
+    if below is None:
+        return None
+    partials = all_partials(fragment.partials)
+    weighted = f"SELECT *, CAST(1 AS BIGINT) AS `_w` FROM ({below}) AS w"
+    groups = _group_sql(top.input, weighted, [(p.name, p.delta) for p in partials])
+    keys = [quote(name) for name, _ in top.input.keys]
+    stored = [quote(p.name) for p in partials]
+    results = [f"{call.result} AS {quote(call.call)}" for call in fragment.partials]
+    computed = f"SELECT {', '.join(keys + results + stored)} FROM ({groups}) AS c"
+    items = [f"{expr.sql} AS {quote(name)}" for name, expr in top.items]
+    return f"SELECT {', '.join(items + stored)} FROM ({computed}) AS t"
+
+
+def run(sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+    """Run Spark SQL over Arrow tables in DuckDB."""
+    connection = duckdb.connect(config={"threads": 1})
+    for name, rows in tables.items():
+        connection.register(name, rows)
+    return connection.execute(sqlglot.transpile(sql, read="spark", write="duckdb")[0]).to_arrow_table()
+
+
+_SPARK_TYPES = {pa.int64(): "bigint", pa.int32(): "int", pa.string(): "string", pa.bool_(): "boolean"}
+
+
+class DuckAnalyzer:
+    """Types of plans by DuckDB over empty tables; whole numbers are bigint."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._fragments: dict[str, pa.Schema] = {}
+
+    def types(self, node: Node) -> Mapping[str, str]:
+        """Return the Spark type of each column of `node`."""
+        return self._types(node_sql(node, lambda scan: f"`{scan.table}`"), node)
+
+    def add(self, fragment: Fragment) -> Fragment:
+        """Take note of a fragment; return it with its table's columns."""
+        types = self._types(fragment_sql(fragment, lambda scan: f"`{scan.table}`"), fragment.plan)
+        self._fragments[fragment.table] = pa.schema([(n, to_arrow(kind)) for n, kind in types.items()])
+        return msgspec.structs.replace(fragment, columns=tuple(types.items()))
+
+    def _types(self, sql: str | None, node: Node) -> dict[str, str]:
+        assert sql is not None
+        empty = {scan.table: self._schema(scan.table).empty_table() for scan in scans(node)}
+        schema = run(sql, empty).schema
+        return {
+            field.name: "bigint"
+            if pa.types.is_integer(field.type) or pa.types.is_decimal(field.type)
+            else _SPARK_TYPES[field.type]
+            for field in schema
+        }
+
+    def _schema(self, table: str) -> pa.Schema:
+        if table in self._fragments:
+            return self._fragments[table]
+        return pa.schema([(c.name, to_arrow(c.type)) for c in self._catalog.get(table).columns])
+
+
+class ReferenceExecutor:
+    """Computes tasks one at a time; `before` is called with each task and may raise to make it fail."""
+
+    parallelism = 1
+
+    def __init__(self, store: Hummock, before: Callable[[FragmentTask], None] = lambda task: None) -> None:
+        self._store, self._before = store, before
+
+    def compute(self, task: FragmentTask) -> Computed:
+        """Write the difference between a table's query over the new inputs and what it holds."""
+        self._before(task)
+        tables: dict[str, pa.Table] = {}
+        aggregate = task.fragment.rule == "aggregate"
+
+        def source(scan: Scan) -> str | None:
+            within = None
+            if task.piece is not None and scan is task.piece[0]:
+                low, high = task.piece[1]
+                within = (LOWEST if aggregate else low, high)
+            elif task.piece is not None and self._beside(task, scan):
+                return None
+            name = f"t{len(tables)}"
+            tables[name] = self._rows(task.tables[scan.table], task.new, within)
+            return name
+
+        sql = fragment_sql(task.fragment, source)
+        fresh = run(sql, tables) if sql is not None else None
+        parts = []
+        if fresh is not None:
+            parts.append(_signed(fresh, task, 1))
+        if task.old is not None and (task.piece is None or aggregate):
+            own = task.tables[task.fragment.table]
+            parts.append(_signed(self._rows(own, max(task.old, own.committed_epoch), None), task, -1))
+        rows = pa.concat_tables(parts) if parts else None
+        if rows is None or not rows.num_rows:
+            return Computed(())
+        return Computed((write_change(self._store.reader, task.table, rows),))
+
+    def _rows(self, table: TableVersion, epoch: int, within: tuple[int, int] | None) -> pa.Table:
+        batches = list(self._store.reader.scan(table, epoch, hash_range=within))
+        return pa.Table.from_batches(batches, schema=table.schema) if batches else table.schema.empty_table()
+
+    @staticmethod
+    def _beside(task: FragmentTask, scan: Scan) -> bool:
+        """Tell whether a scan stands in another branch of a UNION ALL than the piece: that branch has no change."""
+        assert task.piece is not None
+
+        def branch_of(node: Node) -> bool:
+            if isinstance(node, UnionAll):
+                for child in node.inputs:
+                    found = scans(child)
+                    if any(s is scan for s in found) and not any(s is task.piece[0] for s in found):  # type: ignore[index]
+                        return True
+            return any(branch_of(child) for child in children(node))
+
+        return branch_of(task.fragment.plan)
+
+
+def _signed(rows: pa.Table, task: FragmentTask, weight: int) -> pa.Table:
+    arrays = [rows.column(field.name).cast(field.type) for field in task.table.schema]
+    weights = pa.array([weight] * rows.num_rows, pa.int64())
+    return pa.table([*arrays, weights], names=[*task.table.schema.names, "_w"])
