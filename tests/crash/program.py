@@ -21,6 +21,7 @@ from engine.meta.catalog_store import entries, load
 from engine.meta.creation import computed
 from engine.meta.frontier import frontiers
 from engine.meta.policy import epochs_of
+from engine.meta.recovery import failures
 from engine.meta.waits import waits
 from engine.runtime import ddl
 from engine.runtime.drop import drop
@@ -317,6 +318,10 @@ class Program:
         stored = load(version)
         if any(not wait.reason for wait in waits(version, stored, self.now)):
             raise Broken("a wait has no reason")
+        for name, table in version.tables.items():
+            strange = {*table.acks, *table.pins} - set(stored.fragments)
+            if strange:
+                raise Broken(f"{name} is held by consumers that are gone: {sorted(strange)}")
 
     def _manifests_are_contiguous(self) -> None:
         numbers = sorted(
@@ -419,6 +424,11 @@ class Program:
             stuck = [(w.domain, w.reason) for w in waits(version, stored, self.now)]
             raise Broken(f"stuck: {stuck}; {[r.error for r in report.failed]}")
         self.check()
+        for name in self.texts:
+            if computed(self.store.version, name) is None:
+                raise Broken(f"{name} is said to be caught up and was never computed as a whole")
+        if failures(self.store.version):
+            raise Broken(f"failures are remembered that are over: {sorted(failures(self.store.version))}")
         for name, rows in self.rows.items():
             if self._content(name, None) != _bag_of(rows):
                 raise Broken(f"table {name} lost or doubled rows")

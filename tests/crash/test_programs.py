@@ -1,4 +1,4 @@
-"""Random programs with crashes keep every invariant, and the checks catch bugs that are planted on purpose."""
+"""Random programs with crashes at any object-store call keep every invariant of the control plane and the engine."""
 
 from __future__ import annotations
 

@@ -1,0 +1,127 @@
+"""The harness is worth its name: bugs that are planted on purpose, one at a time, are all caught within a few programs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from engine.hummock import gc, merge
+from engine.meta import frontier
+from engine.meta.checkpoint import Checkpoint
+from engine.runtime import backfill_run, domain_run, drop, epoch_run, flush
+from tests.crash.program import Broken, Program
+
+SEEDS = 40
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def a_commit_without_its_log(patch: pytest.MonkeyPatch) -> None:
+    run_fragment = epoch_run.run_fragment
+
+    def broken(*arguments):  # type: ignore[no-untyped-def]
+        done, commit = run_fragment(*arguments)
+        return done, dataclasses.replace(commit, writes={}) if done.previous is not None else commit
+
+    patch.setattr(domain_run, "run_fragment", broken)
+
+
+def a_collection_of_files_that_left_just_now(patch: pytest.MonkeyPatch) -> None:
+    def broken(version, horizon_ms):  # type: ignore[no-untyped-def]
+        return {sst.path for table in version.tables.values() for sst in table.live_ssts}
+
+    patch.setattr(gc, "needed_objects", broken)
+
+
+def a_view_that_runs_ahead_of_its_inputs(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(flush, "reach_of", lambda domain, version, stored: version.epoch)
+
+
+def a_checkpoint_that_loses_its_first_part(patch: pytest.MonkeyPatch) -> None:
+    commit = Checkpoint.commit
+
+    def broken(self, *arguments):  # type: ignore[no-untyped-def]
+        whole = commit(self, *arguments)
+        lost = next(iter(whole.writes)) if len(whole.writes) > 1 and not whole.create else None
+        return dataclasses.replace(whole, writes={t: ssts for t, ssts in whole.writes.items() if t != lost})
+
+    patch.setattr(Checkpoint, "commit", broken)
+
+
+def a_view_that_forgets_one_of_its_inputs(patch: pytest.MonkeyPatch) -> None:
+    pending = frontier.pending
+    patch.setattr(
+        domain_run,
+        "pending",
+        lambda version, table, inputs, reach: pending(version, table, inputs[:1], reach),
+    )
+
+
+def a_view_that_is_shown_before_it_is_whole(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(frontier, "computed", lambda version, name: version.tables.get(name))
+
+
+def a_backfill_that_skips_a_piece_after_a_restart(patch: pytest.MonkeyPatch) -> None:
+    entry = backfill_run.entry
+
+    def broken(domain, creation):  # type: ignore[no-untyped-def]
+        if creation.state == backfill_run.CREATED or creation.position >= 0 or creation.step == 0:
+            return entry(domain, creation)
+        return entry(domain, msgspec.structs.replace(creation, position=1 << 62))
+
+    patch.setattr(backfill_run, "entry", broken)
+
+
+def a_backfill_that_reads_the_present_instead_of_its_snapshot(patch: pytest.MonkeyPatch) -> None:
+    task = backfill_run.FragmentTask
+
+    def broken(fragment, table, tables, old, new, rows, piece):  # type: ignore[no-untyped-def]
+        newest = max(version.committed_epoch for version in tables.values())
+        return task(fragment, table, tables, old, max(new, newest), rows, piece)
+
+    patch.setattr(backfill_run, "FragmentTask", broken)
+
+
+def an_oldest_row_that_wins(patch: pytest.MonkeyPatch) -> None:
+    newest = merge.merge_newest
+    patch.setattr(merge, "merge_newest", lambda tables, key: newest(list(reversed(tables)), key))
+
+
+def a_dropped_view_that_still_holds_the_log(patch: pytest.MonkeyPatch) -> None:
+    commit = drop.Commit
+    patch.setattr(drop, "Commit", lambda **parts: commit(**{**parts, "acks": {}}))
+
+
+def a_failure_that_is_never_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(domain_run, "recovered", lambda version, domain: {})
+
+
+PLANTED: tuple[Plant, ...] = (
+    a_commit_without_its_log,
+    a_collection_of_files_that_left_just_now,
+    a_view_that_runs_ahead_of_its_inputs,
+    a_checkpoint_that_loses_its_first_part,
+    a_view_that_forgets_one_of_its_inputs,
+    a_view_that_is_shown_before_it_is_whole,
+    a_backfill_that_skips_a_piece_after_a_restart,
+    a_backfill_that_reads_the_present_instead_of_its_snapshot,
+    an_oldest_row_that_wins,
+    a_dropped_view_that_still_holds_the_log,
+    a_failure_that_is_never_forgotten,
+)
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+def test_a_planted_bug_is_caught(plant: Plant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    for seed in range(SEEDS):
+        try:
+            Program(seed, tmp_path / str(seed)).run()
+        except Broken as error:
+            assert f"replay: python -m tests.crash.program {seed}" in str(error)
+            return
+    pytest.fail(f"{plant.__name__} was not caught by {SEEDS} programs")
