@@ -17,6 +17,10 @@ import pyarrow as pa
 
 from engine.errors import EpochExpired, EpochFailed, SqlError, TidelineError
 from engine.hummock import Commit, Delete, Hummock, Put, Table, Version
+from engine.hummock.clock import ManualClock
+from engine.hummock.manifest import manifest_number
+from engine.hummock.object_store.faulty import Crashed, FaultPlan, FaultyObjectStore
+from engine.hummock.object_store.memory import MemoryObjectStore
 from engine.meta.catalog_store import entries, load
 from engine.meta.creation import computed
 from engine.meta.frontier import frontiers
@@ -33,7 +37,6 @@ from engine.sql.binder import bind
 from engine.sql.catalog import Column, Relation
 from engine.sql.fragments import IncrementalPlan, build_incremental_plan
 from engine.sql.point_read import query_tables
-from tests.crash.memory_store import Crash, Disk, MemoryObjectStore
 from tests.crash.reference import DuckAnalyzer, ReferenceExecutor, run
 
 START = 1_790_000_000.0
@@ -66,8 +69,8 @@ class Program:
     def __init__(self, seed: int, folder: Path, steps: int = 40) -> None:
         self.random = random.Random(seed)
         self.seed, self.steps, self.folder = seed, steps, folder
-        self.now = START
-        self.disk = Disk(lambda: self.now)
+        self.clock = ManualClock(seed, START)
+        self.disk = MemoryObjectStore(self.clock)
         self.rows: dict[str, dict[int, tuple[int, int]]] = {name: {} for name in TABLES}
         self.texts: dict[str, str] = {}
         self.failing: set[str] = set()
@@ -83,20 +86,21 @@ class Program:
     # ---- processes -----------------------------------------------------------------------------------------------
     def _open(self) -> None:
         """Start a process: what the last one held in memory is gone."""
-        self.objects = MemoryObjectStore(self.disk)
+        plan = FaultPlan(self.random.randrange(1 << 30), rate=self.random.choice((0.0, 0.01)))
+        self.objects = FaultyObjectStore(self.disk, plan, self.clock)
         cache = self.folder / f"cache-{self.random.randrange(3)}"
         self.store = Hummock.open(
             "memory://store",
             cache_dir=str(cache),
             retention_seconds=RETENTION,
             object_store=self.objects,
-            clock=lambda: self.now,
+            clock=self.clock,
         )
         self.flusher = self._flush_run(self.store)
 
     def _flush_run(self, store: Hummock) -> FlushRun:
         executor = ReferenceExecutor(store, self._before)
-        return FlushRun(store, executor, backfill_rows=60, threads=1, clock=lambda: self.now)
+        return FlushRun(store, executor, backfill_rows=60, threads=1, clock=self.clock)
 
     def _before(self, task: FragmentTask) -> None:
         owner = load(self.store.version).owners.get(task.fragment.table)
@@ -121,7 +125,7 @@ class Program:
         try:
             for _ in range(self.steps):
                 (_, verb) = self.random.choices(verbs, [weight for weight, _ in verbs])[0]
-                self.now += self.random.choice((0.001, 0.5, 5.0))
+                self.clock.sleep(self.random.choice((0.001, 0.5, 5.0)))
                 self._attempt(verb)
                 self.check()
             self._settle()
@@ -133,13 +137,13 @@ class Program:
 
     def _attempt(self, verb: Callable[[], None]) -> None:
         if self.random.random() < 0.3:
-            self.objects.crash_at = 1 + int(self.random.expovariate(0.2))
-            self.objects.after = self.random.random() < 0.5
+            soon = 1 + int(self.random.expovariate(0.2))
+            self.objects.plan.crash_at = self.objects.requests + soon
         self.trace.append(verb.__name__.strip("_"))
         try:
             verb()
-            self.objects.crash_at = None
-        except Crash:
+            self.objects.plan.crash_at = None
+        except Crashed:
             self.trace[-1] += " CRASHED"
             self._open()
             self._find_out()
@@ -303,7 +307,7 @@ class Program:
         self.store.commit(Commit(catalog=entries({name: changed}, {})))
 
     def _wait(self) -> None:
-        self.now += self.random.choice((30.0, RETENTION * 2))
+        self.clock.sleep(self.random.choice((30.0, RETENTION * 2)))
 
     # ---- checks --------------------------------------------------------------------------------------------------
     def check(self) -> None:
@@ -316,7 +320,7 @@ class Program:
         self._views_equal_their_queries(version)
         self._the_past_stays(version)
         stored = load(version)
-        if any(not wait.reason for wait in waits(version, stored, self.now)):
+        if any(not wait.reason for wait in waits(version, stored, self.clock())):
             raise Broken("a wait has no reason")
         for name, table in version.tables.items():
             strange = {*table.acks, *table.pins} - set(stored.fragments)
@@ -324,11 +328,8 @@ class Program:
                 raise Broken(f"{name} is held by consumers that are gone: {sorted(strange)}")
 
     def _manifests_are_contiguous(self) -> None:
-        numbers = sorted(
-            int(p.rpartition("/")[2])
-            for p in self.disk.objects
-            if p.startswith("manifest/") and p[9:].isdigit()
-        )
+        found = (manifest_number(info.path) for info in self.disk.list("manifest/"))
+        numbers = sorted(number for number in found if number is not None)
         if numbers and numbers != list(range(numbers[0], numbers[-1] + 1)):
             raise Broken(f"manifests are not contiguous: {numbers}")
 
@@ -340,8 +341,9 @@ class Program:
             self.committed[key] = table.committed_epoch
 
     def _files_exist(self, version: Version) -> None:
+        stored = {info.path for info in self.disk.list("sst/")}
         for name, table in version.tables.items():
-            missing = table.objects() - set(self.disk.objects)
+            missing = table.objects() - stored
             if missing:
                 raise Broken(f"files of {name} were deleted: {sorted(missing)[:3]}")
 
@@ -414,14 +416,14 @@ class Program:
         for name in list(self.texts):
             self._set_limit(name, None)
         for _ in range(60):
-            self.now += 1.0
+            self.clock.sleep(1.0)
             report = self.flusher.run(background_seconds=0.05)
             version = self.store.refresh()
             stored = load(version)
-            if not waits(version, stored, self.now):
+            if not waits(version, stored, self.clock()):
                 break
         else:
-            stuck = [(w.domain, w.reason) for w in waits(version, stored, self.now)]
+            stuck = [(w.domain, w.reason) for w in waits(version, stored, self.clock())]
             raise Broken(f"stuck: {stuck}; {[r.error for r in report.failed]}")
         self.check()
         for name in self.texts:
