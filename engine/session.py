@@ -26,9 +26,10 @@ from engine.meta.recovery import failures
 from engine.meta.sinks import sinks, source_of, standing, state_of
 from engine.meta.waits import Wait, waits
 from engine.runtime import ddl, dml, query
+from engine.runtime.alter import alter, comment
 from engine.runtime.backfill_run import BACKFILL_ROWS
 from engine.runtime.datasource import TidelineDataSource
-from engine.runtime.drop import drop
+from engine.runtime.drop import drop, place_of
 from engine.runtime.flush import BACKGROUND_SECONDS, FlushRun
 from engine.runtime.report import FlushReport, SinkReport, ViewReport, followed_by
 from engine.runtime.show import describe, explain, explain_incremental, show, show_create
@@ -158,20 +159,26 @@ class Session:
                 alter_sink(self.store, statement)
             case st.ShowSinks():
                 return show_sinks(self.store.refresh(), self._sinks.errors(), time.time())
+            case st.Alter():
+                alter(self.store, lambda: self.spark, statement)
+            case st.Comment():
+                comment(self.store, statement)
             case st.Drop():
                 drop(self.store, statement)
             case st.Show():
-                return show(self.stored, statement)
+                return show(self.stored, statement, lambda: self.spark)
             case st.ShowCreate():
                 return show_create(self.stored, statement)
             case st.Describe():
-                return describe(self.stored, statement)
+                return describe(self.stored, statement, lambda: self.spark)
             case st.Explain(incremental=True):
                 return explain_incremental(self.stored, self.spark, statement, self.dialect)
             case st.Explain():
                 return explain(self.stored, statement, self.dialect)
             case st.Set():
                 self._set(statement)
+            case st.ShowVariable():
+                return self._variables(statement)
         return None
 
     def write(
@@ -291,14 +298,35 @@ class Session:
                 report.raise_for_errors()
 
     def _set(self, statement: st.Set) -> None:
-        if statement.name == "query_policy":
-            self.query_policy = check_policy(statement.value)
-            return
-        if statement.name != "dialect" or statement.value not in DIALECTS:
-            raise SqlError(
-                f"SET {statement.name} is not offered",
-                sql=statement.sql,
-                hint="SET dialect = spark | postgres | risingwave; SET query_policy = consistent | latest | global, "
-                "an epoch, or 'a timestamp'",
-            )
-        self.dialect = statement.value  # type: ignore[assignment]
+        hint = (
+            "SET dialect = spark | postgres | risingwave; SET query_policy = consistent | latest | global, an epoch, or "
+            "'a timestamp'; SET timezone = 'UTC'"
+        )
+        value, word = statement.value, statement.value.lower()
+        line, column = place_of(statement.name, statement.sql)
+        place = {"sql": statement.sql, "line": line, "column": column, "hint": hint}
+        match statement.name:
+            case "query_policy":
+                self.query_policy = check_policy(value)
+            case "dialect":
+                if word not in DIALECTS:
+                    raise SqlError(f"dialect {value} is unknown", **place)
+                self.dialect = word  # type: ignore[assignment]
+            case "timezone":
+                if word not in ("utc", "etc/utc", "z", "+00:00", "default"):
+                    message = f"time zone {value} is not offered: timestamps are instants, shown in UTC"
+                    place["hint"] = "write from_utc_timestamp(at, 'zone') where a local time is to be shown"
+                    raise SqlError(message, **place)
+            case _:
+                raise SqlError(f"there is no setting {statement.name}", **place)
+
+    def _variables(self, statement: st.ShowVariable) -> pa.Table:
+        known = {"dialect": self.dialect, "query_policy": self.query_policy, "timezone": "UTC"}
+        if statement.name is None:
+            return pa.table({"name": list(known), "setting": list(known.values())})
+        if statement.name not in known:
+            line, column = place_of(statement.name, statement.sql)
+            hint = f"settings are {', '.join(known)}; SHOW TABLES, VIEWS, ALL and the like list relations"
+            message = f"there is no setting {statement.name}"
+            raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
+        return pa.table({statement.name: [known[statement.name]]})

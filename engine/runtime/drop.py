@@ -23,13 +23,13 @@ def drop(store: Hummock, statement: Drop) -> bool:
     if statement.name not in stored.catalog.relations:
         if statement.if_exists:
             return False
-        line, column = _place_of(statement.name, statement.sql)
+        line, column = place_of(statement.name, statement.sql)
         hint = stored.catalog.near(statement.name)
         message = f"there is no {statement.kind} {statement.name}"
         raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
     relation = stored.catalog.get(statement.name)
     if relation.kind != statement.kind or statement.name.startswith("_"):
-        line, column = _place_of(statement.name, statement.sql)
+        line, column = place_of(statement.name, statement.sql)
         raise SqlError(
             f"{relation.name} is a {relation.kind}, not a {statement.kind}",
             sql=statement.sql,
@@ -40,7 +40,7 @@ def drop(store: Hummock, statement: Drop) -> bool:
     dependents = readers(stored, relation.name)
     if dependents and not statement.cascade:
         shown = ", ".join(f"{stored.catalog.get(name).kind} {name}" for name in dependents)
-        line, column = _place_of(relation.name, statement.sql)
+        line, column = place_of(relation.name, statement.sql)
         raise SqlError(
             f"{relation.name} is read by {', '.join(dependents)}: {shown}",
             sql=statement.sql,
@@ -99,7 +99,8 @@ def readers(stored: StoredCatalog, name: str) -> tuple[str, ...]:
     return tuple(other for other in found if stored.catalog.get(other).kind != "index")
 
 
-def _place_of(name: str, sql: str) -> tuple[int, int]:
+def place_of(name: str, sql: str) -> tuple[int, int]:
+    """Return line and column of the first place in a statement where a name stands."""
     found = [match.start() for match in re.finditer(rf"\b{re.escape(name)}\b", sql, re.IGNORECASE)]
     return line_and_column(sql, found[0]) if found else (1, 1)
 

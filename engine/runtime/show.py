@@ -3,31 +3,58 @@
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Callable
 
 import pyarrow as pa
 import sqlglot.expressions as exp
 from pyspark.sql import SparkSession
 
 from engine.meta.catalog_store import StoredCatalog
+from engine.runtime.alter import known
+from engine.runtime.analyze import SparkAnalyzer
 from engine.runtime.ddl import plan_view
 from engine.sql.access import index_name
 from engine.sql.binder import bind
 from engine.sql.explain import explain as explain_plan
 from engine.sql.fragments import IncrementalPlan
-from engine.sql.statements import CreateMaterializedView, Describe, Explain, Show, ShowCreate
+from engine.sql.macros import macro_of
+from engine.sql.statements import (
+    CreateMaterializedView,
+    CreateView,
+    Describe,
+    Explain,
+    Show,
+    ShowCreate,
+    parse,
+)
 
 _KINDS = {
     "tables": ("table",),
     "views": ("view", "materialized view"),
     "materialized views": ("materialized view",),
+    "indexes": ("index",),
+    "functions": ("function",),
+    "sources": (),
     "all": ("table", "view", "materialized view"),
 }
 
 
-def show(stored: StoredCatalog, statement: Show) -> pa.Table:
-    """Return name and kind of the relations asked for."""
+def show(stored: StoredCatalog, statement: Show, spark: Callable[[], SparkSession]) -> pa.Table:
+    """Return name and kind of the relations asked for; of COLUMNS FROM a relation its columns."""
+    if statement.what == "columns":
+        return describe(stored, Describe(statement.name, statement.sql), spark)
     kinds = _KINDS[statement.what]
-    found = [(n, r.kind) for n, r in sorted(stored.catalog.relations.items()) if r.kind in kinds]
+    wanted = {
+        n: r
+        for n, r in sorted(stored.catalog.relations.items())
+        if r.kind in kinds and not n.startswith("_index_")
+    }
+    if statement.what == "sources":
+        wanted = {n: r for n, r in stored.catalog.relations.items() if "connector" in r.options}
+    if statement.name:
+        base = known(stored, "", statement.name, statement.sql, system=True).name
+        wanted = {n: r for n, r in wanted.items() if r.options.get("on") == base}
+    found = [(n, r.kind) for n, r in wanted.items()]
     if statement.like is not None:
         pattern = statement.like.replace("%", "*").replace("_", "?")
         found = [(name, kind) for name, kind in found if fnmatch.fnmatchcase(name, pattern)]
@@ -36,20 +63,31 @@ def show(stored: StoredCatalog, statement: Show) -> pa.Table:
 
 def show_create(stored: StoredCatalog, statement: ShowCreate) -> pa.Table:
     """Return the statement that created a relation."""
-    relation = stored.catalog.get(statement.name)
+    relation = known(stored, "", statement.name, statement.sql, system=True)
     return pa.table({"name": [relation.name], "create_statement": [relation.sql]})
 
 
-def describe(stored: StoredCatalog, statement: Describe) -> pa.Table:
-    """Return the columns of a relation with type, nullability and key."""
-    relation = stored.catalog.get(statement.name)
+def describe(stored: StoredCatalog, statement: Describe, spark: Callable[[], SparkSession]) -> pa.Table:
+    """Return the columns of a relation with type, nullability and key; of a plain view Spark tells the types."""
+    relation = known(stored, "", statement.name, statement.sql, system=True)
+    if relation.kind == "function":
+        macro = macro_of(relation)
+        shown_parts = (*macro.parameters, ("returns", macro.returns))
+        return pa.table({"parameter": [n for n, _ in shown_parts], "type": [k for _, k in shown_parts]})
     shown = [column for column in relation.columns if not column.hidden]
+    types = [column.type for column in shown]
+    if relation.kind == "view":
+        view = parse(relation.sql, relation.dialect)
+        assert isinstance(view, CreateView)
+        bound = bind(view.query, stored.catalog, dialect=relation.dialect, sql=relation.sql)
+        found = SparkAnalyzer(spark(), stored.catalog, relation.sql).types(bound.plan)
+        types = [found[internal] for _, internal in bound.columns]
     return pa.table(
         {
             "column": [column.name for column in shown],
-            "type": [column.type for column in shown],
-            "nullable": [column.nullable and column.name not in relation.primary_key for column in shown],
-            "key": [column.name in relation.primary_key for column in shown],
+            "type": types,
+            "nullable": [column.nullable and column.source not in relation.primary_key for column in shown],
+            "key": [column.source in relation.primary_key for column in shown],
             "comment": [column.comment or "" for column in shown],
         }
     )

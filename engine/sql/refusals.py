@@ -21,7 +21,6 @@ _NOT_OFFERED = (
     (r"\bCREATE\s+SOURCE\b", "CREATE SOURCE", "CREATE TABLE … WITH (connector = …)"),
     (r"\bMERGE\b", "MERGE", 'Session.write(…, mode="upsert") merges rows by their key'),
     (r"\bTRUNCATE\b", "TRUNCATE", "DELETE FROM the table"),
-    (r"\bALTER\b", "ALTER", "create a table or view of a new name, and INSERT … SELECT"),
 )
 _FORMS = (
     (r"\s*(CREATE)\s+MATERIALIZED\b", "CREATE MATERIALIZED VIEW [IF NOT EXISTS] name [WITH (…)] AS SELECT …"),
@@ -35,8 +34,8 @@ _FORMS = (
     (r"\s*(SET)\b", "SET name = value"),
 )
 STATEMENTS = (
-    "statements are CREATE TABLE, CREATE [MATERIALIZED] VIEW, CREATE INDEX, CREATE FUNCTION, CREATE SINK, DROP, INSERT, UPDATE, "
-    "DELETE, FLUSH, SELECT, EXPLAIN [INCREMENTAL], SHOW, DESCRIBE and SET"
+    "statements are CREATE TABLE, CREATE [MATERIALIZED] VIEW, CREATE INDEX, CREATE FUNCTION, CREATE SINK, ALTER, COMMENT ON, "
+    "DROP, INSERT, UPDATE, DELETE, FLUSH, SELECT, EXPLAIN [INCREMENTAL], SHOW, DESCRIBE and SET"
 )
 _FIRST_WORDS = (
     *(
@@ -53,7 +52,7 @@ _FIRST_WORDS = (
         "DESCRIBE",
         "DESC",
     ),
-    *("SET", "VALUES", "FROM", "TABLE"),
+    *("SET", "VALUES", "FROM", "TABLE", "ALTER", "COMMENT"),
 )
 
 

@@ -15,10 +15,10 @@ from engine.sql.clauses import Clauses, clauses_of
 from engine.sql.create import create, drop
 from engine.sql.dml_statements import delete, insert, update
 from engine.sql.names import identifier, table_name
+from engine.sql.own_statements import own_statement, set_statement
 from engine.sql.refusals import (
     STATEMENTS,
     first_word,
-    mistake,
     not_offered,
     refusal,
     syntax_error,
@@ -26,6 +26,8 @@ from engine.sql.refusals import (
 )
 from engine.sql.sink_statements import AlterSink, CreateSink, ShowSinks, sink_statement
 from engine.sql.statement_types import (
+    Alter,
+    Comment,
     CreateFunction,
     CreateIndex,
     CreateMaterializedView,
@@ -41,12 +43,15 @@ from engine.sql.statement_types import (
     Set,
     Show,
     ShowCreate,
+    ShowVariable,
     Statement,
     Update,
 )
 
 __all__ = [
+    "Alter",
     "AlterSink",
+    "Comment",
     "CreateFunction",
     "CreateIndex",
     "CreateMaterializedView",
@@ -64,6 +69,7 @@ __all__ = [
     "Show",
     "ShowCreate",
     "ShowSinks",
+    "ShowVariable",
     "Statement",
     "Update",
     "identifier",
@@ -108,7 +114,8 @@ def parse(text: str, dialect: str) -> Statement:
 
 def _statement(readable: str, sql: str, dialect: str) -> Statement:
     """Parse `readable`, in which what sqlglot does not read is blank; places are those of `sql`."""
-    own = _own_statement(readable, sql, dialect)
+    own = _sink(readable, sql, dialect) or own_statement(readable, sql, dialect)
+    own = own or _explain(readable, sql, dialect)
     if own is not None:
         return own
     clauses = Clauses(readable)
@@ -132,7 +139,7 @@ def _statement(readable: str, sql: str, dialect: str) -> Statement:
         case exp.Describe():
             return Describe(table_name(tree.this, sql), sql)
         case exp.Set():
-            return _set(tree, sql)
+            return set_statement(tree, sql)
     raise not_offered(sql)
 
 
@@ -153,23 +160,15 @@ def _tree(readable: str, sql: str, dialect: str) -> exp.Expression:
         raise syntax_error(error, readable, sql) from error
 
 
-def _own_statement(readable: str, sql: str, dialect: str) -> Statement | None:
-    text, start = readable.strip(), len(readable) - len(readable.lstrip())
-    if (of_sink := sink_statement(readable, sql, dialect)) is not None:
-        return of_sink
-    if found := re.fullmatch(r"DROP\s+SINK\s+(IF\s+EXISTS\s+)?(\S+?)(\s+CASCADE)?", text, re.IGNORECASE):
+def _sink(readable: str, sql: str, dialect: str) -> Statement | None:
+    pattern = r"DROP\s+SINK\s+(IF\s+EXISTS\s+)?(\S+?)(\s+CASCADE)?"
+    if found := re.fullmatch(pattern, readable.strip(), re.IGNORECASE):
         return Drop("sink", found[2].strip('`"').lower(), bool(found[1]), bool(found[3]), sql)
-    if re.fullmatch(r"FLUSH", text, re.IGNORECASE):
-        return Flush(sql)
-    pattern = r"SHOW\s+CREATE\s+(?:TABLE|SINK|(?:MATERIALIZED\s+)?VIEW)\s+(\S+)"
-    if found := re.fullmatch(pattern, text, re.IGNORECASE):
-        return ShowCreate(found[1].strip('`"').lower(), sql)
-    pattern = r"SHOW\s+(TABLES|MATERIALIZED\s+VIEWS|VIEWS|ALL)(?:\s+LIKE\s+'([^']*)')?"
-    if found := re.fullmatch(pattern, text, re.IGNORECASE):
-        return Show(" ".join(found[1].lower().split()), found[2], sql)
-    if re.match(r"SHOW\b", text, re.IGNORECASE):
-        hint = "SHOW TABLES, VIEWS, MATERIALIZED VIEWS, SINKS, ALL (each with LIKE 'pattern'), or SHOW CREATE TABLE name"
-        raise refusal(f"{text[:40]} is not offered", sql, start, hint)
+    return sink_statement(readable, sql, dialect)
+
+
+def _explain(readable: str, sql: str, dialect: str) -> Explain | None:
+    text, start = readable.strip(), len(readable) - len(readable.lstrip())
     if found := re.match(r"EXPLAIN\s+(INCREMENTAL\s+)?", text, re.IGNORECASE):
         inner = _statement(_blank(readable, start, start + found.end()), sql, dialect)
         if isinstance(inner, CreateMaterializedView):
@@ -179,10 +178,3 @@ def _own_statement(readable: str, sql: str, dialect: str) -> Statement | None:
         hint = "EXPLAIN [INCREMENTAL] SELECT …, or EXPLAIN [INCREMENTAL] CREATE MATERIALIZED VIEW …"
         raise refusal("EXPLAIN takes a SELECT or a CREATE MATERIALIZED VIEW", sql, start + found.end(), hint)
     return None
-
-
-def _set(tree: exp.Set, sql: str) -> Set:
-    item = tree.expressions[0].this if tree.expressions else None
-    if not isinstance(item, exp.EQ):
-        raise mistake("SET needs name = value", None, sql, "SET dialect = spark")
-    return Set(item.this.name.lower(), item.expression.name.lower(), sql)

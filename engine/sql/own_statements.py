@@ -1,0 +1,229 @@
+"""Statements that are read from their tokens: FLUSH, SHOW, SET TIME ZONE, ALTER and COMMENT ON."""
+
+from __future__ import annotations
+
+import re
+
+import sqlglot
+import sqlglot.expressions as exp
+from sqlglot.errors import ParseError
+from sqlglot.tokens import Token, TokenType
+
+from engine.sql.catalog import check_name
+from engine.sql.column_list import column_of
+from engine.sql.names import identifier
+from engine.sql.refusals import line_and_column, mistake, refusal, unsupported
+from engine.sql.statement_types import (
+    AddColumn,
+    Alter,
+    AlterAction,
+    Comment,
+    DropColumn,
+    Flush,
+    RenameColumn,
+    RenameTo,
+    Set,
+    SetOptions,
+    Show,
+    ShowCreate,
+    ShowVariable,
+    Statement,
+)
+
+_KINDS = ("materialized view", "table", "view", "index", "function")
+_LISTS = r"TABLES|MATERIALIZED\s+VIEWS|VIEWS|INDEXES|FUNCTIONS|SOURCES|ALL"
+_SHOW = (
+    "SHOW TABLES, VIEWS, MATERIALIZED VIEWS, INDEXES, FUNCTIONS, SINKS or ALL (each with LIKE 'pattern'), COLUMNS FROM name, "
+    "CREATE TABLE name, VARIABLES, or the name of a setting"
+)
+_ALTER = (
+    "ALTER TABLE t RENAME TO u, RENAME COLUMN a TO b, ADD COLUMN a TYPE, DROP COLUMN a; "
+    "ALTER MATERIALIZED VIEW v SET option = value"
+)
+
+
+def own_statement(readable: str, sql: str, dialect: str) -> Statement | None:
+    """Return the statement if it is one of these, else None; raises SqlError or UnsupportedSql with the place."""
+    text, start = readable.strip(), len(readable) - len(readable.lstrip())
+    if re.fullmatch(r"FLUSH", text, re.IGNORECASE):
+        return Flush(sql)
+    if found := re.fullmatch(r"SET\s+TIME\s+ZONE\s+(.+)", text, re.IGNORECASE | re.DOTALL):
+        return Set("timezone", found[1].strip().strip("'\""), sql)
+    first = text.split(None, 1)[0].upper() if text else ""
+    if first == "SHOW":
+        return _show(text, start, sql)
+    if first == "ALTER" and not re.match(r"ALTER\s+SINK\b", text, re.IGNORECASE):
+        return _Reader(readable, sql, dialect).alter()
+    if first == "COMMENT" and re.match(r"COMMENT\s+ON\b", text, re.IGNORECASE):
+        return _Reader(readable, sql, dialect).comment()
+    return None
+
+
+def _show(text: str, start: int, sql: str) -> Statement:
+    pattern = r"SHOW\s+CREATE\s+(?:TABLE|(?:MATERIALIZED\s+)?VIEW|INDEX|FUNCTION|SINK)\s+(\S+)"
+    if found := re.fullmatch(pattern, text, re.IGNORECASE):
+        return ShowCreate(_name(found[1]), sql)
+    if found := re.fullmatch(rf"SHOW\s+({_LISTS})(?:\s+LIKE\s+'([^']*)')?", text, re.IGNORECASE):
+        return Show(" ".join(found[1].lower().split()), found[2], sql)
+    pattern = r"SHOW\s+(COLUMNS|INDEXES)\s+(?:FROM|IN|ON)\s+(\S+)"
+    if found := re.fullmatch(pattern, text, re.IGNORECASE):
+        return Show(found[1].lower(), None, sql, _name(found[2]))
+    if re.fullmatch(r"SHOW\s+(VARIABLES|PARAMETERS|SETTINGS)", text, re.IGNORECASE):
+        return ShowVariable(None, sql)
+    if found := re.fullmatch(r"SHOW\s+(\w+|TIME\s+ZONE)", text, re.IGNORECASE):
+        name = "".join(found[1].lower().split()) if " " in found[1] else found[1].lower()
+        return ShowVariable(name, sql)
+    raise refusal(f"{text[:40]} is not offered", sql, start, _SHOW)
+
+
+def _name(text: str) -> str:
+    quoted = text[:1] in ('"', "`")
+    return text.strip('`"') if quoted else text.lower()
+
+
+class _Reader:
+    """Reads one statement token by token."""
+
+    def __init__(self, readable: str, sql: str, dialect: str) -> None:
+        self.readable, self.sql, self.dialect = readable, sql, dialect
+        self.tokens: list[Token] = sqlglot.tokenize(readable, read=dialect)
+        self.at = 1
+
+    def word(self, ahead: int = 0) -> str:
+        n = self.at + ahead
+        return self.tokens[n].text.upper() if n < len(self.tokens) else ""
+
+    def take(self, *words: str) -> bool:
+        """Go on behind these words if they come next."""
+        if any(self.word(n) != word for n, word in enumerate(words)):
+            return False
+        self.at += len(words)
+        return True
+
+    def wrong(self, message: str, hint: str) -> Exception:
+        n = min(self.at, len(self.tokens) - 1)
+        return refusal(message, self.sql, self.tokens[n].start, hint)
+
+    def name(self, what: str, hint: str) -> str:
+        """Take the next token as a name."""
+        if self.at >= len(self.tokens) or not re.match(r"\w", self.tokens[self.at].text):
+            raise self.wrong(f"{what} is missing", hint)
+        token = self.tokens[self.at]
+        self.at += 1
+        quoted = self.readable[token.start] in ('"', "`")
+        return token.text if quoted else token.text.lower()
+
+    def end(self, hint: str) -> None:
+        if self.at < len(self.tokens):
+            raise self.wrong(f"{self.tokens[self.at].text} is not expected here", hint)
+
+    def kind(self, hint: str) -> str:
+        for kind in _KINDS:
+            if self.take(*kind.upper().split()):
+                return kind
+        raise self.wrong(f"{self.word()} cannot be meant here", hint)
+
+    # ---- ALTER -----------------------------------------------------------------------------------------------
+    def alter(self) -> Alter:
+        kind = self.kind(_ALTER)
+        if_exists = self.take("IF", "EXISTS")
+        name = self.name(f"the name of the {kind}", _ALTER)
+        return Alter(kind, name, self._action(kind), if_exists, self.sql)
+
+    def _action(self, kind: str) -> AlterAction:
+        if self.take("RENAME", "TO"):
+            found: AlterAction = RenameTo(self._new_name(kind))
+        elif self.take("RENAME"):
+            self.take("COLUMN")
+            old = self.name("the column", _ALTER)
+            if not self.take("TO"):
+                raise self.wrong("TO and the new name are missing", _ALTER)
+            found = RenameColumn(old, self._new_name("column"))
+        elif self.word() == "ADD" and kind == "table":
+            return self._add_column()
+        elif self.take("DROP"):
+            self.take("COLUMN")
+            if_exists = self.take("IF", "EXISTS")
+            found = DropColumn(self.name("the column", _ALTER), if_exists)
+            if self.word() == "CASCADE":
+                hint = "drop what reads the column first"
+                raise self.wrong("DROP COLUMN … CASCADE is not offered", hint)
+            self.take("RESTRICT")
+        elif self.take("SET"):
+            found = self._options()
+        else:
+            raise self.wrong(f"ALTER {kind.upper()} … {self.word()} is not offered", _ALTER)
+        self.end(_ALTER)
+        return found
+
+    def _new_name(self, kind: str) -> str:
+        n = min(self.at, len(self.tokens) - 1)
+        place = line_and_column(self.sql, self.tokens[n].start)
+        return check_name(self.name("the new name", _ALTER), kind, self.sql, *place)
+
+    def _add_column(self) -> AddColumn:
+        try:
+            tree = sqlglot.parse_one(self.readable, read=self.dialect)
+        except ParseError as error:
+            raise self.wrong("the column cannot be read", "ADD COLUMN name TYPE [DEFAULT value]") from error
+        actions = tree.args.get("actions") or [] if isinstance(tree, exp.Alter) else []
+        if len(actions) != 1 or not isinstance(actions[0], exp.ColumnDef):
+            raise self.wrong("one column is expected", "ALTER TABLE t ADD COLUMN name TYPE [DEFAULT value]")
+        column, is_key, computed = column_of(actions[0], self.sql, self.dialect)
+        if is_key or computed is not None:
+            what = "a key column" if is_key else "a generated column"
+            hint = "make a new table and INSERT … SELECT"
+            raise unsupported(f"{what} cannot be added", actions[0], self.sql, hint)
+        return AddColumn(column, bool(actions[0].args.get("exists")))
+
+    def _options(self) -> SetOptions:
+        hint = "SET option = value, or SET (option = value, …)"
+        many = self.take("(")
+        options: dict[str, str] = {}
+        while True:
+            name = self.name("the option", hint)
+            if not (self.take("=") or self.take("TO")):
+                raise self.wrong("= and a value are missing", hint)
+            if self.at >= len(self.tokens):
+                raise self.wrong("the value is missing", hint)
+            options[name] = self.tokens[self.at].text
+            self.at += 1
+            if not many:
+                return SetOptions(options)
+            if self.take(")"):
+                return SetOptions(options)
+            if not self.take(","):
+                raise self.wrong("a comma or ) is missing", hint)
+
+    # ---- COMMENT ON ------------------------------------------------------------------------------------------
+    def comment(self) -> Comment:
+        hint = "COMMENT ON TABLE t IS 'text', COMMENT ON COLUMN t.a IS 'text'; NULL takes it away"
+        self.take("ON")
+        column = None
+        if self.take("COLUMN"):
+            kind, name = "", self.name("the table", hint)
+            if not self.take("."):
+                raise self.wrong("the column is missing", hint)
+            column = self.name("the column", hint)
+        else:
+            kind = self.kind(hint)
+            name = self.name("the name", hint)
+        if not self.take("IS"):
+            raise self.wrong("IS and the text are missing", hint)
+        text = None
+        if not self.take("NULL"):
+            if self.at >= len(self.tokens) or self.tokens[self.at].token_type != TokenType.STRING:
+                raise self.wrong("a text in quotes is expected", hint)
+            text = self.tokens[self.at].text
+            self.at += 1
+        self.end(hint)
+        return Comment(kind, name, column, text, self.sql)
+
+
+def set_statement(tree: exp.Set, sql: str) -> Set:
+    """Return the statement that a SET is; raises SqlError for one without a value."""
+    item = tree.expressions[0].this if tree.expressions else None
+    if not isinstance(item, exp.EQ):
+        raise mistake("SET needs name = value", None, sql, "SET dialect = spark")
+    name = identifier(item.this.this) if isinstance(item.this, exp.Column) else item.this.name.lower()
+    return Set(name, item.expression.name, sql)
