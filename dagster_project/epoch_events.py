@@ -13,7 +13,7 @@ from engine.sql.catalog import Relation
 
 if TYPE_CHECKING:
     from engine.hummock import TableVersion, Version
-    from engine.session import ViewReport
+    from engine.session import SinkReport, ViewReport
 
 INPUT_VERSION = "dagster/input_data_version/"
 SHOWN_WARNINGS = 20
@@ -88,6 +88,22 @@ def view_event(
         data_version=dg.DataVersion(epoch),
         tags=input_tags(reads, version, report.epoch, known),
     )
+
+
+def sink_event(report: SinkReport) -> dg.MaterializeResult | None:
+    """Return the event of a sink that has delivered something, else None."""
+    if report.rows == 0 or report.error is not None:
+        return None
+    metadata: dict[str, object] = {
+        "rows_out": report.rows,
+        "files": report.files,
+        "bytes": report.bytes,
+        "lag_rows": report.lag_rows,
+        "lag_seconds": round(report.lag_seconds, 3),
+        "seconds_total": round(report.seconds, 3),
+    }
+    version = dg.DataVersion(str(report.epoch)) if report.epoch is not None else None
+    return dg.MaterializeResult(asset_key=report.sink, metadata=metadata, data_version=version)
 
 
 def input_tags(

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from dagster_project.epoch_events import failure_text, table_event, view_event
+from dagster_project.epoch_events import failure_text, sink_event, table_event, view_event
 from dagster_project.models import Model
 from dagster_project.sync import sync_models
 from engine.connectors.landing import LandingReport, poll_all
 
 if TYPE_CHECKING:
     from engine.session import FlushReport, Session
+
+SINK_SECONDS = 60.0
 
 
 def run_epoch(
@@ -40,15 +42,17 @@ def run_epoch(
     views = [
         m.name for m in models if m.kind == "materialized view" and m.name in selected and m.name in stored
     ]
+    views += [m.reads[0] for m in models if m.kind == "sink" and m.name in selected and m.name in stored]
     landed = {report.table: report for report in poll_all(session.catalog, session.store, tables)}
     _tell_landing(landed, errors, log)
-    flushed = session.flush(None if everything else views, eager=eager)
+    flushed = session.flush(None if everything else views, eager=eager, sink_seconds=SINK_SECONDS)
     for report in flushed.views:
         if report.waits_for is not None:
             log.info(f"{report.view} waits: {report.waits_for}")
     errors |= {report.view: report.error for report in flushed.failed if report.error is not None}
     yield from _table_events(session, tables, landed, known, errors)
     yield from _view_events(session, models, flushed, selected, known, errors)
+    yield from _sink_events(flushed, selected, errors, log)
     if errors:
         raise dg.Failure(failure_text(errors), metadata={name: text for name, text in errors.items()})
 
@@ -110,6 +114,19 @@ def _view_events(
             )
             if event is not None:
                 yield event
+
+
+def _sink_events(
+    flushed: FlushReport, selected: Collection[str], errors: dict[str, str], log: dg.DagsterLogManager
+) -> Iterator[dg.MaterializeResult]:
+    """Yield an event for each sink that has delivered something; those that fail go to the errors, or to the log."""
+    for report in flushed.sinks:
+        if report.error is not None and report.sink in selected:
+            errors[report.sink] = report.error
+        elif report.error is not None:
+            log.warning(f"sink {report.sink}: {report.error}")
+        if report.sink in selected and (event := sink_event(report)) is not None:
+            yield event
 
 
 def _tables_read(name: str, reads: Mapping[str, tuple[str, ...]], models: Sequence[Model]) -> tuple[str, ...]:

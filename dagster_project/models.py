@@ -13,7 +13,14 @@ from sqlglot.tokens import TokenType
 
 from engine.errors import SqlError, TidelineError
 from engine.sql.catalog import Column
-from engine.sql.statements import CreateMaterializedView, CreateTable, CreateView, parse, split
+from engine.sql.statements import (
+    CreateMaterializedView,
+    CreateSink,
+    CreateTable,
+    CreateView,
+    parse,
+    split,
+)
 
 HEADER_KEYS = ("group", "owners", "description", "dialect")
 
@@ -105,8 +112,13 @@ def _of_statement(text: str, path: str, dialect: str, header: Mapping[str, str])
             return Model(statement.name, "materialized view", reads=relations_read(statement.query), **common)
         case CreateView():
             return Model(statement.name, "view", reads=relations_read(statement.query), **common)
+        case CreateSink():
+            reads = (statement.source, *((statement.into,) if statement.into else ()))
+            return Model(
+                statement.name, "sink", reads=reads, options={"into": statement.into or ""}, **common
+            )
     raise SqlError(
-        "a model is a CREATE TABLE, CREATE VIEW or CREATE MATERIALIZED VIEW",
+        "a model is a CREATE TABLE, CREATE VIEW, CREATE MATERIALIZED VIEW or CREATE SINK",
         sql=text,
         hint="run other statements with `tideline sql`",
     )

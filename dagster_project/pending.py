@@ -13,6 +13,7 @@ from engine.connectors.landing import pending_digest
 from engine.hummock import Hummock, Version
 from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.domain import domain_of
+from engine.meta.sinks import sinks, source_of, standing
 from engine.meta.waits import GOING_ON, waits
 
 FIRST_RETRY_SECONDS = 15
@@ -25,12 +26,13 @@ class Pending:
 
     epoch: int
     lagging: tuple[str, ...] = ()
+    sinks: tuple[str, ...] = ()
     files: int = 0
     models: tuple[str, ...] = ()
     digest: str = ""
 
     def __bool__(self) -> bool:
-        return bool(self.lagging or self.files or self.models)
+        return bool(self.lagging or self.sinks or self.files or self.models)
 
     @property
     def reason(self) -> str:
@@ -40,6 +42,8 @@ class Pending:
             parts.append(f"{self.files} landing files")
         if self.lagging:
             parts.append(f"{len(self.lagging)} views lag: {', '.join(self.lagging[:8])}")
+        if self.sinks:
+            parts.append(f"{len(self.sinks)} sinks lag: {', '.join(self.sinks[:8])}")
         if self.models:
             parts.append(f"models to create: {', '.join(self.models[:8])}")
         return "; ".join(parts) or "every view is at the frontier of its inputs and no file is waiting"
@@ -60,11 +64,18 @@ def find_pending(store: Hummock, models: Sequence[Model]) -> Pending:
     work = hashlib.sha256(folders.encode())
     for name in lagging:
         work.update(f"{name}:{_position(name, version, stored)}\n".encode())
+    behind = []
+    for sink in sinks(stored):
+        at = standing(version, sink)
+        if at.is_due:
+            behind.append(sink.name)
+            committed = version.tables[source_of(sink)].committed_epoch
+            work.update(f"{sink.name}:{at.epoch}<{committed}\n".encode())
     for model in plan.create:
         work.update(f"{model.name}:{model.code_version}\n".encode())
     wanted = _models(plan)
-    newest = max((_newest(name, version, stored) for name in lagging), default=version.epoch)
-    return Pending(newest, lagging, files, wanted, work.hexdigest()[:16])
+    newest = max((_newest(name, version, stored) for name in (*lagging, *behind)), default=version.epoch)
+    return Pending(newest, lagging, tuple(behind), files, wanted, work.hexdigest()[:16])
 
 
 def retry_delay(attempts: int) -> float:

@@ -24,7 +24,8 @@ def spec_of(model: Model, relation: Relation | None) -> dg.AssetSpec:
         metadata["owners"] = dg.MetadataValue.text(", ".join(others))
     return dg.AssetSpec(
         model.name,
-        deps=list(model.reads),
+        # A sink writes into the table that it names; it reads just its view.
+        deps=list(model.reads[:1] if model.kind == "sink" else model.reads),
         description=_description(model),
         metadata=metadata,
         # A run that finds nothing new for a view says nothing about it.
@@ -32,7 +33,7 @@ def spec_of(model: Model, relation: Relation | None) -> dg.AssetSpec:
         group_name=_group(model.group),
         code_version=model.code_version,
         owners=owners,
-        kinds={"tideline"} if model.kind == "table" else {"spark", "sql", "tideline"},
+        kinds={"tideline"} if model.kind in ("table", "sink") else {"spark", "sql", "tideline"},
         tags={"tideline/kind": model.kind.replace(" ", "_")},
     )
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from types import TracebackType
 from typing import Literal
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from engine.connectors.sinks.ddl import alter_sink, create_sink, show_sinks
-from engine.connectors.sinks.driver import SinkDriver
+from engine.connectors.sinks.driver import WAIT_SECONDS, SinkDriver
 from engine.errors import SqlError
 from engine.hummock import Hummock
 from engine.hummock.epoch import seconds_of
@@ -198,22 +199,24 @@ class Session:
         *,
         eager: bool = True,
         background_seconds: float = BACKGROUND_SECONDS,
+        sink_seconds: float = WAIT_SECONDS,
     ) -> FlushReport:
         """Run all that is pending (for `views`, and what they read); a failing view is told in its report.
 
         Without `eager` what has failed lately is left alone until its time to be tried again has come. Views that are created in
         the background get `background_seconds` of work. Sinks come after the views, each in a thread of its own, and
-        are not waited for beyond some seconds; views over tables that sinks have written are run again.
+        are not waited for beyond `sink_seconds`; views over tables that sinks have written are run again.
         """
         report = self._runner.run(views, eager=eager, background_seconds=background_seconds)
-        sources = None if views is None else [view.view for view in report.views]
-        delivered = self._sinks.run(sources, eager=eager)
+        sources = None if views is None else [*views, *(view.view for view in report.views)]
+        deliver = partial(self._sinks.run, sources, eager=eager, wait_seconds=sink_seconds)
+        delivered = deliver()
         for _ in range(sum(sink.into is not None for sink in delivered)):
             if not any(sink.into is not None and sink.rows for sink in delivered) or not self.lagging():
                 break
             again = self._runner.run(views, eager=eager, background_seconds=0)
             report = report.followed_by(again)
-            delivered = followed_by(delivered, self._sinks.run(sources, eager=eager))
+            delivered = followed_by(delivered, deliver())
         return replace(report, sinks=delivered)
 
     def members(self, domain: str) -> tuple[str, ...]:

@@ -99,8 +99,10 @@ def standing(version: Version, relation: Relation) -> Standing:
     state, table = state_of(version, relation.name), computed(version, source_of(relation))
     if state.lapsed or (state.table_id and (table is None or table.table_id != state.table_id)):
         return Standing("lapsed")
-    if not state.table_id or table is None:
+    if table is None:
         return Standing("paused" if state.paused else "waiting")
+    if not state.table_id:
+        return Standing("paused" if state.paused else "snapshot")
     acks, pins = _positions(table, relation)
     if pins:
         epoch, at = None, min(pins.values())

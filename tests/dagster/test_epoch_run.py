@@ -5,6 +5,7 @@ from __future__ import annotations
 from dagster import AssetKey, DagsterInstance
 
 from dagster_project.asset_builder import last_versions
+from dagster_project.pending import find_pending
 from tests.dagster.conftest import TOTALS, Project
 
 FIRST = "id,shop,price\n1,a,10\n2,b,5\n3,a,4\n"
@@ -110,3 +111,33 @@ def test_one_asset_can_be_materialized_by_hand(project: Project) -> None:
     assert project.run(["totals"]).success
     assert {"shop": "z", "total": 99} in project.contents("totals")
     assert [len(materialized(project.instance, name)) for name in ("orders", "totals", "large")] == [2, 2, 1]
+
+
+def test_a_sink_is_a_model_of_its_own_that_is_retried_by_itself(project: Project) -> None:
+    project.model(
+        "shop/export.sql",
+        "CREATE SINK export FROM totals WITH (connector = 'file', path = 'out', format = 'jsonl')",
+    )
+    project.land("1.csv", "id,shop,price\n1,a,10\n")
+    done = project.run()
+    assert done.success and "export" in {
+        e.asset_key.to_user_string() for e in done.get_asset_materialization_events()
+    }
+    (file,) = (project.home / "out").glob("*.jsonl")
+    assert '"total": 10' in file.read_text()
+    (project.home / "out").rename(project.home / "kept")
+    (project.home / "out").write_text("in the way")
+    project.land("2.csv", "id,shop,price\n2,a,5\n")
+    failed = project.run()
+    moved = {e.asset_key.to_user_string() for e in failed.get_asset_materialization_events()}
+    assert not failed.success and {"totals", "large"} <= moved and "export" not in moved
+    pending = find_pending(project.session.store, project.models)
+    assert pending.sinks == ("export",) and not pending.lagging
+    (project.home / "out").unlink()
+    (project.home / "kept").rename(project.home / "out")
+    assert project.run(["export"]).success
+    assert sorted('"update"' in file.read_text() for file in (project.home / "out").glob("*.jsonl")) == [
+        False,
+        True,
+    ]
+    assert not find_pending(project.session.store, project.models)

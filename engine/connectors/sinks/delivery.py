@@ -54,7 +54,7 @@ class Delivery:
 
     def is_due(self, at: Standing, eager: bool) -> bool:
         """Tell whether there is something to do now; without `eager` not before a failed sink's time has come."""
-        if at.phase == "waiting" or at.is_due:
+        if at.is_due:
             return eager or self._clock() >= self._retry_at
         return (at.phase == "lapsed" and self.error is None) or (
             at.phase == "paused" and self._is_overdue(at)

@@ -40,7 +40,13 @@ class SinkDriver:
         self._slow: set[str] = set()
         self._pool: ThreadPoolExecutor | None = None
 
-    def run(self, sources: Collection[str] | None = None, *, eager: bool = True) -> tuple[SinkReport, ...]:
+    def run(
+        self,
+        sources: Collection[str] | None = None,
+        *,
+        eager: bool = True,
+        wait_seconds: float | None = None,
+    ) -> tuple[SinkReport, ...]:
         """Start what is due for the sinks of `sources` (None: all), wait a little, and tell how far each is.
 
         Without `eager` a sink that failed is left alone until its time to be tried again has come.
@@ -66,7 +72,7 @@ class SinkDriver:
                 self._running[relation.name] = running
             if relation.name not in self._slow:
                 started.append(running)
-        wait(started, self.wait_seconds)
+        wait(started, self.wait_seconds if wait_seconds is None else wait_seconds)
         for relation in wanted:
             running = self._running.get(relation.name)
             if running is None or running.done():
