@@ -5,16 +5,17 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.tideline-setup
 WORKERS ?= 2
 SEEDS ?= 0:1000
+STEPS ?= 20000
 SLOW := not oracle and not crash and not browser and not cluster
 
 export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup demo up test faults races lint format bench clean
+.PHONY: help setup demo up test faults state-machine races lint format bench clean
 .DEFAULT_GOAL := help
 
 help: ## Show the targets.
-	@grep -E '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 setup: $(STAMP) jars/.complete ## Make .venv, install what is needed, fetch the Delta jars.
 
@@ -40,6 +41,9 @@ test: setup lint ## Lint, layer contracts and the tests (WORKERS=2).
 
 faults: setup ## Run the engine on a store that fails, by 1,000 seeds (SEEDS=0:1000); a failing seed prints how to replay it.
 	$(BIN)/python -m tests.hummock.mixed_workload --seeds $(SEEDS)
+
+state-machine: setup ## Any verb in any order against a dictionary of versions, 20,000 steps (STEPS=20000).
+	$(BIN)/python -m tests.hummock.state_machine --steps $(STEPS)
 
 races: setup ## Race 16 processes for 800 manifests on a directory, on moto and, where its programs are, on Ceph.
 	$(BIN)/python -m pytest -m crash tests/hummock/test_race.py

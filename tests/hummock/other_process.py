@@ -1,0 +1,102 @@
+"""A second process of the machine that works on a store when it is told to, and may be killed at it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from engine.errors import Conflict, UnknownTable
+from engine.hummock import Hummock
+from engine.hummock.clock import Clock
+from engine.hummock.object_store.local import LocalObjectStore
+
+CONTEXT = multiprocessing.get_context("spawn")
+
+
+class AheadClock(Clock):
+    """The machine's clock, ahead by `ahead` seconds; all of its times agree."""
+
+    def __init__(self, ahead: float = 0.0) -> None:
+        self.ahead = ahead
+
+    def __call__(self) -> float:
+        return super().__call__() + self.ahead
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead
+
+
+class DatedObjectStore(LocalObjectStore):
+    """A directory whose files are as old as a clock says."""
+
+    def __init__(self, root: Path, clock: Clock) -> None:
+        super().__init__(root)
+        self._dates = clock
+
+    def put_if_absent(self, path: str, data: bytes) -> bool | None:
+        won = super().put_if_absent(path, data)
+        if won:
+            self._date(path)
+        return won
+
+    def put(self, path: str, data: bytes | memoryview) -> None:
+        super().put(path, data)
+        self._date(path)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        super().delete(paths)
+
+    def _date(self, path: str) -> None:
+        os.utime(self.root / path, (self._dates(), self._dates()))
+
+
+def serve(pipe) -> None:  # type: ignore[no-untyped-def]
+    """The process: (folder, cache, ahead, verb, arguments) in, None or the name of a refusal out."""
+    while (order := pipe.recv()) is not None:
+        folder, cache, ahead, verb, arguments = order
+        clock = AheadClock(ahead)
+        store = Hummock.open(
+            "file://" + folder,
+            cache_dir=cache,
+            object_store=DatedObjectStore(Path(folder), clock),
+            clock=clock,
+        )
+        try:
+            getattr(store, verb)(**arguments)
+            answer = None
+        except (Conflict, UnknownTable) as error:
+            answer = type(error).__name__
+        store.close()
+        pipe.send(answer)
+
+
+class OtherProcess:
+    """Started at its first order; started anew after it was killed."""
+
+    def __init__(self) -> None:
+        self._process = None
+
+    def order(self, folder: Path, cache: Path, ahead: float, verb: str, **arguments: object) -> None:
+        """Give it something to do."""
+        if self._process is None:
+            self._pipe, theirs = CONTEXT.Pipe()
+            self._process = CONTEXT.Process(target=serve, args=(theirs,), daemon=True)
+            self._process.start()
+            theirs.close()
+        self._pipe.send((str(folder), str(cache), ahead, verb, arguments))
+
+    def wait(self) -> None:
+        """Wait until it is done."""
+        if not self._pipe.poll(120):
+            raise TimeoutError("the other process does not answer")
+        self._pipe.recv()
+
+    def kill(self) -> None:
+        """Kill it, at whatever it is."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._pipe.close()
+            self._process = None
