@@ -43,6 +43,10 @@ class Unavailable(StorageError):
     """The object store did not answer, or asked to be asked later; the same request may succeed soon."""
 
 
+class BufferFull(StorageError):
+    """A writer is ahead of the object store by more than the shared buffer may hold, for longer than it may wait."""
+
+
 class InvariantViolation(StorageError):
     """A commit would break an invariant of the store; nothing was committed."""
 

@@ -58,6 +58,11 @@ class TableBuffer:
             if self._bytes > SPILL_BYTES:
                 self._spill()
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the rows that no file holds yet."""
+        return self._bytes
+
     def rest(self) -> pa.Table | None:
         """Return the rows that no file holds yet, in their order; the buffer is empty then."""
         if not self._gathered:

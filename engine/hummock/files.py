@@ -4,8 +4,10 @@ asked for.
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,6 +48,7 @@ class FileSet:
         self._store, self._cache = store, cache
         self._open: OrderedDict[str, SortedFile] = OrderedDict()
         self._asked: dict[str, int] = {}
+        self._held: Mapping[str, SortedFile] = {}
         self._lock = threading.Lock()
         self.counters = cache.counters
 
@@ -82,12 +85,20 @@ class FileSet:
         """Write a fresh file's decoded rows through to the cache."""
         self._cache.store(sst_id, rows)
 
+    def holding(self, held: Mapping[str, SortedFile]) -> FileSet:
+        """Return these files and those of `held`, by id, that no object holds yet."""
+        files = copy.copy(self)
+        files._held = held
+        return files
+
     def forget(self) -> None:
         """Let go of all open files."""
         with self._lock:
             self._open.clear()
 
     def _opened(self, info: SstInfo) -> SortedFile | None:
+        if info.sst_id in self._held:
+            return self._held[info.sst_id]
         with self._lock:
             found = self._open.get(info.sst_id)
             if found is not None:

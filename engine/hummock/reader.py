@@ -4,6 +4,7 @@ and this.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import os
 import tempfile
@@ -16,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from engine.errors import InvalidRow
-from engine.hummock.bundle import write_pieces
+from engine.hummock.bundle import Payload, payloads, write_payload, write_pieces
 from engine.hummock.cache import ArrowCache
 from engine.hummock.change_log import as_log, as_weights, net_changes
 from engine.hummock.epoch import Clock, system_clock
-from engine.hummock.files import FileSet
+from engine.hummock.files import FileSet, SortedFile
 from engine.hummock.lookup import find_rows
 from engine.hummock.merge import HashRange, merged_parts, sources_of
 from engine.hummock.metrics import counters_of
@@ -157,6 +158,20 @@ class Reader:
         if rows.num_rows == 0:
             return []
         return pieces(sorted_rows(table, stored_rows(table, rows), last_wins=last_wins))
+
+    def holding(self, held: Mapping[str, SortedFile]) -> Reader:
+        """Return this reader with sorted rows, by id, that are read where no object holds them yet."""
+        reader = copy.copy(self)
+        reader.files = self.files.holding(held)
+        return reader
+
+    def objects_for(self, pieces: Sequence[pa.Table]) -> list[tuple[Payload, tuple[int, ...]]]:
+        """Return the objects that sorted pieces will make, and which of the pieces each holds; writes nothing."""
+        return list(payloads(pieces, self._clock))
+
+    def write_object(self, payload: Payload) -> tuple[SstInfo, ...]:
+        """Write one object, the same bytes to the same path each time, and through to the cache."""
+        return write_payload(self._store, self.files, payload)
 
     def write_pieces(self, rows: Sequence[pa.Table]) -> list[SstInfo]:
         """Write rows that are in the form and order of files, and through to the cache; one file each."""

@@ -29,6 +29,7 @@ from engine.hummock.object_store import ObjectStore, open_object_store
 from engine.hummock.object_store.retrying import dependable
 from engine.hummock.range_scan import KeyRange, scan_range
 from engine.hummock.reader import CACHE_BYTES, Reader, batches, cache_folder, known_columns
+from engine.hummock.shared_buffer import BUFFER_BYTES, SealedEpoch, SharedBuffer
 from engine.hummock.version import Commit, Table, TableVersion, Version
 
 TableRef = Table | str
@@ -53,6 +54,14 @@ class Hummock:
         self._retention = float(options["retention_seconds"])
         self._compacting = threading.Lock()
         self._background = Background("tideline-compaction")
+        self.buffer = SharedBuffer(
+            reader,
+            lambda tables, ssts: self._commit_writes(tables, ssts, None),
+            self.refresh,
+            counters,
+            limit=int(options["buffer_bytes"]),
+        )
+        """Epochs that were handed over by `epoch(wait=False)` and are not committed yet."""
 
     @classmethod
     def open(
@@ -61,6 +70,7 @@ class Hummock:
         *,
         cache_dir: str | os.PathLike[str] | None = None,
         cache_bytes: int = CACHE_BYTES,
+        buffer_bytes: int = BUFFER_BYTES,
         retention_seconds: float = 600.0,
         auto_compact: str | None = None,
         create: bool = True,
@@ -70,7 +80,8 @@ class Hummock:
         """Open the store at `file:///path` or `s3://bucket/prefix`; with `create` an empty place becomes a
         store.
 
-        History is readable for `retention_seconds` after a compaction. `auto_compact`: the small compactions that
+        History is readable for `retention_seconds` after a compaction. `buffer_bytes` bounds what `epoch(wait=False)`
+        takes over before it is committed. `auto_compact`: the small compactions that
         commits ask for run in the `background`, `inline` within the commit, or are `off`; by default in the
         background, and inline where `object_store` or `clock` is given, so that such a run can be repeated step
         by step. Raises StorageError if there is no store to open.
@@ -89,6 +100,7 @@ class Hummock:
         options = {
             "cache_dir": str(folder.parent),
             "cache_bytes": cache_bytes,
+            "buffer_bytes": buffer_bytes,
             "retention_seconds": retention_seconds,
             "auto_compact": auto_compact,
         }
@@ -107,9 +119,15 @@ class Hummock:
         self.close()
 
     def close(self) -> None:
-        """Let go of open files; everything committed is durable already. A compaction that runs is waited for."""
-        self._background.close()
-        self.reader.files.forget()
+        """Commit what was handed over, wait for a compaction that runs, and let go of open files.
+
+        Raises what kept an epoch from being committed, if nobody has asked for its result.
+        """
+        try:
+            self.buffer.close()
+        finally:
+            self._background.close()
+            self.reader.files.forget()
 
     @property
     def version(self) -> Version:
@@ -151,7 +169,8 @@ class Hummock:
         return self._known(name).table
 
     def drop_table(self, table: TableRef) -> None:
-        """Drop a table; its files go with the next collections."""
+        """Drop a table; its files go with the next collections, and what is pending of it at once."""
+        self.buffer.discard(_name(table))
         self.commit(Commit(drop=(_name(table),)))
 
     def commit(self, commit: Commit) -> Version:
@@ -185,19 +204,26 @@ class Hummock:
         ssts = gather(self.reader, {name: table.table for name, table in tables.items()}, named)
         return self._commit_writes(tables, ssts, precondition)
 
-    def epoch(self) -> EpochBatch:
-        """Return a batch that gathers writes and commits them on leaving its `with` block."""
-        return EpochBatch(self)
+    def epoch(self, *, wait: bool = True) -> EpochBatch:
+        """Return a batch that gathers writes and commits them on leaving its `with` block.
 
-    def get(self, table: TableRef, key: Mapping[str, Any], epoch: int | None = None) -> dict[str, Any] | None:
-        """Return the row with this primary key, or None."""
-        version, at = self._at(table, epoch)
+        Without `wait` leaving hands the epoch to the shared buffer and returns at once: epochs are written and
+        committed in their order, the batch's `sealed.result()` waits for the epoch, and reads see it before that
+        where they ask for `pending`.
+        """
+        return EpochBatch(self, wait)
+
+    def get(
+        self, table: TableRef, key: Mapping[str, Any], epoch: int | None = None, *, pending: bool = False
+    ) -> dict[str, Any] | None:
+        """Return the row with this primary key, or None; with `pending` as the shared buffer has it already."""
+        reader, version, at = self._source(table, epoch, pending)
         keys = _key_row(version.table, key)
         if set(version.primary_key) - set(keys.column_names):
             raise InvalidRow(
                 f"table {version.name}: get needs the whole primary key {', '.join(version.primary_key)}"
             )
-        _, rows = self.reader.lookup(version, keys, at, null_safe=True)
+        _, rows = reader.lookup(version, keys, at, null_safe=True)
         return rows.to_pylist()[0] if rows.num_rows else None
 
     def multi_get(
@@ -206,18 +232,20 @@ class Hummock:
         keys: pa.Table | pa.RecordBatch,
         epoch: int | None = None,
         columns: Sequence[str] | None = None,
+        *,
+        pending: bool = False,
     ) -> pa.Table:
         """Return one row per key in the keys' order, all null where there is none; `keys` has the primary
         key's columns.
         """
-        version, at = self._at(table, epoch)
+        reader, version, at = self._source(table, epoch, pending)
         if isinstance(keys, pa.RecordBatch):
             keys = pa.Table.from_batches([keys])
         missing = [name for name in version.primary_key if name not in keys.column_names]
         if missing:
             raise InvalidRow(f"table {version.name}: the keys lack {', '.join(missing)} of the primary key")
         keys = keys.select(list(version.primary_key))
-        index, rows = self.reader.lookup(version, keys, at, columns=columns, null_safe=True)
+        index, rows = reader.lookup(version, keys, at, columns=columns, null_safe=True)
         return padded(index, rows, keys.num_rows)
 
     def iter(
@@ -228,6 +256,8 @@ class Hummock:
         columns: Sequence[str] | None = None,
         hash_range: HashRange | None = None,
         range: KeyRange | None = None,
+        *,
+        pending: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """Yield rows in (hash, primary key) order: all, those of a key prefix, or those in a range.
 
@@ -235,16 +265,16 @@ class Hummock:
         (low, high), half open, each a mapping of leading primary-key columns or None; only for tables without
         a distribution key.
         """
-        version, at = self._at(table, epoch)
+        reader, version, at = self._source(table, epoch, pending)
         names = known_columns(version.table, columns)
         if range is not None:
-            return scan_range(self.reader, version, at, range, names)
+            return scan_range(reader, version, at, range, names)
         if prefix:
-            _, rows = self.reader.lookup(
+            _, rows = reader.lookup(
                 version, _key_row(version.table, prefix), at, columns=names, null_safe=True
             )
             return batches(rows, pa.schema([version.schema.field(name) for name in names]))
-        return self.reader.scan(version, at, columns=names, hash_range=hash_range)
+        return reader.scan(version, at, columns=names, hash_range=hash_range)
 
     def iter_log(self, table: TableRef, after: int, upto: int | None = None) -> Iterator[pa.RecordBatch]:
         """Yield one net change per key in (after, upto]: `_op` ("insert", "update", "delete"), the row,
@@ -363,6 +393,16 @@ class Hummock:
             raise unknown_table(name, self.version.tables)
         return found
 
+    def _source(self, table: TableRef, epoch: int | None, pending: bool) -> tuple[Reader, TableVersion, int]:
+        """What a read works from: the committed version, or with what the shared buffer holds above it."""
+        if not pending:
+            return self.reader, *self._at(table, epoch)
+        if epoch is not None:
+            raise StorageError("a read of what is pending names no epoch: it has none before its commit")
+        self._known(_name(table))
+        reader, version = self.buffer.over(lambda: self._known(_name(table)))
+        return reader, version, max(version.committed_epoch, version.safe_epoch)
+
     def _at(self, table: TableRef, epoch: int | None) -> tuple[TableVersion, int]:
         """The table's version and the epoch to read, by default the newest one; a newer epoch than known is
         looked for.
@@ -374,10 +414,14 @@ class Hummock:
 
 
 class EpochBatch:
-    """Writes gathered in a `with` block, committed on leaving it; `result_epoch` is their epoch then."""
+    """Writes gathered in a `with` block, committed on leaving it; `result_epoch` is their epoch then.
 
-    def __init__(self, store: Hummock) -> None:
-        self._store = store
+    Where the store is not to wait, `sealed` is the pending epoch instead.
+    """
+
+    def __init__(self, store: Hummock, wait: bool) -> None:
+        self._store, self._wait = store, wait
+        self.sealed: SealedEpoch | None = None
         self._tables: dict[str, TableVersion] = {}
         self._buffers: dict[str, TableBuffer] = {}
         self.result_epoch: int | None = None
@@ -388,7 +432,11 @@ class EpochBatch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
+        if kind is not None:
+            return
+        if not self._wait:
+            self.sealed = self._store.buffer.seal(self._tables, self._buffers)
+        else:
             ssts = finish(self._store.reader, self._buffers)
             self.result_epoch = self._store._commit_writes(self._tables, ssts, None)
 
