@@ -96,6 +96,8 @@ def keyed_recompute(top: Project, table: str, change: DataFrame, context: EpochC
     """
     node = top.input
     assert isinstance(node, Aggregate)
+    if any(call.text is not None for call in node.calls):
+        return _recompute_apart(top, table, change, context)
     drivers = [(name, expr.columns[0], context.fresh("group")) for name, expr in node.keys]
     touched = change.selectExpr(*(f"{quote(c)} AS {quote(d)}" for _, c, d in drivers)).distinct()
     pairs = tuple((driver, column) for _, column, driver in drivers)
@@ -126,6 +128,35 @@ def keyed_recompute(top: Project, table: str, change: DataFrame, context: EpochC
         f"struct({', '.join([*new, '1L AS `_w`', f'{lives} AS `_lives`'])})))"
     )
     return select(looked.selectExpr(both).where("`_lives`"), [*columns, "_w"])
+
+
+def _recompute_apart(top: Project, table: str, change: DataFrame, context: EpochContext) -> DataFrame:
+    """Return the same where a call cannot be narrowed to hits: of each touched group the old row goes, the new one comes."""
+    node = top.input
+    assert isinstance(node, Aggregate)
+    drivers = [(name, expr.columns[0], context.fresh("group")) for name, expr in node.keys]
+    touched = change.selectExpr(*(f"{quote(c)} AS {quote(d)}" for _, c, d in drivers)).distinct()
+    rows, hit = expand(
+        node.input, touched, tuple((d, c) for _, c, d in drivers), context, at="new", null_safe=True
+    )
+    fresh = project(top, batch(node, select(rows.where(quote(hit)), node.input.columns)))
+    found = context.fresh("found")
+    carried = dict(zip((name for name, _ in node.keys), top.key, strict=True))
+    names = {column: context.fresh("old") for column in top.columns}
+    looked = lookup(
+        touched,
+        context,
+        table,
+        tuple((d, carried[name]) for name, _, d in drivers),
+        tuple((name, column) for column, name in names.items()),
+        at="old",
+        hit=found,
+        null_safe=True,
+    ).where(quote(found))
+    old = looked.selectExpr(*(f"{quote(name)} AS {quote(c)}" for c, name in names.items()), "-1L AS `_w`")
+    merged = context.union([select(fresh, top.columns, "1L AS `_w`"), old])
+    assert merged is not None
+    return merged
 
 
 def _of_hits(call: AggCall, hit: str) -> str:

@@ -4,9 +4,33 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from engine.operators import aggregate, full_refresh, join, linear, scan, union_all
+from engine.operators import (
+    aggregate,
+    cross,
+    full_refresh,
+    join,
+    linear,
+    scan,
+    semi,
+    top_n,
+    union_all,
+    unnest,
+    values,
+)
 from engine.operators.context import EpochContext
-from engine.sql.plan import Aggregate, Filter, Join, Node, Project, Recompute, Scan, UnionAll
+from engine.sql.plan import (
+    Aggregate,
+    Filter,
+    Join,
+    Node,
+    Project,
+    Recompute,
+    Scan,
+    TopN,
+    UnionAll,
+    Unnest,
+    Values,
+)
 
 
 def batch(node: Node, context: EpochContext) -> DataFrame:
@@ -22,6 +46,12 @@ def batch(node: Node, context: EpochContext) -> DataFrame:
             return join.batch(node, batch(node.left, context), batch(node.right, context), context)
         case UnionAll():
             return union_all.batch(node, [batch(child, context) for child in node.inputs])
+        case Values():
+            return values.batch(node, context)
+        case Unnest():
+            return unnest.unnest(node, batch(node.input, context))
+        case TopN():
+            return top_n.batch(node, batch(node.input, context))
         case Recompute():
             return full_refresh.batch(node, [scan.snapshot(child, context) for child in node.inputs], context)
         case Aggregate():
@@ -43,10 +73,21 @@ def delta(node: Node, context: EpochContext) -> DataFrame | None:
             below = delta(node.input, context)
             return None if below is None else linear.project(node, below, "`_w`")
         case Join():
-            return join.delta(node, delta(node.left, context), delta(node.right, context), context)
+            left, right = delta(node.left, context), delta(node.right, context)
+            if not node.on:
+                return cross.delta(node, left, right, context, batch)
+            rule = semi.delta if node.kind in ("semi", "anti") else join.delta
+            return rule(node, left, right, context)
+        case Values():
+            return None
+        case Unnest():
+            below = delta(node.input, context)
+            return None if below is None else unnest.unnest(node, below, "_w")
         case UnionAll():
             return union_all.delta(node, [delta(child, context) for child in node.inputs], context)
         case Recompute():
             raise AssertionError("a query that is recomputed is a fragment of its own")
+        case TopN():
+            raise AssertionError("the first rows of groups have a state table of their own")
         case Aggregate():
             raise AssertionError("an aggregate below the top of a fragment has a state table of its own")

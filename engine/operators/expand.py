@@ -40,7 +40,7 @@ def expand(
         return joined, hit
     if isinstance(node, Filter):
         joined, hit = expand(node.input, frame, pairs, context, at=at, given=given, null_safe=null_safe)
-        return _narrow(joined, hit, node.predicate, context)
+        return narrow(joined, hit, node.predicate, context)
     if isinstance(node, Project):
         return _expand_project(node, frame, pairs, context, at, given, null_safe)
     if isinstance(node, Join):
@@ -48,7 +48,8 @@ def expand(
     raise AssertionError(f"the planner arranges {type(node).__name__} before it is looked up")
 
 
-def _narrow(frame: DataFrame, hit: str, predicate: Expr, context: EpochContext) -> tuple[DataFrame, str]:
+def narrow(frame: DataFrame, hit: str, predicate: Expr, context: EpochContext) -> tuple[DataFrame, str]:
+    """Keep every row, but let a hit stand only where the predicate is true; return the new hit column too."""
     narrowed = context.fresh("hit")
     test = f"IF({quote(hit)}, coalesce({predicate.sql}, FALSE), FALSE) AS {quote(narrowed)}"
     return select(frame, [c for c in frame.columns if c != hit], test), narrowed
@@ -90,20 +91,32 @@ def _expand_join(
     mine = tuple((ours, column) for ours, column in pairs if column in first.columns)
     rest = tuple((ours, column) for ours, column in pairs if column not in first.columns)
     joined, hit = expand(first, frame, mine, context, at=at, given=given, null_safe=null_safe)
-    if near == "left" and node.kind == "left":
+    if node.kind in ("semi", "anti"):
+        joined, hit = _mark(joined, hit, node, context, at)
+    elif near == "left" and node.kind == "left":
         joined = attach_left(joined, node, context, at=at, given=hit)
     elif near == "left":
-        joined, hit = expand(node.right, joined, node.on, context, at=at, given=hit)
+        joined, hit = expand(node.right, joined, node.on, context, at=at, given=hit, null_safe=node.null_safe)
     else:
         reverse = tuple((right, left) for left, right in node.on)
-        joined, hit = expand(node.left, joined, reverse, context, at=at, given=hit)
-    if node.residual is not None and not (near == "left" and node.kind == "left"):
-        joined, hit = _narrow(joined, hit, node.residual, context)
+        joined, hit = expand(node.left, joined, reverse, context, at=at, given=hit, null_safe=node.null_safe)
+    if node.residual is not None and (node.kind == "inner" or near == "right"):
+        joined, hit = narrow(joined, hit, node.residual, context)
     equal = "<=>" if null_safe else "="
     for ours, column in rest:
         test = Expr(f"{quote(ours)} {equal} {quote(column)}")
-        joined, hit = _narrow(joined, hit, test, context)
+        joined, hit = narrow(joined, hit, test, context)
     return joined, hit
+
+
+def _mark(frame: DataFrame, hit: str, node: Join, context: EpochContext, at: At) -> tuple[DataFrame, str]:
+    """Let a hit on the left side of a semi or anti join stand only where the join keeps the row."""
+    from engine.operators.semi import attach_mark, wanted
+
+    marked, mark = attach_mark(frame, node, context, at=at, given=hit)
+    kept = context.fresh("hit")
+    test = f"({quote(hit)} AND {wanted(node, mark)}) AS {quote(kept)}"
+    return select(marked, [c for c in frame.columns if c != hit], test), kept
 
 
 def attach_left(
@@ -115,9 +128,9 @@ def attach_left(
     if not plain:
         frame = frame.selectExpr("*", f"monotonically_increasing_id() AS {quote(line)}")
     outer = [c for c in frame.columns if c != line]
-    joined, hit = expand(node.right, frame, node.on, context, at=at, given=given)
+    joined, hit = expand(node.right, frame, node.on, context, at=at, given=given, null_safe=node.null_safe)
     if node.residual is not None:
-        joined, hit = _narrow(joined, hit, node.residual, context)
+        joined, hit = narrow(joined, hit, node.residual, context)
     if plain:
         return select(joined, [*outer, *node.right.columns])
     rank = context.fresh("rank")

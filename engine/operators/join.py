@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from engine.operators.context import EpochContext, select
+from engine.operators.cross import HOW
 from engine.operators.expand import attach_left, expand
 from engine.operators.lookup import SIDE
 from engine.sql.plan import Join, quote, scans
@@ -19,12 +20,13 @@ BROADCAST_ROWS = 100_000
 
 def batch(node: Join, left: DataFrame, right: DataFrame, context: EpochContext) -> DataFrame:
     """Return the join of two whole inputs; a small right side is broadcast."""
-    condition = " AND ".join(f"{quote(a)} = {quote(b)}" for a, b in node.on)
-    if node.residual is not None:
-        condition += f" AND ({node.residual.sql})"
+    equal = "<=>" if node.null_safe else "="
+    tests = [f"{quote(a)} {equal} {quote(b)}" for a, b in node.on]
+    tests += [f"({node.residual.sql})"] if node.residual is not None else []
+    condition = " AND ".join(tests) or "TRUE"
     if sum(context.rows_of(scan.table) for scan in scans(node.right)) <= BROADCAST_ROWS:
         right = right.hint("broadcast")
-    return left.join(right, F.expr(condition), node.kind)
+    return left.join(right, F.expr(condition), HOW[node.kind])
 
 
 def delta(
@@ -47,19 +49,21 @@ def delta(
 def _left_term(node: Join, left: DataFrame, context: EpochContext) -> DataFrame:
     if node.kind == "left":
         return select(attach_left(left, node, context, at="new", given=None), [*node.columns, "_w"])
-    joined, hit = expand(node.right, left, node.on, context, at="new")
+    joined, hit = expand(node.right, left, node.on, context, at="new", null_safe=node.null_safe)
     return _matched(node, joined, hit)
 
 
 def _inner_right_term(node: Join, right: DataFrame, context: EpochContext) -> DataFrame:
-    joined, hit = expand(node.left, right, tuple((b, a) for a, b in node.on), context, at="old")
+    pairs = tuple((b, a) for a, b in node.on)
+    joined, hit = expand(node.left, right, pairs, context, at="old", null_safe=node.null_safe)
     return _matched(node, joined, hit)
 
 
 def _outer_right_term(node: Join, right: DataFrame, context: EpochContext) -> DataFrame:
     names = {b: context.fresh("key") for b in dict.fromkeys(b for _, b in node.on)}
     keys = right.selectExpr(*(f"{quote(b)} AS {quote(name)}" for b, name in names.items())).distinct()
-    joined, hit = expand(node.left, keys, tuple((names[b], a) for a, b in node.on), context, at="old")
+    pairs = tuple((names[b], a) for a, b in node.on)
+    joined, hit = expand(node.left, keys, pairs, context, at="old", null_safe=node.null_safe)
     found = select(joined.where(quote(hit)), node.left.columns)
     sides = found.selectExpr("*", f"explode(array(0, 1)) AS {quote(SIDE)}")
     signed = sides.selectExpr("*", f"IF({quote(SIDE)} = 1, 1L, -1L) AS `_w`")

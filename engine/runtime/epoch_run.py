@@ -8,14 +8,14 @@ from pyspark.sql import DataFrame
 
 from engine.hummock import Commit, Version
 from engine.meta.catalog_store import table_of
-from engine.operators import full_refresh
+from engine.operators import full_refresh, top_n
 from engine.operators.aggregate import keyed_recompute, partials_delta
 from engine.operators.compile import delta
 from engine.operators.context import EpochContext
 from engine.runtime.analyze import whole_fragment
 from engine.runtime.executor import Executor, FragmentTask
 from engine.sql.fragments import Fragment
-from engine.sql.plan import Aggregate, Project, Recompute
+from engine.sql.plan import Aggregate, Project, Recompute, TopN
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,8 @@ def fragment_change(fragment: Fragment, context: EpochContext) -> DataFrame | No
     plan = fragment.plan
     if fragment.rule == "full":
         return full_refresh.difference(whole_fragment(fragment, context), fragment.table, context)
+    if fragment.rule == "top-n":
+        return _top_n_change(fragment, context)
     if fragment.rule not in ("aggregate", "keyed recompute"):
         return delta(plan, context)
     assert isinstance(plan, Project) and isinstance(plan.input, Aggregate)
@@ -89,6 +91,18 @@ def fragment_change(fragment: Fragment, context: EpochContext) -> DataFrame | No
     if fragment.rule == "aggregate":
         return partials_delta(plan, fragment.table, fragment.partials, change, context)
     return keyed_recompute(plan, fragment.table, change, context)
+
+
+def _top_n_change(fragment: Fragment, context: EpochContext) -> DataFrame | None:
+    top = fragment.plan
+    assert isinstance(top, Project) and isinstance(top.input, TopN)
+    change = delta(top.input.input, context)
+    if change is None:
+        return None
+    context.terms = 0  # a key has one old and one new row at most
+    if not top.input.partition:
+        return full_refresh.difference(whole_fragment(fragment, context), fragment.table, context)
+    return top_n.delta(top, fragment.table, change, context)
 
 
 def rows_in(version: Version, fragment: Fragment, previous: int | None, upto: int) -> int:

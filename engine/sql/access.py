@@ -54,12 +54,14 @@ def required_indexes(
         return required_indexes(node.input, columns, null_safe)
     if isinstance(node, Project):
         return required_indexes(node.input, through_project(node, columns), null_safe)
-    if isinstance(node, Join):
+    if isinstance(node, Join) and node.on:
         near, far = join_sides(node, columns, null_safe)
         near_node, far_node = (node.left, node.right) if near == "left" else (node.right, node.left)
         mine = tuple(column for column in columns if column in near_node.columns)
         other = tuple((left, right)[far == "right"] for left, right in node.on)
-        return required_indexes(near_node, mine, null_safe) + required_indexes(far_node, other)
+        return required_indexes(near_node, mine, null_safe) + required_indexes(
+            far_node, other, node.null_safe
+        )
     raise NotPushable
 
 

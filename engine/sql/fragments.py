@@ -24,11 +24,12 @@ from engine.sql.plan import (
     Node,
     Project,
     Scan,
+    TopN,
     UnionAll,
+    Values,
     children,
     scans,
 )
-from engine.sql.unmaintained import refuse_unmaintained
 
 
 class Analyzer(Protocol):
@@ -89,7 +90,6 @@ def build_incremental_plan(
 
     `analyzer` gives the Spark types of a node's columns.
     """
-    refuse_unmaintained(plan)
     builder = _Builder(view, analyzer)
     top = _compose(_named(plan, outputs))
     builder.view_fragment(top)
@@ -179,10 +179,12 @@ class _Builder:
     # ---- nodes below the top ---------------------------------------------------------------------------------
     def _lower(self, node: Node) -> Node:
         """Return the node with every aggregate replaced by a scan of a state table of its own."""
-        if isinstance(node, Scan):
+        if isinstance(node, Scan | Values):
             return node
         if isinstance(node, Aggregate):
             return self._aggregate_state(node)
+        if isinstance(node, TopN):
+            return self._top_n_state(node)
         if isinstance(node, Join):
             return self._lower_join(node)
         if isinstance(node, UnionAll):
@@ -190,11 +192,14 @@ class _Builder:
         return msgspec.structs.replace(node, input=self._lower(node.input))
 
     def _lower_join(self, join: Join) -> Join:
-        left_on = tuple(left for left, _ in join.on)
-        right_on = tuple(right for _, right in join.on)
-        left = self._accessible(self._lower(join.left), left_on)
-        right = self._lower(join.right)
-        right = self._accessible(right, right_on) if _is_chain(right) else self._arrange(right, right_on)
+        left, right = self._lower(join.left), self._lower(join.right)
+        if join.on:  # else whole sides are read, not looked up
+            right_on = tuple(right for _, right in join.on)
+            left = self._accessible(left, tuple(left for left, _ in join.on), join.null_safe)
+            if _is_chain(right):
+                right = self._accessible(right, right_on, join.null_safe)
+            else:
+                right = self._arrange(right, right_on)
         return msgspec.structs.replace(join, left=left, right=right)
 
     def _accessible(self, node: Node, columns: tuple[str, ...], null_safe: bool = False) -> Node:
@@ -214,6 +219,20 @@ class _Builder:
         self._emit(table, plan, by, f"rows arranged by {', '.join(by)}")
         key = self.fragments[-1].key
         return Scan(table, tuple((old, new) for old, new in names.items()), key, by, node.append_only)
+
+    def _top_n_state(self, node: TopN) -> Scan:
+        source = self._lower(node.input)
+        if node.partition:
+            source = self._accessible(source, node.partition, null_safe=True)
+        names = _sanitise(node.columns)
+        top = msgspec.structs.replace(node, input=source)
+        plan = Project(top, tuple((names[column], Expr.of(column)) for column in top.columns))
+        table = f"_state_{self.view}_{len(self.fragments) + 1}"
+        by = tuple(names[column] for column in node.partition)
+        key = arrange_key(by, plan.key)
+        why = "touched groups are ordered again" if by else "all rows are ordered again in each epoch"
+        self._add(Fragment(table, "top-n", plan, key, by or key, why))
+        return Scan(table, tuple((old, new) for old, new in names.items()), key, by or key)
 
     # ---- aggregates ------------------------------------------------------------------------------------------
     def _aggregate_state(self, node: Aggregate) -> Scan:
@@ -278,7 +297,7 @@ def _keys_as_columns(node: Aggregate, source: Node) -> tuple[Aggregate, Node]:
 
 def _expressions(node: Aggregate) -> tuple[Expr, ...]:
     def of_call(call: AggCall) -> tuple[Expr, ...]:
-        return call.arguments + ((call.where,) if call.where else ())
+        return call.arguments + tuple(expr for expr in (call.where, call.text) if expr is not None)
 
     return tuple(expr for _, expr in node.keys) + tuple(e for call in node.calls for e in of_call(call))
 

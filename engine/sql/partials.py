@@ -42,6 +42,8 @@ def partials_of(
     position: int, call: AggCall, argument_type: str, append_only: bool
 ) -> tuple[Partials | None, str]:
     """Return the partials of `call`, or None and the reason why its groups must be recomputed."""
+    if call.text is not None:
+        return None, f"{call.function} needs the group's rows in an order"
     if call.distinct:
         return None, f"{call.function}(DISTINCT) needs the group's values"
     name = call.function.lower()

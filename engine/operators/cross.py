@@ -1,0 +1,46 @@
+"""Joins without an equality: every pair of rows is tried, so the cost of an epoch follows the other side's size.
+
+Rule: for the inner join dL x R_new + L_old x dR; where rows depend on whether others match (left, semi, anti), a change
+of the right compares the whole result before and after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from engine.operators.context import EpochContext, select
+from engine.sql.plan import Join, Node
+
+HOW = {"inner": "inner", "left": "left", "semi": "left_semi", "anti": "left_anti"}
+Batch = Callable[[Node, EpochContext], DataFrame]
+
+
+def delta(
+    node: Join, left: DataFrame | None, right: DataFrame | None, context: EpochContext, batch: Batch
+) -> DataFrame | None:
+    """Return the signed change; `batch` gives a whole side at the context's new epoch."""
+    if left is None and right is None:
+        return None
+    assert context.old is not None
+    before = replace(context, new=context.old)
+    terms = []
+    if right is not None and node.kind != "inner":
+        for weight, at in (("-1L", before), ("1L", context)):
+            whole = _pairs(node, batch(node.left, at), batch(node.right, at))
+            terms.append(whole.selectExpr("*", f"{weight} AS `_w`"))
+    else:
+        if left is not None:
+            terms.append(_pairs(node, left, batch(node.right, context)))
+        if right is not None:
+            terms.append(_pairs(node, batch(node.left, before), right))
+    context.terms += 2
+    return context.union([select(term, [*node.columns, "_w"]) for term in terms])
+
+
+def _pairs(node: Join, left: DataFrame, right: DataFrame) -> DataFrame:
+    condition = node.residual.sql if node.residual is not None else "TRUE"
+    return left.join(right.hint("broadcast"), F.expr(condition), HOW[node.kind])

@@ -1,0 +1,19 @@
+"""Arrays to rows: linear, each row of the change gives the change of its elements."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from engine.operators.context import select
+from engine.sql.plan import Unnest, quote
+
+
+def unnest(node: Unnest, frame: DataFrame, *carried: str) -> DataFrame:
+    """Return one row per element of the array with its position; `carried` names further columns to keep."""
+    item, ordinal = quote(node.item), quote(node.ordinal)
+    explode = "posexplode_outer" if node.outer else "posexplode"
+    rows = select(
+        frame, [*node.input.columns, *carried], f"{explode}({node.array.sql}) AS ({ordinal}, {item})"
+    )
+    position = f"coalesce({ordinal}, 0) AS {ordinal}" if node.outer else ordinal
+    return select(rows, node.input.columns, item, position, *(quote(name) for name in carried))

@@ -1,0 +1,15 @@
+"""Constant rows: there from the first epoch on, and never changed."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from engine.operators.context import EpochContext
+from engine.sql.plan import Values, quote
+
+
+def batch(node: Values, context: EpochContext) -> DataFrame:
+    """Return the rows; types are those that Spark finds common to a column."""
+    rows = (", ".join([*(expr.sql for expr in row), str(n)]) for n, row in enumerate(node.rows))
+    names = ", ".join(quote(column) for column in node.columns)
+    return context.spark.sql(f"SELECT * FROM VALUES {', '.join(f'({row})' for row in rows)} AS v({names})")
