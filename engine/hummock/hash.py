@@ -83,6 +83,10 @@ def _hash_values(array: pa.Array, kind: pa.DataType, seed: np.ndarray) -> np.nda
         return _hash_int(_numbers(array.cast(pa.int32())), seed)
     if pa.types.is_timestamp(kind):
         return _hash_long(_numbers(array.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())), seed)
+    if pa.types.is_time64(kind):
+        return _hash_long(_numbers(array.cast(pa.time64("ns")).cast(pa.int64())), seed)
+    if pa.types.is_duration(kind):
+        return _hash_long(_numbers(array.cast(pa.duration("us")).cast(pa.int64())), seed)
     if pa.types.is_decimal128(kind):
         if kind.precision <= _WIDEST_LONG_DECIMAL:
             return _hash_long(decimal_words(array)[:, 0], seed)

@@ -205,6 +205,11 @@ class _Run:
                 return f"BROUND({text}, 0)"
             if given.startswith("decimal"):
                 return f"ROUND({text}, 0)"
+        if given == "interval" and wanted == "interval day to second":
+            parts = ", ".join(f"EXTRACT({unit} FROM {text})" for unit in ("DAY", "HOUR", "MINUTE", "SECOND"))
+            months = f"EXTRACT(YEAR FROM {text}) <> 0 OR EXTRACT(MONTH FROM {text}) <> 0"
+            wrong = "raise_error('an interval column holds days and less, no months')"
+            return f"IF({months}, {wrong}, make_dt_interval({parts}))"
         return text
 
     def assigned(self, value: exp.Expression, kind: str, name: str) -> exp.Expression:

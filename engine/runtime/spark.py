@@ -11,6 +11,7 @@ from engine.jars import check_java, jar_paths
 
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.timeType.enabled": "true",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",

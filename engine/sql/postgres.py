@@ -7,7 +7,9 @@ from collections.abc import Callable
 import sqlglot.expressions as exp
 
 from engine.sql.expression_types import INTEGRAL
+from engine.sql.intervals import day_time_literal, interval_value, is_interval
 from engine.sql.postgres_functions import as_spark_call
+from engine.sql.postgres_json import as_spark_json
 
 TypeOf = Callable[[exp.Expression], str | None]
 _KIND = exp.DataType.Type
@@ -26,11 +28,25 @@ def as_spark(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
             node.set(key, as_spark(value, type_of))
         elif isinstance(value, list):
             node.set(key, [as_spark(v, type_of) if isinstance(v, exp.Expression) else v for v in value])
-    for rule in (_type, _cast, _division, _dates, _field, _logarithm, _pattern, _function):
+    for rule in (_json, _interval, _type, _cast, _division, _dates, _field, _logarithm, _pattern, _function):
         found = rule(node, type_of)
         if found is not None:
             return found
     return node
+
+
+def _json(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+    """JSON is text. `a -> 'b'` -> `TO_JSON(TRY_VARIANT_GET(PARSE_JSON(a), '$.b'))`"""
+    return as_spark_json(node)
+
+
+def _interval(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+    """A span of days and less is said in full. `INTERVAL '02:00'` -> `INTERVAL '0 02:00:00.000000' DAY TO SECOND`"""
+    plain = isinstance(node, exp.Interval) and node.args.get("unit") is None
+    if not plain and not (isinstance(node, exp.Cast) and is_interval(node.to)):
+        return None
+    span = interval_value(node)
+    return None if span is None else day_time_literal(span)
 
 
 def _type(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:

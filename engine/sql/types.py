@@ -6,8 +6,13 @@ import re
 
 import pyarrow as pa
 import sqlglot.expressions as exp
+from sqlglot.dialects.spark import Spark
 
 from engine.errors import UnsupportedSql
+from engine.sql.intervals import is_interval
+
+# sqlglot writes TIME as TIMESTAMP for Spark, which has a type of its own for it
+Spark.Generator.TYPE_MAPPING[exp.DataType.Type.TIME] = "TIME"
 
 _SIMPLE: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -22,12 +27,17 @@ _SIMPLE: dict[str, pa.DataType] = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
+    "time(6)": pa.time64("ns"),
+    "interval day to second": pa.duration("us"),
     "void": pa.null(),
 }
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 
 
-TYPE_NAMES = "types are BOOLEAN, INT and its sizes, FLOAT, DOUBLE, DECIMAL, STRING, BINARY, DATE, TIMESTAMP, ARRAY, MAP, STRUCT"
+TYPE_NAMES = (
+    "types are BOOLEAN, INT and its sizes, FLOAT, DOUBLE, DECIMAL, STRING, BINARY, DATE, TIME, TIMESTAMP, INTERVAL of days "
+    "and less, JSON, ARRAY, MAP, STRUCT"
+)
 
 
 def to_arrow(kind: str) -> pa.DataType:
@@ -47,6 +57,10 @@ def to_arrow(kind: str) -> pa.DataType:
         return pa.struct([pa.field(name.strip("`"), to_arrow(inner)) for name, inner in fields])
     if re.fullmatch(r"(var)?char\(\d+\)", kind):
         return pa.string()
+    if re.fullmatch(r"time\([0-6]\)", kind):
+        return _SIMPLE["time(6)"]
+    if re.fullmatch(r"interval (day|hour|minute|second)( to (hour|minute|second))?", kind):
+        return _SIMPLE["interval day to second"]
     raise UnsupportedSql(f"columns of type {kind} are not offered")
 
 
@@ -69,6 +83,10 @@ def from_arrow(kind: pa.DataType) -> str:
         return f"decimal({kind.precision},{kind.scale})"
     if pa.types.is_timestamp(kind):
         return "timestamp" if kind.tz is not None else "timestamp_ntz"
+    if pa.types.is_time(kind):
+        return "time(6)"
+    if pa.types.is_duration(kind):
+        return "interval day to second"
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return "string"
     if pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
@@ -107,6 +125,12 @@ def parse_type(kind: exp.DataType, dialect: str) -> str:
         return "timestamp"
     if this == _KIND.TIMESTAMPNTZ:
         return "timestamp_ntz"
+    if this == _KIND.TIME:
+        return "time(6)"
+    if is_interval(kind):
+        return "interval day to second"
+    if this in (_KIND.JSON, _KIND.JSONB):
+        return "string"
     if this == _KIND.DECIMAL:
         return _decimal([part.name for part in inner], dialect)
     if this in (_KIND.ARRAY, _KIND.LIST) and len(inner) == 1:
@@ -117,7 +141,7 @@ def parse_type(kind: exp.DataType, dialect: str) -> str:
         return "struct<" + ",".join(f"{p.name}:{parse_type(p.args['kind'], dialect)}" for p in inner) + ">"
     text = kind.sql("spark").lower().replace(" ", "")
     text = "string" if re.fullmatch(r"(var)?char(\(\d+\))?", text) else _NAMES.get(text, text)
-    if text not in _SIMPLE or text == "void" or this in (_KIND.TIME, _KIND.TIMETZ):
+    if text not in _SIMPLE or text == "void" or this == _KIND.TIMETZ:
         raise UnsupportedSql(f"columns of type {kind.sql()} are not offered")
     return text
 

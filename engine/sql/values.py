@@ -12,6 +12,7 @@ import sqlglot.expressions as exp
 
 from engine.errors import UnsupportedSql
 from engine.sql.catalog import Relation
+from engine.sql.intervals import interval_of, interval_value
 from engine.sql.position import copy_place
 from engine.sql.refusals import mistake
 from engine.sql.statement_types import Insert
@@ -19,6 +20,7 @@ from engine.sql.types import parse_type
 
 _INTEGRAL = ("tinyint", "smallint", "int", "bigint")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_TIME = re.compile(r"\d{2}:\d{2}:\d{2}(\.\d{1,6})?")
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})?)?")
 
 
@@ -117,6 +119,15 @@ def literal(node: exp.Expression, kind: str, dialect: str) -> Any:
         return bool(node.this)
     if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
         return _number(node.this.name, kind, -1)
+    if kind == "interval day to second":
+        span = (
+            interval_of(node.name)
+            if isinstance(node, exp.Literal) and node.is_string
+            else interval_value(node)
+        )
+        if span is None:
+            raise NotLiteral
+        return span
     if isinstance(node, exp.Literal):
         return _text(node.name, kind) if node.is_string else _number(node.name, kind, 1)
     if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
@@ -127,7 +138,7 @@ def literal(node: exp.Expression, kind: str, dialect: str) -> Any:
         if (
             target == kind
             and type(node) is exp.Cast
-            and kind in ("date", "timestamp", "timestamp_ntz", "string")
+            and kind in ("date", "time(6)", "timestamp", "timestamp_ntz", "string")
         ):
             return _text(node.this.name, kind)
     raise NotLiteral
@@ -137,6 +148,8 @@ def _text(text: str, kind: str) -> Any:
     if kind == "string":
         return text
     try:
+        if kind == "time(6)" and _TIME.fullmatch(text):
+            return datetime.time.fromisoformat(text)
         if kind == "date" and _DATE.fullmatch(text):
             return datetime.date.fromisoformat(text)
         if kind in ("timestamp", "timestamp_ntz") and _MOMENT.fullmatch(text):

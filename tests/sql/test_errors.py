@@ -259,7 +259,12 @@ WRONG_STATEMENTS = [
     ("CREATE TABLE t (id BIGINT, PRIMARY KEY (nr))", "no column of t", "nr", "columns are id"),
     ("CREATE TABLE _t (id BIGINT PRIMARY KEY)", "system's own", "_t", "another name"),
     ("CREATE TABLE `a b` (id BIGINT PRIMARY KEY)", "is no name", "`a b`", "letters"),
-    ("CREATE TABLE t (id BIGINT PRIMARY KEY, x INTERVAL DAY)", "not offered", "x INTERVAL", "types are"),
+    (
+        "CREATE TABLE t (id BIGINT PRIMARY KEY, x INTERVAL YEAR TO MONTH)",
+        "not offered",
+        "x INTERVAL",
+        "types are",
+    ),
     ("CREATE TABLE t (id BIGINT PRIMARY KEY, x INT UNIQUE)", "UNIQUE is not offered", "x INT", "take it out"),
     (
         "CREATE TABLE t (id INT PRIMARY KEY, WATERMARK FOR id AS id)",

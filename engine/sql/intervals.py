@@ -1,0 +1,96 @@
+"""Texts of intervals as spans of days and less; months and years have no fixed length and no column type."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import sqlglot.expressions as exp
+
+_MICROS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+_SHORT = {
+    "s": "second",
+    "sec": "second",
+    "m": "minute",
+    "min": "minute",
+    "h": "hour",
+    "hr": "hour",
+    "d": "day",
+    "w": "week",
+}
+_PART = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-z]+)")
+_CLOCK = re.compile(r"\s*([+-]?)(?:(\d+)\s+)?(\d+):(\d{1,2})(?::(\d{1,2}(?:\.\d{1,6})?))?\s*")
+_DAY_TO_SECOND = exp.IntervalSpan(this=exp.Var(this="DAY"), expression=exp.Var(this="SECOND"))
+
+
+def interval_of(text: str) -> timedelta | None:
+    """Return the span that a text such as '1 day 02:30:00' or '90 minutes' means; None for months, years and anything else."""
+    rest, total = text.strip().lower(), 0
+    if not rest:
+        return None
+    while rest:
+        if found := _CLOCK.fullmatch(rest):
+            total += _clock(found)
+            break
+        found = _PART.match(rest)
+        unit = _unit(found[2]) if found else None
+        if found is None or unit is None:
+            return None
+        total += round(float(found[1]) * _MICROS[unit])
+        rest = rest[found.end() :].strip()
+    return timedelta(microseconds=total)
+
+
+def interval_value(node: exp.Expression) -> timedelta | None:
+    """Return the span that INTERVAL '…' or CAST('…' AS INTERVAL) means, or None."""
+    if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
+        return interval_of(node.this.name) if is_interval(node.to) else None
+    if not isinstance(node, exp.Interval) or not isinstance(node.this, exp.Literal):
+        return None
+    unit = node.args.get("unit")
+    if unit is None:
+        return interval_of(node.this.name)
+    if isinstance(unit, exp.IntervalSpan):
+        whole = (unit.this.name.upper(), unit.expression.name.upper()) == ("DAY", "SECOND")
+        return interval_of(node.this.name) if whole else None
+    return interval_of(f"{node.this.name} {unit.name}")
+
+
+def is_interval(kind: exp.DataType) -> bool:
+    """Tell whether a type is INTERVAL, or one of its spans of days and less."""
+    this = kind.this
+    if this == exp.DataType.Type.INTERVAL:
+        return True
+    if not isinstance(this, exp.Interval):
+        return False
+    unit = this.args.get("unit")
+    return unit is None or not re.search(r"YEAR|MONTH", unit.sql().upper())
+
+
+def day_time_literal(span: timedelta) -> exp.Interval:
+    """Return a span as Spark writes it: INTERVAL '1 02:30:00.000000' DAY TO SECOND."""
+    micros = span // timedelta(microseconds=1)
+    sign, micros = ("-", -micros) if micros < 0 else ("", micros)
+    seconds, fraction = divmod(micros, 1_000_000)
+    days, clock = divmod(seconds, 86_400)
+    text = f"{sign}{days} {clock // 3600:02}:{clock // 60 % 60:02}:{clock % 60:02}.{fraction:06}"
+    return exp.Interval(this=exp.Literal.string(text), unit=_DAY_TO_SECOND.copy())
+
+
+def _unit(text: str) -> str | None:
+    plain = _SHORT.get(text, text.removesuffix("s") if len(text) > 2 else text)
+    return plain if plain in _MICROS else None
+
+
+def _clock(found: re.Match[str]) -> int:
+    sign = -1 if found[1] == "-" else 1
+    seconds = int(found[3]) * 3600 + int(found[4]) * 60 + float(found[5] or 0) + int(found[2] or 0) * 86_400
+    return sign * round(seconds * 1_000_000)
