@@ -1,9 +1,10 @@
 """The storage engine: a multi-version, columnar, Hummock-style LSM on plain object storage; usable by itself."""
 
 from engine.hummock.batch import Delete, Put
+from engine.hummock.epoch_batch import EpochBatch
 from engine.hummock.hash import vnode_of, xxhash64
 from engine.hummock.reader import Reader
-from engine.hummock.store import EpochBatch, Hummock
+from engine.hummock.store import Hummock
 from engine.hummock.version import Commit, Compaction, LogEntry, SstInfo, Table, TableVersion, Version
 
 __all__ = [

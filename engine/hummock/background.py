@@ -20,7 +20,7 @@ class Background:
         self._queued: set[str] = set()
         self._last: Future[None] | None = None
 
-    def offer(self, job: str, work: Callable[[], None]) -> None:
+    def offer(self, job: str, work: Callable[[], object]) -> None:
         """Run `work` soon unless a job of this name is waiting; what it raises is logged, nobody else would see it."""
         with self._lock:
             if job in self._queued:
@@ -49,11 +49,11 @@ class Background:
         """Run `work` now, in the caller's thread; as of any job, a failure is logged and is not the caller's."""
         self._run(job, work)
 
-    def _run(self, job: str, work: Callable[[], None]) -> None:
+    def _run(self, job: str, work: Callable[[], object]) -> None:
         with self._lock:
             self._queued.discard(job)
         try:
             work()
         except Exception as error:
-            LOG.warning("%s of %s failed and is tried again at a later commit: %s", self._name, job, error)
-            LOG.debug("%s of %s", self._name, job, exc_info=True)
+            LOG.warning("%s failed and is tried again when it is due again: %s", job, error)
+            LOG.debug("%s", job, exc_info=True)

@@ -6,16 +6,21 @@ from __future__ import annotations
 
 import contextlib
 import os
+import struct
 import threading
 import uuid
 from pathlib import Path
 
 import pyarrow as pa
+import xxhash
 
 from engine.hummock.metrics import Counters
 
 _MAPPED_FROM_BYTES = 1 << 18
 _EVICT_TO = 0.8
+_TRAILER = struct.Struct("<Q8s")
+"""After the Arrow file: the xxh3 of its bytes, and what tells that there is one."""
+_MAGIC = b"TLCACHE1"
 
 
 class ArrowCache:
@@ -38,16 +43,16 @@ class ArrowCache:
         """
         path = self._path(sst_id)
         try:
-            size = path.stat().st_size
-            source = (
-                pa.memory_map(str(path)) if size >= _MAPPED_FROM_BYTES else pa.BufferReader(path.read_bytes())
-            )
-            table = pa.ipc.open_file(source).read_all()
+            data = _content(path)
+            table = None if data is None else pa.ipc.open_file(pa.BufferReader(data)).read_all()
             os.utime(path)
-        except (OSError, pa.ArrowInvalid):
+        except FileNotFoundError:
             return None
-        if table.num_rows != rows or any(column.num_chunks != 1 for column in table.columns):
-            path.unlink(missing_ok=True)
+        except (OSError, pa.ArrowInvalid):
+            table = None
+        if table is None or table.num_rows != rows or any(column.num_chunks != 1 for column in table.columns):
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
             return None
         return table
 
@@ -59,6 +64,7 @@ class ArrowCache:
             self.folder.mkdir(parents=True, exist_ok=True)
             with pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
                 writer.write_table(rows)
+            _seal(temporary)
             os.replace(temporary, path)
         except OSError:
             with contextlib.suppress(OSError):
@@ -97,6 +103,32 @@ class ArrowCache:
                 self.counters.add("cache_evictions")
             if total <= self.capacity * _EVICT_TO:
                 return
+
+
+def _seal(path: Path) -> None:
+    """Add the checksum of a file to its end."""
+    size = path.stat().st_size
+    checksum = xxhash.xxh3_64_intdigest(_bytes_of(path, size))
+    with open(path, "ab") as file:
+        file.write(_TRAILER.pack(checksum, _MAGIC))
+
+
+def _content(path: Path) -> pa.Buffer | None:
+    """The Arrow file in a cached one, mapped if it is large; None if it is not whole or not what was written."""
+    size = path.stat().st_size - _TRAILER.size
+    if size <= 0:
+        return None
+    data = _bytes_of(path, size + _TRAILER.size)
+    checksum, magic = _TRAILER.unpack(memoryview(data)[size:])
+    content = data.slice(0, size)
+    return content if magic == _MAGIC and xxhash.xxh3_64_intdigest(content) == checksum else None
+
+
+def _bytes_of(path: Path, size: int) -> pa.Buffer:
+    if size < _MAPPED_FROM_BYTES:
+        return pa.py_buffer(path.read_bytes())
+    with pa.memory_map(str(path)) as file:
+        return file.read_buffer(size)
 
 
 def _boot() -> str:

@@ -7,8 +7,9 @@ from __future__ import annotations
 import copy
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -57,15 +58,18 @@ class FileSet:
         found = self._opened(info)
         return found if found is not None else self._decode(info)
 
-    def for_hashes(self, info: SstInfo, hashes: np.ndarray) -> SortedFile:
-        """Return a file, or, while it is cold, just its row groups that hold one of the sorted `hashes`."""
+    def for_values(self, info: SstInfo, by: str, wanted: Callable[[], Sequence[Any] | None]) -> SortedFile:
+        """Return a file, or, while it is cold, just its row groups whose range of column `by` holds one of the sorted
+        values; all of it if they are not known.
+        """
         found = self._opened(info)
         if found is not None:
             return found
         with self._lock:
             self._asked[info.sst_id] = asked = self._asked.get(info.sst_id, 0) + 1
         if info.length > SMALL_BYTES and asked < HOT_AFTER:
-            some = read_row_groups(self._store, info, hashes, COLD_SHARE)
+            values = wanted()
+            some = None if values is None else read_row_groups(self._store, info, by, values, COLD_SHARE)
             if some is not None:
                 return SortedFile.of(some)
         return self._decode(info)
@@ -80,6 +84,11 @@ class FileSet:
         if found is None and self._store.local_path(info.path) is not None:
             return with_columns(read_sst(self._store, info, columns), columns, schema)
         return with_columns((found or self._decode(info)).rows, columns, schema)
+
+    def is_open(self, info: SstInfo) -> bool:
+        """Whether this process reads the file from memory or the cache."""
+        with self._lock:
+            return info.sst_id in self._open
 
     def keep(self, sst_id: str, rows: pa.Table) -> None:
         """Write a fresh file's decoded rows through to the cache."""

@@ -4,8 +4,10 @@ always verified.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +25,7 @@ from engine.hummock.ordering import (
     sort_indices,
 )
 from engine.hummock.sst import hashes_of
-from engine.hummock.version import Run, Table
+from engine.hummock.version import HASH, Run, Table
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,8 @@ def find_rows(
         if sst.min_hash > last or sst.max_hash < first:
             continue
         searched += 1
-        file = files.for_hashes(sst, wanted.hashes[order])
+        by = wanted.searched[0] if wanted.searched else HASH
+        file = files.for_values(sst, by, functools.partial(_wanted_values, wanted, order))
         key, place = _search(file, wanted, order)
         if not len(key):
             continue
@@ -95,6 +98,18 @@ def _search_order(wanted: Wanted) -> np.ndarray:
     asking = wanted.asking
     lead = as_numbers(wanted.table.column(wanted.searched[0])) if wanted.searched else wanted.hashes
     return asking if lead is None else asking[np.argsort(lead[asking])]
+
+
+def _wanted_values(wanted: Wanted, order: np.ndarray) -> Sequence[Any] | None:
+    """The sorted values that row groups are found by; None if they have no order that Python and Parquet share."""
+    if not wanted.searched:
+        return wanted.hashes[order]
+    column = wanted.table.column(wanted.searched[0])
+    if pa.types.is_integer(column.type) and not column.null_count:
+        return np.sort(column.to_numpy()[order])
+    if (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) and not column.null_count:
+        return sorted(set(column.take(pa.array(order)).to_pylist()))
+    return None
 
 
 def wanted_keys(table: Table, keys: pa.Table, null_safe: bool) -> Wanted:

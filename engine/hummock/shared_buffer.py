@@ -188,8 +188,15 @@ class SharedBuffer:
         held: dict[str, SortedFile] = {}
         log, label = list(version.log), max(version.committed_epoch, version.last_change)
         for epoch in pending:
-            part = epoch.tables.get(version.name)
-            if part is None or version.name in epoch.left_out or part.version.table_id != version.table_id:
+            name, part = next(
+                (
+                    (name, part)
+                    for name, part in epoch.tables.items()
+                    if part.version.table_id == version.table_id
+                ),
+                ("", None),
+            )
+            if part is None or name in epoch.left_out:
                 continue
             if part.ssts is not None and any(sst.path in recent for sst in part.ssts):
                 continue  # committed a moment ago
@@ -264,8 +271,14 @@ class SharedBuffer:
             self._settle(epoch, number=number)
 
     def _commit(self, epoch: SealedEpoch) -> int:
+        """Commit what is not left out, under the names that the tables have by now."""
+        known = {part.version.table_id: part.version for part in epoch.tables.values()}
         for _ in range(len(epoch.tables) + 1):
-            parts = {name: part for name, part in epoch.tables.items() if name not in epoch.left_out}
+            parts = {
+                known[part.version.table_id].name: part
+                for name, part in epoch.tables.items()
+                if name not in epoch.left_out
+            }
             if not parts:
                 break
             try:
@@ -274,13 +287,15 @@ class SharedBuffer:
                     {name: part.ssts or () for name, part in parts.items()},
                 )
             except (UnknownTable, Conflict):
-                tables = self._refresh().tables
+                found = {table.table_id: table for table in self._refresh().tables.values()}
+                changed = {id_ for id_, table in known.items() if found.get(id_, table).name != table.name}
+                known.update((id_, found[id_]) for id_ in changed)
                 gone = {
                     name
-                    for name, part in parts.items()
-                    if name not in tables or tables[name].table_id != part.version.table_id
+                    for name, part in epoch.tables.items()
+                    if part.version.table_id not in found and name not in epoch.left_out
                 }
-                if not gone:
+                if not gone and not changed:
                     raise
                 epoch.left_out |= gone
         return self._refresh().epoch

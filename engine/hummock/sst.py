@@ -4,8 +4,11 @@ rows, zstd.
 
 from __future__ import annotations
 
+import bisect
 import io
 import uuid
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -132,7 +135,10 @@ def encode_sst(rows: pa.Table) -> pa.Buffer:
         compression_level=1,
         use_dictionary=repeating,
         column_encoding={name: encoding for name, encoding in packed.items() if encoding} or None,
-        write_statistics=[HASH],
+        write_statistics=rows.column_names[
+            :2
+        ],  # the hash and the first column of the key, to find row groups by
+        write_page_checksum=True,
         data_page_size=1 << 18,
     )
     return sink.getvalue()
@@ -176,29 +182,38 @@ def read_sst(store: ObjectStore, info: SstInfo, columns: list[str] | None = None
     return _single_chunks(pq.ParquetFile(pa.BufferReader(data)).read(columns=columns))
 
 
-def read_row_groups(store: ObjectStore, info: SstInfo, hashes: np.ndarray, share: float) -> pa.Table | None:
-    """Return only the row groups that hold one of the sorted `hashes`, or None if that is more than `share`
-    of the file.
+def read_row_groups(
+    store: ObjectStore, info: SstInfo, by: str, wanted: Sequence[Any], share: float
+) -> pa.Table | None:
+    """Return only the row groups whose range of column `by` holds one of the sorted `wanted` values, or None if that is
+    more than `share` of the file, or the file does not tell.
     """
     source = pa.PythonFile(RangeFile(store, info), mode="r")
-    file = pq.ParquetFile(source)
+    file = pq.ParquetFile(source, page_checksum_verification=True)
     groups = []
     for group in range(file.metadata.num_row_groups):
-        bounds = _hash_bounds(file.metadata.row_group(group))
-        at = np.searchsorted(hashes, bounds[0])
-        if at < len(hashes) and hashes[at] <= bounds[1]:
+        bounds = _bounds(file.metadata.row_group(group), by)
+        if bounds is None:
+            return None
+        at = bisect.bisect_left(wanted, bounds[0])
+        if at < len(wanted) and wanted[at] <= bounds[1]:
             groups.append(group)
     if len(groups) > share * file.metadata.num_row_groups:
         return None
-    return _single_chunks(file.read_row_groups(groups)) if groups else file.schema_arrow.empty_table()
+    try:
+        return _single_chunks(file.read_row_groups(groups)) if groups else file.schema_arrow.empty_table()
+    except OSError as error:
+        raise CorruptObject(f"{info.path} is damaged: {error}; restore it from a copy") from error
 
 
-def _hash_bounds(group: pq.RowGroupMetaData) -> tuple[int, int]:
+def _bounds(group: pq.RowGroupMetaData, name: str) -> tuple[Any, Any] | None:
     for column in range(group.num_columns):
-        if group.column(column).path_in_schema == HASH:
-            statistics = group.column(column).statistics
-            return statistics.min, statistics.max
-    raise CorruptObject(f"a row group has no column {HASH}: this is no file of a store")
+        chunk = group.column(column)
+        if chunk.path_in_schema == name and chunk.statistics is not None and chunk.statistics.has_min_max:
+            if chunk.statistics.null_count:
+                return None
+            return chunk.statistics.min, chunk.statistics.max
+    return None
 
 
 def _single_chunks(rows: pa.Table) -> pa.Table:

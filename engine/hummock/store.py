@@ -17,19 +17,21 @@ import pyarrow as pa
 from engine.errors import Conflict, InvalidRow, StorageError, UnknownTable
 from engine.hummock import compaction, gc
 from engine.hummock.background import Background
-from engine.hummock.batch import Delete, Operation, Put, TableBuffer, finish, gather
+from engine.hummock.batch import Operation, gather
 from engine.hummock.cache import ArrowCache
 from engine.hummock.chain import ManifestChain
 from engine.hummock.epoch import Clock, epoch_at, system_clock
+from engine.hummock.epoch_batch import EpochBatch
 from engine.hummock.invariants import unknown_table
 from engine.hummock.lookup import padded
 from engine.hummock.merge import HashRange
 from engine.hummock.metrics import Counters, Metrics, counters_of, snapshot
 from engine.hummock.object_store import ObjectStore, open_object_store
 from engine.hummock.object_store.retrying import dependable
+from engine.hummock.prefetch import replacements
 from engine.hummock.range_scan import KeyRange, scan_range
 from engine.hummock.reader import CACHE_BYTES, Reader, batches, cache_folder, known_columns
-from engine.hummock.shared_buffer import BUFFER_BYTES, SealedEpoch, SharedBuffer
+from engine.hummock.shared_buffer import BUFFER_BYTES, SharedBuffer
 from engine.hummock.version import Commit, Table, TableVersion, Version
 
 TableRef = Table | str
@@ -53,10 +55,10 @@ class Hummock:
         self._chain, self._objects, self._clock = chain, objects, clock
         self._retention = float(options["retention_seconds"])
         self._compacting = threading.Lock()
-        self._background = Background("tideline-compaction")
+        self._background = Background("tideline-background")
         self.buffer = SharedBuffer(
             reader,
-            lambda tables, ssts: self._commit_writes(tables, ssts, None),
+            self._commit_writes,
             self.refresh,
             counters,
             limit=int(options["buffer_bytes"]),
@@ -145,7 +147,11 @@ class Hummock:
 
     def refresh(self) -> Version:
         """Look for newer manifests and return the newest version."""
-        return self._chain.refresh()
+        before = self._chain.version
+        version = self._chain.refresh()
+        if version is not before and self.options["auto_compact"] != "inline":
+            self._prefetch(before, version)
+        return version
 
     def create_table(
         self,
@@ -211,7 +217,7 @@ class Hummock:
         committed in their order, the batch's `sealed.result()` waits for the epoch, and reads see it before that
         where they ask for `pending`.
         """
-        return EpochBatch(self, wait)
+        return EpochBatch(self.reader, self._known, self._commit_writes, None if wait else self.buffer)
 
     def get(
         self, table: TableRef, key: Mapping[str, Any], epoch: int | None = None, *, pending: bool = False
@@ -307,6 +313,16 @@ class Hummock:
             self._objects, self._chain, now=self._clock(), grace_seconds=grace_seconds, dry_run=dry_run
         )
 
+    def _prefetch(self, before: Version, after: Version) -> None:
+        """Decode in the background what a compaction elsewhere made of files that are in use here."""
+        for name, table in after.tables.items():
+            known = before.tables.get(name)
+            due = [] if known is None or known is table else replacements(known, table, self.reader.files)
+            if due:
+                self._background.offer(
+                    f"prefetch of {name}", lambda due=due: [self.reader.files.whole(sst) for sst in due]
+                )
+
     def _truncate(self) -> None:
         version, upto = self.refresh(), self._retained_from()
         due = {}
@@ -327,7 +343,7 @@ class Hummock:
         if how == "inline":
             self._background.run(name, lambda: self._tier(name))
         else:
-            self._background.offer(name, lambda: self._tier(name))
+            self._background.offer(f"compaction of {name}", lambda: self._tier(name))
 
     def _tier(self, name: str) -> None:
         table = self.version.tables.get(name)
@@ -367,7 +383,7 @@ class Hummock:
         self,
         tables: Mapping[str, TableVersion],
         ssts: Mapping[str, Any],
-        precondition: Callable[[Version], None] | None,
+        precondition: Callable[[Version], None] | None = None,
     ) -> int:
         ids = {name: table.table_id for name, table in tables.items()}
 
@@ -411,49 +427,6 @@ class Hummock:
             self.refresh()
         version = self._known(_name(table))
         return version, max(version.committed_epoch, version.safe_epoch) if epoch is None else epoch
-
-
-class EpochBatch:
-    """Writes gathered in a `with` block, committed on leaving it; `result_epoch` is their epoch then.
-
-    Where the store is not to wait, `sealed` is the pending epoch instead.
-    """
-
-    def __init__(self, store: Hummock, wait: bool) -> None:
-        self._store, self._wait = store, wait
-        self.sealed: SealedEpoch | None = None
-        self._tables: dict[str, TableVersion] = {}
-        self._buffers: dict[str, TableBuffer] = {}
-        self.result_epoch: int | None = None
-
-    def __enter__(self) -> EpochBatch:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is not None:
-            return
-        if not self._wait:
-            self.sealed = self._store.buffer.seal(self._tables, self._buffers)
-        else:
-            ssts = finish(self._store.reader, self._buffers)
-            self.result_epoch = self._store._commit_writes(self._tables, ssts, None)
-
-    def put(self, table: TableRef, rows: pa.Table | pa.RecordBatch) -> None:
-        """Insert or replace rows."""
-        self._buffer(table).add(Put(rows))
-
-    def delete(self, table: TableRef, keys: pa.Table | pa.RecordBatch) -> None:
-        """Delete rows by key."""
-        self._buffer(table).add(Delete(keys))
-
-    def _buffer(self, table: TableRef) -> TableBuffer:
-        name = _name(table)
-        if name not in self._buffers:
-            self._tables[name] = self._store._known(name)
-            self._buffers[name] = TableBuffer(self._store.reader, self._tables[name].table)
-        return self._buffers[name]
 
 
 def _name(table: TableRef) -> str:

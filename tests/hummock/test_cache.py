@@ -93,6 +93,91 @@ def test_a_cold_lookup_reads_only_the_row_groups_it_needs(
     assert len(cached(tmp_path)) == 1
 
 
+@pytest.mark.parametrize("kind", [pa.int64(), pa.string()])
+def test_a_cold_lookup_in_a_table_ordered_by_key_reads_only_the_row_groups_it_needs(
+    open_store: Callable, tmp_path: Path, monkeypatch, kind: pa.DataType
+) -> None:
+    monkeypatch.setattr("engine.hummock.files.SMALL_BYTES", 0)
+    monkeypatch.setattr("engine.hummock.sst.ROW_GROUP_ROWS", 1000)
+    store = open_store()
+    table = store.create_table("t", pa.schema([("id", kind), ("v", pa.string())]), ["id"])
+    ids = pa.array(range(10_000, 30_000)).cast(kind)
+    values = [np.random.default_rng(i).bytes(60).hex() for i in range(20_000)]
+    store.ingest_batch({table: [Put(pa.table({"id": ids, "v": values}))]})
+    shutil.rmtree(tmp_path / "cache")
+    store.close()
+    wanted = pa.table({"id": pa.array([29_999, 10_003, 5]).cast(kind)})
+    assert store.multi_get(table, wanted).column("v").to_pylist() == [values[19_999], values[3], None]
+    assert store.metrics().bytes_in < store.version.tables["t"].size_bytes / 4
+    assert cached(tmp_path) == []
+
+
+def test_a_damaged_row_group_is_told(open_store: Callable, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("engine.hummock.files.SMALL_BYTES", 0)
+    monkeypatch.setattr("engine.hummock.sst.ROW_GROUP_ROWS", 1000)
+    store = open_store()
+    table = store.create_table("t", SCHEMA, ["id"])
+    store.ingest_batch({table: [Put(rows({i: str(i) * 9 for i in range(20_000)}))]})
+    shutil.rmtree(tmp_path / "cache")
+    store.close()
+    (path,) = (tmp_path / "store" / "sst").iterdir()
+    data = bytearray(path.read_bytes())
+    for at in range(500, len(data) // 3, 50):
+        data[at] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(CorruptObject, match="damaged"):
+        store.get(table, {"id": 7})
+
+
+@pytest.mark.parametrize("size", [10, 200_000])
+def test_one_changed_bit_of_a_cached_file_is_noticed(
+    store: Hummock, table: Table, tmp_path: Path, size: int
+) -> None:
+    store.ingest_batch({table: [Put(rows({i: str(i) for i in range(size)}))]})
+    (path,) = cached(tmp_path)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    store.close()
+    assert content(store) == {i: str(i) for i in range(size)}
+    assert store.get(table, {"id": 3}) == {"id": 3, "v": "3"}
+    store.close()
+    assert store.get(table, {"id": size - 1}) == {"id": size - 1, "v": str(size - 1)}
+
+
+def test_a_reader_keeps_what_it_has_mapped_when_the_cache_vanishes(
+    store: Hummock, table: Table, tmp_path: Path
+) -> None:
+    store.ingest_batch({table: [Put(rows({i: str(i) for i in range(100_000)}))]})
+    batches = store.iter(table)
+    first = next(batches)
+    shutil.rmtree(tmp_path / "cache")
+    assert first.num_rows + sum(batch.num_rows for batch in batches) == 100_000
+    assert store.get(table, {"id": 99_999}) == {"id": 99_999, "v": "99999"}
+
+
+def test_a_cached_file_serves_another_process(store: Hummock, table: Table, tmp_path: Path) -> None:
+    import multiprocessing
+
+    epoch = store.ingest_batch({table: [Put(rows({1: "a", 2: "b"}))]})
+    (path,) = (tmp_path / "store" / "sst").iterdir()
+    path.write_bytes(b"not needed while the cache has it")
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        found = pool.apply(read_elsewhere, (store.url, store.options, store.version.tables["t"], epoch))
+    assert found == [{"id": 2, "v": "b"}]
+
+
+def test_a_file_that_is_being_written_is_not_seen(tmp_path: Path, monkeypatch) -> None:
+    cache = ArrowCache(tmp_path / "cache", capacity=1 << 20)
+    given = pa.table({"_hash": np.arange(10)})
+    seen: list[object] = []
+    monkeypatch.setattr(
+        "engine.hummock.cache._seal", lambda path: seen.append((path.exists(), cache.load("a", 10)))
+    )
+    cache.store("a", given)
+    assert seen == [(True, None)]
+
+
 def test_a_reader_in_another_process_needs_the_table_version_only(store: Hummock, table: Table) -> None:
     import multiprocessing
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import BufferFull, StorageError
-from engine.hummock import Hummock
+from engine.hummock import Commit, Hummock
 from engine.hummock.object_store.local import LocalObjectStore
 from engine.hummock.shared_buffer import SealedEpoch
 from tests.hummock.conftest import SCHEMA, content, keys, rows
@@ -229,6 +230,20 @@ def test_a_table_that_another_process_dropped_does_not_hold_up_the_others(
     sealed.result(30)
     assert sealed.left_out == {"a"}
     assert content(store, "b") == {1: "y"}
+
+
+def test_what_is_pending_of_a_table_that_gets_another_name_goes_with_it(
+    opened: Callable[..., Hummock], slow: SlowStore
+) -> None:
+    store = opened()
+    slow.gate.clear()
+    sealed = seal(store, a={1: "x"}, b={1: "y"})
+    store.commit(Commit(alter={"a": dataclasses.replace(store.table("a"), name="renamed")}))
+    assert now(store, "renamed") == {1: "x"}
+    slow.gate.set()
+    sealed.result(30)
+    assert sealed.left_out == set()
+    assert (content(store, "renamed"), content(store, "b")) == ({1: "x"}, {1: "y"})
 
 
 def test_many_threads_seal_read_and_lose_nothing(opened: Callable[..., Hummock]) -> None:
