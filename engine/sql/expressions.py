@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 import sqlglot.expressions as exp
 
 from engine.errors import UnsupportedSql
+from engine.sql.aggregates import POSTGRES_AGGREGATES, core
 from engine.sql.expression_types import exact_type
 from engine.sql.functions import (
-    AGGREGATES,
-    ORDER_DEPENDENT,
     function_name,
     is_aggregate,
     is_non_deterministic,
@@ -19,7 +18,8 @@ from engine.sql.functions import (
     near_functions,
     unknown_function,
 )
-from engine.sql.plan import AggCall, Expr
+from engine.sql.operands import Operands
+from engine.sql.plan import Expr
 from engine.sql.position import copy_place, place
 from engine.sql.postgres import UNKNOWN_FIELDS, as_spark
 from engine.sql.postgres_functions import translated
@@ -58,6 +58,7 @@ class Expressions:
     ) -> None:
         self.scope, self.refuse, self.types, self.dialect = scope, refuse, types, dialect
         self.subqueries = subqueries
+        self.operands = Operands(scope, types, dialect == "spark")
         subqueries.outer = lambda node: self.scalar(node, "IN")
 
     def has_aggregate(self, node: exp.Expression) -> bool:
@@ -70,7 +71,7 @@ class Expressions:
 
     def is_call(self, node: exp.Expression) -> bool:
         """Tell whether the expression is an aggregate call, with FILTER or without."""
-        return is_aggregate(node.this if isinstance(node, exp.Filter) else node)
+        return is_aggregate(core(node))
 
     def check(self, node: exp.Expression) -> None:
         """Refuse what no maintained expression may hold; raises SqlError or UnsupportedSql with the place."""
@@ -85,15 +86,20 @@ class Expressions:
             if is_aggregate(part):
                 hint = "use HAVING" if clause == "WHERE" else "aggregate in a subquery in FROM"
                 raise self.scope.error(f"aggregate {part.sql()} in {clause}", part, hint)
-        return self.printed(node)
+        bound = self.printed(node)
+        if clause in ("WHERE", "ON", "FILTER") and self.types.get(bound.sql, "boolean") not in (
+            "boolean",
+            "void",
+        ):
+            message = f"{clause} takes a condition, not {self.types[bound.sql]}"
+            raise self.scope.error(message, node, "compare it with a value")
+        return bound
 
     def _check_shape(self, part: exp.Expression) -> None:
         if isinstance(part, exp.Window):
             raise self.refuse(
                 "a window function", part, "use an aggregate with GROUP BY, and join it to the rows"
             )
-        if isinstance(part, exp.WithinGroup):
-            raise self.refuse("WITHIN GROUP", part, "use count, sum, avg, min, max or median")
         if isinstance(part, exp.Placeholder | exp.Parameter):
             raise self.scope.error(f"{part.sql()} has no value", part, "write the value itself")
         if self.dialect == "spark":
@@ -118,8 +124,11 @@ class Expressions:
                 f"{function_name(part)}, a window function,", part, "use an aggregate with GROUP BY"
             )
         unknown = unknown_function(part)
-        if unknown is not None and not (self.dialect != "spark" and translated(unknown)):
+        if unknown is not None and not self._translated(unknown):
             raise self.scope.error(f"there is no function {unknown}", part, near_functions(unknown))
+
+    def _translated(self, name: str) -> bool:
+        return self.dialect != "spark" and (translated(name) or name in POSTGRES_AGGREGATES)
 
     def printed(self, node: exp.Expression) -> Expr:
         """Return the expression as Spark SQL over internal columns; its type is noted if it is certain."""
@@ -148,6 +157,7 @@ class Expressions:
             raise self.scope.error(
                 f"this use of {left} has no like in Spark", node, hint or "use another form"
             )
+        self.operands.check(tree, node)
         sql = tree.sql(dialect="spark")
         kind = exact_type(tree, self.types)
         if kind is not None:
@@ -158,54 +168,8 @@ class Expressions:
         """Return line and column of an expression."""
         return place(node, self.scope.sql)
 
-    def call(self, node: exp.Expression) -> AggCall:
-        """Bind one aggregate call; its name is empty."""
-        where = None
-        if isinstance(node, exp.Filter):
-            where = self.scalar(node.expression.this, "FILTER")
-            node = node.this
-        name = function_name(node) or node.key
-        if name not in AGGREGATES:
-            why = ", whose result depends on the order of rows," if name in ORDER_DEPENDENT else ""
-            hint = "use count, sum, avg, min, max, bool_and, stddev or another one whose result is the same in any order"
-            raise self.refuse(f"the aggregate {self._written(node) or name}{why}", node, hint)
-        arguments = self._arguments(node)
-        distinct = False
-        if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
-            distinct, arguments = True, arguments[0].expressions
-        for argument in arguments:
-            if isinstance(argument, exp.Order | exp.Ordered):
-                raise self.refuse(f"ORDER BY inside {name}", argument, "take it out")
-            if self.has_aggregate(argument):
-                raise self.scope.error(
-                    f"aggregate inside {name}", argument, "aggregate in a subquery in FROM first"
-                )
-        if (
-            name == "count"
-            and len(arguments) == 1
-            and isinstance(arguments[0], exp.Star | exp.Literal)
-            and not distinct
-        ):
-            arguments = []
-        elif any(argument.is_star for argument in arguments):
-            raise self.refuse(f"{name} of *", node, "name a column")
-        bound = tuple(self.scalar(argument, name) for argument in arguments)
-        return AggCall("", name, bound, distinct and name not in ("min", "max"), where)
-
-    def _written(self, node: exp.Expression) -> str:
+    def written(self, node: exp.Expression) -> str:
         """Return a function's name as it stands in the text."""
         return (
             self.scope.sql[node.meta["start"] : node.meta["end"] + 1].lower() if "start" in node.meta else ""
         )
-
-    @staticmethod
-    def _arguments(node: exp.Expression) -> list[exp.Expression]:
-        found: list[exp.Expression] = []
-        for key, value in node.args.items():
-            if isinstance(node, exp.Anonymous) and key == "this":
-                continue
-            if isinstance(value, exp.Expression):
-                found.append(value)
-            elif isinstance(value, list):
-                found += [v for v in value if isinstance(v, exp.Expression)]
-        return found

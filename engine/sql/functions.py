@@ -22,12 +22,6 @@ AGGREGATES = frozenset(
         "approx_count_distinct",
     )
 )  # fmt: skip
-ORDER_DEPENDENT = frozenset(
-    (
-        "first", "first_value", "last", "last_value", "any_value", "collect_list", "collect_set", "array_agg", "listagg",
-        "string_agg", "mode", "max_by", "min_by",
-    )
-)  # fmt: skip
 NON_DETERMINISTIC = frozenset(
     (
         "rand", "random", "randn", "randstr", "uniform", "uuid", "gen_random_uuid", "now", "curdate",
@@ -39,7 +33,8 @@ NON_DETERMINISTIC = frozenset(
         "java_method", "reflect", "try_reflect", "nextval",
     )
 )  # fmt: skip
-_SYNTAX = frozenset(("cast", "try_cast", "extract", "interval", "case", "exists", "in", "values"))
+_MORE_AGGREGATES = frozenset(("jsonb_agg", "json_agg", "json_object_agg", "jsonb_object_agg"))
+_SYNTAX = frozenset(("cast", "try_cast", "extract", "interval", "case", "exists", "in", "values", "grouping"))
 _INFIX = (exp.Connector, exp.Binary, exp.Not, exp.Paren)
 
 
@@ -71,8 +66,9 @@ def is_non_deterministic(node: exp.Expression) -> bool:
 def is_aggregate(node: exp.Expression) -> bool:
     """Tell whether a call is an aggregate, maintainable or not."""
     if isinstance(node, exp.Anonymous):
-        return spark_functions().get(node.name.lower()) == "aggregate"
-    return isinstance(node, exp.AggFunc)
+        name = node.name.lower()
+        return spark_functions().get(name) == "aggregate" or name in _MORE_AGGREGATES
+    return isinstance(node, exp.AggFunc | exp.JSONArrayAgg | exp.JSONObjectAgg | exp.JSONBObjectAgg)
 
 
 def is_table_function(node: exp.Expression) -> bool:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import sqlglot.expressions as exp
 
-from engine.sql.expressions import Refuse
 from engine.sql.names import identifier
 from engine.sql.plan import Node, SortKey, TopN
 from engine.sql.scope import Scope
+
+if TYPE_CHECKING:
+    from engine.sql.expressions import Refuse
 
 
 @dataclass(frozen=True)

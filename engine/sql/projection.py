@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import msgspec
 import sqlglot.expressions as exp
 
+from engine.sql.aggregates import Aggregates
 from engine.sql.expression_types import call_type
 from engine.sql.expressions import Expressions, bound_column, conjuncts
 from engine.sql.functions import function_name
@@ -19,14 +20,13 @@ from engine.sql.plan import AggCall, Aggregate, Expr, Node, Project, SortKey, To
 from engine.sql.position import copy_place
 from engine.sql.pushdown import push_filter
 from engine.sql.rewrites.free import free_columns, rename_free
+from engine.sql.rewrites.grouping_sets import grouping_sets, grouping_sets_of
 from engine.sql.rewrites.outer_to_inner import outer_to_inner
 from engine.sql.scope import Scope
 from engine.sql.subqueries import is_subquery
 
 Items = list[tuple[str, exp.Expression]]
 Columns = tuple[tuple[str, str], ...]
-_GROUPING = (exp.Cube, exp.Rollup, exp.GroupingSets)
-_MORE_SETS = ("grouping_sets", "rollup", "cube", "totals")
 
 
 @dataclass
@@ -34,6 +34,8 @@ class Groups:
     """What one GROUP BY computes: the names of its keys and calls by their text, and the subqueries over its rows."""
 
     keys: Mapping[str, str]
+    aggregates: Aggregates
+    number: str | None = None
     calls: dict[str, AggCall] = field(default_factory=dict)
     pending: list[Callable[[Node], Node]] = field(default_factory=list)
     nodes: list[tuple[exp.Expression, str]] = field(default_factory=list)
@@ -217,7 +219,8 @@ class Projection:
         keys: dict[str, str] = {}
         named: list[tuple[str, Expr]] = []
         nodes: list[tuple[exp.Expression, str]] = []
-        for node in self._group_nodes(group, items):
+
+        def take(node: exp.Expression) -> str:
             expr = self.expressions.scalar(node, "GROUP BY")
             if expr.sql not in keys:
                 name = self.fresh(f"group:{expr.column or len(keys)}")
@@ -226,7 +229,18 @@ class Projection:
                     nodes.append((node, name))
                 named.append((name, expr))
                 self._note(name, self.types.get(expr.sql))
-        groups = Groups(keys, nodes=nodes)
+            return keys[expr.sql]
+
+        sets = grouping_sets_of(group) if group is not None else None
+        kept = None
+        if sets is not None:
+            kept = [{take(node) for part in one for node in self._meant(part, items)} for one in sets]
+        for node in self._group_nodes(group, items) if sets is None else ():
+            take(node)
+        groups = Groups(keys, Aggregates(self.expressions, plan.key), nodes=nodes)
+        if kept is not None:
+            groups.number = self.fresh("grouping")
+            self._note(groups.number, "bigint")
         bound = [(name, self._over_groups(item, groups)) for name, item in items]
         sorted_by = [self._over_groups(node, groups) for node in order]
         conditions = []
@@ -235,7 +249,7 @@ class Projection:
             condition = having.this.transform(lambda node: self._alias_meaning(node, aliases))
             conditions = [self._over_groups(part, groups) for part in conjuncts(condition)]
         plan = self.expressions.subqueries.attach(plan)
-        plan = Aggregate(plan, tuple(named), tuple(groups.calls.values()))
+        plan = self._aggregate(plan, named, kept, groups)
         for step in groups.pending:
             plan = step(plan)
         for expr in conditions:
@@ -245,25 +259,33 @@ class Projection:
     def _group_nodes(self, group: exp.Group | None, items: Items) -> list[exp.Expression]:
         if group is None:
             return []
-        refuse, hint = self.expressions.refuse, "UNION ALL one GROUP BY for each set"
-        for part in _MORE_SETS:
-            if group.args.get(part):
-                found = group.args[part]
-                node = found[0] if isinstance(found, list) else group
-                raise refuse(part.upper().replace("_", " "), node, hint)
+        if group.args.get("totals"):
+            raise self.expressions.refuse("WITH TOTALS", group, "write GROUPING SETS ((…), ())")
         if group.args.get("all"):
             return [item for _, item in items if not self.expressions.has_aggregate(item)]
-        nodes = []
-        for node in itertools.chain.from_iterable(_flat(node) for node in group.expressions):
-            if isinstance(node, _GROUPING):
-                raise refuse(type(node).__name__.upper(), node, hint)
-            meant = self._ordinal(node, items)
+        return [meant for node in group.expressions for meant in self._meant(node, items)]
+
+    def _meant(self, node: exp.Expression, items: Items) -> list[exp.Expression]:
+        """Return the expressions that an element of GROUP BY means: those of a list, of an ordinal or of an alias."""
+        found = []
+        for part in _flat(node):
+            meant = self._ordinal(part, items)
             self.expressions.check(meant)
             if self.expressions.has_aggregate(meant):
                 hint = "group by columns or expressions of them"
-                raise self.scope.error("GROUP BY of an aggregate", node, hint)
-            nodes.append(meant)
-        return nodes
+                raise self.scope.error("GROUP BY of an aggregate", part, hint)
+            found.append(meant)
+        return found
+
+    def _aggregate(
+        self, plan: Node, named: list[tuple[str, Expr]], kept: list[set[str]] | None, groups: Groups
+    ) -> Node:
+        calls = tuple(groups.calls.values())
+        if kept is None or groups.number is None:
+            return Aggregate(plan, tuple(named), calls)
+        keys = self.expressions.subqueries.keys
+        whole = self.expressions.dialect != "spark"  # Spark gives no row for the whole of nothing
+        return grouping_sets(plan, named, kept, calls, groups.number, keys, whole)
 
     def _ordinal(self, node: exp.Expression, items: Items) -> exp.Expression:
         if not isinstance(node, exp.Literal) or node.is_string:
@@ -288,8 +310,10 @@ class Projection:
         """Bind an expression over groups: group keys and aggregate calls become columns of the Aggregate."""
 
         def rewrite(part: exp.Expression) -> exp.Expression:
+            if isinstance(part, exp.Grouping | exp.GroupingId):
+                return self._grouping(part, groups)
             if self.expressions.is_call(part):
-                return bound_column(self._call(part, groups.calls))
+                return bound_column(self._call(part, groups))
             key = groups.key_of(part)
             if key is not None:
                 return bound_column(key)
@@ -337,15 +361,45 @@ class Projection:
         self.expressions.subqueries.equalities.rename(by)
         return rename_free(inner, by)
 
-    def _call(self, node: exp.Expression, calls: dict[str, AggCall]) -> str:
+    def _grouping(self, node: exp.Expression, groups: Groups) -> exp.Expression:
+        """`grouping(a, b)` -> the bits of a and b in the number of the grouping set, a's the higher."""
+        places = list(groups.keys.values())
+        wanted = []
+        for argument in node.expressions:
+            key = groups.keys.get(self.expressions.scalar(argument, "GROUPING").sql)
+            if key is None:
+                hint = "name an expression of GROUP BY"
+                raise self.scope.error(f"{argument.sql()} is not grouped", argument, hint)
+            wanted.append(key)
+        if not wanted and isinstance(node, exp.Grouping):
+            raise self.scope.error("GROUPING needs an argument", node, "name an expression of GROUP BY")
+        if groups.number is None:
+            return exp.Cast(this=exp.Literal.number(0), to=exp.DataType.build("INT", dialect="spark"))
+        keys = wanted or places
+        kind = "BIGINT" if isinstance(node, exp.GroupingId) else "INT"
+        total: exp.Expression | None = None
+        for n, key in enumerate(keys):
+            away = 1 << (len(places) - 1 - places.index(key))
+            bit = exp.Mod(
+                this=exp.Paren(
+                    this=exp.IntDiv(this=bound_column(groups.number), expression=exp.Literal.number(away))
+                ),
+                expression=exp.Literal.number(2),
+            )
+            weight = exp.Literal.number(1 << (len(keys) - 1 - n))
+            part = exp.Mul(this=exp.Paren(this=bit), expression=weight)
+            total = part if total is None else exp.Add(this=total, expression=part)
+        return exp.Cast(this=total, to=exp.DataType.build(kind, dialect="spark"))
+
+    def _call(self, node: exp.Expression, groups: Groups) -> str:
         """Return the column of an aggregate call; a call that stands twice is computed once."""
-        call = self.expressions.call(node)
-        if call.sql not in calls:
+        call, kind = groups.aggregates.bind(node)
+        if call.sql not in groups.calls:
             named = msgspec.structs.replace(call, name=self.fresh(f"agg:{call.function}"))
-            calls[call.sql] = named
+            groups.calls[call.sql] = named
             kinds = [self.types.get(argument.sql) for argument in call.arguments]
-            self._note(named.name, call_type(call.function, kinds))
-        return calls[call.sql].name
+            self._note(named.name, kind if call.text is not None else call_type(call.function, kinds))
+        return groups.calls[call.sql].name
 
 
 def _flat(node: exp.Expression) -> list[exp.Expression]:

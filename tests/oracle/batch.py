@@ -48,6 +48,8 @@ def _comparable(value: Any) -> Any:
         return value
     if isinstance(value, int):
         return Decimal(value)
+    if isinstance(value, list):
+        return tuple(_comparable(item) for item in value)
     if isinstance(value, Decimal):
         return value.normalize() if value else Decimal(0)
     return value

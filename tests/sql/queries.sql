@@ -235,3 +235,45 @@ SELECT id AS a, -b AS b FROM t ORDER BY b NULLS FIRST, a LIMIT 5
 SELECT DISTINCT ON (a) a, id FROM t ORDER BY a, id DESC
 -- distinct on several
 SELECT DISTINCT ON (a, s) id FROM t ORDER BY a, s, b NULLS LAST, id
+-- rollup
+SELECT a, s, count(*) AS n, grouping(a) AS ga, grouping(a, s) AS g FROM t GROUP BY ROLLUP (a, s)
+-- cube
+SELECT a, s, sum(b) AS n FROM t GROUP BY CUBE (a, s)
+-- grouping sets
+SELECT a, s, count(*) AS n FROM t GROUP BY GROUPING SETS ((a), (s), (a, s), ())
+-- grouping sets of nothing
+SELECT a, count(*) AS n FROM nothing GROUP BY GROUPING SETS ((a), ())
+-- a key beside a rollup
+SELECT a, s, count(*) AS n FROM t GROUP BY a, ROLLUP (s) HAVING count(*) > 2
+-- rollup of an expression
+SELECT a + 1 AS k, count(*) AS n FROM t GROUP BY ROLLUP (a + 1)
+-- filter of a rollup
+SELECT q.a, q.n FROM (SELECT a, count(*) AS n FROM t GROUP BY ROLLUP (a)) q WHERE q.a > 1
+-- aggregates
+SELECT a, count(*) AS c, count(b) AS cb, sum(b) AS sb, avg(b) AS ab, min(s) AS mi, max(s) AS ma, count(DISTINCT b) AS d, sum(DISTINCT b) AS sd FROM t GROUP BY a
+-- aggregates of statistics
+SELECT a, stddev_samp(b) AS x, var_pop(b) AS v, corr(b, id) AS c, covar_pop(b, id) AS p, regr_slope(b, id) AS r, regr_count(b, id) AS n FROM t GROUP BY a HAVING stddev_samp(b) > 0
+-- aggregates of conditions and bits
+SELECT a, bool_and(b > 1) AS x, bool_or(b > 4) AS y, bit_or(b) AS o, bit_and(b) AS z, bit_xor(b) AS e FROM t GROUP BY a
+-- aggregates with filter
+SELECT count(*) FILTER (WHERE b > 2) AS c, sum(b) FILTER (WHERE s = 'x') AS x, avg(m) FILTER (WHERE a IS NULL) AS m FROM t
+-- string_agg
+SELECT a, string_agg(s, '-' ORDER BY s DESC, id) AS x, string_agg(DISTINCT s, ',' ORDER BY s) AS y FROM t GROUP BY a
+-- array_agg
+SELECT a, array_agg(b ORDER BY b DESC NULLS LAST, id) AS x FROM t GROUP BY a
+-- array_agg with filter
+SELECT a, array_agg(b ORDER BY id) FILTER (WHERE b > 2) AS x FROM t GROUP BY a
+-- array_agg in the order of the key
+SELECT a, array_agg(s) AS x FROM (SELECT id, a, s FROM t) q GROUP BY a
+-- first and last
+SELECT a, first(s ORDER BY b NULLS FIRST, id) AS x, last(s ORDER BY b NULLS FIRST, id) AS y FROM t GROUP BY a
+-- percentiles
+SELECT a, percentile_cont(0.25) WITHIN GROUP (ORDER BY b) AS x, percentile_disc(0.3) WITHIN GROUP (ORDER BY b DESC) AS y, median(b) AS z FROM t GROUP BY a
+-- percentile of texts
+SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY s) AS y FROM t
+-- aggregates of nothing
+SELECT count(*) AS c, sum(a) AS s, array_agg(a ORDER BY id) AS x, string_agg(c::varchar, ',' ORDER BY id) AS y, bool_and(a = 1) AS z FROM nothing
+-- distinct tuples
+SELECT count(DISTINCT (a, b)) AS n FROM t WHERE a IS NOT NULL AND b IS NOT NULL
+-- array any
+SELECT id FROM w WHERE 1 = ANY (n)

@@ -1,0 +1,390 @@
+"""Aggregate calls: bound, and said so that their result depends on nothing but the group's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import sqlglot.expressions as exp
+
+from engine.sql.functions import AGGREGATES, function_name
+from engine.sql.ordered_lists import By, field_of, filtered, ordered_list, present
+from engine.sql.ordering import order_items
+from engine.sql.plan import AggCall, Expr
+
+if TYPE_CHECKING:
+    from engine.sql.expressions import Expressions
+
+_WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
+_HINT = "use count, sum, avg, min, max, bool_and, stddev, string_agg, array_agg or another aggregate of the documentation"
+
+
+@dataclass
+class Call:
+    """An aggregate call taken apart: its name, arguments, and what stands around them."""
+
+    node: exp.Expression
+    name: str
+    arguments: list[exp.Expression]
+    order: exp.Order | None
+    distinct: bool
+    where: exp.Expression | None
+    ignore_nulls: bool
+    within: bool
+
+
+def core(node: exp.Expression) -> exp.Expression:
+    """Return the call itself without FILTER, WITHIN GROUP and the like around it."""
+    while isinstance(node, _WRAPPERS):
+        node = node.this
+    return node
+
+
+def take_apart(node: exp.Expression) -> Call:
+    """Return the parts of a call."""
+    where, order, ignore, within = None, None, False, False
+    while isinstance(node, _WRAPPERS):
+        if isinstance(node, exp.Filter):
+            where = node.expression.this
+        elif isinstance(node, exp.WithinGroup):
+            order, within = node.expression, True
+        else:
+            ignore = isinstance(node, exp.IgnoreNulls)
+        node = node.this
+    arguments, distinct = [], False
+    for argument in _arguments(node):
+        if isinstance(argument, exp.Order):
+            order = argument
+            argument = argument.this
+        if isinstance(argument, exp.Distinct):
+            distinct = True
+            arguments += argument.expressions
+        else:
+            arguments.append(argument)
+    # count(DISTINCT (a, b)) counts pairs
+    if distinct and len(arguments) == 1 and isinstance(arguments[0], exp.Tuple):
+        arguments = list(arguments[0].expressions)
+    return Call(
+        node, _NAMES.get(type(node)) or _name(node), arguments, order, distinct, where, ignore, within
+    )
+
+
+_NAMES: dict[type[exp.Expression], str] = {
+    exp.GroupConcat: "string_agg",
+    exp.ArrayAgg: "array_agg",
+    exp.ArrayUniqueAgg: "collect_set",
+    exp.JSONArrayAgg: "json_agg",
+    exp.JSONObjectAgg: "json_object_agg",
+    exp.JSONBObjectAgg: "json_object_agg",
+    exp.PercentileCont: "percentile_cont",
+    exp.PercentileDisc: "percentile_disc",
+    exp.ApproxQuantile: "approx_percentile",
+    exp.Quantile: "percentile",
+    exp.Mode: "mode",
+    exp.First: "first",
+    exp.FirstValue: "first",
+    exp.Last: "last",
+    exp.LastValue: "last",
+    exp.AnyValue: "any_value",
+    exp.ArgMax: "max_by",
+    exp.ArgMin: "min_by",
+}
+_ALIASES = {
+    **dict.fromkeys(("listagg", "string_agg"), "string_agg"),
+    **dict.fromkeys(("collect_list", "array_agg"), "array_agg"),
+    **dict.fromkeys(("json_agg", "jsonb_agg"), "json_agg"),
+    **dict.fromkeys(("json_object_agg", "jsonb_object_agg"), "json_object_agg"),
+    **dict.fromkeys(("approx_percentile", "percentile_approx"), "approx_percentile"),
+    **dict.fromkeys(("first", "first_value"), "first"),
+    **dict.fromkeys(("last", "last_value"), "last"),
+}
+POSTGRES_AGGREGATES = frozenset(
+    ("jsonb_agg", "json_agg", "json_object_agg", "jsonb_object_agg", "string_agg")
+)
+
+
+def _name(node: exp.Expression) -> str:
+    name = function_name(node) or node.key
+    return _ALIASES.get(name, name)
+
+
+def _arguments(node: exp.Expression) -> list[exp.Expression]:
+    found: list[exp.Expression] = []
+    for key, value in node.args.items():
+        if isinstance(node, exp.Anonymous) and key == "this":
+            continue
+        if isinstance(value, exp.Expression):
+            found.append(value)
+        elif isinstance(value, list):
+            found += [v for v in value if isinstance(v, exp.Expression)]
+    return found
+
+
+class Aggregates:
+    """Binds aggregate calls of one SELECT; `key` are the columns that tell the input's rows apart."""
+
+    def __init__(self, expressions: Expressions, key: Sequence[str]) -> None:
+        self.expressions, self.key = expressions, tuple(key)
+
+    def bind(self, node: exp.Expression) -> tuple[AggCall, str | None]:
+        """Bind a call; its name is empty. Returns also its type if that is certain and no plain aggregate's."""
+        call = take_apart(node)
+        for argument in (*call.arguments, *([call.where] if call.where is not None else [])):
+            if self.expressions.has_aggregate(argument):
+                raise self.expressions.scope.error(
+                    f"aggregate inside {call.name}", argument, "aggregate in a subquery in FROM first"
+                )
+        where = self.expressions.scalar(call.where, "FILTER") if call.where is not None else None
+        rule = _RULES.get(call.name)
+        if rule is not None:
+            return rule(self, call, where)
+        return self._plain(call, where), None
+
+    def _refuse(self, call: Call, what: str, hint: str) -> Exception:
+        return self.expressions.refuse(what, call.node, hint)
+
+    def _scalars(self, call: Call, count: int | tuple[int, ...]) -> list[Expr]:
+        """Bind the arguments; raises SqlError if their number is none of `count`."""
+        allowed = (count,) if isinstance(count, int) else count
+        if len(call.arguments) not in allowed:
+            wanted = " or ".join(str(n) for n in allowed)
+            message = f"{call.name} takes {wanted} arguments, {len(call.arguments)} are given"
+            raise self.expressions.scope.error(message, call.node, f"write {call.name} with {wanted}")
+        return [self.expressions.scalar(argument, call.name) for argument in call.arguments]
+
+    def _kind(self, expr: Expr) -> str | None:
+        return self.expressions.types.get(expr.sql)
+
+    def _order(self, call: Call) -> list[By]:
+        items = order_items(call.order, self.expressions.dialect)
+        return [
+            By(self.expressions.scalar(item.node, "ORDER BY"), item.descending, item.nulls_first)
+            for item in items
+        ]
+
+    def _text(self, call: Call, text: str, *parts: Expr | None, arguments: Sequence[Expr] = ()) -> AggCall:
+        read = [part for part in (*parts, *arguments) if part is not None]
+        columns = dict.fromkeys(column for part in read for column in part.columns)
+        return AggCall("", call.name, tuple(arguments), call.distinct, text=Expr(text, tuple(columns)))
+
+    # ---- aggregates that Spark computes as they are ----------------------------------------------------------
+    def _plain(self, call: Call, where: Expr | None) -> AggCall:
+        name, written = call.name, self.expressions.written(call.node)
+        if name not in AGGREGATES:
+            raise self._refuse(call, f"the aggregate {written or name}", _HINT)
+        if call.within:
+            raise self._refuse(
+                call, f"WITHIN GROUP of {name}", "use it with percentile_cont, percentile_disc or mode"
+            )
+        if name == "count" and not call.distinct and _counts_rows(call.arguments):
+            return AggCall("", "count", (), where=where)
+        if any(argument.is_star for argument in call.arguments):
+            raise self._refuse(call, f"{name} of *", "name a column")
+        bound = tuple(self.expressions.scalar(argument, name) for argument in call.arguments)
+        self.expressions.operands.of_aggregate(name, bound, call.node)
+        return AggCall("", name, bound, call.distinct and name not in ("min", "max"), where)
+
+    # ---- lists -----------------------------------------------------------------------------------------------
+    def _array_agg(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
+        (value,) = self._scalars(call, 1)
+        spark = self.expressions.dialect == "spark"
+        text, parts = self._list(call, value, where, spark)
+        if not spark:  # an array of nothing is null
+            text = f"IF({filtered('count(1)', where)} = 0, NULL, {text})"
+        kind = self._kind(value)
+        return self._text(call, text, *parts, arguments=(value,)), f"array<{kind}>" if kind else None
+
+    def _list(
+        self, call: Call, value: Expr, where: Expr | None, skip_nulls: bool
+    ) -> tuple[str, tuple[Expr | None, ...]]:
+        """Return the array of a call's values in its order, and what it reads."""
+        order = self._order(call)
+        kept = (where, present(value)) if skip_nulls else (where,)
+        if not call.distinct:
+            rows = ordered_list([("v", value)], order, self.key, *kept)
+            own = [Expr.of(column) for column in self.key]
+            return field_of(rows, "v"), (value, where, *own, *(by.expr for by in order))
+        if order and (len(order) > 1 or order[0].expr.sql != value.sql):
+            hint = "order by the argument itself"
+            raise self.expressions.scope.error(
+                f"{call.name} DISTINCT is ordered by another value", call.node, hint
+            )
+        descending = bool(order) and order[0].descending
+        first = order[0].nulls_first if order else False
+        text = f"array_sort({filtered(f'collect_set({value.sql})', where)})"
+        text = f"reverse({text})" if descending else text
+        if not skip_nulls:
+            nulls = filtered(f"count_if(({value.sql}) IS NULL)", where)
+            null = f"IF({nulls} > 0, array(CAST(NULL AS {self._kind(value) or 'STRING'})), array())"
+            text = f"concat({null}, {text})" if first else f"concat({text}, {null})"
+        return text, (value, where)
+
+    def _collect_set(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
+        (value,) = self._scalars(call, 1)
+        text = f"array_sort({filtered(f'collect_set({value.sql})', where)})"
+        kind = self._kind(value)
+        return self._text(call, text, value, where, arguments=(value,)), f"array<{kind}>" if kind else None
+
+    def _string_agg(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
+        value, *separators = self._scalars(call, (1, 2))
+        if separators and separators[0].columns:
+            raise self._refuse(call, "a separator that is no constant", "write it as a literal")
+        separator = separators[0].sql if separators else "''"
+        if self._kind(value) != "string":
+            value = Expr(f"CAST({value.sql} AS STRING)", value.columns, value.position)
+        if call.distinct and call.order is not None and self._kind(value) is None:
+            call.order = None if call.order.expressions[0].this == call.arguments[0] else call.order
+        text, parts = self._list(call, value, where, True)
+        text = f"IF({filtered(f'count({value.sql})', where)} = 0, NULL, array_join({text}, {separator}))"
+        return self._text(call, text, *parts, arguments=(value,)), "string"
+
+    def _json_agg(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
+        (value,) = self._scalars(call, 1)
+        text, parts = self._list(call, value, where, False)
+        text = f"IF({filtered('count(1)', where)} = 0, NULL, to_json({text}, {_NULLS}))"
+        return self._text(call, text, *parts, arguments=(value,)), "string"
+
+    def _json_object_agg(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
+        """Of rows with one key the last one in the order counts."""
+        name, value = self._scalars(call, 2)
+        order = self._order(call)
+        rows = ordered_list([("k", name), ("v", value)], order, self.key, where)
+        names = f"array_distinct({field_of(rows, 'k')})"
+        last = f"element_at(filter({rows}, _e -> _e.`k` = _k), -1).`v`"
+        text = f"to_json(map_from_arrays({names}, transform({names}, _k -> {last})), {_NULLS})"
+        text = f"IF({filtered('count(1)', where)} = 0, NULL, {text})"
+        own = [Expr.of(column) for column in self.key]
+        read = (where, *own, *(by.expr for by in order))
+        return self._text(call, text, *read, arguments=(name, value)), "string"
+
+    # ---- first, last and extremes ----------------------------------------------------------------------------
+    def _first(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
+        value, *flags = self._scalars(call, (1, 2))
+        order = self._order(call)
+        if not order:
+            hint = f"write {call.name}(x ORDER BY y), or min_by(x, y), max_by(x, y), min(x), max(x)"
+            what = f"the aggregate {self.expressions.written(call.node) or call.name}, whose result depends on the order of rows,"
+            raise self._refuse(call, what, hint)
+        skip = call.ignore_nulls or any(flag.sql.upper() == "TRUE" for flag in flags)
+        conditions = (where, present(value)) if skip else (where,)
+        rows = ordered_list([("v", value)], order, self.key, *conditions)
+        place = f"get({rows}, 0)" if call.name == "first" else f"get(reverse({rows}), 0)"
+        own = [Expr.of(column) for column in self.key]
+        read = (where, *own, *(by.expr for by in order))
+        return self._text(call, f"{place}.`v`", *read, arguments=(value,)), self._kind(value)
+
+    def _any_value(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
+        """Any value will do, so the least one does."""
+        value, *_ = self._scalars(call, (1, 2))
+        return AggCall("", "min", (value,), where=where), self._kind(value)
+
+    def _extreme_by(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
+        """Of rows with an equal measure the value itself decides."""
+        value, measure = self._scalars(call, 2)
+        inner = f"{call.name}({value.sql}, named_struct('m', {measure.sql}, 'v', {value.sql}))"
+        text = filtered(inner, where, present(measure))
+        return self._text(call, text, where, arguments=(value, measure)), self._kind(value)
+
+    # ---- ordered sets ----------------------------------------------------------------------------------------
+    def _one_order(self, call: Call) -> By:
+        order = self._order(call)
+        if len(order) != 1:
+            hint = f"write {call.name}(…) WITHIN GROUP (ORDER BY x)"
+            raise self.expressions.scope.error(
+                f"{call.name} needs one expression of ORDER BY", call.node, hint
+            )
+        return order[0]
+
+    def _mode(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
+        """Of values that are equally frequent the first in the order is taken, the least if none is said."""
+        value = self._scalars(call, 1)[0] if call.arguments else None
+        by = By(value) if value is not None else self._one_order(call)
+        direction = "DESC" if by.descending else "ASC"
+        text = filtered(f"mode() WITHIN GROUP (ORDER BY {by.expr.sql} {direction})", where)
+        return self._text(call, text, where, arguments=(by.expr,)), self._kind(by.expr)
+
+    def _fractions(self, call: Call, node: exp.Expression) -> list[str]:
+        """Return the fractions of a percentile; raises SqlError for what is no number from 0 to 1."""
+        inner = node.this if isinstance(node, exp.Paren) else node
+        parts = inner.expressions if isinstance(inner, exp.Array) else [inner]
+        for part in parts:
+            number = part.name if isinstance(part, exp.Literal) and not part.is_string else ""
+            if not number or not 0 <= float(number) <= 1:
+                raise self.expressions.scope.error(
+                    f"{part.sql()} is no fraction", part, "write a number from 0 to 1"
+                )
+        return [part.name for part in parts]
+
+    def _percentile(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
+        if call.name in ("approx_percentile", "percentile") and not call.within:
+            by = By(self._argument(call, 0))
+            node = call.arguments[1] if len(call.arguments) > 1 else None
+        else:
+            by, node = self._one_order(call), call.arguments[0] if call.arguments else None
+        if node is None:
+            raise self.expressions.scope.error(
+                f"{call.name} needs a fraction", call.node, "a number from 0 to 1"
+            )
+        fractions = self._fractions(call, node)
+        continuous = call.name in ("percentile_cont", "percentile")
+        build: Callable[[str], str] = lambda f: (  # noqa: E731
+            self._continuous(by, f, where) if continuous else self._discrete(by, f, where)
+        )
+        texts = [build(fraction) for fraction in fractions]
+        several = isinstance(node.this if isinstance(node, exp.Paren) else node, exp.Array)
+        kind = "double" if continuous else self._kind(by.expr)
+        text = f"array({', '.join(texts)})" if several else texts[0]
+        if several:
+            text = f"IF({filtered(f'count({by.expr.sql})', where)} = 0, NULL, {text})"
+        return self._text(
+            call, text, where, arguments=(by.expr,)
+        ), f"array<{kind}>" if several and kind else kind
+
+    def _argument(self, call: Call, n: int) -> Expr:
+        if len(call.arguments) <= n:
+            message = f"{call.name} needs a value and a fraction"
+            raise self.expressions.scope.error(message, call.node, f"write {call.name}(x, 0.5)")
+        return self.expressions.scalar(call.arguments[n], call.name)
+
+    def _continuous(self, by: By, fraction: str, where: Expr | None) -> str:
+        direction = "DESC" if by.descending else "ASC"
+        return filtered(
+            f"percentile_cont({fraction}) WITHIN GROUP (ORDER BY {by.expr.sql} {direction})", where
+        )
+
+    def _discrete(self, by: By, fraction: str, where: Expr | None) -> str:
+        """The first value whose share of the rows up to it reaches the fraction."""
+        values = f"array_sort({filtered(f'collect_list({by.expr.sql})', where)})"
+        values = f"reverse({values})" if by.descending else values
+        place = f"CAST(greatest(ceil({fraction} * {filtered(f'count({by.expr.sql})', where)}) - 1, 0) AS INT)"
+        return f"get({values}, {place})"
+
+
+_NULLS = "map('ignoreNullFields', 'false')"
+_RULES: dict[str, Callable[[Aggregates, Call, Expr | None], tuple[AggCall, str | None]]] = {
+    "array_agg": Aggregates._array_agg,
+    "collect_set": Aggregates._collect_set,
+    "string_agg": Aggregates._string_agg,
+    "json_agg": Aggregates._json_agg,
+    "json_object_agg": Aggregates._json_object_agg,
+    "first": Aggregates._first,
+    "last": Aggregates._first,
+    "any_value": Aggregates._any_value,
+    "max_by": Aggregates._extreme_by,
+    "min_by": Aggregates._extreme_by,
+    "mode": Aggregates._mode,
+    "percentile_cont": Aggregates._percentile,
+    "percentile_disc": Aggregates._percentile,
+    "approx_percentile": Aggregates._percentile,
+    "percentile": Aggregates._percentile,
+}
+
+
+def _counts_rows(arguments: list[exp.Expression]) -> bool:
+    if not arguments:
+        return True
+    return len(arguments) == 1 and (
+        isinstance(arguments[0], exp.Star)
+        or (isinstance(arguments[0], exp.Literal) and bool(arguments[0].name))
+    )

@@ -1,0 +1,179 @@
+"""Type clashes inside operators and known functions, found where the types are certain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import sqlglot.expressions as exp
+
+from engine.sql.expression_types import INTEGRAL, exact_type, is_number
+from engine.sql.plan import Expr
+from engine.sql.scope import Scope
+
+_NUMERIC = (
+    *("sum", "avg", "mean", "stddev", "stddev_pop", "stddev_samp", "std", "variance", "var_pop", "var_samp"),
+    *("median", "skewness", "kurtosis", "corr", "covar_pop", "covar_samp"),
+)
+_NUMERIC_SCALAR = (
+    "sqrt",
+    "ln",
+    "exp",
+    "abs",
+    "floor",
+    "ceil",
+    "round",
+    "bround",
+    "power",
+    "sign",
+    "log10",
+    "cbrt",
+)
+_BOOLEAN = ("bool_and", "bool_or", "every", "some", "any", "count_if")
+_BITS = ("bit_and", "bit_or", "bit_xor")
+_MOMENTS = ("date", "timestamp", "timestamp_ntz")
+_OF_MOMENTS = ("year", "month", "quarter", "hour", "minute", "second", "dayofweek", "dayofyear", "weekofyear")
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+
+
+class Operands:
+    """Checks the operands of one SELECT; raises SqlError at the place of the expression.
+
+    A `lenient` dialect casts texts to what they are compared or computed with.
+    """
+
+    def __init__(self, scope: Scope, types: Mapping[str, str], lenient: bool) -> None:
+        self.scope, self.types, self.lenient = scope, types, lenient
+
+    def of_aggregate(self, name: str, arguments: Sequence[Expr], node: exp.Expression) -> None:
+        """Check an aggregate's arguments."""
+        for argument in arguments:
+            kind = self.types.get(argument.sql)
+            if kind is None:
+                continue
+            wanted = None if self.lenient and kind == "string" else self._wanted(name, kind)
+            if wanted:
+                message = f"{name} takes {wanted}, not {kind}"
+                raise self.scope.error(message, node, f"CAST the argument, for example {name}(CAST(x AS …))")
+
+    def _wanted(self, name: str, kind: str) -> str | None:
+        if name in _NUMERIC and not is_number(kind) and not kind.startswith("interval"):
+            return "numbers"
+        if name in _BOOLEAN and kind != "boolean":
+            return "conditions"
+        if name in _BITS and kind not in INTEGRAL:
+            return "whole numbers"
+        if name in ("min", "max") and kind.startswith("map<"):
+            return "values that have an order"
+        return None
+
+    def check(self, tree: exp.Expression, at: exp.Expression) -> None:
+        """Check every operator and known function of a bound expression that stands at `at`."""
+        for part in tree.walk():
+            message = self._clash(part)
+            if message is not None:
+                raise self.scope.error(message[0], part if "start" in part.meta else at, message[1])
+
+    def _clash(self, part: exp.Expression) -> tuple[str, str] | None:
+        match part:
+            case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.Mod() | exp.IntDiv():
+                return self._arithmetic(part)
+            case exp.And() | exp.Or():
+                for side in (part.this, part.expression):
+                    kind = self._kind(side)
+                    if kind not in (None, "boolean", "void"):
+                        return f"{part.key.upper()} joins conditions, not {kind}", "compare it with a value"
+            case exp.Not():
+                kind = self._kind(part.this)
+                if kind not in (None, "boolean", "void"):
+                    return f"NOT negates a condition, not {kind}", "compare it with a value"
+            case exp.Like() | exp.ILike() | exp.RegexpLike():
+                kind = self._kind(part.this)
+                if kind not in (None, "string", "void", "binary"):
+                    return f"a pattern is compared with text, not {kind}", "CAST it to a text"
+        if isinstance(part, _COMPARISONS):
+            return self._comparison(part)
+        return self._function(part)
+
+    def _kind(self, node: exp.Expression) -> str | None:
+        return None if isinstance(node, exp.Null) else exact_type(node, self.types)
+
+    def _arithmetic(self, part: exp.Binary) -> tuple[str, str] | None:
+        kinds = [self._kind(side) for side in (part.this, part.expression)]
+        if any(isinstance(side, exp.Interval) for side in (part.this, part.expression)):
+            return None
+        for kind in kinds:
+            if kind == "boolean" or (kind or "").startswith(("array<", "map<", "struct<")):
+                return f"arithmetic with {kind}", "CAST it to a number"
+        if (
+            "string" in kinds
+            and not self.lenient
+            and not any(self._literal(side) for side in (part.this, part.expression))
+        ):
+            return f"arithmetic with a text ({kinds[0]} and {kinds[1]})", "CAST it to a number"
+        moments = [kind for kind in kinds if kind in _MOMENTS]
+        if len(moments) == 2 and not isinstance(part, exp.Sub):
+            return (
+                f"{moments[0]} and {moments[1]} can only be subtracted",
+                "add a number of days or an INTERVAL",
+            )
+        if moments and isinstance(part, exp.Mul | exp.Div | exp.Mod | exp.IntDiv):
+            return f"arithmetic with {moments[0]}", "add a number of days or an INTERVAL"
+        other = next((kind for kind in kinds if kind not in _MOMENTS), None)
+        days = moments == ["date"] and other in ("tinyint", "smallint", "int")
+        if moments and other is not None and is_number(other) and not days:
+            return f"{moments[0]} plus {other}", "add an INTERVAL, for example INTERVAL '1' DAY"
+        return None
+
+    @staticmethod
+    def _literal(node: exp.Expression) -> bool:
+        return isinstance(node, exp.Literal) and node.is_string
+
+    def _comparison(self, part: exp.Expression) -> tuple[str, str] | None:
+        if isinstance(part.expression, exp.Any | exp.All):
+            return None
+        one, other = self._kind(part.this), self._kind(part.expression)
+        if one is None or other is None or _comparable(one, other):
+            return None
+        literal = next((side for side in (part.this, part.expression) if self._literal(side)), None)
+        if literal is not None and not self._wrong_literal(literal, other if part.this is literal else one):
+            return None
+        if literal is None and self.lenient and "string" in (one, other):
+            return None
+        return f"a comparison of {one} with {other}", "CAST one side to the other's type"
+
+    @staticmethod
+    def _wrong_literal(literal: exp.Expression, kind: str) -> bool:
+        """Tell whether a text in quotes is certainly no value of a type."""
+        if is_number(kind):
+            try:
+                float(literal.name)
+            except ValueError:
+                return True
+        return kind == "boolean" and literal.name.lower() not in (
+            *("t", "true", "y", "yes", "1", "f", "false", "n", "no", "0", "on", "off"),
+        )
+
+    def _function(self, part: exp.Expression) -> tuple[str, str] | None:
+        if not isinstance(part, exp.Func) or isinstance(part, exp.AggFunc):
+            return None
+        name = part.sql_name().lower() if not isinstance(part, exp.Anonymous) else part.name.lower()
+        argument = next(iter(part.iter_expressions()), None)
+        kind = self._kind(argument) if isinstance(argument, exp.Expression) else None
+        if kind is None or (argument is not None and self._literal(argument)):
+            return None
+        if kind == "string" and self.lenient:
+            return None
+        if name in _NUMERIC_SCALAR and not is_number(kind) and not kind.startswith("interval"):
+            return f"{name} takes a number, not {kind}", "CAST the argument to a number"
+        if name in _OF_MOMENTS and kind not in (*_MOMENTS, "string"):
+            return f"{name} takes a date or a timestamp, not {kind}", "CAST the argument to a date"
+        return None
+
+
+def _comparable(one: str, other: str) -> bool:
+    if one == other or (is_number(one) and is_number(other)):
+        return True
+    if one in _MOMENTS and other in _MOMENTS:
+        return True
+    nested = ("array<", "map<", "struct<")
+    return one.startswith(nested) and other.startswith(nested) and one.split("<")[0] == other.split("<")[0]

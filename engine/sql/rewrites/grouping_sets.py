@@ -1,0 +1,105 @@
+"""GROUPING SETS, ROLLUP and CUBE: one aggregate for each set, with nulls for the keys that it lacks.
+
+`GROUP BY ROLLUP (a, b)` -> `GROUP BY a, b` UNION ALL `GROUP BY a` UNION ALL the whole
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import sqlglot.expressions as exp
+
+from engine.sql.join_keys import JoinKeys
+from engine.sql.plan import AggCall, Aggregate, Expr, Filter, Node, Project, quote
+from engine.sql.rewrites.full_join import union_all
+
+Sets = list[list[exp.Expression]]
+_SETS = (exp.Cube, exp.Rollup, exp.GroupingSets)
+
+
+def grouping_sets_of(group: exp.Group) -> Sets | None:
+    """Return the sets of expressions that GROUP BY groups by, or None if it says one plain list."""
+    named = [
+        part
+        for name in ("grouping_sets", "rollup", "cube")
+        for part in (group.args.get(name) or ())
+        if isinstance(part, exp.Expression)
+    ]
+    if not named and not any(isinstance(node, _SETS) for node in group.expressions):
+        return None
+    plain = [_element(node) for node in group.expressions]
+    if not named:
+        return _product(plain)
+    [first, *_] = named
+    if isinstance(first, exp.GroupingSets):  # Spark: GROUP BY a, b GROUPING SETS (…) lists the keys first
+        return _element(first)
+    if not first.expressions:  # GROUP BY a, b WITH ROLLUP
+        return _element(type(first)(expressions=[node.copy() for node in group.expressions]))
+    return _product([*plain, *(_element(part) for part in named)])
+
+
+def _product(elements: list[Sets]) -> Sets:
+    return [list(itertools.chain(*combination)) for combination in itertools.product(*elements)]
+
+
+def _element(node: exp.Expression) -> Sets:
+    """Return the sets that one element of GROUP BY stands for."""
+    match node:
+        case exp.Rollup():
+            parts = [_members(part) for part in node.expressions]
+            return [list(itertools.chain(*parts[:n])) for n in range(len(parts), -1, -1)]
+        case exp.Cube():
+            parts = [_members(part) for part in node.expressions]
+            chosen = itertools.product((True, False), repeat=len(parts))
+            return [
+                [m for part, kept in zip(parts, choice, strict=True) if kept for m in part]
+                for choice in chosen
+            ]
+        case exp.GroupingSets():
+            return [found for part in node.expressions for found in _element(part)]
+    return [_members(node)]
+
+
+def _members(node: exp.Expression) -> list[exp.Expression]:
+    if isinstance(node, exp.Paren):
+        return _members(node.this)
+    return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
+
+
+def grouping_sets(
+    plan: Node,
+    named: Sequence[tuple[str, Expr]],
+    sets: Sequence[set[str]],
+    calls: tuple[AggCall, ...],
+    number: str,
+    keys: JoinKeys,
+    empty_whole: bool,
+) -> Node:
+    """Return the groups of every set under the names of keys and calls.
+
+    The column `number` has a bit for each key, the first key's the highest: 1 where the set lacks it. The whole has a row on
+    empty input too, unless `empty_whole` is false.
+    """
+    inputs = []
+    rows = keys.fresh("agg:rows")
+    for kept in sets:
+        own = tuple((name, expr) for name, expr in named if name in kept)
+        below: Node
+        if own or empty_whole:
+            below = Aggregate(plan, own, calls)
+        else:
+            counted = Aggregate(plan, (), (*calls, AggCall(rows, "count", ())))
+            below = Filter(counted, Expr(f"{quote(rows)} > 0", (rows,)))
+        bits = sum(1 << (len(named) - 1 - n) for n, (name, _) in enumerate(named) if name not in kept)
+        items = tuple((name, Expr.of(name) if name in kept else _null(name, keys)) for name, _ in named)
+        inputs.append(
+            Project(below, (*items, (number, Expr(f"{bits}L")), *((c.name, Expr.of(c.name)) for c in calls)))
+        )
+    names = (*(name for name, _ in named), number, *(call.name for call in calls))
+    return union_all(inputs, names, keys.fresh)
+
+
+def _null(name: str, keys: JoinKeys) -> Expr:
+    kind = keys.types.get(quote(name))
+    return Expr(f"CAST(NULL AS {kind.upper()})" if kind else "NULL")
