@@ -23,6 +23,7 @@ from engine.sql.plan import Expr
 from engine.sql.position import copy_place, place
 from engine.sql.postgres import UNKNOWN_FIELDS, as_spark
 from engine.sql.postgres_functions import translated
+from engine.sql.postgres_patterns import NotSaid
 from engine.sql.rewrites.array_comparison import array_comparison
 from engine.sql.scope import Scope
 from engine.sql.subqueries import Subqueries, is_subquery
@@ -104,10 +105,6 @@ class Expressions:
             raise self.scope.error(f"{part.sql()} has no value", part, "write the value itself")
         if self.dialect == "spark":
             return
-        if isinstance(part, exp.AtTimeZone):
-            raise self.refuse("AT TIME ZONE", part, "use to_utc_timestamp or from_utc_timestamp")
-        if isinstance(part, exp.SimilarTo):
-            raise self.refuse("SIMILAR TO", part, "use ~ with a regular expression")
         if isinstance(part, exp.Extract) and part.name.upper() in UNKNOWN_FIELDS:
             raise self.refuse(
                 f"EXTRACT ({part.name.upper()})", part, "compute it from YEAR, EPOCH and the like"
@@ -150,7 +147,10 @@ class Expressions:
 
         tree = node.transform(resolve).transform(array_comparison)
         if self.dialect != "spark":
-            tree = as_spark(tree, lambda part: exact_type(part, self.types))
+            try:
+                tree = as_spark(tree, lambda part: exact_type(part, self.types))
+            except NotSaid as unsaid:
+                raise self.refuse(unsaid.what, node, unsaid.hint) from unsaid
         left = next((unknown_function(part) for part in tree.walk() if unknown_function(part)), None)
         if left is not None and not isinstance(node, exp.Subquery):
             hint = "take it apart as (regexp_match(text, 'pattern'))[1]" if left == "regexp_match" else ""

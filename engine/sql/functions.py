@@ -34,7 +34,9 @@ NON_DETERMINISTIC = frozenset(
     )
 )  # fmt: skip
 _MORE_AGGREGATES = frozenset(("jsonb_agg", "json_agg", "json_object_agg", "jsonb_object_agg"))
-_SYNTAX = frozenset(("cast", "try_cast", "extract", "interval", "case", "exists", "in", "values", "grouping"))
+_SYNTAX = frozenset(
+    ("cast", "try_cast", "extract", "interval", "case", "exists", "in", "values", "grouping", "any", "all")
+)
 _INFIX = (exp.Connector, exp.Binary, exp.Not, exp.Paren)
 
 

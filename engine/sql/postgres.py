@@ -14,11 +14,9 @@ from engine.sql.postgres_json import as_spark_json
 TypeOf = Callable[[exp.Expression], str | None]
 _KIND = exp.DataType.Type
 _FIELDS = {"ISODOW": "DOW_ISO", "ISOYEAR": "YEAROFWEEK"}
-UNKNOWN_FIELDS = frozenset(
-    (
-        "CENTURY", "DECADE", "MILLENNIUM", "JULIAN", "TIMEZONE", "MICROSECONDS", "MILLISECONDS",
-    )
-)  # fmt: skip
+_YEARS = {"DECADE": ("FLOOR", 10), "CENTURY": ("CEIL", 100), "MILLENNIUM": ("CEIL", 1000)}
+_OF_SECOND = {"MILLISECONDS": 1000, "MICROSECONDS": 1_000_000}
+UNKNOWN_FIELDS = frozenset(("JULIAN", "TIMEZONE", "TIMEZONE_HOUR", "TIMEZONE_MINUTE"))
 
 
 def as_spark(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
@@ -90,7 +88,11 @@ def _division(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
 
 
 def _dates(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
-    """The difference of two dates is a number of days. `d - e` -> `DATEDIFF(d, e)`"""
+    """Two dates differ by a number of days, a date moved by an interval is a timestamp. `d - e` -> `DATEDIFF(d, e)`"""
+    moved = isinstance(node, exp.Add | exp.Sub) and isinstance(node.expression, exp.Interval)
+    if moved and type_of(node.this) == "date":
+        moment = exp.Cast(this=node.this, to=exp.DataType(this=_KIND.TIMESTAMPNTZ))
+        return type(node)(this=moment, expression=node.expression)
     if isinstance(node, exp.Sub) and type_of(node.this) == type_of(node.expression) == "date":
         return exp.Anonymous(this="DATEDIFF", expressions=[node.this, node.expression])
     return None
@@ -107,6 +109,14 @@ def _field(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
         moment = exp.Cast(this=node.expression, to=exp.DataType.build("TIMESTAMP", dialect="spark"))
         micros = exp.Anonymous(this="UNIX_MICROS", expressions=[moment])
         return exp.Paren(this=exp.Div(this=micros, expression=exp.Literal.number(1_000_000)))
+    if field in _YEARS:
+        name, years = _YEARS[field]
+        year = exp.Extract(this=exp.Var(this="YEAR"), expression=node.expression)
+        share = exp.Div(this=year, expression=exp.Literal.number(years))
+        return exp.Anonymous(this=name, expressions=[share])
+    if field in _OF_SECOND:
+        second = exp.Extract(this=exp.Var(this="SECOND"), expression=node.expression)
+        return exp.Paren(this=exp.Mul(this=second, expression=exp.Literal.number(_OF_SECOND[field])))
     if field in _FIELDS:
         return exp.Extract(this=exp.Var(this=_FIELDS[field]), expression=node.expression)
     return None
@@ -129,7 +139,7 @@ def _pattern(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
 
 def _function(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
     """A function that Spark has under another name. `string_to_array(s, ',')` -> `split(s, ',')`"""
-    return as_spark_call(node)
+    return as_spark_call(node, type_of)
 
 
 def _operand(node: exp.Expression) -> exp.Expression:

@@ -268,7 +268,7 @@ WRONG_QUERIES = [
     ("SELECT id FROM bid WHERE NOT price", "negates a condition, not bigint", "price", "compare it"),
     ("SELECT id FROM bid WHERE price LIKE 'a%'", "compared with text, not bigint", "price", "CAST"),
     ("SELECT sqrt(id > 1) AS r FROM bid", "takes a number, not boolean", "sqrt", "CAST"),
-    ("SELECT hour(id > 1) AS r FROM bid", "takes a date or a timestamp, not bigint", "year", "CAST"),
+    ("SELECT hour(id > 1) AS r FROM bid", "takes a date or a timestamp, not boolean", "hour", "CAST"),
     (
         "SELECT id FROM bid WHERE date '2026-01-01' + date '2026-01-02' > date '2026-01-03'",
         "can only be subtracted",

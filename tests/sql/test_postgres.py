@@ -26,6 +26,10 @@ ROW = {
     "d": ("date", "'2026-03-01'"),
     "e": ("date", "'2026-02-01'"),
     "at": ("timestamp_ntz", "'2026-03-01 06:30:00'"),
+    "z": ("timestamp", "'2026-03-01 06:30:00'"),
+    "a": ("array<int>", "array(1, 2, 3)"),
+    "j": ("string", """'{"k": "v", "n": {"m": [10, null]}}'"""),
+    "b": ("binary", "X'0AFF'"),
 }
 # (expression of Postgres, what it means in Spark SQL, its value as psql shows it)
 MEANINGS = [
@@ -51,6 +55,81 @@ MEANINGS = [
     ("s ~ 'harb'", "`t:s` RLIKE 'harb'", False),
     ("concat(s, NULL)", "CONCAT(COALESCE(`t:s`, ''), COALESCE(NULL, ''))", "Harbour"),
     ("neg % 4", "`t:neg` % 4", -3),
+    ("i = ANY(ARRAY[1, 7])", "EXISTS(ARRAY(1, 7), _e -> `t:i` = _e)", True),
+    ("i > ALL(ARRAY[1, 7])", "FORALL(ARRAY(1, 7), _e -> `t:i` > _e)", False),
+    ("(regexp_match(s, 'b(o)'))[1]", "IF(`t:s` RLIKE 'b(o)', REGEXP_EXTRACT(`t:s`, 'b(o)', 1), NULL)", "o"),
+]
+# (expression of Postgres, its value as psql shows it)
+VALUES = [
+    ("trunc(g)", 2),
+    ("trunc(-2.57, 1)", Decimal("-2.5")),
+    ("round(g)", 2.0),
+    ("round(n, 1)", Decimal("2.5")),
+    ("initcap('two-words here')", "Two-Words Here"),
+    ("left(s, -2)", "Harbo"),
+    ("right(s, -2)", "rbour"),
+    ("left(s, 3)", "Har"),
+    ("substring(s from 0 for 3)", "Ha"),
+    ("substring(s from 2 for 3)", "arb"),
+    ("substring(s, -1)", "Harbour"),
+    ("substring(s from 'b(.)u')", "o"),
+    ("strpos(s, 'b')", 4),
+    ("position('x' in s)", 0),
+    ("split_part('a,b,c', ',', -1)", "c"),
+    ("to_char(at, 'YYYY-MM-DD HH24:MI:SS')", "2026-03-01 06:30:00"),
+    ("to_char(at, 'YYYYMMDD')", "20260301"),
+    ("to_date('2026-03-01', 'YYYY-MM-DD')", datetime.date(2026, 3, 1)),
+    ("to_timestamp(1772346600) = z", True),
+    ("date_trunc('month', at)", datetime.datetime(2026, 3, 1)),
+    ("date_part('year', d)", 2026),
+    ("regexp_replace('a-b-c', '-', '+')", "a+b-c"),
+    ("regexp_replace('a-b-c', '-', '+', 'g')", "a+b+c"),
+    (r"regexp_replace('ab12cd34', '([a-z])([0-9])', '\2\1')", "a1b2cd34"),
+    ("regexp_replace('x$y', 'y', '$1')", "x$$1"),
+    ("'abc' SIMILAR TO '%(b|d)_'", True),
+    ("'abc' SIMILAR TO 'b_'", False),
+    ("'a.c' NOT SIMILAR TO 'a.c'", False),
+    ("a[1]", 1),
+    ("a[9]", None),
+    ("j ->> 'k'", "v"),
+    ("j -> 'k'", '"v"'),
+    ("j -> 'n' ->> 'm'", "[10,null]"),
+    ("j #>> '{n,m,0}'", "10"),
+    ("j ? 'k'", True),
+    ("encode(b, 'hex')", "0aff"),
+    ("to_hex(255)", "ff"),
+    ("string_to_array('a.b', '.')", ["a", "b"]),
+    ("string_to_array('', ',')", []),
+    ("array_to_string(a, '-')", "1-2-3"),
+    ("array_length(a, 1)", 3),
+    ("array_length(array_remove(a, 1), 1)", 2),
+    ("array_position(a, 7)", None),
+    ("a @> ARRAY[1, 3]", True),
+    ("ARRAY[1, 9] <@ a", False),
+    ("a && ARRAY[9, 3]", True),
+    ("2 = ANY(a)", True),
+    ("i <> ALL(a)", True),
+    ("d + interval '1 month'", datetime.datetime(2026, 4, 1)),
+    ("at - interval '90 minutes'", datetime.datetime(2026, 3, 1, 5, 0)),
+    ("at AT TIME ZONE 'Europe/Berlin' = z - interval '1 hour'", True),
+    ("z AT TIME ZONE 'Europe/Berlin'", datetime.datetime(2026, 3, 1, 7, 30)),
+    ("extract(century from d)", 21),
+    ("extract(decade from d)", 202),
+    ("extract(milliseconds from at)", Decimal("0.000000")),
+    ("s || NULL", None),
+    ("concat_ws('-', s, NULL, 'x')", "Harbour-x"),
+    ("btrim('xxaxx', 'x')", "a"),
+    ("lpad('7', 3, '0')", "007"),
+    ("neg % 4", -3),
+    ("mod(7, -4)", 3),
+    ("power(2, 10)", 1024.0),
+    ("7 BETWEEN SYMMETRIC 9 AND 1", True),
+    ("i IS DISTINCT FROM NULL", True),
+    ("coalesce(NULL, i)", 7),
+    ("NULL::int IS NULL", True),
+    ("'t'::boolean", True),
+    ("(1 = 1) IS NOT TRUE", False),
+    ("greatest(1, NULL, 3)", 3),
 ]
 
 
@@ -81,6 +160,16 @@ def test_the_meanings_have_the_values_of_postgres_when_spark_computes_them(spark
     assert differing == {}
 
 
+def test_expressions_of_postgres_have_their_values(spark: SparkSession) -> None:
+    columns = ", ".join(f"CAST({value} AS {kind}) AS `t:{name}`" for name, (kind, value) in ROW.items())
+    items = ", ".join(expression_of(text, "postgres") for text, _ in VALUES)
+    (row,) = spark.sql(f"SELECT {items} FROM (SELECT {columns})").collect()
+    differing = {
+        text: (found, value) for (text, value), found in zip(VALUES, row, strict=True) if found != value
+    }
+    assert differing == {}
+
+
 def test_spark_divides_as_spark_does() -> None:
     assert expression_of("i / 2", "spark") == "`t:i` / 2"
 
@@ -88,11 +177,16 @@ def test_spark_divides_as_spark_does() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("at AT TIME ZONE 'UTC'", "AT TIME ZONE"),
-        ("extract(century from d)", "CENTURY"),
-        ("s SIMILAR TO 'x'", "SIMILAR TO"),
-        ("i = ANY(ARRAY[1, 2])", "ANY or ALL"),
-        ("generate_series(1, i)", "table function"),
+        ("(s || s) AT TIME ZONE 'UTC'", "AT TIME ZONE"),
+        ("extract(julian from d)", "JULIAN"),
+        ("s SIMILAR TO s", "a pattern that is no literal"),
+        ("s SIMILAR TO 'a#%' ESCAPE '#'", "ESCAPE"),
+        ("to_char(i, '999')", "to_char of a number"),
+        ("to_char(at, 'Day')", "part of the format"),
+        ("chr(300)", "above 127"),
+        ("encode(b, 'escape')", "the encoding escape"),
+        ("a[1:2]", "a slice"),
+        ("regexp_match(s, 'a')", "regexp_match"),
         ("age(at)", "no function age"),
     ],
 )

@@ -12,12 +12,16 @@ _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like, exp
 
 def array_comparison(node: exp.Expression) -> exp.Expression:
     """Return a comparison with the elements of an array as a call; anything else stays as it is."""
-    if not isinstance(node, _COMPARISONS) or not isinstance(node.expression, exp.Any | exp.All):
+    if not isinstance(node, _COMPARISONS):
         return node
-    array = node.expression.this
+    right = node.expression
+    every = isinstance(right, exp.All) or (isinstance(right, exp.Anonymous) and right.name.upper() == "ALL")
+    if not every and not isinstance(right, exp.Any):
+        return node
+    array = right.expressions[0] if isinstance(right, exp.Anonymous) else right.this
     while isinstance(array, exp.Paren):
         array = array.this
     element = exp.to_identifier("_e")
     test = type(node)(this=node.this, expression=exp.column("_e"))
-    name = "exists" if isinstance(node.expression, exp.Any) else "forall"
+    name = "forall" if every else "exists"
     return exp.Anonymous(this=name, expressions=[array, exp.Lambda(this=test, expressions=[element])])
