@@ -11,7 +11,7 @@ SLOW := not oracle and not crash and not browser and not cluster
 export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup demo up test faults state-machine races lint format bench clean
+.PHONY: help setup demo up test faults state-machine races lint format oracle bench clean
 .DEFAULT_GOAL := help
 
 help: ## Show the targets.
@@ -56,6 +56,9 @@ lint: $(STAMP) ## Check style, formatting and layers.
 format: $(STAMP) ## Format and fix what can be fixed.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+oracle: setup ## Compare views with batch engines at length: TPC-H, Nexmark, random queries.
+	$(BIN)/python -m pytest -m oracle tests
 
 bench: setup $(VENV)/.tideline-bench ## Measure seconds per epoch, and the storage engine beside other stores.
 	$(BIN)/python -m benchmarks.epochs

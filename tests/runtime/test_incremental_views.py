@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 
 from engine.session import Session
-from tests.oracle.batch import assert_equal, by_duckdb, content
+from tests.oracle.batch import assert_views_equal_duckdb
 
+TABLES = ("bid", "auction", "category")
 VIEWS = {
     "linear": "SELECT id, price * 2 AS double_price, upper(note) AS note FROM bid WHERE price > 20",
     "grouped": "SELECT auction, count(*) AS n, count(price) AS priced, sum(price) AS total, avg(price) AS mean FROM bid GROUP BY auction",
@@ -119,16 +120,8 @@ def test_views_equal_batch_results_after_random_epochs(session: Session, seed: i
         session.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
     for name, (query, base) in ON_VIEWS.items():
         session.sql(f"CREATE MATERIALIZED VIEW {name} AS {query.format(**{base: base})}")
+    on_views = {name: query.format(**{base: f"({VIEWS[base]})"}) for name, (query, base) in ON_VIEWS.items()}
     for epoch in range(5):
         random_epoch(session, chance)
         session.flush().raise_for_errors()
-        tables = {name: content(session, name) for name in ("bid", "auction", "category")}
-        for name, query in VIEWS.items():
-            assert_equal(
-                content(session, name), by_duckdb(tables, query), f"seed {seed}, epoch {epoch}, view {name}"
-            )
-        for name, (query, base) in ON_VIEWS.items():
-            text = query.format(**{base: f"({VIEWS[base]})"})
-            assert_equal(
-                content(session, name), by_duckdb(tables, text), f"seed {seed}, epoch {epoch}, view {name}"
-            )
+        assert_views_equal_duckdb(session, TABLES, VIEWS | on_views, f"seed {seed}, epoch {epoch}")

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from engine.session import Session
-from tests.oracle.batch import assert_equal, by_duckdb, content
-from tests.runtime.test_incremental_views import create_tables, random_bids, random_epoch
+from tests.oracle.batch import assert_views_equal_duckdb
+from tests.runtime.test_incremental_views import TABLES, create_tables, random_bids, random_epoch
 
 VIEWS = {
     "right_with_where": (
@@ -54,6 +54,4 @@ def test_moved_filters_and_reordered_joins_give_what_the_query_says(session: Ses
     for epoch in range(3):
         random_epoch(session, chance)
         session.flush().raise_for_errors()
-        tables = {name: content(session, name) for name in ("bid", "auction", "category")}
-        for name, query in VIEWS.items():
-            assert_equal(content(session, name), by_duckdb(tables, query), f"epoch {epoch}, view {name}")
+        assert_views_equal_duckdb(session, TABLES, VIEWS, f"epoch {epoch}")
