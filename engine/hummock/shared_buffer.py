@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,6 +19,7 @@ import pyarrow.compute as pc
 from engine.errors import BufferFull, Conflict, StorageError, UnknownTable
 from engine.hummock.batch import TableBuffer
 from engine.hummock.bundle import Payload
+from engine.hummock.clock import Clock, system_clock
 from engine.hummock.files import SortedFile
 from engine.hummock.metrics import Counters
 from engine.hummock.reader import Reader
@@ -104,7 +104,9 @@ class SharedBuffer:
         limit: int = BUFFER_BYTES,
         wait_seconds: float = WAIT_SECONDS,
         retry_seconds: float = RETRY_SECONDS,
+        clock: Clock = system_clock,
     ) -> None:
+        self._clock = clock
         self._reader, self._commit_writes, self._refresh, self._counters = reader, commit, refresh, counters
         self._limit, self._wait_seconds, self._retry_seconds = limit, wait_seconds, retry_seconds
         self._changed = threading.Condition()
@@ -132,7 +134,7 @@ class SharedBuffer:
                     [] if rows is None else self._reader.sorted_pieces(buffer.table, rows, last_wins=True)
                 )
                 tables[name] = SealedTable(versions[name], pieces, tuple(buffer.written))
-            epoch = SealedEpoch(next(self._numbers), tables, size, time.monotonic())
+            epoch = SealedEpoch(next(self._numbers), tables, size, self._clock.monotonic())
             with self._changed:
                 if self._uploads is None or self._commits is None:
                     self._uploads = ThreadPoolExecutor(UPLOADS, thread_name_prefix="tideline-upload")
@@ -174,7 +176,7 @@ class SharedBuffer:
     def status(self) -> BufferStatus:
         """Return what the buffer holds."""
         with self._changed:
-            oldest = time.monotonic() - self._pending[0].sealed_at if self._pending else 0.0
+            oldest = self._clock.monotonic() - self._pending[0].sealed_at if self._pending else 0.0
             return BufferStatus(
                 len(self._pending), self._bytes, self._limit, self._waiting, oldest, self._last_error
             )
@@ -209,7 +211,7 @@ class SharedBuffer:
         return self._reader.holding(held), replace(version, log=tuple(log), committed_epoch=label)
 
     def _admit(self, size: int) -> None:
-        started = time.monotonic()
+        started = self._clock.monotonic()
         with self._changed:
             if self._bytes and self._bytes + size > self._limit:
                 self._waiting += 1
@@ -218,7 +220,7 @@ class SharedBuffer:
                 )
                 self._waiting -= 1
                 self._counters.add("stalls")
-                self._counters.add("stall_seconds", time.monotonic() - started)
+                self._counters.add("stall_seconds", self._clock.monotonic() - started)
                 if not fits:
                     raise BufferFull(
                         f"an epoch of {size:,} bytes has waited {self._wait_seconds:.0f} s: {self._describe()}; "
@@ -227,7 +229,7 @@ class SharedBuffer:
             self._bytes += size
 
     def _describe(self) -> str:
-        oldest = time.monotonic() - self._pending[0].sealed_at if self._pending else 0.0
+        oldest = self._clock.monotonic() - self._pending[0].sealed_at if self._pending else 0.0
         return str(
             BufferStatus(
                 len(self._pending), self._bytes, self._limit, self._waiting, oldest, self._last_error
@@ -238,7 +240,7 @@ class SharedBuffer:
         """Write the epoch's objects; after a failure the same bytes go to the same paths, until the deadline."""
         pieces = [piece for part in epoch.tables.values() for piece in part.pieces]
         epoch.objects = self._reader.objects_for(pieces)
-        deadline, pause = time.monotonic() + self._retry_seconds, 0.1
+        deadline, pause = self._clock.monotonic() + self._retry_seconds, 0.1
         while True:
             try:
                 for payload, _ in epoch.objects:
@@ -247,9 +249,9 @@ class SharedBuffer:
                 break
             except StorageError as error:
                 self._last_error = str(error)
-                if time.monotonic() > deadline:
+                if self._clock.monotonic() > deadline:
                     raise
-                time.sleep(pause)
+                self._clock.sleep(pause)
                 pause = min(2 * pause, 5.0)
         infos: dict[int, SstInfo] = {}
         for payload, places in epoch.objects:

@@ -62,6 +62,7 @@ class Hummock:
             self.refresh,
             counters,
             limit=int(options["buffer_bytes"]),
+            clock=clock,
         )
         """Epochs that were handed over by `epoch(wait=False)` and are not committed yet."""
 

@@ -31,6 +31,9 @@ class Write:
     writer: str | None = None
     generation: int | None = None
     acknowledged: int | None = None
+    left_out: set[str] | None = None
+    """Of an epoch that was handed over: tables that were dropped meanwhile."""
+    tables: set[str] = field(default_factory=set)
     refused: str | None = None
     seen: list[int] = field(default_factory=list)
 
@@ -87,7 +90,9 @@ class Ledger:
     def _committed(self, write: Write, delta: Delta, tables: set[str]) -> None:
         write.seen.append(delta.epoch)
         assert len(write.seen) == 1, f"{write.token} is committed twice, in the epochs {write.seen}"
-        assert tables == set(write.puts), f"{write.token} is committed in part: {tables} of {set(write.puts)}"
+        write.tables = tables
+        whole = tables == set(write.puts) or write.left_out is not None
+        assert whole, f"{write.token} is committed in part: {tables} of {set(write.puts)}"
         assert write.refused is None, f"{write.token} was refused ({write.refused}) and is committed"
         if write.generation is not None:
             newest = self.generations.get(write.writer or "", 0)
@@ -107,7 +112,8 @@ class Ledger:
         """Check that what was acknowledged is there, once, in the epoch that the writer was told."""
         self.follow()
         for write in self.writes.values():
-            if write.acknowledged is not None:
+            if write.acknowledged is not None and write.left_out != set(write.puts):
+                assert write.tables == set(write.puts) - (write.left_out or set())
                 assert write.seen == [write.acknowledged], (
                     f"{write.token} was acknowledged in {write.acknowledged} and is committed in {write.seen}"
                 )

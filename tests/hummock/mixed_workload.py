@@ -12,6 +12,7 @@ import multiprocessing
 import random
 import sys
 import tempfile
+import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,7 @@ from engine.errors import (
     Conflict,
     EpochExpired,
     Fenced,
+    StorageError,
     TableExists,
     Unavailable,
     UnknownTable,
@@ -36,6 +38,7 @@ from engine.hummock.object_store.faulty import Crashed, FaultPlan, FaultyObjectS
 from engine.hummock.object_store.memory import MemoryObjectStore
 from tests.hummock.conftest import SCHEMA, content, keys, log, rows
 from tests.hummock.ledger import Ledger, Write, difference
+from tests.hummock.small import small_sizes
 
 STEPS = 40
 RETENTION = 600.0
@@ -86,7 +89,7 @@ class Interleaved(FaultyObjectStore):
         self._world = world
 
     def _next(self, kind: str, path: str) -> tuple[Any, random.Random]:
-        if not self.crashed:
+        if not self.crashed and threading.current_thread() is threading.main_thread():
             self._world.maybe_interrupt(self)
         return super()._next(kind, path)
 
@@ -145,6 +148,7 @@ class World:
         """What a process may do, and how often."""
         return [
             (self.write, 10),
+            (self.hand_over, 4),
             (self.commit_labelled, 4),
             (self.read, 6),
             (self.read_log, 4),
@@ -180,6 +184,27 @@ class World:
             self._try(write, lambda: store.ingest_batch({t: _operations(write, t) for t in tables}))
         else:
             self._try(write, lambda: _by_batch(store, write))
+
+    def hand_over(self, process: Process) -> None:
+        """Hand some epochs over to the shared buffer and wait for them."""
+        store = process.opened()
+        writes, sealed = [], []
+        for _ in range(self.chance.randrange(1, 4)):
+            puts, _ = self._some_rows(TABLES)
+            writes.append(write := self.ledger.write(puts, {}, left_out=set()))
+            with store.epoch(wait=False) as batch:
+                for table in TABLES:
+                    batch.put(table, rows(write.puts[table]))
+            sealed.append(batch.sealed)
+        for write, epoch in zip(writes, sealed, strict=True):
+            try:
+                write.acknowledged = epoch.result()  # type: ignore[union-attr]
+                write.left_out = epoch.left_out  # type: ignore[union-attr]
+            except UNCERTAIN as error:
+                self.trace.append(f"  {write.token}: {type(error).__name__}: {error}")
+            except StorageError as error:
+                write.refused = f"{type(error).__name__}: {error}"
+                self.trace.append(f"  {write.token} refused: {write.refused}")
 
     def commit_labelled(self, process: Process) -> None:
         """Write as a job does: files first, then a commit by a claimed generation, sometimes an old one."""
@@ -336,8 +361,9 @@ def run_seed(seed: int) -> str | None:
     with tempfile.TemporaryDirectory(prefix="tideline-faults-") as folder:
         world: World | None = None
         try:
-            world = World(seed, Path(folder))
-            world.run()
+            with small_sizes():
+                world = World(seed, Path(folder))
+                world.run()
         except BaseException:
             if sys.exc_info()[0] is KeyboardInterrupt:
                 raise

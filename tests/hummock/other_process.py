@@ -6,11 +6,13 @@ import multiprocessing
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from engine.errors import Conflict, UnknownTable
 from engine.hummock import Hummock
 from engine.hummock.clock import Clock
 from engine.hummock.object_store.local import LocalObjectStore
+from tests.hummock.small import small_sizes
 
 CONTEXT = multiprocessing.get_context("spawn")
 
@@ -54,22 +56,21 @@ class DatedObjectStore(LocalObjectStore):
 
 def serve(pipe) -> None:  # type: ignore[no-untyped-def]
     """The process: (folder, cache, ahead, verb, arguments) in, None or the name of a refusal out."""
-    while (order := pipe.recv()) is not None:
-        folder, cache, ahead, verb, arguments = order
-        clock = AheadClock(ahead)
-        store = Hummock.open(
-            "file://" + folder,
-            cache_dir=cache,
-            object_store=DatedObjectStore(Path(folder), clock),
-            clock=clock,
-        )
+    with small_sizes():
+        while (order := pipe.recv()) is not None:
+            pipe.send(_obeyed(order))
+
+
+def _obeyed(order: tuple[str, str, float, str, dict[str, Any]]) -> str | None:
+    folder, cache, ahead, verb, arguments = order
+    clock = AheadClock(ahead)
+    objects = DatedObjectStore(Path(folder), clock)
+    with Hummock.open("file://" + folder, cache_dir=cache, object_store=objects, clock=clock) as store:
         try:
             getattr(store, verb)(**arguments)
-            answer = None
         except (Conflict, UnknownTable) as error:
-            answer = type(error).__name__
-        store.close()
-        pipe.send(answer)
+            return type(error).__name__
+    return None
 
 
 class OtherProcess:

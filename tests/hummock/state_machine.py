@@ -28,13 +28,14 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from engine.errors import Conflict, EpochExpired, Fenced, InvalidRow, TableExists, UnknownTable
+from engine.errors import Conflict, EpochExpired, Fenced, InvalidRow, StorageError, TableExists, UnknownTable
 from engine.hummock import Commit, Delete, Hummock, Put, Table
 from engine.hummock.epoch import epoch_at
 from engine.hummock.manifest import decode, manifest_path
 from engine.hummock.object_store.faulty import Crashed, FaultPlan, FaultyObjectStore
 from engine.hummock.version import with_default
 from tests.hummock.other_process import AheadClock, DatedObjectStore, OtherProcess
+from tests.hummock.small import small_sizes
 
 RETENTION = 600.0
 NAMES = ("x", "y", "z")
@@ -64,7 +65,10 @@ class Modelled:
 
     def at(self, epoch: int) -> Rows:
         """The rows at an epoch, seen through the columns of now."""
-        rows = next(rows for label, rows in reversed(self.past) if label <= epoch)
+        return self.seen(next(rows for label, rows in reversed(self.past) if label <= epoch))
+
+    def seen(self, rows: Rows) -> Rows:
+        """Rows as they are seen through the columns of now."""
         return {
             key: {n: row.get(n, default) for n, default in self.columns.items()} for key, row in rows.items()
         }
@@ -150,19 +154,25 @@ class Engine(RuleBasedStateMachine):
         finally:
             objects.plan.crash_at = None
 
-    def write(self, who: int, at: int | None, work: Callable[[Hummock], int], after: dict[str, Rows]) -> None:
-        """Do a write that leads to `after`, and take down whether it was committed."""
+    def write(
+        self, who: int, at: int | None, work: Callable[[Hummock], Any], *afters: dict[str, Rows]
+    ) -> None:
+        """Do writes that lead to `afters`, and take down which of them were committed: all, or after a crash the first."""
         number = self.store(who).version.number
         survived, _ = self.crashing(who, at, work)
-        data = self.inner.get(manifest_path(number + 1))
-        if data is None:
-            assert not survived
-            return
-        (delta,) = decode(data, "").deltas
-        for name, rows in after.items():
-            label = delta.labels[name]
-            assert label > self.tables[name].past[-1][0]
-            self.tables[name].past.append((label, rows))
+        expected = iter(afters)
+        committed = 0
+        while (data := self.inner.get(manifest_path(number := number + 1))) is not None:
+            for delta in decode(data, "").deltas:
+                if not delta.labels:
+                    continue  # a compaction that came with the write
+                committed += 1
+                after = next(expected)
+                assert set(after) == set(delta.labels)
+                for name, rows in after.items():
+                    assert delta.labels[name] > self.tables[name].past[-1][0]
+                    self.tables[name].past.append((delta.labels[name], rows))
+        assert committed == len(afters) or not survived
 
     @initialize()
     def begin(self) -> None:
@@ -241,6 +251,38 @@ class Engine(RuleBasedStateMachine):
             return gathered.result_epoch
 
         self.write(who, at, work, {n: self.tables[n].after(*write) for n, write in known.items()})
+
+    @rule(who=handles, name=names, writes=st.lists(puts, min_size=1, max_size=3), at=requests)
+    def hand_over(self, who: int, name: str, writes: list[dict[Key, int]], at: int | None) -> None:
+        """Hand epochs over to the shared buffer: they are seen as pending at once, and committed in their order."""
+        if name not in self.tables:
+            return
+        model, afters = self.tables[name], []
+        rows = model.past[-1][1]
+        for values in writes:
+            rows = {**rows, **{key: dict.fromkeys(model.columns, value) for key, value in values.items()}}
+            afters.append(rows)
+
+        def work(store: Hummock) -> None:
+            objects = self.objects[who]
+            assert objects is not None
+            sealed = []
+            try:
+                for values, after in zip(writes, afters, strict=True):
+                    with store.epoch(wait=False) as batch:
+                        batch.put(name, model.rows(values))
+                    sealed.append(batch.sealed)
+                    assert _read(store.iter(name, pending=True)) == model.seen(after) or objects.crashed
+                store.buffer.flush()
+                epochs = [each.result() for each in sealed if each is not None]
+                assert epochs == sorted(set(epochs))
+            except StorageError:
+                if not objects.crashed:
+                    raise
+            if objects.crashed:
+                raise Crashed("in a thread of the buffer")
+
+        self.write(who, at, work, *({name: after} for after in afters))
 
     @rule(who=handles, name=names, values=puts, at=requests, writes=st.booleans())
     def commit_labelled(
@@ -494,8 +536,9 @@ def run(steps: int, seed: int | None = None) -> int:
     )
     Engine.steps = 0
     try:
-        while Engine.steps < steps:
-            run_state_machine_as_test(Engine, settings=found)
+        with small_sizes():
+            while Engine.steps < steps:
+                run_state_machine_as_test(Engine, settings=found)
     finally:
         Engine.other.kill()
     return Engine.steps
