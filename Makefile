@@ -11,7 +11,7 @@ SLOW := not oracle and not crash and not browser and not cluster
 export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup demo up test faults state-machine races lint format oracle bench clean
+.PHONY: help setup demo up test faults state-machine maintenance races lint format oracle bench clean
 .DEFAULT_GOAL := help
 
 help: ## Show the targets.
@@ -44,6 +44,9 @@ faults: setup ## Run the engine on a store that fails, by 1,000 seeds (SEEDS=0:1
 
 state-machine: setup ## Any verb in any order against a dictionary of versions, 20,000 steps (STEPS=20000).
 	$(BIN)/python -m tests.hummock.state_machine --steps $(STEPS)
+
+maintenance: setup ## 500 epochs of updates under compaction and garbage collection: bytes in the bucket, and reads of the past.
+	$(BIN)/python -m pytest -s -q tests/hummock/test_maintenance.py -m "crash or not crash"
 
 races: setup ## Race 16 processes for 800 manifests on a directory, on moto and, where its programs are, on Ceph.
 	$(BIN)/python -m pytest -m crash tests/hummock/test_race.py

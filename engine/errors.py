@@ -47,6 +47,14 @@ class BufferFull(StorageError):
     """A writer is ahead of the object store by more than the shared buffer may hold, for longer than it may wait."""
 
 
+class WriteStopped(StorageError):
+    """A table has more runs than reads should merge: writers wait for a compaction. `table` names it."""
+
+    def __init__(self, table: str, message: str) -> None:
+        super().__init__(message)
+        self.table = table
+
+
 class InvariantViolation(StorageError):
     """A commit would break an invariant of the store; nothing was committed."""
 

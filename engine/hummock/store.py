@@ -4,6 +4,7 @@ them.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -14,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.errors import Conflict, InvalidRow, StorageError, UnknownTable
+from engine.errors import Conflict, InvalidRow, StorageError, UnknownTable, WriteStopped
 from engine.hummock import compaction, gc
 from engine.hummock.background import Background
 from engine.hummock.batch import Operation, gather
@@ -32,9 +33,12 @@ from engine.hummock.prefetch import replacements
 from engine.hummock.range_scan import KeyRange, scan_range
 from engine.hummock.reader import CACHE_BYTES, Reader, batches, cache_folder, known_columns
 from engine.hummock.shared_buffer import BUFFER_BYTES, SharedBuffer
-from engine.hummock.version import Commit, Table, TableVersion, Version
+from engine.hummock.version import Commit, Compaction, Table, TableVersion, Version
+from engine.hummock.write_stop import with_write_stop
 
 TableRef = Table | str
+WRITE_STOP_SECONDS = 60.0
+STOPPED_LOOK_SECONDS = 0.05
 AUTO_COMPACT = ("background", "inline", "off")
 
 
@@ -186,11 +190,41 @@ class Hummock:
         Raises Fenced, Conflict, InvariantViolation, UnknownTable, TableExists, CommitTimeout or Unavailable; nothing
         was committed then. Only after CommitUncertain it may have been: read before writing again.
         """
-        version = self._chain.commit(commit)
-        for name, ssts in commit.writes.items():
-            if ssts:
-                self._tier_if_due(name)
+        written = [name for name, ssts in commit.writes.items() if ssts]
+        version = self._admitted(commit, written) if written else self._chain.commit(commit)
+        for name in written:
+            self._tier_if_due(name)
         return version
+
+    def _admitted(self, commit: Commit, written: Sequence[str]) -> Version:
+        """Commit a write, or wait while one of its tables has more runs than reads should merge: the write stop."""
+        stopping = with_write_stop(commit, written)
+        deadline: float | None = None
+        while True:
+            try:
+                return self._chain.commit(stopping)
+            except WriteStopped as stopped:
+                now = self._clock.monotonic()
+                if deadline is None:
+                    self.counters.add("stalls")
+                    deadline = now + WRITE_STOP_SECONDS
+                elif now > deadline:
+                    raise
+                self._relieve(stopped.table)
+                self.counters.add("stall_seconds", self._clock.monotonic() - now)
+
+    def _relieve(self, name: str) -> None:
+        """Lower the number of a table's runs, or give another process time to do it."""
+        if self.options["auto_compact"] == "off":
+            self._clock.sleep(STOPPED_LOOK_SECONDS)
+            self.refresh()
+            return
+        with self._compacting:
+            table = self.refresh().tables.get(name)
+            task = None if table is None else compaction.relief(table)
+            if task is not None:
+                with contextlib.suppress(Conflict, UnknownTable):  # another process was faster
+                    self.commit_compaction(name, compaction.run_task(self.reader, task))
 
     def claim(self, writer: str) -> int:
         """Take over as `writer`: return its new generation; commits of older ones are refused from now on."""
@@ -298,11 +332,11 @@ class Hummock:
         """Merge everything of a table to one run without deletions; older epochs stay readable within the
         retention.
         """
-        return self._compact(_name(table), compaction.pick_full)
+        return self._compact(_name(table), compaction.Full())
 
     def compact_l0(self, table: TableRef) -> compaction.CompactionReport:
         """Merge the newest runs of like size to one; cheap, the cost follows the recent changes."""
-        return self._compact(_name(table), compaction.pick_tier)
+        return self._compact(_name(table), compaction.Tier())
 
     def gc(self, dry_run: bool = False, grace_seconds: float = 3600.0) -> gc.GcReport:
         """Delete files that nothing needs, orphans included, and old manifests; history beyond the retention
@@ -350,35 +384,34 @@ class Hummock:
         table = self.version.tables.get(name)
         if table is None:
             return
-        task = compaction.pick_tier(table, compaction.TIER_ROWS)
-        if (
-            task is None
-            or len(task.merge) < compaction.TIER_RUNS
-            or not self._compacting.acquire(blocking=False)
-        ):
+        task = compaction.Tier(compaction.TIER_ROWS, compaction.TIER_RUNS).pick(table)
+        if task is None or not self._compacting.acquire(blocking=False):
             return
         try:
-            self._commit_compaction(name, compaction.run_task(self.reader, task))
+            self.commit_compaction(name, compaction.run_task(self.reader, task))
         except (Conflict, UnknownTable):
             return  # another process was faster, or the table is gone: nothing to do
         finally:
             self._compacting.release()
 
-    def _compact(
-        self, name: str, pick: Callable[[TableVersion], compaction.CompactionTask | None]
-    ) -> compaction.CompactionReport:
+    def _compact(self, name: str, picker: compaction.Picker) -> compaction.CompactionReport:
         started = time.perf_counter()
         self.refresh()
         with self._compacting:
             table = self._known(name)
-            task = pick(table)
+            task = picker.pick(table)
             done = None if task is None else compaction.run_task(self.reader, task)
             if done is not None:
-                self._commit_compaction(name, done)
+                self.commit_compaction(name, done)
         return compaction.report_of(table, done, started)
 
-    def _commit_compaction(self, name: str, done: Any) -> None:
-        self._chain.commit(Commit(compactions={name: done}, truncate={name: self._retained_from()}))
+    def commit_compaction(
+        self, name: str, done: Compaction, catalog: Mapping[str, str | None] | None = None
+    ) -> None:
+        """Make a compaction visible, with entries of the catalog; raises Conflict if its inputs were replaced meanwhile."""
+        self._chain.commit(
+            Commit(compactions={name: done}, truncate={name: self._retained_from()}, catalog=catalog or {})
+        )
 
     def _commit_writes(
         self,

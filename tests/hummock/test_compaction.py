@@ -9,7 +9,7 @@ import pytest
 
 from engine.errors import Conflict
 from engine.hummock import Delete, Hummock, Put, Table
-from engine.hummock.compaction import TIER_EVERY, pick_full, pick_tier, run_task
+from engine.hummock.compaction import TIER_EVERY, Full, Tier, run_task
 from engine.hummock.version import Commit
 from tests.hummock.conftest import SCHEMA, MovableClock, content, keys, rows
 
@@ -96,7 +96,7 @@ def test_two_compactions_of_the_same_files_do_not_both_commit(
 ) -> None:
     store.ingest_batch({table: [Put(rows({1: "a"}))]})
     store.ingest_batch({table: [Put(rows({1: "b"}))]})
-    task = pick_full(store.version.tables["t"])
+    task = Full().pick(store.version.tables["t"])
     assert task is not None
     late = run_task(store.reader, task)
     store.compact(table)
@@ -108,7 +108,7 @@ def test_two_compactions_of_the_same_files_do_not_both_commit(
 def test_writes_that_arrive_during_a_compaction_stay(store: Hummock, table: Table) -> None:
     store.ingest_batch({table: [Put(rows({1: "a"}))]})
     store.ingest_batch({table: [Put(rows({2: "b"}))]})
-    task = pick_full(store.version.tables["t"])
+    task = Full().pick(store.version.tables["t"])
     assert task is not None
     done = run_task(store.reader, task)
     store.ingest_batch({table: [Put(rows({1: "late"}))]})
@@ -121,14 +121,14 @@ def test_a_large_run_is_not_rewritten_for_small_ones(store: Hummock) -> None:
     store.ingest_batch({table: [Put(rows({i: "x" for i in range(30_000)}))]})
     store.ingest_batch({table: [Put(rows({1: "y"}))]})
     store.ingest_batch({table: [Put(rows({2: "y"}))]})
-    task = pick_tier(store.version.tables["t"])
+    task = Tier().pick(store.version.tables["t"])
     assert task is not None
     assert (len(task.merge), len(task.rest)) == (2, 1)
 
 
 def test_a_compaction_of_many_rows_ends_files_between_hashes(store: Hummock, monkeypatch) -> None:
     monkeypatch.setattr("engine.hummock.merge.MERGE_ROWS", 1000)
-    monkeypatch.setattr("engine.hummock.compaction.TARGET_ROWS", 3000)
+    monkeypatch.setattr("engine.hummock.compaction.execute.TARGET_ROWS", 3000)
     table = store.create_table("t", SCHEMA, ["id"], ["id"])
     for start in (0, 5000):
         store.ingest_batch({table: [Put(rows({i: str(i) for i in range(start, start + 6000)}))]})

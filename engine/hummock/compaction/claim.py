@@ -1,0 +1,56 @@
+"""Claims: which worker is at which table, kept in the store with an end: workers share the work, a dead one holds up nobody.
+
+A claim only saves work: what a compaction may replace is checked by its commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from engine.errors import Conflict
+from engine.hummock.version import Version
+
+PREFIX = "compaction/"
+CLAIM_SECONDS = 60.0
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A worker's hold on a table until `expires`, seconds since 1970."""
+
+    worker: str
+    expires: float
+
+
+def claim_of(version: Version, table: str) -> Claim | None:
+    """Return who is at a table, also if the claim is over."""
+    text = version.catalog.get(PREFIX + table)
+    return None if text is None else msgspec.json.decode(text, type=Claim)
+
+
+def is_free(version: Version, table: str, worker: str, now: float) -> bool:
+    """Tell whether a worker may take a table: nobody else holds it."""
+    claim = claim_of(version, table)
+    return claim is None or claim.worker == worker or claim.expires <= now
+
+
+def held(table: str, worker: str, now: float) -> dict[str, str | None]:
+    """Return the catalog entry of a claim that begins, or goes on, now."""
+    claim = Claim(worker, now + CLAIM_SECONDS)
+    return {PREFIX + table: msgspec.json.encode(claim).decode()}
+
+
+def released(table: str) -> dict[str, str | None]:
+    """Return the catalog entry that ends a claim."""
+    return {PREFIX + table: None}
+
+
+def still_free(table: str, worker: str, now: float) -> Callable[[Version], None]:
+    """Return the precondition that nobody else has taken the table meanwhile."""
+
+    def check(version: Version) -> None:
+        if not is_free(version, table, worker, now):
+            raise Conflict(f"another worker compacts table {table}")
+
+    return check

@@ -1,0 +1,33 @@
+"""Tier: the newest runs of like size, so that runs double and a row is rewritten a logarithmic number of times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.hummock.compaction.task import CompactionTask, live_runs, rows_of
+from engine.hummock.version import TableVersion
+
+FLOOR_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class Tier:
+    """Pick the newest runs while each is no larger than those above it together; at least `least`, at most `max_rows` rows."""
+
+    max_rows: int | None = None
+    least: int = 2
+
+    def pick(self, table: TableVersion) -> CompactionTask | None:
+        """Return the merge of the newest runs."""
+        runs = live_runs(table)
+        taken, rows = 0, 0
+        for run in runs:
+            more = rows_of(run)
+            if taken and more > max(rows, FLOOR_ROWS):
+                break
+            if self.max_rows is not None and rows + more > self.max_rows:
+                break
+            taken, rows = taken + 1, rows + more
+        if taken < max(2, self.least):
+            return None
+        return CompactionTask(table, runs[:taken], runs[taken:], picker="tier")

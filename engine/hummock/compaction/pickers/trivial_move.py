@@ -1,0 +1,32 @@
+"""Trivial move: neighbouring runs whose files lie in different ranges of hashes become one run without a byte being read."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+from engine.hummock.compaction.task import CompactionTask, live_runs, rows_of
+from engine.hummock.version import Run, TableVersion
+
+
+@dataclass(frozen=True)
+class TrivialMove:
+    """Pick the first two neighbours of which no file overlaps one of the other; small ones are better merged."""
+
+    least_rows: int = 10_000
+
+    def pick(self, table: TableVersion) -> CompactionTask | None:
+        """Return the move."""
+        runs = live_runs(table)
+        for at in range(len(runs) - 1):
+            large = min(rows_of(runs[at]), rows_of(runs[at + 1])) >= self.least_rows
+            if large and _apart(runs[at], runs[at + 1]):
+                return CompactionTask(
+                    table, runs[at : at + 2], runs[at + 2 :], runs[:at], move=True, picker="trivial move"
+                )
+        return None
+
+
+def _apart(newer: Run, older: Run) -> bool:
+    files = sorted((*newer, *older), key=lambda sst: sst.min_hash)
+    return all(a.max_hash < b.min_hash for a, b in itertools.pairwise(files))

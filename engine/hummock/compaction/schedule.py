@@ -1,0 +1,41 @@
+"""Which compaction a table needs next: the pickers in their order, cheap ones first."""
+
+from __future__ import annotations
+
+from engine.hummock.compaction.pickers import Level, Tier, ToBase, Tombstone, TrivialMove
+from engine.hummock.compaction.task import CompactionTask, Picker, live_runs
+from engine.hummock.version import TableVersion
+
+TIER_EVERY = 16
+TIER_LARGE_EVERY = 64
+TIER_LARGE_BYTES = 4 << 20
+"""Sub-levels that are this large on average are merged more rarely: a merge costs by bytes and saves by count."""
+TIER_RUNS = 4
+TIER_ROWS = 2_000_000
+WRITE_STOP_RUNS = 192
+"""A table whose reads have to merge this many runs takes no more writes until a compaction has caught up."""
+
+
+def tier_is_due(table: TableVersion) -> bool:
+    """Whether the commit that made this version should have the newest runs merged."""
+    level = table.l0
+    if len(level) < TIER_EVERY:
+        return False
+    size = sum(sst.size for entry in level for sst in entry.ssts)
+    return len(level) % (TIER_LARGE_EVERY if size > len(level) * TIER_LARGE_BYTES else TIER_EVERY) == 0
+
+
+def next_task(table: TableVersion) -> CompactionTask | None:
+    """Return what a compactor should do for a table now, or None: its cost in rows is in proportion to what it saves."""
+    runs = len(live_runs(table))
+    pickers: list[Picker] = [TrivialMove(), Tombstone(), ToBase()]
+    if runs >= TIER_RUNS:
+        pickers[1:1] = [Tier(least=TIER_RUNS)]
+    if runs >= TIER_EVERY:
+        pickers.append(Level())
+    return next((task for task in (picker.pick(table) for picker in pickers) if task is not None), None)
+
+
+def relief(table: TableVersion) -> CompactionTask | None:
+    """Return the merge that lowers the number of runs of a table which has too many, whatever its size."""
+    return Tier().pick(table) or Level(ratio=float("inf")).pick(table)
