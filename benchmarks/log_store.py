@@ -52,7 +52,7 @@ class Life:
         self.store = Hummock.open(url)
         if "out" not in self.store.version.tables:
             self.store.create_table("out", OUT.schema, OUT.primary_key)
-        self.log = SyncLogStore(self.store, "bench", buffer_bytes=BUFFER_BYTES, chunk_rows=ROWS)
+        self.log = SyncLogStore.open(self.store, "bench", buffer_bytes=BUFFER_BYTES, chunk_rows=ROWS)
         self.sent = int(self.store.version.catalog.get("sent", "0"))
         self.taken = int(self.store.version.catalog.get("taken", "0"))
         self.arrived: dict[int, float] = {}

@@ -55,6 +55,26 @@ class Changes:
         places = pa.array(np.flatnonzero(mask))
         return Changes(self.operations[mask], self.rows.take(places), self.old.take(places))
 
+    def packed(self) -> pa.Table:
+        """Return the changes as one table, which `unpacked` reads."""
+        columns = [pa.array(self.operations), *self.rows.columns, *self.old.columns]
+        names = [
+            "_op",
+            *(f"new:{n}" for n in self.rows.column_names),
+            *(f"old:{n}" for n in self.old.column_names),
+        ]
+        return pa.Table.from_arrays(columns, names=names)
+
+    @classmethod
+    def unpacked(cls, packed: pa.Table) -> Changes:
+        """Return the changes of a packed table."""
+        names = [name[4:] for name in packed.column_names if name.startswith("new:")]
+        new, old = (
+            packed.select([f"{side}:{name}" for name in names]).rename_columns(names)
+            for side in ("new", "old")
+        )
+        return cls(packed.column("_op").to_numpy(), new, old)
+
     def operation_names(self) -> pa.Array:
         """Return the operations as words."""
         return OPERATIONS.take(pa.array(self.operations))

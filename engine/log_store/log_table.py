@@ -1,9 +1,10 @@
-"""The durable part of a log store: a table of the store with one row a message, in the order of their offsets."""
+"""Where a log store keeps what does not fit its buffer: by default in a table with one row a message, in the order of offsets."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -53,6 +54,24 @@ class Reference:
         """Return the reference to these messages and those of `later`."""
         stages = tuple(dict.fromkeys((*self.stages, *later.stages)))
         return Reference(self.first, later.last, self.rows + later.rows, self.size + later.size, stages)
+
+
+class LogStorage(Protocol):
+    """The durable part of a log store."""
+
+    name: str
+
+    def history(self, most_rows: int, most_bytes: int) -> list[Reference]:
+        """Return references to all that is durable, in order, merged up to the given size."""
+
+    def write(self, entries: Sequence[Entry]) -> Stage:
+        """Keep messages outside of memory; the commit of a checkpoint makes them durable."""
+
+    def tombstones(self, offsets: Sequence[Offset]) -> tuple[SstInfo, ...]:
+        """Return the files by which the commit of a checkpoint lets go of messages."""
+
+    def read(self, reference: Reference) -> list[Entry]:
+        """Return the messages of a reference."""
 
 
 class LogTable:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from engine.errors import LogStoreError
 from engine.hummock import Hummock
 from engine.hummock.version import SstInfo
-from engine.log_store.log_table import LogTable, Reference, Stage, merged
+from engine.log_store.log_table import LogStorage, LogTable, Reference, Stage, merged
 from engine.log_store.messages import Barrier, Chunk, Entry, Message, Offset, Watermark, slices
 from engine.log_store.metrics import LogStoreMetrics
 
@@ -60,18 +60,18 @@ class SyncLogStore:
     """
 
     def __init__(
-        self, store: Hummock, name: str, *, buffer_bytes: int = BUFFER_BYTES, chunk_rows: int = CHUNK_ROWS
+        self, log: LogStorage, *, buffer_bytes: int = BUFFER_BYTES, chunk_rows: int = CHUNK_ROWS
     ) -> None:
-        self.name, self.buffer_bytes, self.chunk_rows = name, buffer_bytes, chunk_rows
+        self.name, self.buffer_bytes, self.chunk_rows = log.name, buffer_bytes, chunk_rows
         self.metrics = LogStoreMetrics()
         self._chunk_bytes = max(1, buffer_bytes // 4)
-        self._log = LogTable(store, name)
+        self._log = log
         self._items: deque[Buffered | Reference] = deque(self._log.history(chunk_rows, self._chunk_bytes))
         self._last_stored: Offset = self._items[-1].last if self._items else (0, 0)  # type: ignore[union-attr]
         self._barriers: deque[Barrier] = deque()
         self._loaded: deque[Loaded] = deque()
         self._loading: tuple[Reference, Future[list[Loaded]]] | None = None
-        self._loader = ThreadPoolExecutor(1, thread_name_prefix=f"log-store-{name}")
+        self._loader = ThreadPoolExecutor(1, thread_name_prefix=f"log-store-{log.name}")
         self._flushed: list[Stage] = []
         self._given: list[tuple[Offset, Buffered | Reference]] = []
         self._given_upto: Offset = (0, 0)
@@ -81,6 +81,13 @@ class SyncLogStore:
         self._paused = self._stopped = False
         self._changed = threading.Condition()
         self._writing, self._reading = threading.Lock(), threading.Lock()
+
+    @classmethod
+    def open(
+        cls, store: Hummock, name: str, *, buffer_bytes: int = BUFFER_BYTES, chunk_rows: int = CHUNK_ROWS
+    ) -> SyncLogStore:
+        """Open the log store `name` of a store, with what an earlier process has left in its table."""
+        return cls(LogTable(store, name), buffer_bytes=buffer_bytes, chunk_rows=chunk_rows)
 
     def put(self, message: Chunk | Watermark) -> None:
         """Take a chunk or a watermark from upstream; a full buffer is written to the store first.

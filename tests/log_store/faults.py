@@ -2,60 +2,22 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from engine.errors import StorageError
-from engine.hummock.object_store import ObjectInfo
+from engine.hummock.object_store import ObjectInfo, memory
+from engine.hummock.object_store.faulty import Crashed as Crash
+
+__all__ = ["Crash", "DyingClient", "MemoryObjectStore"]
 
 
-class Crash(Exception):
-    """The process ends here."""
+class MemoryObjectStore(memory.MemoryObjectStore):
+    """Objects in memory that a test can look at."""
 
-
-class MemoryObjectStore:
-    """Objects in a dict."""
-
-    def __init__(self) -> None:
-        self.objects: dict[str, bytes] = {}
-        self._lock = threading.Lock()
-
-    def put_if_absent(self, path: str, data: bytes) -> bool:
-        with self._lock:
-            if path in self.objects:
-                return False
-            self.objects[path] = bytes(data)
-            return True
-
-    def put(self, path: str, data: bytes | memoryview) -> None:
-        self.objects[path] = bytes(data)
-
-    def get(self, path: str) -> bytes | None:
-        return self.objects.get(path)
-
-    def get_range(self, path: str, offset: int, length: int) -> bytes:
-        data = self.objects.get(path)
-        if data is None:
-            raise StorageError(f"{path} is missing")
-        return data[offset : offset + length]
-
-    def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectInfo]:
-        for path in sorted(self.objects):
-            if path.startswith(prefix) and path > start_after:
-                yield ObjectInfo(path, len(self.objects[path]), time.time())
-
-    def delete(self, paths: Iterable[str]) -> None:
-        for path in list(paths):
-            self.objects.pop(path, None)
-
-    def head(self, path: str) -> ObjectInfo | None:
-        data = self.objects.get(path)
-        return None if data is None else ObjectInfo(path, len(data), time.time())
-
-    def local_path(self, path: str) -> Path | None:
-        return None
+    @property
+    def objects(self) -> dict[str, bytes]:
+        """All objects by their paths."""
+        return {info.path: self.get(info.path) or b"" for info in self.list("")}
 
 
 class DyingClient:

@@ -54,7 +54,7 @@ def memory() -> MemoryObjectStore:
 def open_log(memory: MemoryObjectStore, tmp_path: Path) -> Callable[..., tuple[Hummock, SyncLogStore]]:
     def opened(**options: int) -> tuple[Hummock, SyncLogStore]:
         store = Hummock.open("memory://", cache_dir=tmp_path, object_store=memory)
-        return store, SyncLogStore(store, "t", **options)
+        return store, SyncLogStore.open(store, "t", **options)
 
     return opened
 
@@ -179,7 +179,7 @@ def test_a_paused_log_store_hands_on_barriers_only(open_log) -> None:
 
 def test_the_bytes_of_a_consumed_log_store_fall_to_zero(memory, tmp_path: Path) -> None:
     store = Hummock.open("memory://", cache_dir=tmp_path, object_store=memory, retention_seconds=0)
-    log = SyncLogStore(store, "t", buffer_bytes=2_000)
+    log = SyncLogStore.open(store, "t", buffer_bytes=2_000)
     epoch = started(store, log)
     for i in range(20):
         log.put(chunk(i, width=300))
@@ -194,7 +194,7 @@ def test_the_bytes_of_a_consumed_log_store_fall_to_zero(memory, tmp_path: Path) 
 
 def test_references_are_read_from_the_table_once_they_are_committed(memory, tmp_path: Path) -> None:
     store = Hummock.open("memory://", cache_dir=tmp_path, object_store=memory, retention_seconds=0)
-    log = SyncLogStore(store, "t", buffer_bytes=2_000)
+    log = SyncLogStore.open(store, "t", buffer_bytes=2_000)
     epoch = started(store, log)
     for i in range(20):
         log.put(chunk(i, width=300))
@@ -227,7 +227,7 @@ class Job:
         self.store = Hummock.open("memory://", cache_dir=self.folder, object_store=client)
         if "out" not in self.store.version.tables:
             self.store.create_table("out", OUT.schema, OUT.primary_key)
-        self.log = SyncLogStore(self.store, "t", buffer_bytes=self.buffer, chunk_rows=16)
+        self.log = SyncLogStore.open(self.store, "t", buffer_bytes=self.buffer, chunk_rows=16)
         # What is committed says where the producer goes on.
         self.next = int(self.store.version.catalog.get("sent", "0"))
         self.given: list[str] = []
@@ -351,4 +351,4 @@ def test_a_producer_and_a_consumer_run_in_threads_of_their_own(open_log) -> None
         producing.result()
     assert barriers == 11 and log.read(timeout=0) is None
     assert found == [f"row {i}" for i in range(len(found))]
-    assert found[:kept] + drained(SyncLogStore(store, "t")) == [f"row {i}" for i in range(200)]
+    assert found[:kept] + drained(SyncLogStore.open(store, "t")) == [f"row {i}" for i in range(200)]

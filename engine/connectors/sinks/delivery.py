@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -17,6 +17,7 @@ from engine.connectors.sinks.target import Delivered, SinkTarget
 from engine.errors import Conflict, SinkError, TidelineError
 from engine.hummock import Commit, Hummock, TableVersion, Version
 from engine.hummock.object_store import ObjectStore
+from engine.log_store.fan_out import Channel
 from engine.log_store.sink import SinkLogStore, VnodeGroup, attach
 from engine.meta.creation import computed
 from engine.meta.sinks import Standing, consumers_of, released, source_of, standing, state_entry, state_of
@@ -42,6 +43,7 @@ class Delivery:
         self._store, self._open_target, self._clock = store, open_target, clock
         self._target: SinkTarget | None = None
         self._stopped = threading.Event()
+        self._channels: dict[str, Channel] = {}
         self._retry_at = 0.0
         self._done = Delivered(0)
         self._seconds = 0.0
@@ -67,6 +69,18 @@ class Delivery:
         """Note that there is nothing to do for the sink in this run."""
         self._done, self._seconds = Delivered(0), 0.0
 
+    @property
+    def fan_out_key(self) -> tuple[object, ...] | None:
+        """Sinks with the same key read the same epochs of the same log, and can share the reading; None reads for itself."""
+        if self.options.into is not None:
+            return None  # it takes all that waits as one net change
+        columns = tuple(c.source for c in self.relation.columns if c.name not in (OPERATION, EPOCH))
+        return source_of(self.relation), columns, self.options.vnode_groups
+
+    def share(self, channels: Mapping[str, Channel]) -> None:
+        """Take what a common reading of the log gives in the next run, by reader."""
+        self._channels = {r.consumer: channels[r.consumer] for r in self.readers if r.consumer in channels}
+
     def stop(self) -> None:
         """Ask a run in another thread to end after the range that it is at."""
         self._stopped.set()
@@ -85,6 +99,8 @@ class Delivery:
                 failures.append(self._failed(reader, f"{type(failure).__name__}: {failure}"))
         self.error = failures[0][1] if failures else None
         self._retry_at = self._clock() + min(wait for wait, _ in failures) if failures else 0.0
+        for reader in self.readers:
+            self._let_go(reader)
         self._lapse_if_due()
         self._seconds = time.perf_counter() - started
 
@@ -125,6 +141,7 @@ class Delivery:
                 attempts = 0
             except Conflict:  # another process was faster: read again and follow
                 reader.reset()
+                self._let_go(reader)
                 attempts += 1
                 if attempts == RACE_ATTEMPTS:
                     raise
@@ -186,7 +203,10 @@ class Delivery:
         upto: int | None = None
         done: list[Delivered] = []
         for part in some:
-            done.append(target.take(part, reader.group, reader.read(table, part)))
+            channel = self._channels.get(reader.consumer)
+            shared = channel is not None and channel.covers(part)
+            changes = channel.read(part) if channel and shared else reader.read(table, part)
+            done.append(target.take(part, reader.group, changes))
             upto = part.upto
             if self._stopped.is_set() or not target.each_epoch:
                 break
@@ -216,6 +236,11 @@ class Delivery:
                 one(version)
 
         self._store.commit(Commit(writes=rows.writes, acks=ack.acks, pins=ack.pins, precondition=check))
+
+    def _let_go(self, reader: SinkLogStore) -> None:
+        channel = self._channels.pop(reader.consumer, None)
+        if channel is not None:
+            channel.close()
 
     def _opened(self) -> SinkTarget:
         if self._target is None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 from engine.connectors.sinks.delivery import Delivery
-from engine.hummock import Hummock
+from engine.hummock import Hummock, Version
 from engine.hummock.object_store import ObjectStore, open_object_store
+from engine.log_store.fan_out import Channel, FanOut
 from engine.meta.catalog_store import load
+from engine.meta.creation import computed
 from engine.meta.sinks import sinks, source_of, standing
 from engine.runtime.report import SinkReport
 
@@ -57,28 +60,27 @@ class SinkDriver:
         for name in gone:
             self._deliveries.pop(name)
             self._slow.discard(name)
-        started: list[Future[None]] = []
+        due = []
         for relation in wanted:
             delivery = self._deliveries.get(relation.name)
             if delivery is None or delivery.relation != relation:
                 delivery = Delivery(self.store, relation, self._open_target, self._clock)
                 self._deliveries[relation.name] = delivery
-            running = self._running.get(relation.name)
-            if running is None or running.done():
+            if not self._is_running(relation.name):
                 delivery.idle()
-                if not delivery.is_due(standing(version, relation), eager):
-                    continue
-                running = self._threads().submit(delivery.run)
-                self._running[relation.name] = running
-            if relation.name not in self._slow:
-                started.append(running)
+                if delivery.is_due(standing(version, relation), eager):
+                    due.append(delivery)
+        _share(version, due)
+        for delivery in due:
+            self._running[delivery.relation.name] = self._threads().submit(delivery.run)
+        names = {relation.name for relation in wanted} - self._slow
+        started = [running for name, running in self._running.items() if name in names]
         wait(started, self.wait_seconds if wait_seconds is None else wait_seconds)
         for relation in wanted:
-            running = self._running.get(relation.name)
-            if running is None or running.done():
-                self._slow.discard(relation.name)
-            else:
+            if self._is_running(relation.name):
                 self._slow.add(relation.name)
+            else:
+                self._slow.discard(relation.name)
         now = self.store.version
         return tuple(self._report(relation.name, now) for relation in wanted)
 
@@ -103,6 +105,28 @@ class SinkDriver:
             self._pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="sink")
         return self._pool
 
-    def _report(self, name: str, version) -> SinkReport:  # type: ignore[no-untyped-def]
+    def _is_running(self, name: str) -> bool:
         running = self._running.get(name)
-        return self._deliveries[name].report(version, running is not None and not running.done())
+        return running is not None and not running.done()
+
+    def _report(self, name: str, version: Version) -> SinkReport:
+        return self._deliveries[name].report(version, self._is_running(name))
+
+
+def _share(version: Version, due: Sequence[Delivery]) -> None:
+    """Let sinks that read the same log do so once, each through a log store of its own."""
+    alike: dict[object, list[Delivery]] = {}
+    for delivery in due:
+        if delivery.fan_out_key is not None:
+            alike.setdefault(delivery.fan_out_key, []).append(delivery)
+    for deliveries in alike.values():
+        table = computed(version, source_of(deliveries[0].relation))
+        if len(deliveries) < 2 or table is None:
+            continue
+        channels: dict[str, Channel] = {}
+        for readers in zip(*(delivery.readers for delivery in deliveries), strict=True):
+            fan_out = FanOut(table, readers)
+            channels |= fan_out.channels
+            threading.Thread(target=fan_out.run, name=f"fan-out-{table.name}", daemon=True).start()
+        for delivery in deliveries:
+            delivery.share(channels)

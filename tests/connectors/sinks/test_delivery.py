@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +16,9 @@ from engine.connectors.sinks.ddl import create_sink
 from engine.connectors.sinks.driver import SinkDriver
 from engine.connectors.sinks.target import Delivered
 from engine.errors import Conflict
-from engine.hummock import Hummock
+from engine.hummock import Hummock, TableVersion
+from engine.log_store.changes import Changes
+from engine.log_store.sink import LogRange, SinkLogStore
 from engine.meta.catalog_store import load
 from engine.runtime import ddl, dml
 from engine.session import Session
@@ -223,7 +226,12 @@ def test_a_file_of_somebody_else_under_the_same_name_is_not_taken_for_ones_own(
     (path,) = target.objects
     db.sql("ALTER SINK s RESET")
     put(db, {2: "b"})
-    target.broken = lambda path: target.objects.setdefault(path, b"theirs") is None
+
+    def occupied(path: str) -> bool:
+        target.put(path, b"theirs")
+        return False
+
+    target.broken = occupied
     (report,) = driver.run()
     assert "is there with other rows" in (report.error or "") and target.objects[path] != b"theirs"
 
@@ -348,3 +356,28 @@ def test_a_sink_is_refused_a_commit_after_somebody_else_moved_it(db: Session, ta
     with pytest.raises(Conflict, match="moved on by another process"):
         delivery._acknowledge(reader, stale, table, table.committed_epoch, [Delivered(0)])
     driver.close()
+
+
+def test_sinks_of_one_view_share_one_reading_of_its_log(
+    db: Session, driver: SinkDriver, target: Target, monkeypatch
+) -> None:
+    for name in ("s", "other", "third"):
+        create(db, FILE_SINK.replace("SINK s", f"SINK {name}"))
+    put(db, {0: "a"})
+    driver.run()
+    reads: list[str] = []
+    read = SinkLogStore.read
+
+    def counted(self: SinkLogStore, table: TableVersion, part: LogRange) -> Iterator[Changes]:
+        reads.append(self.consumer)
+        return read(self, table, part)
+
+    monkeypatch.setattr(SinkLogStore, "read", counted)
+    for n in range(1, 11):
+        put(db, {n: "b"})
+    reports = driver.run()
+    assert [report.rows for report in reports] == [10, 10, 10]
+    assert len(reads) == 10
+    for name in ("s", "other", "third"):
+        files = {path: data for path, data in target.objects.items() if path.startswith(f"{name}-")}
+        assert len(files) == 11
