@@ -146,6 +146,11 @@ class Hummock:
         return snapshot(self.counters, self.version)
 
     @property
+    def clock(self) -> Clock:
+        """Time as this handle sees it."""
+        return self._clock
+
+    @property
     def objects(self) -> ObjectStore:
         """The object store below, requests counted; for looking at single objects."""
         return self._objects
@@ -328,11 +333,13 @@ class Hummock:
         version.changes(after, at)
         return self.reader.log(version, after, at)
 
-    def compact(self, table: TableRef) -> compaction.CompactionReport:
-        """Merge everything of a table to one run without deletions; older epochs stay readable within the
-        retention.
+    def compact(
+        self, table: TableRef, picker: compaction.Picker | None = None
+    ) -> compaction.CompactionReport:
+        """Merge what `picker` picks, by default everything, to one run without deletions; older epochs stay
+        readable within the retention.
         """
-        return self._compact(_name(table), compaction.Full())
+        return self._compact(_name(table), picker or compaction.Full())
 
     def compact_l0(self, table: TableRef) -> compaction.CompactionReport:
         """Merge the newest runs of like size to one; cheap, the cost follows the recent changes."""

@@ -7,7 +7,10 @@ import importlib
 from collections.abc import Iterator
 
 SIZES = {
-    "engine.hummock.compaction": {"TIER_FLOOR": 1, "TIER_EVERY": 6, "TIER_RUNS": 2},
+    "engine.hummock.compaction": {"TIER_RUNS": 2},
+    "engine.hummock.compaction.pickers.tier": {"FLOOR_ROWS": 1},
+    "engine.hummock.compaction.schedule": {"TIER_EVERY": 6, "TIER_RUNS": 2},
+    "engine.hummock.write_stop": {"WRITE_STOP_RUNS": 12},
     "engine.hummock.merge": {"MERGE_ROWS": 4},
     "engine.hummock.files": {"SMALL_BYTES": 0, "OPEN_FILES": 3},
     "engine.hummock.sst": {"ROW_GROUP_ROWS": 2, "MAX_ROWS": 5},

@@ -30,6 +30,17 @@ from hypothesis.stateful import (
 
 from engine.errors import Conflict, EpochExpired, Fenced, InvalidRow, StorageError, TableExists, UnknownTable
 from engine.hummock import Commit, Delete, Hummock, Put, Table
+from engine.hummock.compaction import (
+    Full,
+    Level,
+    Picker,
+    Tier,
+    ToBase,
+    Tombstone,
+    TrivialMove,
+    VnodeAlignment,
+)
+from engine.hummock.compaction.worker import CompactionWorker
 from engine.hummock.epoch import epoch_at
 from engine.hummock.manifest import decode, manifest_path
 from engine.hummock.object_store.faulty import Crashed, FaultPlan, FaultyObjectStore
@@ -49,6 +60,9 @@ row_keys = st.tuples(a_values, b_values)
 puts = st.dictionaries(row_keys, st.integers(0, 3), max_size=6)
 deletes = st.sets(row_keys, max_size=4)
 handles = st.integers(0, 1)
+pickers = st.sampled_from(
+    [Full(), Tier(), ToBase(), Level(), Tombstone(least_rows=1), TrivialMove(least_rows=1), VnodeAlignment(4)]
+)
 requests = st.none() | st.integers(1, 12)
 SHARED = Path("/dev/shm")
 
@@ -334,11 +348,16 @@ class Engine(RuleBasedStateMachine):
             with pytest.raises(Conflict):
                 store.commit(Commit(**{part: {name: {"late": table.safe_epoch - 1}}}))
 
-    @rule(who=handles, name=names, full=st.booleans(), at=requests)
-    def compact(self, who: int, name: str, full: bool, at: int | None) -> None:
-        """Merge everything, or the newest runs."""
+    @rule(who=handles, name=names, picker=pickers, at=requests)
+    def compact(self, who: int, name: str, picker: Picker, at: int | None) -> None:
+        """Merge what any picker picks."""
         if name in self.tables:
-            self.crashing(who, at, lambda store: (store.compact if full else store.compact_l0)(name))
+            self.crashing(who, at, lambda store: store.compact(name, picker))
+
+    @rule(who=handles, at=requests)
+    def compact_what_needs_it(self, who: int, at: int | None) -> None:
+        """Do what a compactor of its own does."""
+        self.crashing(who, at, lambda store: CompactionWorker(store, f"worker{who}").once())
 
     @rule(who=handles, grace=st.sampled_from([100.0, 3600.0]), at=requests, dry_run=st.booleans())
     def collect(self, who: int, grace: float, at: int | None, dry_run: bool) -> None:

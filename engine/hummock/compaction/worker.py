@@ -52,14 +52,14 @@ class CompactionWorker:
         reports = []
         for name in names:
             task = next_task(version.tables[name])
-            if task is not None and is_free(self.store.version, name, self.name, time.time()):
+            if task is not None and is_free(self.store.version, name, self.name, self.store.clock()):
                 report = self._do(name, task)
                 if report is not None:
                     reports.append(report)
         return reports
 
     def _do(self, name: str, task: CompactionTask) -> CompactionReport | None:
-        started, now = time.perf_counter(), time.time()
+        started, now = time.perf_counter(), self.store.clock()
         try:
             if task.move:
                 done = run_task(self.store.reader, task)
@@ -81,7 +81,7 @@ class CompactionWorker:
 
         def beat() -> None:
             while not over.wait(HEARTBEAT_SECONDS):
-                now = time.time()
+                now = self.store.clock()
                 try:
                     self.store.commit(
                         Commit(
