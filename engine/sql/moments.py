@@ -65,14 +65,16 @@ def _moment(node: exp.Expression) -> Moment | None:
             isinstance(node.this, exp.Literal) and node.this.is_string
         ):
             return moment_of_text(node.this.name)
-        case exp.CurrentTimestamp():
+        case exp.CurrentTimestamp() | exp.Anonymous() if _is_now(node):
             return Moment(ago=0.0)
-        case exp.Sub() if isinstance(node.this, exp.CurrentTimestamp) and isinstance(
-            node.expression, exp.Interval
-        ):
+        case exp.Sub() if _is_now(node.this) and isinstance(node.expression, exp.Interval):
             seconds = _seconds(node.expression)
             return None if seconds is None else Moment(ago=seconds)
     return None
+
+
+def _is_now(node: exp.Expression) -> bool:
+    return isinstance(node, exp.CurrentTimestamp) or node.sql().upper() in ("NOW()", "CURRENT_TIMESTAMP()")
 
 
 def _seconds(interval: exp.Interval) -> float | None:
