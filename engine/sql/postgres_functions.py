@@ -46,8 +46,6 @@ TRANSLATED: dict[str, Build] = {
     "regexp_split_to_array": lambda a: _call("split", *a, -1) if len(a) == 2 else None,
     "array_cat": lambda a: _call("concat", *a),
     "jsonb_array_length": lambda a: _call("json_array_length", *a),
-    "json_extract_path_text": lambda a: _json_text(a[0], a[1:]),
-    "jsonb_extract_path_text": lambda a: _json_text(a[0], a[1:]),
 }
 
 
@@ -263,41 +261,7 @@ def _at_zone(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
     raise NotSaid("AT TIME ZONE of a value whose type is not certain", "CAST it to timestamp or timestamptz")
 
 
-# ---- JSON and arrays -------------------------------------------------------------------------------------------
-def _path(parts: list[str]) -> str:
-    found = "$"
-    for part in parts:
-        found += (
-            f"[{part}]" if part.isdigit() else f".{part}" if re.fullmatch(r"\w+", part) else f"['{part}']"
-        )
-    return found
-
-
-def _json_text(value: exp.Expression, parts: list[exp.Expression]) -> exp.Expression:
-    return _call("get_json_object", value, _path([_text(part, "a path") for part in parts]))
-
-
-def _json_path(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
-    """`j #>> '{a,b}'` -> `get_json_object(j, '$.a.b')`"""
-    parts = _text(node.expression, "a path").strip("{}").split(",")
-    call = _call("get_json_object", node.this, _path([part.strip() for part in parts]))
-    return call if isinstance(node, exp.JSONBExtractScalar) else _as_json(node.this, _path(parts))
-
-
-def _as_json(value: exp.Expression, path: str) -> exp.Expression:
-    return _call("to_json", _call("try_variant_get", _call("parse_json", value), path, "variant"))
-
-
-def _json_value(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
-    """`->` gives JSON, so that a text keeps its quotes, unless it is taken apart further."""
-    path = node.expression
-    if isinstance(node.parent, exp.JSONExtract | exp.JSONExtractScalar) and node.arg_key == "this":
-        return None
-    if not isinstance(path, exp.JSONPath):
-        raise NotSaid("-> by what is no literal", "write the name in quotes")
-    return _as_json(node.this, path.sql(dialect="spark").strip("'"))
-
-
+# ---- arrays ----------------------------------------------------------------------------------------------------
 def _array_size(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
     """`array_length(a, 1)` is null for an empty array."""
     if isinstance(node.parent, exp.Anonymous) and node.parent.name.lower() == "nullif":
@@ -323,11 +287,6 @@ def _contains_all(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
 
 def _overlap(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
     return _call("arrays_overlap", node.this, node.expression)
-
-
-def _has_key(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
-    """`j ? 'a'` -> `array_contains(json_object_keys(j), 'a')`"""
-    return _call("array_contains", _call("json_object_keys", node.this), node.expression)
 
 
 def _escaped(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
@@ -361,15 +320,11 @@ _RULES: dict[type[exp.Expression], Callable[[exp.Expression, TypeOf], exp.Expres
     exp.UnixToTime: _from_epoch,
     exp.TimestampTrunc: _truncated,
     exp.AtTimeZone: _at_zone,
-    exp.JSONBExtractScalar: _json_path,
-    exp.JSONBExtract: _json_path,
-    exp.JSONExtract: _json_value,
     exp.ArrayPosition: _position,
     exp.ArraySize: _array_size,
     exp.ArrayContainsAll: _contains_all,
     exp.ArrayContainedBy: _contains_all,
     exp.ArrayOverlaps: _overlap,
-    exp.JSONBContainsTopKey: _has_key,
     exp.Escape: _escaped,
     exp.SHA2Digest: _digest,
 }
