@@ -99,7 +99,7 @@ def explain(stored: StoredCatalog, statement: Explain, dialect: str) -> pa.Table
         statement.target.query if isinstance(statement.target, CreateMaterializedView) else statement.target
     )
     bound = bind(query, stored.catalog, dialect=dialect, sql=statement.sql)
-    return _lines(explain_plan(bound.plan))
+    return _lines("\n".join([explain_plan(bound.plan), *(f"rule {note}" for note in bound.notes)]))
 
 
 def explain_incremental(

@@ -30,18 +30,21 @@ from engine.sql.values_rows import constant_rows
 
 @dataclass(frozen=True)
 class BoundQuery:
-    """A plan, and the query's columns as (output name, the plan's column)."""
+    """A plan, the query's columns as (output name, the plan's column), and which rewrites were made and why."""
 
     plan: Node
     columns: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...] = ()
 
 
 def bind(query: exp.Query, catalog: Catalog, *, dialect: str, sql: str) -> BoundQuery:
     """Bind a query; raises SqlError or UnsupportedSql with line, column, caret and remedy."""
     query = inline_functions(query.copy(), catalog, dialect, sql)
-    bound = _Binder(catalog, dialect, sql).query(query, {}, None)
+    binder = _Binder(catalog, dialect, sql)
+    bound = binder.query(query, {}, None)
     needed = {internal for _, internal in bound.columns}
-    return replace(bound, plan=merge_projections(prune(bound.plan, needed)))
+    plan = merge_projections(prune(bound.plan, needed))
+    return replace(bound, plan=plan, notes=tuple(binder.notes))
 
 
 _REMEDIES = {
@@ -70,13 +73,14 @@ class _Binder:
         self.types: dict[str, str] = {}
         self.known: set[str] = set()
         self.equalities = Equalities()
+        self.notes: list[str] = []
         self._names: set[str] = set()
 
     def of_view(self, relation: Relation) -> _Binder:
         """Return a binder for the text of a plain view, which shares all names with this one."""
         inner = _Binder(self.catalog, relation.dialect, relation.sql)
         inner._names, inner.types = self._names, self.types
-        inner.known, inner.equalities = self.known, self.equalities
+        inner.known, inner.equalities, inner.notes = self.known, self.equalities, self.notes
         return inner
 
     def error(self, message: str, node: exp.Expression | None, hint: str) -> SqlError:
@@ -139,6 +143,9 @@ class _Binder:
 
     def _set_operation(self, query: exp.SetOperation, ctes: Ctes, outer: Scope | None) -> BoundQuery:
         rule = SetOperations(self.types, self.fresh)
+        word = query.key.upper() + (" ALL" if not query.args.get("distinct") else "")
+        if word != "UNION ALL":
+            self.notes.append(f"{word}: the groups of a UNION ALL whose rows are counted by side")
         every = not query.args.get("distinct")
         if isinstance(query, exp.Union):
             branches = self._branches(query, every, ctes, outer)
@@ -184,11 +191,13 @@ class _Binder:
                 hint = f"the output columns are {', '.join(names)}"
                 raise self.error(f"ORDER BY {item.node.sql()}: no output column", item.node, hint)
             keys.append(item.key(bound.columns[position][1]))
-        return replace(bound, plan=limits(query, self.refuse).over(bound.plan, tuple(keys)))
+        rows = limits(query, self.refuse)
+        self.notes += [note for note in rows.notes(bool(keys)) if note not in self.notes]
+        return replace(bound, plan=rows.over(bound.plan, tuple(keys)))
 
     # ---- SELECT ----------------------------------------------------------------------------------------------
     def _expressions(self, scope: Scope, ctes: Ctes) -> Expressions:
-        keys = JoinKeys(self.types, self.fresh, self.sql)
+        keys = JoinKeys(self.types, self.fresh, self.sql, self.notes)
         subqueries = Subqueries(scope, keys, self.equalities, self.known, lambda q, s: self.query(q, ctes, s))
         return Expressions(scope, self.refuse, self.types, self.dialect, subqueries)
 

@@ -13,11 +13,18 @@ Pair = tuple[Expr, Expr]
 
 
 class JoinKeys:
-    """Builds joins; `types` are the certain types of printed expressions."""
+    """Builds joins; `types` are the certain types of printed expressions, `notes` say which rule was used where, and why."""
 
-    def __init__(self, types: dict[str, str], fresh: Callable[[str], str], sql: str) -> None:
-        self.types, self.fresh, self.sql = types, fresh, sql
+    def __init__(
+        self, types: dict[str, str], fresh: Callable[[str], str], sql: str, notes: list[str]
+    ) -> None:
+        self.types, self.fresh, self.sql, self.notes = types, fresh, sql, notes
         self._copies: dict[str, str] = {}
+
+    def note(self, text: str) -> None:
+        """Say which rule was used, and why, for EXPLAIN to show."""
+        if text not in self.notes:
+            self.notes.append(text)
 
     def copied(self, column: str, source: Expr) -> None:
         """Remember that a column holds the values of an expression, so that the two compare whatever their type is."""

@@ -52,6 +52,13 @@ class Limits:
     def __bool__(self) -> bool:
         return self.limit is not None or self.offset > 0
 
+    def notes(self, ordered: bool) -> tuple[str, ...]:
+        """Say what becomes of ORDER BY and LIMIT."""
+        if not self:
+            return ("ORDER BY: left out, a view has no order",) if ordered else ()
+        by = "" if ordered else ": without ORDER BY the key decides which"
+        return (f"LIMIT: the first rows are computed again when the rows they are taken of change{by}",)
+
     def over(self, plan: Node, keys: tuple[SortKey, ...]) -> Node:
         """Return the first rows of the plan, or the plan if all rows are kept."""
         return TopN(plan, (), keys, self.limit, self.offset) if self else plan

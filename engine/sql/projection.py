@@ -44,6 +44,8 @@ class Projection:
         calls = any(self.expressions.has_aggregate(item) for _, item in items)
         distinct, rows = select.args.get("distinct"), limits(select, self.expressions.refuse)
         by = self._order_nodes(order, items)
+        for note in rows.notes(bool(order)) if distinct is None or not distinct.args.get("on") else ():
+            self.expressions.subqueries.keys.note(note)
         self.grouped = group is not None or having is not None or calls
         grouping = Grouping(self.scope, self.expressions, self.types, self.fresh)
         if self.grouped:

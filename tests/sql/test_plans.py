@@ -31,7 +31,8 @@ def bound_plan(query: str, dialect: str) -> str:
     assert isinstance(statement, Select)
     bound = bind(statement.query, small_catalog(), dialect=dialect, sql=query)
     columns = ", ".join(f"{name} = {internal}" for name, internal in bound.columns)
-    return f"{explain(bound.plan)}\ncolumns {columns}"
+    rules = "".join(f"\nrule {note}" for note in bound.notes)
+    return f"{explain(bound.plan)}{rules}\ncolumns {columns}"
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def _told(text: str) -> str | None:
     item = statement.query.expressions[0].this
     scope = Scope("", [Source("t", some_plan(), tuple((name, name) for name in COLUMNS))])
     types = {f"`{name}`": kind for name, kind in COLUMNS.items()}
-    keys = JoinKeys(types, lambda base: base, "")
+    keys = JoinKeys(types, lambda base: base, "", [])
     subqueries = Subqueries(
         scope, keys, Equalities(), set(), lambda query, outer: BoundQuery(some_plan(), ())
     )

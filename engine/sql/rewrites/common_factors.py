@@ -18,14 +18,22 @@ def common_factors(node: exp.Expression) -> exp.Expression:
         return node
     branches = [_conjuncts(branch) for branch in _branches(node)]
     first, *others = branches
-    shared = [part for part in first if all(part in other for other in others)]
+    shared = [part for part in first if all(_within(part, other) for other in others)]
     if not shared:
         return node
-    rests = [[part for part in branch if part not in shared] for branch in branches]
+    rests = [[part for part in branch if not _within(part, shared)] for branch in branches]
     parts = list(shared)
     if all(rests):  # a branch that demands nothing more makes the rest true
         parts.append(_joined(exp.Or, [_joined(exp.And, rest) for rest in rests]))
     return _joined(exp.And, parts)
+
+
+def _within(part: exp.Expression, others: list[exp.Expression]) -> bool:
+    """Tell whether a condition stands in a list, an equality also with its sides exchanged."""
+    turned = (
+        exp.EQ(this=part.expression.copy(), expression=part.this.copy()) if isinstance(part, exp.EQ) else part
+    )
+    return part in others or turned in others
 
 
 def _branches(node: exp.Expression) -> list[exp.Expression]:

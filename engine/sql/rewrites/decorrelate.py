@@ -15,7 +15,10 @@ def decorrelate(plan: Node, inner: Node, equalities: Equalities, keys: JoinKeys,
     columns = tuple(column for column in free_columns(inner) if column in plan.columns)
     if not columns:
         return Pulled(inner)
+    shown = ", ".join(columns)
     pulled = pull_up(inner, set(columns), equalities, keys)
     if pulled is not None and (residual or not pulled.residual):
+        keys.note(f"subquery over {shown}: its conditions moved up and became those of a join")
         return pulled
-    return over_domain(plan, inner, columns, keys)
+    keys.note(f"subquery over {shown}: computed for every distinct value, its conditions cannot move up")
+    return over_domain(plan, inner, columns, equalities, keys)

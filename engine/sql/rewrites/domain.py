@@ -24,22 +24,25 @@ from engine.sql.plan import (
     Unnest,
     quote,
 )
-from engine.sql.pushdown import conjunction, substitute
+from engine.sql.pushdown import conjunction, push_filter, substitute
+from engine.sql.rewrites.equalities import Equalities
 from engine.sql.rewrites.free import free_columns, map_call, rename_free
 from engine.sql.rewrites.pull_up import Pulled
 
 ZERO_WHEN_EMPTY = ("count", "count_if", "regr_count", "approx_count_distinct")
 
 
-def over_domain(plan: Node, inner: Node, columns: tuple[str, ...], keys: JoinKeys) -> Pulled:
+def over_domain(
+    plan: Node, inner: Node, columns: tuple[str, ...], equalities: Equalities, keys: JoinKeys
+) -> Pulled:
     """Return `inner` for each distinct value of the outer `columns` of `plan`; null is a value as any other."""
     names = {column: keys.fresh(f"domain:{column}") for column in columns}
     for column, name in names.items():
         keys.copied(name, Expr.of(column))
     domain = Aggregate(plan, tuple((name, Expr.of(column)) for column, name in names.items()), ())
-    node = _Unnesting(domain, tuple(names.values()), keys).node(
-        rename_free(inner, {column: Expr.of(name) for column, name in names.items()})
-    )
+    by = {column: Expr.of(name) for column, name in names.items()}
+    equalities.rename(by)
+    node = _Unnesting(domain, tuple(names.values()), equalities, keys).node(rename_free(inner, by))
     pairs = tuple((Expr.of(column), Expr.of(name)) for column, name in names.items())
     return Pulled(node, pairs, null_safe=True)
 
@@ -47,8 +50,10 @@ def over_domain(plan: Node, inner: Node, columns: tuple[str, ...], keys: JoinKey
 class _Unnesting:
     """Builds plans whose columns include those of the domain."""
 
-    def __init__(self, domain: Aggregate, names: tuple[str, ...], keys: JoinKeys) -> None:
-        self.domain, self.names, self.keys = domain, names, keys
+    def __init__(
+        self, domain: Aggregate, names: tuple[str, ...], equalities: Equalities, keys: JoinKeys
+    ) -> None:
+        self.domain, self.names, self.equalities, self.keys = domain, names, equalities, keys
 
     def node(self, node: Node) -> Node:
         """Return the node joined with the domain."""
@@ -56,7 +61,7 @@ class _Unnesting:
             return Join(self.domain, node, "inner", ())
         match node:
             case Filter():
-                return Filter(self.node(node.input), node.predicate)
+                return self._filter(node)
             case Project():
                 carried = tuple((name, Expr.of(name)) for name in self.names)
                 return Project(self.node(node.input), node.items + carried)
@@ -73,6 +78,27 @@ class _Unnesting:
                 return self._join(node)
         return Join(self.domain, node, "inner", ())
 
+    def _filter(self, node: Filter) -> Node:
+        """The conditions that reach down to a plan without outer columns become those of its join with the domain."""
+        predicates, below = [node.predicate], node.input
+        while isinstance(below, Filter):
+            predicates.append(below.predicate)
+            below = below.input
+        if set(free_columns(below)) & set(self.names):
+            return Filter(self.node(node.input), node.predicate)
+        inner = set(below.columns)
+        pairs, residual = [], []
+        for predicate in predicates:
+            pair = self.equalities.across(predicate, inner)
+            if pair is not None and set(pair[0].columns) <= set(self.names):
+                pairs.append(pair)
+            else:
+                residual.append(predicate)
+        own = [p for p in residual if p.columns and set(p.columns) <= inner]
+        for predicate in own:
+            below = push_filter(below, predicate)
+        return self.keys.join(self.domain, below, "inner", pairs, [p for p in residual if p not in own])
+
     def _renamed(self, node: Node) -> tuple[Node, dict[str, str]]:
         """Return the node joined with a copy of the domain under names of its own."""
         names = {name: self.keys.fresh(name) for name in self.names}
@@ -80,7 +106,9 @@ class _Unnesting:
             self.keys.copied(new, Expr.of(old))
         by = {old: Expr.of(new) for old, new in names.items()}
         keys = tuple((names[old], expr) for old, expr in self.domain.keys)
-        copy = _Unnesting(Aggregate(self.domain.input, keys, ()), tuple(names.values()), self.keys)
+        domain = Aggregate(self.domain.input, keys, ())
+        self.equalities.rename(by)
+        copy = _Unnesting(domain, tuple(names.values()), self.equalities, self.keys)
         return copy.node(rename_free(node, by)), names
 
     def _aggregate(self, node: Aggregate) -> Node:

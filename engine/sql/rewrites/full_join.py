@@ -20,6 +20,7 @@ def full_join(
     null_safe: bool = False,
 ) -> Node:
     """Return the full join under the column names of its inputs."""
+    keys.note("FULL JOIN: the left join, and the right rows that an anti join leaves")
     matched = keys.join(left, right, "left", pairs, residual, null_safe)
     unmatched = keys.join(right, left, "anti", [(b, a) for a, b in pairs], residual, null_safe)
     nulls = tuple((column, _null(keys.types.get(quote(column)))) for column in left.columns)

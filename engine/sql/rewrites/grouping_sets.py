@@ -81,6 +81,7 @@ def grouping_sets(
     The column `number` has a bit for each key, the first key's the highest: 1 where the set lacks it. The whole has a row on
     empty input too, unless `empty_whole` is false.
     """
+    keys.note(f"GROUPING SETS: a UNION ALL of {len(sets)} aggregates")
     inputs = []
     rows = keys.fresh("agg:rows")
     for kept in sets:

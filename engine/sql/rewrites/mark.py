@@ -12,6 +12,9 @@ TRUE = Expr("TRUE")
 def mark(plan: Node, other: Pulled, keys: JoinKeys) -> tuple[Node, Expr]:
     """Return the plan with a column added, and the condition over it that a row of `other` matches."""
     marker = keys.fresh("mark")
+    keys.note(
+        "a subquery's truth inside an expression: a column that a left join with its distinct keys fills"
+    )
     if not other.pairs:
         found = Aggregate(other.node, (), (AggCall(marker, "bool_or", (TRUE,)),))
         return Join(plan, found, "inner", ()), Expr(f"coalesce({quote(marker)}, FALSE)", (marker,))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from engine.sql.join_keys import JoinKeys
 from engine.sql.nullability import never_null
-from engine.sql.plan import Expr, Filter, Join, Node
+from engine.sql.plan import Expr, Filter, Join, JoinKind, Node
 from engine.sql.rewrites.mark import distinct_keys, mark
 from engine.sql.rewrites.pull_up import Pulled
 
@@ -20,6 +20,7 @@ class Membership:
 
     def kept_in(self, plan: Node, other: Pulled, members: tuple[tuple[Expr, Expr], ...]) -> Node:
         """Return the rows of `plan` whose values are in the subquery."""
+        self.keys.note("IN: a semi join, an unknown comparison is not true")
         pairs = (*members, *other.pairs)
         node = self._present(other, members)
         return self.keys.join(plan, node, "semi", pairs, other.residual, other.null_safe)
@@ -35,6 +36,9 @@ class Membership:
 
     def kept_not_in(self, plan: Node, other: Pulled, x: Expr, y: Expr) -> Node:
         """Return the rows of `plan` for which `x NOT IN y` is true."""
+        nulls = self._may_be_null(other.node, y) or self._may_be_null(plan, x)
+        why = "with anti joins for its nulls" if nulls else "neither side is ever null"
+        self.keys.note(f"NOT IN: an anti join, {why}")
         node = self._present(other, ((x, y),))
         pairs = ((x, y), *other.pairs)
         kept: Node = self.keys.join(plan, node, "anti", pairs, other.residual, other.null_safe)
@@ -88,5 +92,6 @@ def _is_null(expr: Expr) -> Expr:
 
 def kept_if_exists(plan: Node, other: Pulled, keys: JoinKeys, wanted: bool) -> Join:
     """Return the rows of `plan` that have a row of `other`, or those that have none."""
-    kind = "semi" if wanted else "anti"
+    kind: JoinKind = "semi" if wanted else "anti"
+    keys.note(f"{'EXISTS' if wanted else 'NOT EXISTS'}: a{' semi' if wanted else 'n anti'} join")
     return keys.join(plan, other.node, kind, other.pairs, other.residual, other.null_safe)

@@ -66,6 +66,9 @@ class ScalarSubqueries:
         other = decorrelate(plan, inner, self.equalities, self.keys, residual=False)
         node, pairs, value = other.node, other.pairs, Expr.of(column)
         if not set(node.key) <= {expr.column for _, expr in pairs}:
+            self.keys.note(
+                "a subquery as a value: its rows are counted, a second one is an error when it appears"
+            )
             one = self.keys.fresh("agg:one")
             text = f"CASE WHEN count(1) <= 1 THEN any_value({quote(column)}) ELSE raise_error('{MORE_THAN_ONE}') END"
             call = AggCall(one, "any_value", (Expr.of(column),), text=Expr(text, (column,)))
