@@ -6,6 +6,7 @@ recorded the file meanwhile. Files are to be written under another name (`.part`
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import time
 from collections.abc import Callable, Sequence
@@ -37,7 +38,8 @@ from engine.connectors.landing_tables import (
 )
 from engine.errors import Conflict, SourceError
 from engine.hummock import Delete, Hummock, Put, TableVersion, Version
-from engine.sql.catalog import Catalog, Relation
+from engine.sql.catalog import Catalog, Column, Relation
+from engine.sql.defaults import local_default, why_not_fed
 
 CONNECTOR = "landing"
 OPTIONS = ("connector", "path", "format", "null", "delimiter")
@@ -90,6 +92,7 @@ class LandingSource:
         delimiter: str = ",",
         required: Sequence[str] = (),
         append_only: bool = False,
+        defaults: Sequence[Column] = (),
     ) -> None:
         if format is not None and format not in FORMATS:
             raise SourceError(f'table {table}: format "{format}" is unknown: use {", ".join(FORMATS)}')
@@ -101,6 +104,7 @@ class LandingSource:
         self.table = store.table(table).name
         self._required = tuple(required)
         self._append_only = append_only
+        self._defaults = tuple(defaults)
         self._taken: tuple[object, dict[str, TakenFile]] | None = None
 
     @classmethod
@@ -114,11 +118,9 @@ class LandingSource:
             )
         if not options.get("path"):
             raise SourceError(f"table {relation.name}: the landing source needs path = 'folder'")
-        defaults = [column.name for column in relation.columns if column.default is not None]
-        if defaults:
-            raise SourceError(
-                f"table {relation.name}: column {defaults[0]} has a DEFAULT, which files do not get: leave it out"
-            )
+        reason = why_not_fed(relation)
+        if reason is not None:
+            raise SourceError(f"table {relation.name}: {reason}")
         required = [column.name for column in relation.columns if not column.nullable]
         return cls(
             store,
@@ -129,6 +131,7 @@ class LandingSource:
             delimiter=options.get("delimiter", ","),
             required=required,
             append_only=relation.append_only,
+            defaults=[column for column in relation.columns if column.default is not None],
         )
 
     def pending(self) -> tuple[PendingFile, ...]:
@@ -206,7 +209,14 @@ class LandingSource:
     def _target(self) -> Target:
         table = self._version()
         required = frozenset((*table.primary_key, *self._required))
-        return Target(self.table, table.schema, tuple(table.primary_key), required, self._append_only)
+        now = datetime.datetime.now(datetime.UTC)
+        defaults = {
+            column.source: pa.scalar(local_default(column, now), table.schema.field(column.source).type)
+            for column in self._defaults
+        }
+        return Target(
+            self.table, table.schema, tuple(table.primary_key), required, self._append_only, defaults
+        )
 
     def _commit(self, group: list[_ReadFile], report: LandingReport) -> LandingReport:
         """Commit a group of files, leaving out those that another poller has recorded first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -38,13 +38,17 @@ NAMED_TYPES = (
 
 @dataclass(frozen=True)
 class Target:
-    """The table that rows land in; `required` are its columns that may not be null, the key's among them."""
+    """The table that rows land in; `required` are its columns that may not be null, the key's among them.
+
+    `defaults` are the values of columns that a file lacks.
+    """
 
     name: str
     schema: pa.Schema
     primary_key: tuple[str, ...]
     required: frozenset[str]
     append_only: bool = False
+    defaults: Mapping[str, pa.Scalar] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -139,6 +143,8 @@ def _column(
     if source is None:
         if name == ROW_ID:
             return _row_ids(file.rows)
+        if name in target.defaults:
+            return pa.repeat(target.defaults[name], file.rows)
         values, bad = pa.nulls(file.rows, column.type), np.empty(0, dtype=np.int64)
     else:
         converted = convert(file.columns[source], column.type)

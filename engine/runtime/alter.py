@@ -152,6 +152,7 @@ def _add_column(
     while (source := column.name if n == 1 else f"{column.name}__{n}") in taken:
         n += 1
     if source != column.name:
+        _refuse_connector(relation, statement)
         column = msgspec.structs.replace(column, stored=source)
     field = pa.field(source, to_arrow(column.type))
     field = field if value.as_py() is None else with_default(field, value)

@@ -24,6 +24,7 @@ from engine.sql.access import index_name
 from engine.sql.ad_hoc import query_tables, query_views, spark_query
 from engine.sql.binder import bind
 from engine.sql.catalog import Catalog, Column, Relation, check_name
+from engine.sql.defaults import why_not_fed
 from engine.sql.fragments import IncrementalPlan, build_incremental_plan, index_fragment
 from engine.sql.full_refresh import OFFER, is_deterministic
 from engine.sql.macros import Macro, body_of, cast_type, function_body, functions_called
@@ -66,6 +67,9 @@ def create_table(
         options=dict(statement.options),
         on_conflict=statement.on_conflict or _usual_conflict(statement, dialect),
     )
+    reason = why_not_fed(relation) if "connector" in statement.options else None
+    if reason is not None:
+        raise SqlError(reason, sql=statement.sql, hint="or leave the connector out")
     schema = pa.schema([pa.field(column.name, to_arrow(column.type)) for column in columns])
     table = Table(statement.name, schema, key, key)
     ssts: list[SstInfo] = []

@@ -9,7 +9,7 @@ from typing import Any
 import sqlglot
 import sqlglot.expressions as exp
 
-from engine.sql.catalog import Column
+from engine.sql.catalog import Column, Relation
 from engine.sql.expression_types import exact_type
 from engine.sql.functions import (
     is_aggregate,
@@ -25,6 +25,7 @@ from engine.sql.refusals import mistake, unsupported
 from engine.sql.values import NotLiteral, literal
 
 _CLOCK = (exp.CurrentTimestamp, exp.CurrentDate)
+_CLOCK_CALLS = ("NOW()", "LOCALTIMESTAMP()", "CURDATE()")
 
 
 def default_text(node: exp.Expression, column: str, dialect: str, sql: str) -> str:
@@ -80,7 +81,7 @@ def local_default(column: Column, now: datetime.datetime) -> Any:
     """Return the value of a DEFAULT that needs no engine: a literal, or the clock; raises NotLiteral for another one."""
     assert column.default is not None
     node = sqlglot.parse_one(column.default, read="spark")
-    if isinstance(node, _CLOCK):
+    if isinstance(node, _CLOCK) or node.sql().upper() in _CLOCK_CALLS:
         if column.type == "timestamp":
             return now
         if column.type == "timestamp_ntz":
@@ -98,3 +99,15 @@ def has_local_default(column: Column) -> bool:
     except NotLiteral:
         return False
     return True
+
+
+def why_not_fed(relation: Relation) -> str | None:
+    """Return why files cannot feed a table, with the remedy, or None: a source fills in what needs no engine."""
+    for column in relation.columns:
+        if column.generated is not None:
+            return f"column {column.name} is generated, which files do not get: compute it in a view over the table"
+        if column.default is not None and not has_local_default(column):
+            return f"the DEFAULT of column {column.name} is neither a literal nor the clock: write a literal"
+    if relation.on_conflict not in ("error", "overwrite"):
+        return "rows of files overwrite those of the same key: leave ON CONFLICT out, or write OVERWRITE"
+    return None

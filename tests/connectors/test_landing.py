@@ -13,7 +13,7 @@ import pytest
 
 from engine.connectors.landing import LandingSource, pending_digest, poll_all
 from engine.connectors.landing_tables import DEAD_LETTER, FILES
-from engine.errors import SourceError
+from engine.errors import SourceError, SqlError
 from engine.hummock import Hummock
 from engine.session import Session
 
@@ -318,3 +318,26 @@ def test_three_hundred_thousand_rows_land_in_seconds(lake: Session, folder: Path
     report = source.poll()
     assert (report.rows, report.dead_rows) == (299_999, 1)
     assert report.seconds < 30
+
+
+def test_columns_that_a_file_lacks_get_their_default(lake: Session, folder: Path, orders: Source) -> None:
+    source = orders(
+        "id INT PRIMARY KEY, name STRING DEFAULT 'unknown', n INT DEFAULT 7, at TIMESTAMP DEFAULT now()"
+    )
+    (folder / "a.csv").write_text("id,name\n1,x\n2,\n")
+    source.poll()
+    found = rows(lake)
+    assert [(row["id"], row["name"], row["n"]) for row in found] == [(1, "x", 7), (2, None, 7)]
+    assert all(row["at"] is not None for row in found)
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ("id INT PRIMARY KEY, u STRING DEFAULT uuid()", "neither a literal nor the clock"),
+        ("id INT PRIMARY KEY, d INT GENERATED ALWAYS AS (id * 2)", "is generated"),
+    ],
+)
+def test_a_column_that_files_cannot_fill_is_refused(orders: Source, columns: str, says: str) -> None:
+    with pytest.raises(SqlError, match=says):
+        orders(columns)
