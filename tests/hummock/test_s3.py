@@ -89,3 +89,26 @@ def test_garbage_is_collected_in_a_bucket(tmp_path: Path) -> None:
     store.reader.write_run(table, rows({2: "b"}).append_column("_op", pa.array([0], pa.uint8())))
     report = store.gc(grace_seconds=-60)
     assert (report.deleted_objects, content(store)) == (1, {1: "a"})
+
+
+def test_requests_are_few(tmp_path: Path) -> None:
+    store = Hummock.open("s3://tideline/requests", cache_dir=tmp_path / "mine")
+    for name in "abc":
+        store.create_table(name, SCHEMA, ["id"], ["id"])
+    for step in range(3):
+        before = store.metrics()
+        store.refresh()
+        store.ingest_batch({name: [Put(rows({step: name})), Delete(keys(step - 1))] for name in "abc"})
+        assert store.metrics().since(before).requests == {"get": 1, "put": 1, "put_if_absent": 1}
+    before = store.metrics()
+    store.refresh()
+    assert store.metrics().since(before).requests == {"get": 1}
+    for step in range(3):
+        with store.epoch(wait=False) as batch:
+            for name in "abc":
+                batch.put(name, rows({step: "sealed"}))
+    before = store.metrics()
+    store.buffer.flush(30)
+    assert set(store.metrics().since(before).requests) <= {"put", "put_if_absent"}
+    other = Hummock.open("s3://tideline/requests", cache_dir=tmp_path / "theirs")
+    assert [content(other, name) for name in "abc"] == [{step: "sealed" for step in range(3)}] * 3
