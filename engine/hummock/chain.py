@@ -265,15 +265,22 @@ class ManifestChain:
 
     def numbers(self) -> list[int]:
         """Return the numbers of the manifests that are stored, ascending; a LIST."""
-        return self._manifests.numbers(self._manifests.boundary())
+        return self._manifests.numbers(0)
 
     def collect(self, upto: int) -> int:
         """Delete the manifests up to `upto` after advancing the durable boundary; return how many."""
         doomed = [number for number in self.numbers() if number <= upto]
         if doomed:
-            self._store.put(BOUNDARY_PATH, str(max(upto, self._manifests.boundary())).encode())
+            self._advance_boundary(upto)
             self._store.delete([manifest_path(number) for number in doomed])
+            self._advance_boundary(
+                upto
+            )  # another collector may have put a lower one over it at the same moment
         return len(doomed)
+
+    def _advance_boundary(self, upto: int) -> None:
+        while self._manifests.boundary() < upto:
+            self._store.put(BOUNDARY_PATH, str(upto).encode())
 
     def _open(self) -> None:
         version, manifest, asked = self._manifests.open()

@@ -4,6 +4,7 @@ nothing needs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.errors import InvariantViolation
@@ -49,8 +50,10 @@ def collect(
             doomed.append(info)
         else:
             kept += 1
+    listed = list(store.list("manifest/"))
+    doomed += [info for info in listed if _is_torn(info, horizon)]
     paths = tuple(info.path for info in doomed)
-    upto = _last_manifest_to_drop(store, version, now - max(grace_seconds, RETAINED_SECONDS))
+    upto = _last_manifest_to_drop(listed, version, now - max(grace_seconds, RETAINED_SECONDS))
     manifests = 0
     if dry_run:
         manifests = sum(1 for number in chain.numbers() if number <= upto)
@@ -72,18 +75,24 @@ def needed_objects(version: Version, horizon_ms: int) -> set[str]:
 def _is_garbage(info: ObjectInfo, needed: set[str], horizon_ms: int) -> bool:
     if info.path in needed:
         return False
-    if info.path.rpartition("/")[2].startswith(".tmp-"):
-        return info.modified * 1000 - ORIGIN_MS < horizon_ms
+    if _is_torn(info, horizon_ms):
+        return True
     try:
         return created_ms(info.path) < horizon_ms
     except InvariantViolation:
         return False
 
 
-def _last_manifest_to_drop(store: ObjectStore, version: Version, before: float) -> int:
+def _is_torn(info: ObjectInfo, horizon_ms: int) -> bool:
+    """Whether it is what a process left in a directory that died while it wrote, long ago."""
+    name = info.path.rpartition("/")[2]
+    return name.startswith(".tmp-") and info.modified * 1000 - ORIGIN_MS < horizon_ms
+
+
+def _last_manifest_to_drop(listed: Sequence[ObjectInfo], version: Version, before: float) -> int:
     """The manifest before the newest checkpoint that was written before `before`; 0 for none."""
     found = 0
-    for info in store.list("manifest/"):
+    for info in listed:
         number = manifest_number(info.path)
         if number is not None and number % CHECKPOINT_EVERY == 0 and info.modified < before:
             found = max(found, number)

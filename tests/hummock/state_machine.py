@@ -241,17 +241,28 @@ class Engine(RuleBasedStateMachine):
 
     @rule(
         who=handles,
-        writes=st.dictionaries(names, st.tuples(puts, deletes), min_size=1),
+        several=st.lists(
+            st.dictionaries(names, st.tuples(puts, deletes), min_size=1), min_size=1, max_size=4
+        ),
         batch=st.booleans(),
         at=requests,
     )
     def ingest(
-        self, who: int, writes: dict[str, tuple[dict[Key, int], set[Key]]], batch: bool, at: int | None
+        self,
+        who: int,
+        several: list[dict[str, tuple[dict[Key, int], set[Key]]]],
+        batch: bool,
+        at: int | None,
     ) -> None:
-        """Write to several tables atomically, by ingest_batch or gathered."""
-        known = {name: write for name, write in writes.items() if name in self.tables}
-        if not known:
-            return
+        """Write to several tables atomically, some times in a row, by ingest_batch or gathered."""
+        for writes in several:
+            known = {name: write for name, write in writes.items() if name in self.tables}
+            if known:
+                self._ingest(who, known, batch, at)
+
+    def _ingest(
+        self, who: int, known: dict[str, tuple[dict[Key, int], set[Key]]], batch: bool, at: int | None
+    ) -> None:
         given = {n: (self.tables[n].rows(values), _keys(gone)) for n, (values, gone) in known.items()}
 
         def work(store: Hummock) -> int:
