@@ -33,6 +33,7 @@ from engine.errors import (
 )
 from engine.hummock import Commit, Delete, Hummock, Put, Table
 from engine.hummock.clock import ManualClock
+from engine.hummock.compaction.worker import CompactionWorker
 from engine.hummock.epoch import epoch_at
 from engine.hummock.object_store import ObjectStore
 from engine.hummock.object_store.faulty import Crashed, FaultPlan, FaultyObjectStore
@@ -276,9 +277,13 @@ class World:
             assert log(store, after, upto, name) == expected
 
     def compact(self, process: Process) -> None:
-        """Compact a table, fully or its newest runs."""
+        """Compact a table, fully or its newest runs, or do what a compactor finds to do."""
         store = process.opened()
-        getattr(store, self.chance.choice(["compact", "compact_l0"]))(self.chance.choice(TABLES))
+        verb = self.chance.choice(["compact", "compact_l0", "compactor"])
+        if verb == "compactor":
+            CompactionWorker(store, process.name).once()
+        else:
+            getattr(store, verb)(self.chance.choice(TABLES))
 
     def collect(self, process: Process) -> None:
         """Collect garbage, sometimes after a long time."""

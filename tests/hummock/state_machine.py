@@ -395,7 +395,11 @@ class Engine(RuleBasedStateMachine):
             store.close()
         self.stores[who] = None
 
-    @rule(name=names, verb=st.sampled_from(["compact", "compact_l0", "gc"]), kill=st.integers(0, 19))
+    @rule(
+        name=names,
+        verb=st.sampled_from(["compact", "compact_l0", "gc", "compactor"]),
+        kill=st.integers(0, 19),
+    )
     def work_in_another_process(self, name: str, verb: str, kill: int) -> None:
         """Compact or collect in a second process of the machine, which is killed at it now and then."""
         if name not in self.tables:
@@ -404,7 +408,7 @@ class Engine(RuleBasedStateMachine):
         for store in self.stores:
             if store is not None:
                 store.refresh()
-        arguments: dict[str, Any] = {} if verb == "gc" else {"table": name}
+        arguments: dict[str, Any] = {"table": name} if verb in ("compact", "compact_l0") else {}
         place = (self.folder / "store", self.folder / "cache0")
         self.other.order(*place, self.clock.ahead, verb, **arguments)
         if kill:
