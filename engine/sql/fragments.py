@@ -173,6 +173,9 @@ class _Builder:
         key = arrange_key(distribution_key, plan.key)
         self._add(Fragment(table, rule, plan, key, distribution_key, why or reason))
 
+    def _next_state(self) -> str:
+        return f"_state_{self.view}_{len(self.fragments) + 1}"
+
     def _add(self, fragment: Fragment) -> None:
         self.fragments.append(self.analyzer.add(fragment))
 
@@ -214,7 +217,7 @@ class _Builder:
     def _arrange(self, node: Node, columns: tuple[str, ...]) -> Scan:
         names = _sanitise(node.columns)
         plan = Project(node, tuple((names[column], Expr.of(column)) for column in node.columns))
-        table = f"_state_{self.view}_{len(self.fragments) + 1}"
+        table = self._next_state()
         by = tuple(names[column] for column in dict.fromkeys(columns))
         self._emit(table, plan, by, f"rows arranged by {', '.join(by)}")
         key = self.fragments[-1].key
@@ -227,7 +230,7 @@ class _Builder:
         names = _sanitise(node.columns)
         top = msgspec.structs.replace(node, input=source)
         plan = Project(top, tuple((names[column], Expr.of(column)) for column in top.columns))
-        table = f"_state_{self.view}_{len(self.fragments) + 1}"
+        table = self._next_state()
         by = tuple(names[column] for column in node.partition)
         key = arrange_key(by, plan.key)
         why = "touched groups are ordered again" if by else "all rows are ordered again in each epoch"
@@ -239,23 +242,25 @@ class _Builder:
         node = _with_global_key(node)
         names = _sanitise(node.columns)
         plan = Project(node, tuple((names[column], Expr.of(column)) for column in node.columns))
-        table = f"_state_{self.view}_{len(self.fragments) + 1}"
-        table = self._aggregate(table, plan)
+        table = self._aggregate(None, plan)
         key = tuple(names[column] for column in node.key)
         return Scan(table, tuple((old, new) for old, new in names.items()), key, key, node.append_only)
 
-    def _aggregate(self, table: str, top: Project) -> str:
+    def _aggregate(self, table: str | None, top: Project) -> str:
+        """Add the fragment of an aggregate; without a name it is a state, numbered after all that stands below it."""
         assert isinstance(top.input, Aggregate)
         node = _with_global_key(top.input)
         top = Project(node, top.items)
         source = self._lower(node.input)
         fast, why = self._partials(node, source)
         if fast is not None:
+            table = table or self._next_state()
             plan: Node = msgspec.structs.replace(top, input=msgspec.structs.replace(node, input=source))
             self._add(Fragment(table, "aggregate", plan, top.key, top.key, why, fast))
             return table
         keyed, source = _keys_as_columns(node, source)
         source = self._accessible(source, tuple(expr.columns[0] for _, expr in keyed.keys), null_safe=True)
+        table = table or self._next_state()
         plan = msgspec.structs.replace(top, input=msgspec.structs.replace(keyed, input=source))
         self._add(Fragment(table, "keyed recompute", plan, top.key, top.key, why))
         return table

@@ -31,6 +31,10 @@ VIEWS = {
     "v_intersect_all": "SELECT auction AS x FROM bid INTERSECT ALL SELECT category AS x FROM auction",
     "v_except_all": "SELECT auction AS x FROM bid EXCEPT ALL SELECT category AS x FROM auction",
     "v_top": "SELECT id, price FROM bid ORDER BY price DESC NULLS LAST, id LIMIT 5",
+    "v_nested_aggregates": (
+        "SELECT a.id, m.top FROM auction a JOIN (SELECT max(n) AS top FROM "
+        "(SELECT auction, count(*) AS n FROM bid GROUP BY auction) s) m ON a.id = m.top"
+    ),
     "v_semi_then_group": "SELECT note, count(*) AS n FROM bid b WHERE EXISTS (SELECT 1 FROM auction a WHERE a.id = b.auction) GROUP BY note",
     "v_join_of_semi": (
         "SELECT s.id, c.label FROM (SELECT * FROM auction a WHERE a.id IN (SELECT auction FROM bid)) s JOIN category c ON s.category = c.id"
