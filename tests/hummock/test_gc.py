@@ -86,3 +86,42 @@ def test_old_manifests_go_and_the_store_opens_from_the_checkpoint(
     opened = open_store()
     assert opened.version == store.version
     assert content(opened) == {1: "a"}
+
+
+def test_what_a_collector_left_that_died_before_its_deletions_goes_with_the_next(
+    store: Hummock, table: Table, tmp_path: Path, clock: MovableClock
+) -> None:
+    for step in range(140):
+        store.commit(Commit(catalog={"step": str(step)}))
+    clock.added += 4000
+    (tmp_path / "store/manifest/boundary").write_text("127")
+    assert store.gc(grace_seconds=3600).deleted_manifests == 127
+
+
+def test_a_manifest_that_was_torn_while_it_was_written_goes_after_the_grace_time(
+    store: Hummock, table: Table, tmp_path: Path, clock: MovableClock
+) -> None:
+    torn = tmp_path / "store/manifest/.tmp-0123"
+    torn.write_bytes(b"TLM")
+    store.gc(grace_seconds=3600)
+    assert torn.exists()
+    clock.added += 4000
+    store.gc(grace_seconds=3600)
+    assert not torn.exists()
+
+
+def test_a_boundary_that_another_collector_lowered_is_raised_again(
+    store: Hummock, table: Table, tmp_path: Path, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for step in range(140):
+        store.commit(Commit(catalog={"step": str(step)}))
+    clock.added += 4000
+    boundary, delete = tmp_path / "store/manifest/boundary", store.objects.inner.delete  # type: ignore[attr-defined]
+
+    def another_is_slower(paths: list[str]) -> None:
+        delete(paths)
+        boundary.write_text("63")
+
+    monkeypatch.setattr(store.objects.inner, "delete", another_is_slower)  # type: ignore[attr-defined]
+    store.gc(grace_seconds=3600)
+    assert boundary.read_text() == "127"
