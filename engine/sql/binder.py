@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import sqlglot.expressions as exp
@@ -218,16 +219,31 @@ class _Binder:
         from_ = select.args.get("from_")
         if from_ is None:
             return Source("", Values((), ((),), self.fresh("values:row")), ()), []
-        first = items.item(from_.this).source
-        items.scope.add(first, from_.this)
-        steps = []
-        for join in select.args.get("joins") or ():
-            item = self._joined(items, join)
-            steps.append(joins.step(join, item.source, item.apply))
+        first, steps = self._joins(from_.this, select.args.get("joins") or (), items, joins)
         for lateral in select.args.get("laterals") or ():
             item = items.item(lateral)
             steps.append(joins.step(exp.Join(this=lateral, kind="CROSS"), item.source, item.apply))
         return first, steps
+
+    def _joins(
+        self, first: exp.Expression, following: Sequence[exp.Join], items: FromItems, joins: JoinBuilder
+    ) -> tuple[Source, list[Step]]:
+        """Bind the first item and what is joined with it; a join in parentheses is one item under the names inside."""
+        inner = _parenthesised(first)
+        if inner is not None:
+            source, steps = self._joins(_without_joins(inner), inner.args["joins"], items, joins)
+        else:
+            source, steps = items.item(first).source, []
+            items.scope.add(source, first)
+        for join in following:
+            inner = _parenthesised(join.this)
+            if inner is None:
+                item = self._joined(items, join)
+            else:
+                nested = self._joins(_without_joins(inner), inner.args["joins"], items, joins)
+                item = Item(Source("", joins.build(*nested, ()), ()))
+            steps.append(joins.step(join, item.source, item.apply))
+        return source, steps
 
     def _joined(self, items: FromItems, join: exp.Join) -> Item:
         left = str(join.args.get("side") or "").upper() == "LEFT"
@@ -249,3 +265,17 @@ class _Binder:
             return apply(plan)
         predicate = expressions.scalar(part, "WHERE")
         return outer_to_inner(Filter(expressions.subqueries.attach(plan), predicate))
+
+
+def _parenthesised(node: exp.Expression) -> exp.Table | None:
+    """Return the first table of a join in parentheses, with its joins, or None."""
+    if not isinstance(node, exp.Subquery) or node.args.get("alias") is not None:
+        return None
+    inner = node.this
+    return inner if isinstance(inner, exp.Table) and inner.args.get("joins") else None
+
+
+def _without_joins(table: exp.Table) -> exp.Table:
+    alone = table.copy()
+    alone.set("joins", None)
+    return alone

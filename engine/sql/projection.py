@@ -183,10 +183,17 @@ class Projection:
 
     def _star(self, item: exp.Expression) -> list[tuple[str, str]]:
         star = item.find(exp.Star)
-        if star is not None and any(star.args.values()):
-            raise self.expressions.refuse("* EXCEPT, REPLACE or RENAME", item, "list the columns")
+        if star is not None and any(value for part, value in star.args.items() if part != "except_"):
+            raise self.expressions.refuse("* REPLACE or RENAME", item, "list the columns")
         alias = identifier(item.args["table"]) if isinstance(item, exp.Column) else None
-        return self.scope.star(alias, item)
+        found = self.scope.star(alias, item)
+        for left_out in (star.args.get("except_") or ()) if star is not None else ():
+            name = left_out.name.lower()
+            if all(shown.lower() != name for shown, _ in found):
+                hint = f"* has {', '.join(shown for shown, _ in found)}"
+                raise self.scope.error(f"* EXCEPT leaves out {name}, which is not there", left_out, hint)
+            found = [(shown, internal) for shown, internal in found if shown.lower() != name]
+        return found
 
 
 def _name(item: exp.Expression, position: int) -> str:

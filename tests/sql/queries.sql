@@ -277,3 +277,9 @@ SELECT count(*) AS c, sum(a) AS s, array_agg(a ORDER BY id) AS x, string_agg(c::
 SELECT count(DISTINCT (a, b)) AS n FROM t WHERE a IS NOT NULL AND b IS NOT NULL
 -- array any
 SELECT id FROM w WHERE 1 = ANY (n)
+-- joins in parentheses
+SELECT t.id, u.id AS i, v.id AS j FROM t LEFT JOIN (u JOIN v ON u.c = v.c) ON t.a = u.a AND v.a > 1
+-- parentheses first
+SELECT t.id, u.id AS i, v.id AS j FROM (t LEFT JOIN u ON t.a = u.a) JOIN v ON v.id = t.b
+-- star without a column
+SELECT * EXCLUDE (m, d) FROM t

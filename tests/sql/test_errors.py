@@ -83,7 +83,7 @@ WRONG_QUERIES = [
     ),
     ("SELECT * FROM bid GROUP BY auction", "id is neither grouped", "*", "GROUP BY"),
     ("SELECT price FROM bid GROUP BY sum(price)", "GROUP BY of an aggregate", "sum", "columns"),
-    ("SELECT * EXCEPT (id) FROM bid", "EXCEPT", "* EXCEPT", "list the columns"),
+    ("SELECT * EXCEPT (nr) FROM bid", "leaves out nr", "nr)", "id, auction"),
     ("SELECT * FROM bid b JOIN auction a ON b.auction = a.id", "two columns are named id", "*", "AS"),
     ("SELECT Price, PRICE FROM bid", "two columns are named price", "PRICE", "AS"),
     ("SELECT id FROM bid SORT BY id", "SORT BY", "id", "SELECT that reads it"),
