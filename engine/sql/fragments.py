@@ -177,6 +177,7 @@ class _Builder:
         return f"_state_{self.view}_{len(self.fragments) + 1}"
 
     def _add(self, fragment: Fragment) -> None:
+        assert fragment.table not in {known.table for known in self.fragments}, fragment.table
         self.fragments.append(self.analyzer.add(fragment))
 
     # ---- nodes below the top ---------------------------------------------------------------------------------
@@ -244,7 +245,9 @@ class _Builder:
         plan = Project(node, tuple((names[column], Expr.of(column)) for column in node.columns))
         table = self._aggregate(None, plan)
         key = tuple(names[column] for column in node.key)
-        return Scan(table, tuple((old, new) for old, new in names.items()), key, key, node.append_only)
+        # two whole aggregates may meet in one join, where each needs a key of its own name
+        items = ((f"{old}:{table}" if old == GLOBAL_KEY else old, new) for old, new in names.items())
+        return Scan(table, tuple(items), key, key, node.append_only)
 
     def _aggregate(self, table: str | None, top: Project) -> str:
         """Add the fragment of an aggregate; without a name it is a state, numbered after all that stands below it."""

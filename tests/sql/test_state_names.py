@@ -1,0 +1,47 @@
+"""The state tables of a view have names of their own, however deep its aggregates stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engine.sql.binder import bind
+from engine.sql.fragments import Fragment, build_incremental_plan
+from engine.sql.plan import Node, Scan, scans
+from engine.sql.statements import Select, parse
+from tests.sql.catalog import small_catalog
+
+
+class EveryColumnIsWhole:
+    """Tells bigint for every column."""
+
+    def types(self, node: Node) -> Mapping[str, str]:
+        return dict.fromkeys(node.columns, "bigint")
+
+    def add(self, fragment: Fragment) -> Fragment:
+        return fragment
+
+
+def plan_of(query: str):
+    """Return the incremental plan of a query."""
+    statement = parse(query, "spark")
+    assert isinstance(statement, Select)
+    bound = bind(statement.query, small_catalog(), dialect="spark", sql=query)
+    return build_incremental_plan("v", bound.plan, bound.columns, EveryColumnIsWhole())
+
+
+def test_aggregates_below_aggregates_have_tables_of_their_own() -> None:
+    plan = plan_of("SELECT id, (SELECT count(*) FROM auction a WHERE a.category < b.price) AS n FROM bid b")
+    names = [fragment.table for fragment in plan.fragments]
+    assert len(names) == len(set(names))
+    for n, fragment in enumerate(plan.fragments):
+        states = {scan.table for scan in scans(fragment.plan) if scan.table.startswith("_state")}
+        assert states <= set(names[:n])
+
+
+def test_two_whole_aggregates_meet_in_one_join() -> None:
+    plan = plan_of("SELECT id, (SELECT max(id) FROM auction) AS a, (SELECT min(id) FROM event) AS e FROM bid")
+    states: list[Scan] = [
+        scan for scan in scans(plan.fragments[-1].plan) if scan.table.startswith("_state")
+    ]
+    columns = [column for scan in states for column in scan.columns]
+    assert len(states) == 2 and len(columns) == len(set(columns))
