@@ -40,8 +40,6 @@ def test_aggregates_below_aggregates_have_tables_of_their_own() -> None:
 
 def test_two_whole_aggregates_meet_in_one_join() -> None:
     plan = plan_of("SELECT id, (SELECT max(id) FROM auction) AS a, (SELECT min(id) FROM event) AS e FROM bid")
-    states: list[Scan] = [
-        scan for scan in scans(plan.fragments[-1].plan) if scan.table.startswith("_state")
-    ]
+    states: list[Scan] = [scan for scan in scans(plan.fragments[-1].plan) if scan.table.startswith("_state")]
     columns = [column for scan in states for column in scan.columns]
     assert len(states) == 2 and len(columns) == len(set(columns))
