@@ -19,6 +19,7 @@ from engine.meta.creation import CONSUMING_SNAPSHOT, CREATED, Creation, creation
 from engine.meta.domain import Domain, in_background, rate_limit
 from engine.operators.context import SMALL_CHANGE_ROWS
 from engine.runtime.executor import Executor, FragmentTask
+from engine.runtime.row_checks import check_rows
 from engine.runtime.slots import Slots
 
 BACKFILL_ROWS = 1_000_000
@@ -148,6 +149,8 @@ class BackfillRun:
         task = FragmentTask(fragment, table_of(fragment), version.tables, old, creation.epoch, rows, piece)
         with slots.taken(alone=task.is_large):
             written = self.executor.compute(task).written
+        if fragment.table in load(version).plans:  # the view itself, not a state table of its plan
+            check_rows(self.store, version, task.table, [sst for one in written for sst in one.ssts])
         label = creation.epoch if last else creation.epoch - _LABELS_BELOW + creation.step
         after = msgspec.structs.replace(after, step=creation.step + 1, updated=self.clock())
         if last:

@@ -18,6 +18,7 @@ from engine.runtime.analyze import SparkAnalyzer
 from engine.runtime.conflicts import refuse_twice
 from engine.runtime.full_view import check_columns, plan_full
 from engine.runtime.query import query_rows
+from engine.runtime.row_checks import check_declared
 from engine.runtime.rows import ROW_ID, typed_rows
 from engine.runtime.spark_read import analysed, view_prefix
 from engine.sql.access import index_name
@@ -270,6 +271,7 @@ def plan_view(
         through=texts_used(statement.query, catalog),
     )
     check_columns(relation, shown, statement)
+    check_declared(relation)
     return relation, plan
 
 

@@ -6,13 +6,14 @@ import time
 from dataclasses import dataclass, field
 
 from engine.hummock import Commit, Hummock, Version
-from engine.meta.catalog_store import StoredCatalog
+from engine.meta.catalog_store import StoredCatalog, table_of
 from engine.meta.checkpoint import Checkpoint
 from engine.meta.domain import Domain
 from engine.meta.frontier import frontiers, pending
 from engine.meta.recovery import recovered
 from engine.runtime.epoch_run import FragmentEpoch, run_fragment, task_of
 from engine.runtime.executor import Executor
+from engine.runtime.row_checks import check_rows
 from engine.runtime.slots import Slots
 
 
@@ -60,6 +61,8 @@ def run_domain(
             continue
         with slots.taken(alone=task_of(checkpoint.version, fragment, reach).is_large):
             epoch, part = run_fragment(executor, checkpoint.version, fragment, dependencies, reach)
+        if fragment.table == owner:
+            check_rows(store, version, table_of(fragment), part.writes[fragment.table])
         checkpoint.add(part)
         done.fragments.setdefault(owner, []).append(epoch)
     started = time.perf_counter()

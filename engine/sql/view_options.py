@@ -25,6 +25,7 @@ _FORMS = {
         "a time, for example '2 days', or seconds",
     ),
     "backfill_rate_limit": (r"\d+|default", "rows a second, 0 to pause, or default"),
+    "pandera": (r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", "a schema to import, for example 'assets.checks:Totals'"),
     "background": (r"true|false", "true or false"),
     "parallelism": (r"[1-9]\d*|adaptive|default", "a number of tasks, or adaptive"),
 }
