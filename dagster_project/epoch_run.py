@@ -10,7 +10,8 @@ import dagster as dg
 from dagster_project.epoch_events import failure_text, sink_event, table_event, view_event
 from dagster_project.models import Model
 from dagster_project.sync import sync_models
-from engine.connectors.landing import LandingReport, poll_all
+from engine.connectors.landing import LandingReport
+from engine.connectors.sources import poll_all
 
 if TYPE_CHECKING:
     from engine.session import FlushReport, Session

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from dagster_project.models import Model
 from dagster_project.sync import SyncPlan, plan_sync
-from engine.connectors.landing import pending_digest
+from engine.connectors.sources import pending_digest
 from engine.hummock import Hummock, Version
 from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.domain import domain_of
@@ -39,7 +39,7 @@ class Pending:
         """What is pending, in words."""
         parts = []
         if self.files:
-            parts.append(f"{self.files} landing files")
+            parts.append(f"{self.files} files or batches of sources")
         if self.lagging:
             parts.append(f"{len(self.lagging)} views lag: {', '.join(self.lagging[:8])}")
         if self.sinks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import sqlglot
 from sqlglot.tokens import Token, TokenType
@@ -55,6 +55,14 @@ def clauses_of(readable: str, sql: str, dialect: str) -> Clauses:
             found.readable = found.readable[:start] + blanks(readable[start:end]) + found.readable[end:]
         n += max(length, 1)
     return found
+
+
+def source_clauses(clauses: Clauses, sql: str, start: int) -> Clauses:
+    """Return the clauses of a CREATE SOURCE, an APPEND ONLY table; raises UnsupportedSql if no connector feeds it."""
+    if "connector" not in clauses.options:
+        hint = "WITH (connector = 'nexmark', …) or WITH (connector = 'landing', …); CREATE TABLE takes rows by INSERT"
+        raise refusal("a source needs a connector", sql, start, hint)
+    return replace(clauses, append_only=True)
 
 
 def blanks(text: str) -> str:

@@ -18,7 +18,6 @@ _NOT_OFFERED = (
         "EMIT ON WINDOW CLOSE",
         "leave it out: a view is exact at every epoch",
     ),
-    (r"\bCREATE\s+SOURCE\b", "CREATE SOURCE", "CREATE TABLE … WITH (connector = …)"),
     (r"\bMERGE\b", "MERGE", 'Session.write(…, mode="upsert") merges rows by their key'),
     (r"\bTRUNCATE\b", "TRUNCATE", "DELETE FROM the table"),
 )

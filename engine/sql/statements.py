@@ -11,7 +11,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokens import TokenType
 
 from engine.errors import SqlError
-from engine.sql.clauses import Clauses, clauses_of
+from engine.sql.clauses import Clauses, clauses_of, source_clauses
 from engine.sql.create import create, drop
 from engine.sql.dml_statements import delete, insert, update
 from engine.sql.names import identifier, table_name
@@ -119,9 +119,14 @@ def _statement(readable: str, sql: str, dialect: str) -> Statement:
     if own is not None:
         return own
     clauses = Clauses(readable)
+    source = re.match(r"\s*(?:CREATE|DROP)\s+(SOURCE)\b", readable, re.IGNORECASE)
+    if source is not None:  # an APPEND ONLY table that a connector feeds
+        readable = f"{readable[: source.start(1)]}TABLE {readable[source.end(1) :]}"
     if re.match(r"\s*CREATE\s+(TABLE|(MATERIALIZED\s+)?VIEW)\b", readable, re.IGNORECASE):
         clauses = clauses_of(readable, sql, dialect)
         readable = clauses.readable
+        if source is not None:
+            clauses = source_clauses(clauses, sql, source.start(1))
     tree = _tree(readable, sql, dialect)
     match tree:
         case exp.Create():

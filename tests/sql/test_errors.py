@@ -379,10 +379,10 @@ WRONG_STATEMENTS = [
     ("CREATE SINK s AS SELECT 1", "this form of CREATE SINK is not offered", "CREATE", "MATERIALIZED VIEW"),
     ("ALTER SINK s SLEEP", "this ALTER SINK is not offered", "ALTER", "PAUSE"),
     (
-        "CREATE SOURCE s (a INT) WITH (connector = 'x')",
-        "CREATE SOURCE is not offered",
-        "CREATE",
-        "CREATE TABLE",
+        "CREATE SOURCE s (a INT)",
+        "a source needs a connector",
+        "SOURCE",
+        "nexmark",
     ),
     (
         "MERGE INTO bid USING auction ON bid.id = auction.id WHEN MATCHED THEN DELETE",
