@@ -3,9 +3,19 @@
 from engine.hummock.batch import Delete, Put
 from engine.hummock.epoch_batch import EpochBatch
 from engine.hummock.hash import vnode_of, xxhash64
+from engine.hummock.pins import Pin
 from engine.hummock.reader import Reader
 from engine.hummock.store import Hummock
-from engine.hummock.version import Commit, Compaction, LogEntry, SstInfo, Table, TableVersion, Version
+from engine.hummock.version import (
+    Commit,
+    Compaction,
+    LogEntry,
+    SstInfo,
+    Table,
+    TableOptions,
+    TableVersion,
+    Version,
+)
 
 __all__ = [
     "Commit",
@@ -14,10 +24,12 @@ __all__ = [
     "EpochBatch",
     "Hummock",
     "LogEntry",
+    "Pin",
     "Put",
     "Reader",
     "SstInfo",
     "Table",
+    "TableOptions",
     "TableVersion",
     "Version",
     "vnode_of",

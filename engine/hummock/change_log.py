@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from engine.hummock.expiry import expiry_at
 from engine.hummock.files import FileSet
 from engine.hummock.lookup import find_rows
 from engine.hummock.merge import HashRange, merged_parts, sources_of
@@ -45,7 +46,9 @@ def net_changes(
         return
     before = table.as_of(after)
     primary_key = table.primary_key
-    needed = list(dict.fromkeys([HASH, *primary_key, OP, *columns]))
+    expiry, expired_before = expiry_at(table, upto), expiry_at(table, after)
+    hiding = [] if expiry is None else expiry.columns
+    needed = list(dict.fromkeys([HASH, *primary_key, OP, *columns, *hiding]))
     newest_first = sources_of([entry.ssts for entry in reversed(entries)])
     parts = merged_parts(
         newest_first,
@@ -53,10 +56,12 @@ def net_changes(
         primary_key,
         hash_range,
         keep_tombstones=True,
+        expiry=expiry,
     )
     shown = list(columns) or list(primary_key[:1])  # a table without columns would lose its row count
     for rows in parts:
-        index, old = find_rows(files, table.table, before, rows.select(list(primary_key)), shown, True)
+        keys = rows.select(list(primary_key))
+        index, old = find_rows(files, table.table, before, keys, shown, True, expired_before)
         changed = _without_no_ops(rows, index, old, columns)
         if changed.rows.num_rows:
             yield changed

@@ -12,12 +12,21 @@ import pyarrow as pa
 
 from engine.hummock import invariants
 from engine.hummock.epoch import COUNTER_BITS, next_epoch
-from engine.hummock.version import Commit, Generation, LogEntry, SstInfo, Table, TableVersion, Version
+from engine.hummock.version import (
+    Commit,
+    Generation,
+    LogEntry,
+    SstInfo,
+    Table,
+    TableOptions,
+    TableVersion,
+    Version,
+)
 
 GARBAGE_KEPT_MS = 24 * 3600 * 1000
 
 
-class TableSpec(msgspec.Struct, frozen=True):
+class TableSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """A table as a manifest writes it; `schema` is an Arrow IPC schema message."""
 
     name: str
@@ -25,17 +34,19 @@ class TableSpec(msgspec.Struct, frozen=True):
     schema: bytes
     primary_key: tuple[str, ...]
     distribution_key: tuple[str, ...]
+    options: TableOptions = TableOptions()
 
     @classmethod
     def of(cls, table: Table, table_id: int) -> TableSpec:
         """Return the written form of a table."""
         schema = table.schema.serialize().to_pybytes()
-        return cls(table.name, table_id, schema, tuple(table.primary_key), tuple(table.distribution_key))
+        keys = tuple(table.primary_key), tuple(table.distribution_key)
+        return cls(table.name, table_id, schema, *keys, table.options)
 
     def table(self) -> Table:
         """Return the table."""
         schema = pa.ipc.read_schema(pa.py_buffer(self.schema))
-        return Table(self.name, schema, self.primary_key, self.distribution_key)
+        return Table(self.name, schema, self.primary_key, self.distribution_key, self.options)
 
 
 class NewGeneration(msgspec.Struct, frozen=True):
@@ -63,6 +74,7 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     catalog: dict[str, str | None] = {}
     claimed: dict[str, int] = {}
     alter: dict[str, TableSpec] = {}
+    watermarks: dict[str, int] = {}
     horizon_ms: int = 0
 
 
@@ -78,7 +90,8 @@ def rebase(commit: Commit, base: Version, commit_id: str, seconds: float, number
     epoch = next_epoch(base.epoch, seconds)
     created = {table.name: table for table in commit.create}
     invariants.check_commit(commit, base, epoch)
-    labels = {name: commit.epochs.get(name, epoch) for name in commit.writes} | dict(commit.epochs)
+    moved = (*commit.writes, *commit.watermarks)
+    labels = {name: commit.epochs.get(name, epoch) for name in moved} | dict(commit.epochs)
     claimed = {} if commit.claim is None else {commit.claim: base.generations.get(commit.claim, 0) + 1}
     specs = tuple(TableSpec.of(table, base.next_table_id + i) for i, table in enumerate(created.values()))
     acks = _named(commit.acks, base, created)
@@ -103,6 +116,7 @@ def rebase(commit: Commit, base: Version, commit_id: str, seconds: float, number
         catalog=dict(commit.catalog),
         claimed=claimed,
         alter={name: TableSpec.of(table, base.tables[name].table_id) for name, table in commit.alter.items()},
+        watermarks=dict(commit.watermarks),
         horizon_ms=max(base.horizon_ms, commit.horizon_ms or 0),
     )
 
@@ -162,13 +176,17 @@ def _apply_to_table(table: TableVersion, name: str, delta: Delta) -> TableVersio
         committed = max(committed, delta.labels[name])
         if name in delta.writes:
             log = (*log, LogEntry(committed, delta.writes[name]))
-    generations = table.generations
+    generations, watermarks = table.generations, table.watermarks
+    if name in delta.watermarks:
+        watermarks = (*watermarks, (committed, delta.watermarks[name]))
     if name in delta.compactions:
         new = delta.compactions[name]
         kept = generations[:-1] if generations[-1].upto == new.upto else generations
         generations = (*kept, Generation(new.upto, new.runs))
     if name in delta.truncate:
         log, generations = _truncated(log, generations, delta.truncate[name])
+        before = sum(1 for epoch, _ in watermarks if epoch <= generations[0].upto)
+        watermarks = watermarks[max(0, before - 1) :]
     return dataclasses.replace(
         table,
         committed_epoch=committed,
@@ -176,6 +194,7 @@ def _apply_to_table(table: TableVersion, name: str, delta: Delta) -> TableVersio
         generations=generations,
         acks=_merged(table.acks, delta.acks.get(name)),
         pins=_merged(table.pins, delta.pins.get(name)),
+        watermarks=watermarks,
     )
 
 

@@ -15,10 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from engine.hummock.cache import ArrowCache
+from engine.hummock.expiry import named_ms
 from engine.hummock.object_store import ObjectStore
 from engine.hummock.ordering import one_chunk
 from engine.hummock.sst import read_row_groups, read_sst
-from engine.hummock.version import HASH, OP, SstInfo, default_values
+from engine.hummock.version import HASH, OP, ROW_EPOCH, SstInfo, default_values
 
 OPEN_FILES = 256
 HOT_AFTER = 3
@@ -82,8 +83,8 @@ class FileSet:
         """
         found = self._opened(info)
         if found is None and self._store.local_path(info.path) is not None:
-            return with_columns(read_sst(self._store, info, columns), columns, schema)
-        return with_columns((found or self._decode(info)).rows, columns, schema)
+            return with_columns(read_sst(self._store, info, columns), columns, schema, info)
+        return with_columns((found or self._decode(info)).rows, columns, schema, info)
 
     def is_open(self, info: SstInfo) -> bool:
         """Whether this process reads the file from memory or the cache."""
@@ -133,13 +134,20 @@ class FileSet:
         return file
 
 
-def with_columns(rows: pa.Table, columns: list[str], schema: pa.Schema) -> pa.Table:
-    """Return columns of a file's rows; one that the table got after the file was written has its default."""
+def with_columns(rows: pa.Table, columns: list[str], schema: pa.Schema, info: SstInfo) -> pa.Table:
+    """Return columns of a file's rows; one that the table got after the file was written has its default, and the row
+    epoch is when the file was named.
+    """
     known = set(rows.column_names)
     if known.issuperset(columns):
         return rows.select(columns)
     arrays = [
-        rows.column(name) if name in known else default_values(schema.field(name), rows.num_rows)
-        for name in columns
+        rows.column(name) if name in known else _absent(name, schema, info, rows.num_rows) for name in columns
     ]
     return pa.Table.from_arrays(arrays, names=columns)
+
+
+def _absent(name: str, schema: pa.Schema, info: SstInfo, rows: int) -> pa.Array:
+    if name == ROW_EPOCH:
+        return pa.repeat(pa.scalar(named_ms(info.path), pa.int64()), rows)
+    return default_values(schema.field(name), rows)

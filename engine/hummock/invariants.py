@@ -8,8 +8,9 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from engine.errors import Conflict, Fenced, InvalidRow, InvariantViolation, TableExists, UnknownTable
+from engine.hummock.expiry import can_have_watermark
 from engine.hummock.hash import xxhash64
-from engine.hummock.version import HASH, OP, Commit, Version
+from engine.hummock.version import HASH, OP, ROW_EPOCH, Commit, Version
 
 
 def check_commit(commit: Commit, base: Version, epoch: int) -> None:
@@ -17,6 +18,8 @@ def check_commit(commit: Commit, base: Version, epoch: int) -> None:
     writer_is_not_fenced(commit, base)
     tables_exist_once(commit, base)
     altered_tables_keep_their_keys(commit, base)
+    options_fit_their_tables(commit, base)
+    watermarks_rise(commit, base)
     tables_are_well_formed(commit)
     labels_rise(commit, base, epoch)
     files_are_not_collected(commit, base)
@@ -57,7 +60,7 @@ def tables_exist_once(commit: Commit, base: Version) -> None:
         for name, who in part.items()
         if set(who.values()) != {None}
     }
-    for name in {*commit.writes, *commit.epochs, *commit.compactions, *held}:
+    for name in {*commit.writes, *commit.epochs, *commit.compactions, *commit.watermarks, *held}:
         if name not in created and (name not in base.tables or name in dropped):
             raise unknown_table(name, base.tables)
 
@@ -78,6 +81,48 @@ def altered_tables_keep_their_keys(commit: Commit, base: Version) -> None:
                 raise InvariantViolation(f"table {name}: ALTER cannot change the type of column {field.name}")
         if not set(table.primary_key) <= set(table.schema.names):
             raise InvariantViolation(f"table {name}: ALTER cannot take a key column away")
+
+
+def options_fit_their_tables(commit: Commit, base: Version) -> None:
+    """A table's options name what it has: rows that hide must be found again by every reader."""
+    for table in (*commit.create, *commit.alter.values()):
+        options = table.options
+        for name, seconds in (("ttl", options.ttl_seconds), ("retention", options.retention_seconds)):
+            if seconds is not None and not 0 < seconds < 1e12:
+                raise InvalidRow(f"table {table.name}: {name}_seconds={seconds} is no time above 0")
+        if options.ttl_seconds is not None and ROW_EPOCH in table.schema.names:
+            raise InvalidRow(
+                f"table {table.name}: {ROW_EPOCH} is reserved where rows expire; rename the column"
+            )
+        column = options.watermark_column
+        if column is not None:
+            if column not in table.schema.names:
+                raise InvalidRow(f"table {table.name} has no column {column} for a watermark")
+            if not can_have_watermark(table.schema.field(column).type):
+                kind = table.schema.field(column).type
+                raise InvalidRow(
+                    f"table {table.name}: column {column} of {kind} cannot carry a watermark: "
+                    f"it takes an integer, a date or a timestamp"
+                )
+    for name, table in commit.alter.items():
+        before = base.tables.get(name)
+        column = None if before is None else before.table.options.watermark_column
+        if before is not None and before.watermarks and table.options.watermark_column != column:
+            raise InvariantViolation(f"table {name}: its watermark stands in column {column} for good")
+
+
+def watermarks_rise(commit: Commit, base: Version) -> None:
+    """A watermark never falls: what is below it may be deleted already."""
+    created = {table.name: table for table in commit.create}
+    for name, value in commit.watermarks.items():
+        before = base.tables.get(name)
+        table = created.get(name) or (before.table if before is not None else None)
+        if table is None or table.options.watermark_column is None:
+            raise InvalidRow(f"table {name} has no watermark column: name one with alter_table first")
+        if before is not None and before.watermarks and value <= before.watermarks[-1][1]:
+            raise InvariantViolation(
+                f"table {name}: the watermark {value} is not above {before.watermarks[-1][1]}, which it has already"
+            )
 
 
 def tables_are_well_formed(commit: Commit) -> None:
@@ -115,7 +160,7 @@ def labels_rise(commit: Commit, base: Version, epoch: int) -> None:
     for name, label in commit.epochs.items():
         table = base.tables.get(name)
         committed = table.committed_epoch if table is not None and name not in commit.drop else 0
-        writes = bool(commit.writes.get(name))
+        writes = bool(commit.writes.get(name)) or name in commit.watermarks
         if label < committed or (label == committed and writes):
             message = (
                 f"table {name} has committed epoch {committed}; epoch {label} cannot be written any more"

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.errors import InvalidRow
+from engine.hummock.expiry import Expiry
 from engine.hummock.files import FileSet, SortedFile, with_columns
 from engine.hummock.merge import sources_of
 from engine.hummock.ordering import (
@@ -25,7 +26,9 @@ from engine.hummock.ordering import (
     sort_indices,
 )
 from engine.hummock.sst import hashes_of
-from engine.hummock.version import HASH, Run, Table
+from engine.hummock.version import HASH, Run, SstInfo, Table
+
+Opened = tuple[SstInfo, SortedFile]
 
 
 @dataclass(frozen=True)
@@ -58,14 +61,16 @@ def find_rows(
     keys: pa.Table,
     columns: Sequence[str],
     null_safe: bool,
+    expiry: Expiry | None = None,
 ) -> tuple[np.ndarray, pa.Table]:
-    """Return (index into `keys` per matched row, ascending; the rows' `columns`) over `runs`, newest first.
+    """Return (index into `keys` per matched row, ascending; the rows' `columns`) over `runs`, newest first, without
+    what `expiry` hides.
 
     Rows of one key come in primary-key order. Raises InvalidRow if `keys` lacks the columns that rows are
     found by.
     """
     wanted = wanted_keys(table, keys, null_safe)
-    opened: list[SortedFile] = []
+    opened: list[Opened] = []
     found: list[Candidates] = []
     order, searched = _search_order(wanted), 0
     for sst in sources_of(runs):
@@ -80,7 +85,7 @@ def find_rows(
         key, place = _search(file, wanted, order)
         if not len(key):
             continue
-        opened.append(file)
+        opened.append((sst, file))
         found.append(Candidates(key, np.full(len(key), len(opened) - 1), place, file.operations[place] != 0))
         if wanted.whole_key:
             settled = np.zeros(len(wanted.hashes), dtype=bool)
@@ -90,7 +95,7 @@ def find_rows(
     files.counters.add("files_searched", searched)
     if not found:
         return np.empty(0, dtype=np.int64), _schema(table, columns).empty_table()
-    return _answer(table, wanted, opened, _newest(table, wanted, opened, found), columns)
+    return _answer(table, wanted, opened, _newest(table, wanted, opened, found), columns, expiry)
 
 
 def _search_order(wanted: Wanted) -> np.ndarray:
@@ -194,7 +199,7 @@ def _search(file: SortedFile, wanted: Wanted, order: np.ndarray) -> tuple[np.nda
     return key, place
 
 
-def _newest(table: Table, wanted: Wanted, opened: list[SortedFile], found: list[Candidates]) -> Candidates:
+def _newest(table: Table, wanted: Wanted, opened: list[Opened], found: list[Candidates]) -> Candidates:
     """Return the newest version of each row, deletions left out, ordered by key and primary key."""
     key = np.concatenate([part.key for part in found])
     source = np.concatenate([part.source for part in found])
@@ -223,11 +228,21 @@ def _newest(table: Table, wanted: Wanted, opened: list[SortedFile], found: list[
 
 
 def _answer(
-    table: Table, wanted: Wanted, opened: list[SortedFile], found: Candidates, columns: Sequence[str]
+    table: Table,
+    wanted: Wanted,
+    opened: list[Opened],
+    found: Candidates,
+    columns: Sequence[str],
+    expiry: Expiry | None,
 ) -> tuple[np.ndarray, pa.Table]:
-    needed = list(dict.fromkeys([*columns, *wanted.filtered]))
+    hiding = [] if expiry is None else expiry.columns
+    needed = list(dict.fromkeys([*columns, *wanted.filtered, *hiding]))
     rows = _take(opened, found.source, found.place, needed, table.schema)
     key = found.key
+    if expiry is not None and rows.num_rows:
+        shown = ~expiry.hides(rows)
+        if not shown.all():
+            key, rows = key[shown], rows.filter(pa.array(shown))
     if wanted.filtered:
         equal = np.ones(len(key), dtype=bool)
         for name in wanted.filtered:
@@ -240,15 +255,15 @@ def _answer(
 
 
 def _take(
-    opened: list[SortedFile], source: np.ndarray, place: np.ndarray, columns: list[str], schema: pa.Schema
+    opened: list[Opened], source: np.ndarray, place: np.ndarray, columns: list[str], schema: pa.Schema
 ) -> pa.Table:
     """Return rows of several files in the given order."""
     used = np.unique(source)
     if len(used) == 1:
-        return with_columns(opened[used[0]].rows, columns, schema).take(pa.array(place))
+        return _columns(opened[used[0]], columns, schema).take(pa.array(place))
     order = np.argsort(source, kind="stable")
     parts = [
-        with_columns(opened[file].rows, columns, schema).take(pa.array(place[order[low:high]]))
+        _columns(opened[file], columns, schema).take(pa.array(place[order[low:high]]))
         for file, low, high in zip(
             used,
             np.searchsorted(source[order], used, side="left"),
@@ -261,8 +276,13 @@ def _take(
     return (
         pa.concat_tables(parts).combine_chunks().take(pa.array(back))
         if parts
-        else with_columns(opened[0].rows.slice(0, 0), columns, schema)
+        else _columns(opened[0], columns, schema).slice(0, 0)
     )
+
+
+def _columns(opened: Opened, columns: list[str], schema: pa.Schema) -> pa.Table:
+    sst, file = opened
+    return with_columns(file.rows, columns, schema, sst)
 
 
 def _schema(table: Table, columns: Sequence[str]) -> pa.Schema:

@@ -28,7 +28,7 @@ class LoggedRun(msgspec.Struct, frozen=True):
     runs: tuple[tuple[SstInfo, ...], ...]
 
 
-class TableCheckpoint(msgspec.Struct, frozen=True):
+class TableCheckpoint(msgspec.Struct, frozen=True, omit_defaults=True):
     """One table of a whole version, as it is written."""
 
     spec: TableSpec
@@ -37,6 +37,7 @@ class TableCheckpoint(msgspec.Struct, frozen=True):
     generations: tuple[LoggedRun, ...]
     acks: dict[str, int]
     pins: dict[str, int]
+    watermarks: tuple[tuple[int, int], ...] = ()
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -137,6 +138,7 @@ def checkpoint_of(version: Version) -> Checkpoint:
             tuple(LoggedRun(generation.upto, generation.runs) for generation in table.generations),
             dict(table.acks),
             dict(table.pins),
+            table.watermarks,
         )
         for table in version.tables.values()
     )
@@ -161,6 +163,7 @@ def version_of(checkpoint: Checkpoint, delta: Delta) -> Version:
             tuple(Generation(entry.epoch, entry.runs) for entry in written.generations),
             written.acks,
             written.pins,
+            written.watermarks,
         )
         for written in checkpoint.tables
     }

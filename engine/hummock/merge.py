@@ -11,6 +11,7 @@ from math import ceil
 import numpy as np
 import pyarrow as pa
 
+from engine.hummock.expiry import Expiry
 from engine.hummock.ordering import one_chunk, order_by_key
 from engine.hummock.version import HASH, OP, Run, SstInfo
 
@@ -55,11 +56,12 @@ def merged_parts(
     hash_range: HashRange | None,
     *,
     keep_tombstones: bool,
+    expiry: Expiry | None = None,
 ) -> Iterator[pa.Table]:
     """Yield the newest row of each key in (hash, key) order, part by part.
 
     `ssts` from newest to oldest. `load` gives a file's `_hash`, key, `_op` and wanted columns; files are let
-    go of when passed.
+    go of when passed. What `expiry` hides counts as deleted; `load` gives its columns too.
     """
     loaded: dict[int, pa.Table] = {}
     for low, high in hash_parts(ssts, hash_range):
@@ -76,7 +78,9 @@ def merged_parts(
         if not slices:
             continue
         merged = merge_newest([part for part, _ in slices], primary_key)
-        if not keep_tombstones and any(deleted for _, deleted in slices):
+        if expiry is not None:
+            merged = expiry.as_deletions(merged)
+        if not keep_tombstones and (expiry is not None or any(deleted for _, deleted in slices)):
             merged = without_tombstones(merged)
         if merged.num_rows:
             yield merged

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.errors import InvalidRow
+from engine.hummock.expiry import expiry_at
 from engine.hummock.files import with_columns
 from engine.hummock.merge import merge_newest, sources_of, without_tombstones
 from engine.hummock.ordering import bisect_keys, normalized_key
@@ -34,17 +35,20 @@ def scan_range(
         )
     low, high = (_bound(table, bound) for bound in bounds)
     ssts = sources_of(table.as_of(epoch))
-    needed = list(dict.fromkeys([HASH, *table.primary_key, OP, *columns]))
+    expiry = expiry_at(table, epoch)
+    hiding = [] if expiry is None else expiry.columns
+    needed = list(dict.fromkeys([HASH, *table.primary_key, OP, *columns, *hiding]))
     slices = []
     for sst in ssts:
         rows = reader.files.whole(sst).rows
         first = 0 if low is None else _place(rows, low)
         last = rows.num_rows if high is None else _place(rows, high)
         if first < last:
-            slices.append(with_columns(rows.slice(first, last - first), needed, table.schema))
+            slices.append(with_columns(rows.slice(first, last - first), needed, table.schema, sst))
     if not slices:
         return iter(())
-    merged = without_tombstones(merge_newest(slices, table.primary_key))
+    merged = merge_newest(slices, table.primary_key)
+    merged = without_tombstones(merged if expiry is None else expiry.as_deletions(merged))
     return batches(merged.select(columns), pa.schema([table.schema.field(name) for name in columns]))
 
 

@@ -21,6 +21,7 @@ from engine.hummock.bundle import Payload, payloads, write_payload, write_pieces
 from engine.hummock.cache import ArrowCache
 from engine.hummock.change_log import as_log, as_weights, net_changes
 from engine.hummock.epoch import Clock, system_clock
+from engine.hummock.expiry import expiry_at
 from engine.hummock.files import FileSet, SortedFile
 from engine.hummock.lookup import find_rows
 from engine.hummock.merge import HashRange, merged_parts, sources_of
@@ -75,7 +76,9 @@ class Reader:
         """
         names = known_columns(table.table, columns)
         ssts = sources_of(table.as_of(epoch))
-        needed = list(dict.fromkeys([HASH, *table.primary_key, OP, *names]))
+        expiry = expiry_at(table, epoch)
+        hiding = [] if expiry is None else expiry.columns
+        needed = list(dict.fromkeys([HASH, *table.primary_key, OP, *names, *hiding]))
         schema = pa.schema([table.schema.field(name) for name in names])
         parts = merged_parts(
             ssts,
@@ -83,6 +86,7 @@ class Reader:
             table.primary_key,
             hash_range,
             keep_tombstones=False,
+            expiry=expiry,
         )
         for rows in parts:
             yield from batches(rows.select(names), schema)
@@ -131,7 +135,8 @@ class Reader:
         if isinstance(keys, pa.RecordBatch):
             keys = pa.Table.from_batches([keys])
         names = known_columns(table.table, columns)
-        return find_rows(self.files, table.table, table.as_of(epoch), keys, names, null_safe)
+        runs, expiry = table.as_of(epoch), expiry_at(table, epoch)
+        return find_rows(self.files, table.table, runs, keys, names, null_safe, expiry)
 
     def write_run(self, table: Table, rows: pa.Table, *, last_wins: bool = False) -> list[SstInfo]:
         """Write rows (the table's columns and `_op`: 0 put, 1 delete; any order) as sorted files, durable but

@@ -5,6 +5,7 @@ them.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import threading
 import time
@@ -17,18 +18,21 @@ import pyarrow as pa
 
 from engine.errors import Conflict, InvalidRow, StorageError, UnknownTable, WriteStopped
 from engine.hummock import compaction, gc
+from engine.hummock.altering import altered, options_of
 from engine.hummock.background import Background
 from engine.hummock.batch import Operation, gather
 from engine.hummock.cache import ArrowCache
 from engine.hummock.chain import ManifestChain
-from engine.hummock.epoch import Clock, epoch_at, system_clock
+from engine.hummock.epoch import COUNTER_BITS, Clock, epoch_at, system_clock
 from engine.hummock.epoch_batch import EpochBatch
+from engine.hummock.expiry import watermark_number
 from engine.hummock.invariants import unknown_table
 from engine.hummock.lookup import padded
 from engine.hummock.merge import HashRange
 from engine.hummock.metrics import Counters, Metrics, counters_of, snapshot
 from engine.hummock.object_store import ObjectStore, open_object_store
 from engine.hummock.object_store.retrying import dependable
+from engine.hummock.pins import Pin, new_pin, over
 from engine.hummock.prefetch import replacements
 from engine.hummock.range_scan import KeyRange, scan_range
 from engine.hummock.reader import CACHE_BYTES, Reader, batches, cache_folder, known_columns
@@ -169,12 +173,16 @@ class Hummock:
         schema: pa.Schema,
         primary_key: Sequence[str],
         distribution_key: Sequence[str] | None = None,
+        **options: Any,
     ) -> Table:
         """Create a table; without a distribution key it is ordered by its primary key as a whole.
 
+        Options: `ttl_seconds` (rows hide so long after they were written), `watermark_column` (see `set_watermark`),
+        `retention_seconds` (how long its history is readable, instead of the store's).
         Raises TableExists, and InvalidRow for keys that do not fit the schema.
         """
-        table = Table(name, schema, tuple(primary_key), tuple(distribution_key or ()))
+        keys = tuple(primary_key), tuple(distribution_key or ())
+        table = Table(name, schema, *keys, options_of(options))
         self.commit(Commit(create=(table,)))
         return table
 
@@ -183,6 +191,49 @@ class Hummock:
         UnknownTable.
         """
         return self._known(name).table
+
+    def alter_table(
+        self, table: TableRef, add: Sequence[pa.Field] = (), drop: Sequence[str] = (), **options: Any
+    ) -> Table:
+        """Add columns, which old rows have as null or as their default, drop columns, or change options (None ends one).
+
+        Files stay as they are; the next compaction writes the new form. Raises InvalidRow or InvariantViolation.
+        """
+        name = _name(table)
+        self.refresh()
+        before = self._known(name)
+
+        def unchanged(version: Version) -> None:
+            now = version.tables.get(name)
+            if now is None or now.table != before.table:
+                raise Conflict(
+                    f"table {name} was altered by another process at the same time: alter it again"
+                )
+
+        changed = altered(before.table, add, drop, options)
+        return self.commit(Commit(alter={name: changed}, precondition=unchanged)).tables[name].table
+
+    def set_watermark(self, table: TableRef, value: Any) -> int:
+        """Hide the rows whose watermark column is below `value`, from the epoch on that is returned, in one commit; later
+        compactions delete them. Raises InvariantViolation if the watermark would fall.
+        """
+        name = _name(table)
+        number = watermark_number(self._known(name).table, value)
+        return self.commit(Commit(watermarks={name: number})).epoch
+
+    def pin(self, table: TableRef, epoch: int | None = None, *, seconds: float, owner: str = "pin") -> Pin:
+        """Keep a table readable from `epoch` on, by default the newest, for `seconds` or until `unpin`.
+
+        Raises Conflict if that epoch is not readable any more.
+        """
+        version, at = self._at(table, epoch)
+        made = new_pin(version.name, at, owner, self._now_ms() + int(seconds * 1000))
+        self.commit(Commit(pins={made.table: {made.name: at}}))
+        return made
+
+    def unpin(self, pin: Pin) -> None:
+        """End a pin before its time."""
+        self.commit(Commit(pins={pin.table: {pin.name: None}}))
 
     def drop_table(self, table: TableRef) -> None:
         """Drop a table; its files go with the next collections, and what is pending of it at once."""
@@ -365,18 +416,34 @@ class Hummock:
                     f"prefetch of {name}", lambda due=due: [self.reader.files.whole(sst) for sst in due]
                 )
 
+    def next_task(self, name: str) -> compaction.CompactionTask | None:
+        """Return what a compactor should do for a table of the known version now, or None; no I/O."""
+        version = self.version
+        table = version.tables.get(name)
+        return (
+            None if table is None else compaction.next_task(table, version, self._retained_from(table.table))
+        )
+
     def _truncate(self) -> None:
-        version, upto = self.refresh(), self._retained_from()
+        version = self.refresh()
+        ended = over(version, self._now_ms())
+        if ended:
+            version = self.commit(Commit(pins=ended))
         due = {}
         for name, table in version.tables.items():
-            held = min([upto, *table.acks.values(), *table.pins.values()])
+            upto = self._retained_from(table.table)
+            held = table.held_from(upto)
             if len(table.generations) > 1 and table.generations[1].upto <= held:
                 due[name] = upto
         if due:
             self.commit(Commit(truncate=due))
 
-    def _retained_from(self) -> int:
-        return epoch_at(self._clock() - self._retention)
+    def _retained_from(self, table: Table) -> int:
+        own = table.options.retention_seconds
+        return epoch_at(self._clock() - (self._retention if own is None else own))
+
+    def _now_ms(self) -> int:
+        return epoch_at(self._clock()) >> COUNTER_BITS
 
     def _tier_if_due(self, name: str) -> None:
         table, how = self.version.tables.get(name), self.options["auto_compact"]
@@ -407,6 +474,9 @@ class Hummock:
         with self._compacting:
             table = self._known(name)
             task = picker.pick(table)
+            if task is not None:
+                hidden = compaction.hidden_at(table, self._retained_from(table.table))
+                task = dataclasses.replace(task, hidden_at=hidden)
             done = None if task is None else compaction.run_task(self.reader, task)
             if done is not None:
                 self.commit_compaction(name, done)
@@ -416,9 +486,9 @@ class Hummock:
         self, name: str, done: Compaction, catalog: Mapping[str, str | None] | None = None
     ) -> None:
         """Make a compaction visible, with entries of the catalog; raises Conflict if its inputs were replaced meanwhile."""
-        self._chain.commit(
-            Commit(compactions={name: done}, truncate={name: self._retained_from()}, catalog=catalog or {})
-        )
+        table = self.version.tables.get(name)
+        upto = {} if table is None else {name: self._retained_from(table.table)}
+        self._chain.commit(Commit(compactions={name: done}, truncate=upto, catalog=catalog or {}))
 
     def _commit_writes(
         self,
@@ -458,7 +528,7 @@ class Hummock:
             raise StorageError("a read of what is pending names no epoch: it has none before its commit")
         self._known(_name(table))
         reader, version = self.buffer.over(lambda: self._known(_name(table)))
-        return reader, version, max(version.committed_epoch, version.safe_epoch)
+        return reader, version, self._newest(version)
 
     def _at(self, table: TableRef, epoch: int | None) -> tuple[TableVersion, int]:
         """The table's version and the epoch to read, by default the newest one; a newer epoch than known is
@@ -467,7 +537,13 @@ class Hummock:
         if epoch is not None and epoch > self.version.epoch:
             self.refresh()
         version = self._known(_name(table))
-        return version, max(version.committed_epoch, version.safe_epoch) if epoch is None else epoch
+        return version, self._newest(version) if epoch is None else epoch
+
+    def _newest(self, version: TableVersion) -> int:
+        """The epoch of a read that names none: the newest; of a table whose rows expire, the present."""
+        newest = max(version.committed_epoch, version.safe_epoch)
+        expires = version.table.options.ttl_seconds is not None
+        return max(newest, epoch_at(self._clock())) if expires else newest
 
 
 def _name(table: TableRef) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -12,7 +12,19 @@ import pyarrow as pa
 from engine.errors import EpochExpired
 
 HASH, OP = "_hash", "_op"
+ROW_EPOCH = "_epoch"
+"""In compacted files of a table with a time to live: when a row was written, in ms of epoch time."""
 PUT, DELETE = 0, 1
+
+
+class TableOptions(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a table does by itself: hide rows `ttl_seconds` after they were written, hide those below the watermark of
+    `watermark_column`, and keep its history for `retention_seconds` instead of the store's.
+    """
+
+    ttl_seconds: float | None = None
+    retention_seconds: float | None = None
+    watermark_column: str | None = None
 
 
 @dataclass(frozen=True)
@@ -26,6 +38,7 @@ class Table:
     schema: pa.Schema
     primary_key: tuple[str, ...]
     distribution_key: tuple[str, ...] = ()
+    options: TableOptions = field(default_factory=TableOptions)
 
     @property
     def value_columns(self) -> tuple[str, ...]:
@@ -53,8 +66,12 @@ def default_values(field: pa.Field, rows: int) -> pa.Array:
 _DEFAULT = b"tideline.default"
 
 
-class SstInfo(msgspec.Struct, frozen=True):
-    """One sorted file: `length` bytes from `offset` of object `path`; `size` is its rows' bytes in memory."""
+class SstInfo(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One sorted file: `length` bytes from `offset` of object `path`; `size` is its rows' bytes in memory.
+
+    Of compacted files of tables that hide rows: `oldest` is the lowest row epoch in ms, `spread` the lowest and the highest
+    value in the watermark's column.
+    """
 
     path: str
     offset: int
@@ -65,6 +82,8 @@ class SstInfo(msgspec.Struct, frozen=True):
     tombstones: int
     checksum: int
     size: int
+    oldest: int | None = None
+    spread: tuple[int, int] | None = None
 
     @property
     def has_tombstones(self) -> bool:
@@ -124,6 +143,8 @@ class TableVersion:
     generations: tuple[Generation, ...] = (Generation(0, ()),)
     acks: Mapping[str, int] = field(default_factory=dict)
     pins: Mapping[str, int] = field(default_factory=dict)
+    watermarks: tuple[tuple[int, int], ...] = ()
+    """(epoch, value), both ascending: what the watermark was from each epoch on."""
 
     @property
     def name(self) -> str:
@@ -152,8 +173,18 @@ class TableVersion:
 
     @property
     def last_change(self) -> int:
-        """The label of the newest sub-level there ever was; the content is the same at every epoch from there on."""
-        return self.log[-1].epoch if self.log else self.generations[-1].upto
+        """The label of the newest sub-level or watermark there ever was; nothing is written at any epoch from there on."""
+        written = self.log[-1].epoch if self.log else self.generations[-1].upto
+        return max(written, self.watermarks[-1][0]) if self.watermarks else written
+
+    def watermark_at(self, epoch: int) -> int | None:
+        """Return the watermark that holds at an epoch, or None."""
+        at = bisect.bisect_right(self.watermarks, epoch, key=lambda moved: moved[0])
+        return self.watermarks[at - 1][1] if at else None
+
+    def held_from(self, retained_from: int) -> int:
+        """Return from which epoch on history stays: not beyond any consumer's acknowledged epoch, nor any pin."""
+        return min([retained_from, *self.acks.values(), *self.pins.values()])
 
     @property
     def l0(self) -> tuple[LogEntry, ...]:
@@ -240,8 +271,15 @@ class TableVersion:
 
     def objects(self) -> set[str]:
         """Return the paths of all objects that the table needs, for any readable epoch."""
-        paths = {sst.path for entry in self.log for sst in entry.ssts}
-        return paths | {sst.path for generation in self.generations for run in generation.runs for sst in run}
+        return {sst.path for sst in self.every_sst()}
+
+    def every_sst(self) -> Iterator[SstInfo]:
+        """Yield the files that the table needs for any readable epoch; one may come several times."""
+        for entry in self.log:
+            yield from entry.ssts
+        for generation in self.generations:
+            for run in generation.runs:
+                yield from run
 
     def _between(self, after: int, upto: int) -> tuple[LogEntry, ...]:
         first = bisect.bisect_right(self.log, after, key=lambda entry: entry.epoch)
@@ -289,7 +327,8 @@ class Commit:
     a label and no writes only moves its committed epoch. `acks` and `pins`: table -> name -> epoch, None
     removes. `truncate`: table -> epoch below which history may go; never beyond acks and pins. `precondition`
     sees the version each attempt is based on. `alter`: table -> what it becomes: another name, columns added at the end or
-    taken away; files stay as they are.
+    taken away; files stay as they are. `watermarks`: table -> its watermark, as a number, from the commit's
+    label on.
     """
 
     writes: Mapping[str, Sequence[SstInfo]] = field(default_factory=dict)
@@ -302,6 +341,7 @@ class Commit:
     compactions: Mapping[str, Compaction] = field(default_factory=dict)
     truncate: Mapping[str, int] = field(default_factory=dict)
     alter: Mapping[str, Table] = field(default_factory=dict)
+    watermarks: Mapping[str, int] = field(default_factory=dict)
     claim: str | None = None
     horizon_ms: int | None = None
     writer: str | None = None

@@ -11,6 +11,7 @@ from engine.hummock import Delete, Hummock, Put, Table
 from engine.hummock.compaction import (
     Level,
     Picker,
+    SpaceReclaim,
     Tier,
     ToBase,
     Tombstone,
@@ -131,3 +132,30 @@ def test_a_small_change_to_a_large_table_is_not_paid_with_the_table(store: Hummo
 @pytest.mark.parametrize("picker", [Tier(), ToBase(), Level(), Tombstone(), TrivialMove(), VnodeAlignment(4)])
 def test_an_empty_table_needs_nothing(store: Hummock, table: Table, picker: Picker) -> None:
     assert picker.pick(version(store)) is None
+
+
+def test_tier_looks_past_a_run_that_is_larger_than_those_above_it(store: Hummock, table: Table) -> None:
+    for step in range(5):
+        store.ingest_batch({table: [Put(rows({i: str(step) for i in range(15_000)}))]})
+    store.ingest_batch({table: [Put(rows({1: "small"}))]})
+    task = Tier().pick(store.version.tables["t"])
+    assert task is not None
+    assert len(task.merge) == 6
+
+
+def test_space_reclaim_moves_what_keeps_a_dropped_tables_bundle_alive(store: Hummock, table: Table) -> None:
+    large = store.create_table("a", SCHEMA, ["id"], ["id"])
+    store.ingest_batch(
+        {large: [Put(rows({i: f"{i * 7919}" for i in range(5_000)}))], table: [Put(rows({1: "x"}))]}
+    )
+    version = store.version
+    assert SpaceReclaim(version).pick(version.tables["t"]) is None
+    store.drop_table(large)
+    version = store.version
+    task = SpaceReclaim(version).pick(version.tables["t"])
+    assert task is not None
+    assert store.compact(table, SpaceReclaim(version)).done
+    moved = store.version.tables["t"].live_ssts
+    assert not {sst.path for sst in moved} & {sst.path for run in task.merge for sst in run}
+    assert content(store) == {1: "x"}
+    assert SpaceReclaim(store.version).pick(store.version.tables["t"]) is None

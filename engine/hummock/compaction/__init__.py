@@ -4,11 +4,15 @@ from engine.hummock.compaction.execute import run_task
 from engine.hummock.compaction.pickers import (
     Full,
     Level,
+    SpaceReclaim,
     Tier,
     ToBase,
     Tombstone,
     TrivialMove,
+    Ttl,
     VnodeAlignment,
+    Watermark,
+    hidden_at,
 )
 from engine.hummock.compaction.report import CompactionReport, report_of
 from engine.hummock.compaction.schedule import (
@@ -32,11 +36,15 @@ __all__ = [
     "Full",
     "Level",
     "Picker",
+    "SpaceReclaim",
     "Tier",
     "ToBase",
     "Tombstone",
     "TrivialMove",
+    "Ttl",
     "VnodeAlignment",
+    "Watermark",
+    "hidden_at",
     "next_task",
     "relief",
     "report_of",

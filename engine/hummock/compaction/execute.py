@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from engine.hummock.compaction.pickers.vnode import bounds
 from engine.hummock.compaction.task import TARGET_BYTES, TARGET_ROWS, CompactionTask
+from engine.hummock.expiry import Expiry, as_numbers, expiry_at
 from engine.hummock.merge import HashRange, merged_parts, sources_of
+from engine.hummock.ordering import one_chunk
 from engine.hummock.reader import Reader
 from engine.hummock.sst import pieces, stored_schema
-from engine.hummock.version import Compaction, Run, SstInfo
+from engine.hummock.version import OP, ROW_EPOCH, Compaction, Run, SstInfo, Table
 
 
 def run_task(reader: Reader, task: CompactionTask) -> Compaction:
@@ -27,19 +31,40 @@ def _moved(task: CompactionTask) -> Run:
 
 
 def _merge(reader: Reader, task: CompactionTask) -> Iterator[SstInfo]:
+    expiry = expiry_at(task.table, max(task.table.last_change, task.hidden_at))
     for hash_range in bounds(task.groups) if task.groups > 1 else [None]:
-        yield from _write(reader, _merged(reader, task, hash_range), _rows_a_file(task))
+        merged = _merged(reader, task, hash_range, expiry)
+        yield from _write(reader, task.table.table, merged, _rows_a_file(task))
 
 
-def _merged(reader: Reader, task: CompactionTask, hash_range: HashRange | None) -> Iterator[pa.Table]:
+def _merged(
+    reader: Reader, task: CompactionTask, hash_range: HashRange | None, expiry: Expiry | None
+) -> Iterator[pa.Table]:
+    """Yield what the files hold together; what is hidden is left out, or a deletion where an older row may lie below."""
     columns = stored_schema(task.table.table).names
-    return merged_parts(
+    if task.table.table.options.ttl_seconds is not None:
+        columns = [*columns, ROW_EPOCH]
+    parts = merged_parts(
         sources_of(task.merge),
         lambda sst: reader.files.columns(sst, columns, task.table.schema),
         task.table.primary_key,
         hash_range,
         keep_tombstones=bool(task.rest),
+        expiry=expiry,
     )
+    return parts if expiry is None else (_without_values(rows, task.table.table) for rows in parts)
+
+
+def _without_values(rows: pa.Table, table: Table) -> pa.Table:
+    """Take the values from deletions."""
+    deleted = pc.not_equal(rows.column(OP), pa.scalar(0, pa.uint8()))
+    if not pc.any(deleted).as_py():
+        return rows
+    for name in table.value_columns:
+        at, field = rows.column_names.index(name), rows.schema.field(name)
+        emptied = pc.if_else(deleted, pa.nulls(1, field.type)[0], rows.column(name))
+        rows = rows.set_column(at, field, emptied)
+    return rows
 
 
 def _rows_a_file(task: CompactionTask) -> int:
@@ -47,17 +72,31 @@ def _rows_a_file(task: CompactionTask) -> int:
     return max(1, min(TARGET_ROWS, TARGET_BYTES * max(task.rows, 1) // max(stored, 1)))
 
 
-def _write(reader: Reader, parts: Iterator[pa.Table], rows_a_file: int) -> Iterator[SstInfo]:
+def _write(reader: Reader, table: Table, parts: Iterator[pa.Table], rows_a_file: int) -> Iterator[SstInfo]:
     """Write parts as files that end where a part ends, which is between two hashes."""
     gathered: list[pa.Table] = []
     for part in parts:
         gathered.append(part)
         if sum(rows.num_rows for rows in gathered) >= rows_a_file:
-            yield from _flush(reader, gathered)
+            yield from _flush(reader, table, gathered)
             gathered = []
     if gathered:
-        yield from _flush(reader, gathered)
+        yield from _flush(reader, table, gathered)
 
 
-def _flush(reader: Reader, gathered: list[pa.Table]) -> Iterator[SstInfo]:
-    yield from reader.write_pieces([piece.combine_chunks() for piece in pieces(pa.concat_tables(gathered))])
+def _flush(reader: Reader, table: Table, gathered: list[pa.Table]) -> Iterator[SstInfo]:
+    cut = [piece.combine_chunks() for piece in pieces(pa.concat_tables(gathered))]
+    for rows, sst in zip(cut, reader.write_pieces(cut), strict=True):
+        yield _measured(table, rows, sst)
+
+
+def _measured(table: Table, rows: pa.Table, sst: SstInfo) -> SstInfo:
+    """Return a file with the ranges by which it is seen when its rows expire."""
+    column = table.options.watermark_column
+    if ROW_EPOCH in rows.column_names:
+        sst = msgspec.structs.replace(sst, oldest=pc.min(rows.column(ROW_EPOCH)).as_py())
+    if column is not None:
+        lowest = pc.min_max(as_numbers(one_chunk(rows.column(column)))).as_py()
+        if lowest["min"] is not None:
+            sst = msgspec.structs.replace(sst, spread=(lowest["min"], lowest["max"]))
+    return sst

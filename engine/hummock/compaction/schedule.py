@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from engine.hummock.compaction.pickers import Level, Tier, ToBase, Tombstone, TrivialMove
+from engine.hummock.compaction.pickers import (
+    Level,
+    SpaceReclaim,
+    Tier,
+    ToBase,
+    Tombstone,
+    TrivialMove,
+    Ttl,
+    Watermark,
+)
 from engine.hummock.compaction.task import CompactionTask, Picker, live_runs
-from engine.hummock.version import TableVersion
+from engine.hummock.version import TableVersion, Version
 
 TIER_EVERY = 16
 TIER_LARGE_EVERY = 64
@@ -25,14 +34,27 @@ def tier_is_due(table: TableVersion) -> bool:
     return len(level) % (TIER_LARGE_EVERY if size > len(level) * TIER_LARGE_BYTES else TIER_EVERY) == 0
 
 
-def next_task(table: TableVersion) -> CompactionTask | None:
-    """Return what a compactor should do for a table now, or None: its cost in rows is in proportion to what it saves."""
+def next_task(
+    table: TableVersion, version: Version | None = None, retained_from: int = 0
+) -> CompactionTask | None:
+    """Return what a compactor should do for a table now, or None: its cost in rows is in proportion to what it saves.
+
+    `retained_from` is the epoch from which on history is kept; with the whole `version` other tables are looked at too.
+    """
     runs = len(live_runs(table))
-    pickers: list[Picker] = [TrivialMove(), Tombstone(), ToBase()]
+    pickers: list[Picker] = [
+        TrivialMove(),
+        Tombstone(),
+        ToBase(),
+        Ttl(retained_from),
+        Watermark(retained_from),
+    ]
     if runs >= TIER_RUNS:
         pickers[1:1] = [Tier(least=TIER_RUNS)]
     if runs >= TIER_EVERY:
         pickers.append(Level())
+    if version is not None:
+        pickers.append(SpaceReclaim(version))
     return next((task for task in (picker.pick(table) for picker in pickers) if task is not None), None)
 
 

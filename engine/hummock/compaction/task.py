@@ -26,6 +26,8 @@ class CompactionTask:
     move: bool = False
     groups: int = 1
     picker: str = "manual"
+    hidden_at: int = 0
+    """Rows that are hidden at this epoch (or at the table's last change) go, if the table hides rows by itself."""
 
     @property
     def rows(self) -> int:

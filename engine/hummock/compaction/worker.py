@@ -12,7 +12,6 @@ from engine.errors import Conflict, Fenced, UnknownTable
 from engine.hummock.compaction.claim import CLAIM_SECONDS, held, is_free, released, still_free
 from engine.hummock.compaction.execute import run_task
 from engine.hummock.compaction.report import CompactionReport, report_of
-from engine.hummock.compaction.schedule import next_task
 from engine.hummock.compaction.task import CompactionTask
 from engine.hummock.store import Hummock
 from engine.hummock.version import Commit
@@ -51,7 +50,7 @@ class CompactionWorker:
         names = sorted(version.tables if tables is None else set(tables) & set(version.tables))
         reports = []
         for name in names:
-            task = next_task(version.tables[name])
+            task = self.store.next_task(name)
             if task is not None and is_free(self.store.version, name, self.name, self.store.clock()):
                 report = self._do(name, task)
                 if report is not None:

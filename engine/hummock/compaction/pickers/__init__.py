@@ -1,11 +1,25 @@
 """The pickers, one decision a file."""
 
+from engine.hummock.compaction.pickers.expired import Ttl, Watermark, hidden_at
 from engine.hummock.compaction.pickers.full import Full
 from engine.hummock.compaction.pickers.level import Level
+from engine.hummock.compaction.pickers.space_reclaim import SpaceReclaim
 from engine.hummock.compaction.pickers.tier import Tier
 from engine.hummock.compaction.pickers.to_base import ToBase
 from engine.hummock.compaction.pickers.tombstone import Tombstone
 from engine.hummock.compaction.pickers.trivial_move import TrivialMove
 from engine.hummock.compaction.pickers.vnode import VnodeAlignment
 
-__all__ = ["Full", "Level", "Tier", "ToBase", "Tombstone", "TrivialMove", "VnodeAlignment"]
+__all__ = [
+    "Full",
+    "Level",
+    "SpaceReclaim",
+    "Tier",
+    "ToBase",
+    "Tombstone",
+    "TrivialMove",
+    "Ttl",
+    "VnodeAlignment",
+    "Watermark",
+    "hidden_at",
+]

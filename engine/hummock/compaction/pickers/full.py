@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.hummock.compaction.pickers.expired import hides_some
 from engine.hummock.compaction.task import TARGET_BYTES, TARGET_ROWS, CompactionTask, live_runs
 from engine.hummock.version import SstInfo, TableVersion
 
 
 @dataclass(frozen=True)
 class Full:
-    """Pick all runs, unless they are one run of large files without deletions already."""
+    """Pick all runs, unless they are one run of large files without deletions and hidden rows already."""
 
     def pick(self, table: TableVersion) -> CompactionTask | None:
         """Return the merge of everything."""
         runs = live_runs(table)
         files = [sst for run in runs for sst in run]
         mergeable = len(runs) > 1 or any(sst.tombstones for sst in files) or _fragmented(files)
+        mergeable = mergeable or hides_some(table)
         return CompactionTask(table, runs, (), picker="full") if mergeable else None
 
 

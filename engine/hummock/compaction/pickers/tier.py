@@ -12,7 +12,9 @@ FLOOR_ROWS = 10_000
 
 @dataclass(frozen=True)
 class Tier:
-    """Pick the newest runs while each is no larger than those above it together; at least `least`, at most `max_rows` rows."""
+    """Pick the most newest runs of which the oldest is no larger than those above it together; at least `least`, at most
+    `max_rows` rows.
+    """
 
     max_rows: int | None = None
     least: int = 2
@@ -21,13 +23,13 @@ class Tier:
         """Return the merge of the newest runs."""
         runs = live_runs(table)
         taken, rows = 0, 0
-        for run in runs:
+        for count, run in enumerate(runs, start=1):
             more = rows_of(run)
-            if taken and more > max(rows, FLOOR_ROWS):
-                break
             if self.max_rows is not None and rows + more > self.max_rows:
                 break
-            taken, rows = taken + 1, rows + more
+            if count == 1 or more <= max(rows, FLOOR_ROWS):
+                taken = count
+            rows += more
         if taken < max(2, self.least):
             return None
         return CompactionTask(table, runs[:taken], runs[taken:], picker="tier")

@@ -1,0 +1,45 @@
+"""Pins: epochs that somebody reads; one made by hand ends by itself, so that a dead process does not hold history for ever.
+
+Such a pin carries its end in its name, `<owner> until <ms of epoch time>`; collections take away those that are over.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+from engine.hummock.version import Version
+
+_UNTIL = " until "
+
+
+@dataclass(frozen=True)
+class Pin:
+    """A hold on a table's history from `epoch` on, that ends at `until_ms` of epoch time."""
+
+    table: str
+    epoch: int
+    name: str
+    until_ms: int
+
+
+def new_pin(table: str, epoch: int, owner: str, until_ms: int) -> Pin:
+    """Return a pin that ends at `until_ms`; its name is unique."""
+    return Pin(table, epoch, f"{owner} {uuid.uuid4().hex[:12]}{_UNTIL}{until_ms}", until_ms)
+
+
+def ends_ms(name: str) -> int | None:
+    """Return when a pin of this name ends, or None for one that is held until it is taken away."""
+    _, separator, number = name.rpartition(_UNTIL)
+    return int(number) if separator and number.isdigit() else None
+
+
+def over(version: Version, now_ms: int) -> dict[str, dict[str, int | None]]:
+    """Return the change of pins that takes away those that are over."""
+    found = {
+        table.name: {
+            name: None for name in table.pins if (end := ends_ms(name)) is not None and end <= now_ms
+        }
+        for table in version.tables.values()
+    }
+    return {name: ended for name, ended in found.items() if ended}
