@@ -117,7 +117,7 @@ class Session:
         return load(self.store.refresh())
 
     def sql(self, text: str, *, build: bool = True, policy: str | None = None) -> pa.Table | None:
-        """Run one statement; a SELECT, SHOW, DESCRIBE or EXPLAIN gives a table, everything else None.
+        """Run one statement; a SELECT, SHOW, DESCRIBE, EXPLAIN or RETURNING gives a table, everything else None.
 
         With `build` a new materialized view is computed at once, else by the next flush. `policy` says at which epoch a SELECT
         reads: consistent, latest, global, an epoch, a timestamp; None takes the session's. Raises SqlError with the place.
@@ -310,7 +310,10 @@ class Session:
         place = {"sql": statement.sql, "line": line, "column": column, "hint": hint}
         match statement.name:
             case "query_policy":
-                self.query_policy = check_policy(value)
+                try:
+                    self.query_policy = check_policy(value)
+                except SqlError as error:
+                    raise SqlError(error.message, **{**place, "hint": error.hint}) from error
             case "dialect":
                 if word not in DIALECTS:
                     raise SqlError(f"dialect {value} is unknown", **place)

@@ -16,7 +16,7 @@ from engine.errors import SqlError
 from engine.hummock import Commit, Hummock, Table
 from engine.hummock.version import with_default
 from engine.meta.catalog_store import StoredCatalog, entries, load
-from engine.runtime.drop import catalog_unchanged, place_of, readers
+from engine.runtime.drop import catalog_unchanged, known, place_of, readers
 from engine.runtime.rename import rename
 from engine.runtime.spark_read import answer
 from engine.sql.access import index_name
@@ -80,20 +80,6 @@ def comment(store: Hummock, statement: Comment) -> None:
     store.commit(
         Commit(catalog=entries({relation.name: changed}, {}), precondition=catalog_unchanged(version))
     )
-
-
-def known(stored: StoredCatalog, kind: str, name: str, sql: str, *, system: bool = False) -> Relation:
-    """Return the relation that a statement names; raises SqlError if there is none, or one of another kind.
-
-    With `system` it may be one of the system's own.
-    """
-    relation = stored.catalog.relations.get(name)
-    if relation is None or (name.startswith("_") and not system):
-        raise _error(f"there is no {kind or 'table or view'} {name}", name, sql, stored.catalog.near(name))
-    if kind and relation.kind != kind:
-        hint = f"write {relation.kind.upper()} {name}"
-        raise _error(f"{name} is a {relation.kind}, not a {kind}", name, sql, hint)
-    return relation
 
 
 def _rename_column(stored: StoredCatalog, relation: Relation, old: str, new: str, statement: Alter) -> Commit:

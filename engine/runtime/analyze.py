@@ -10,11 +10,11 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from engine.errors import SqlError
 from engine.operators.aggregate import partials_batch
 from engine.operators.compile import batch
 from engine.operators.context import EpochContext
 from engine.operators.scan import spark_schema
+from engine.runtime.spark_errors import refused
 from engine.sql.catalog import Catalog
 from engine.sql.fragments import Fragment
 from engine.sql.plan import Aggregate, Node, Project, scans
@@ -48,8 +48,7 @@ class SparkAnalyzer:
             frame: DataFrame = build(context)
             return frame.schema
         except AnalysisException as error:
-            message = (error.getMessage() or str(error)).splitlines()[0]
-            raise SqlError(f"Spark cannot type the query: {message}", sql=self.sql) from error
+            raise refused(error, self.sql) from error
 
     def _table(self, name: str) -> StructType:
         if name in self.fragments:

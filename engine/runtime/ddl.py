@@ -16,6 +16,7 @@ from engine.meta.catalog_store import StoredCatalog, entries, load
 from engine.meta.domain import domains
 from engine.runtime.analyze import SparkAnalyzer
 from engine.runtime.conflicts import refuse_twice
+from engine.runtime.drop import known, place_of
 from engine.runtime.full_view import check_columns, plan_full
 from engine.runtime.query import query_rows
 from engine.runtime.row_checks import check_declared
@@ -70,7 +71,9 @@ def create_table(
     )
     reason = why_not_fed(relation) if "connector" in statement.options else None
     if reason is not None:
-        raise SqlError(reason, sql=statement.sql, hint="or leave the connector out")
+        line, column = place_of(statement.name, statement.sql)
+        hint = "or leave the connector out"
+        raise SqlError(reason, sql=statement.sql, line=line, column=column, hint=hint)
     schema = pa.schema([pa.field(column.name, to_arrow(column.type)) for column in columns])
     table = Table(statement.name, schema, key, key)
     ssts: list[SstInfo] = []
@@ -159,12 +162,12 @@ def create_index(store: Hummock, statement: CreateIndex, dialect: str) -> bool:
     stored = load(store.refresh())
     if _exists(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
         return False
-    base = stored.catalog.get(statement.table)
+    base = known(stored, "", statement.table, statement.sql)
     if base.kind not in ("table", "materialized view"):
         hint = "index a table or a materialized view"
-        raise SqlError(
-            f"{base.name} is a {base.kind} and has no rows of its own", sql=statement.sql, hint=hint
-        )
+        line, column = place_of(base.name, statement.sql)
+        message = f"{base.name} is a {base.kind} and has no rows of its own"
+        raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
     shown = {column.name: column for column in base.columns if not column.hidden}
     for name in statement.columns:
         if name not in shown:
@@ -335,9 +338,9 @@ def _exists(catalog: Catalog, name: str, if_not_exists: bool, sql: str) -> bool:
     if if_not_exists:
         return True
     kind = catalog.relations[name].kind
-    raise SqlError(
-        f"{name} exists already: it is a {kind}", sql=sql, hint=f"drop it first: DROP {kind.upper()} {name}"
-    )
+    line, column = place_of(name, sql)
+    hint = f"drop it first: DROP {kind.upper()} {name}"
+    raise SqlError(f"{name} exists already: it is a {kind}", sql=sql, line=line, column=column, hint=hint)
 
 
 def _still_absent(name: str) -> Callable[[Version], None]:

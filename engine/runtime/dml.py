@@ -13,7 +13,7 @@ import pyarrow as pa
 import sqlglot.expressions as exp
 from pyspark.sql import SparkSession
 
-from engine.errors import Conflict, DuplicateKey, InvalidRow
+from engine.errors import Conflict, DuplicateKey, InvalidRow, SqlError
 from engine.hummock import Delete, Hummock, Put
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.policy import epochs_of
@@ -25,6 +25,7 @@ from engine.runtime.conflicts import (
     resolved,
     unchanged,
 )
+from engine.runtime.drop import known, place_of
 from engine.runtime.rows import ROW_ID, completed, shown_names, stored_names, typed_rows, visible_columns
 from engine.runtime.spark_read import analysed, collect, temporary_views, view_prefix
 from engine.sql.ad_hoc import query_tables, spark_query
@@ -41,9 +42,14 @@ Mode = Literal["insert", "upsert", "delete"]
 Spark = Callable[[], SparkSession]
 
 
-def source_table(stored: StoredCatalog, name: str, verb: str) -> Relation:
-    """Return the relation if users may write to it; raises InvalidRow for a view."""
-    relation = stored.catalog.get(name)
+def source_table(stored: StoredCatalog, name: str, verb: str, sql: str = "") -> Relation:
+    """Return the relation if users may write to it; raises InvalidRow for a view, or SqlError with the place in `sql`."""
+    relation = known(stored, "", name, sql, system=True) if sql else stored.catalog.get(name)
+    if relation.kind != "table" and sql:
+        line, column = place_of(name, sql)
+        message = f"cannot {verb} {name}: it is a {relation.kind}"
+        hint = "write to the tables that it reads"
+        raise SqlError(message, sql=sql, line=line, column=column, hint=hint)
     if relation.kind != "table":
         raise InvalidRow(f"cannot {verb} {name}: it is a {relation.kind}; write to the tables that it reads")
     return relation
@@ -80,7 +86,7 @@ def insert(
     store: Hummock, stored: StoredCatalog, spark: Spark, statement: Insert, dialect: str
 ) -> pa.Table | None:
     """Run INSERT … VALUES or INSERT … SELECT; returns what RETURNING asks for."""
-    relation = source_table(stored, statement.table, "insert into")
+    relation = source_table(stored, statement.table, "insert into", statement.sql)
     known_columns(statement, relation)
     run = _Run(store, stored, spark, relation, dialect, statement.sql)
     parts = [_typed(relation, run.given(part), spark) for part in rows_by_default(statement, relation)]
@@ -105,7 +111,7 @@ def update(
     store: Hummock, stored: StoredCatalog, spark: Spark, statement: Update, dialect: str
 ) -> pa.Table | None:
     """Run UPDATE: rows are read and written under the condition that the table did not change meanwhile."""
-    relation = source_table(stored, statement.table, "update")
+    relation = source_table(stored, statement.table, "update", statement.sql)
     _refuse_append_only(relation, "UPDATE")
     run = _Run(store, stored, spark, relation, dialect, statement.sql)
     alias = statement.alias or relation.name
@@ -135,7 +141,7 @@ def delete(
     store: Hummock, stored: StoredCatalog, spark: Spark, statement: DeleteFrom, dialect: str
 ) -> pa.Table | None:
     """Run DELETE under the condition that the table did not change meanwhile."""
-    relation = source_table(stored, statement.table, "delete from")
+    relation = source_table(stored, statement.table, "delete from", statement.sql)
     _refuse_append_only(relation, "DELETE")
     run = _Run(store, stored, spark, relation, dialect, statement.sql)
     alias = statement.alias or relation.name

@@ -13,6 +13,7 @@ from engine.meta.recovery import recovered
 from engine.meta.sinks import KIND as SINK
 from engine.meta.sinks import released, state_entry
 from engine.sql.access import index_name
+from engine.sql.catalog import Relation
 from engine.sql.refusals import line_and_column
 from engine.sql.statement_types import Drop
 
@@ -97,6 +98,24 @@ def readers(stored: StoredCatalog, name: str) -> tuple[str, ...]:
     """Return everything that users made and that is computed from `name`, nearer ones first; indexes are not."""
     found = stored.catalog.dependents(name)
     return tuple(other for other in found if stored.catalog.get(other).kind != "index")
+
+
+def known(stored: StoredCatalog, kind: str, name: str, sql: str, *, system: bool = False) -> Relation:
+    """Return the relation that a statement names; raises SqlError if there is none, or one of another kind.
+
+    With `system` it may be one of the system's own.
+    """
+    relation = stored.catalog.relations.get(name)
+    if relation is None or (name.startswith("_") and not system):
+        line, column = place_of(name, sql)
+        message = f"there is no {kind or 'table or view'} {name}"
+        raise SqlError(message, sql=sql, line=line, column=column, hint=stored.catalog.near(name))
+    if kind and relation.kind != kind:
+        hint = f"write {relation.kind.upper()} {name}"
+        line, column = place_of(name, sql)
+        message = f"{name} is a {relation.kind}, not a {kind}"
+        raise SqlError(message, sql=sql, line=line, column=column, hint=hint)
+    return relation
 
 
 def place_of(name: str, sql: str) -> tuple[int, int]:

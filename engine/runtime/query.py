@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pyarrow as pa
 import sqlglot.expressions as exp
 from pyspark.sql import SparkSession
 
+from engine.errors import SqlError
 from engine.hummock import Hummock, TableVersion, Version
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.frontier import frontiers
@@ -18,6 +20,7 @@ from engine.runtime.spark_read import answer as spark_answer
 from engine.runtime.spark_read import epoch_of, temporary_views, view_prefix
 from engine.sql.ad_hoc import query_tables, spark_query
 from engine.sql.point_read import PointRead, point_read
+from engine.sql.refusals import line_and_column
 
 __all__ = ["query_rows", "select", "visible_columns"]
 
@@ -32,6 +35,29 @@ def select(
     policy: str = "consistent",
 ) -> pa.Table:
     """Answer a query; `policy` says at which epoch each of its tables is read, unless FOR SYSTEM_TIME AS OF does."""
+    try:
+        return _select(store, stored, spark, query, sql, dialect, policy)
+    except SqlError as error:
+        found = (
+            None
+            if error.line
+            else re.search(r"\b(SYSTEM_TIME|TIMESTAMP|VERSION)\s+AS\s+OF", sql, re.IGNORECASE)
+        )
+        if found is None:
+            raise
+        line, column = line_and_column(sql, found.start())
+        raise SqlError(error.message, sql=sql, line=line, column=column, hint=error.hint) from error
+
+
+def _select(
+    store: Hummock,
+    stored: StoredCatalog,
+    spark: Callable[[], SparkSession],
+    query: exp.Query,
+    sql: str,
+    dialect: str,
+    policy: str,
+) -> pa.Table:
     version = store.refresh()
     query_tables(query, stored.catalog, sql)  # unknown names are told first, with their places
     point = point_read(query, stored.catalog, dialect, sql)

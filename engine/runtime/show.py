@@ -10,9 +10,9 @@ import sqlglot.expressions as exp
 from pyspark.sql import SparkSession
 
 from engine.meta.catalog_store import StoredCatalog
-from engine.runtime.alter import known
 from engine.runtime.analyze import SparkAnalyzer
 from engine.runtime.ddl import plan_view
+from engine.runtime.drop import known
 from engine.sql.access import index_name
 from engine.sql.binder import bind
 from engine.sql.explain import explain as explain_plan

@@ -77,8 +77,11 @@ def _place(error: PySparkException, sql: str) -> tuple[int, int]:
 
 def _find(text: str, sql: str) -> int | None:
     """Return where a piece of the generated text stands in the user's, by its whole or by its first word that is there."""
-    plain = text.replace("`", "").strip('"')
-    for candidate in (plain, plain.split(".")[-1]):
+    plain = re.sub(
+        r"\b\w+:(\w)", r"\1", text.replace("`", "").strip('"')
+    )  # a plan's columns are alias:column
+    inner = plain[1:-1] if plain.startswith("(") and plain.endswith(")") else plain
+    for candidate in (plain, inner, plain.split(".")[-1]):
         pattern = r"\s*".join(re.escape(word) for word in re.findall(r"\w+|[^\w\s]", candidate))
         found = re.search(
             rf"(?<!\w){pattern}(?!\w)" if pattern[-1:].isalnum() else pattern, sql, re.IGNORECASE
