@@ -138,6 +138,16 @@ class World:
         finally:
             self._interrupting = False
 
+    def stall(self, process: Process) -> None:
+        """Let a process stand still for longer than the grace time while another one collects."""
+        if not self._interrupting:
+            self._interrupting = True
+            try:
+                self.clock.sleep(5 * GRACE)
+                self.step(self.chance.choice([p for p in self.processes if p is not process]), self.collect)
+            finally:
+                self._interrupting = False
+
     def run(self) -> None:
         """Run the whole workload and settle accounts."""
         for _ in range(STEPS):
@@ -229,7 +239,8 @@ class World:
                 "_op", pa.array([0] * len(write.puts["t"]), pa.uint8())
             )
             ssts = store.reader.write_run(table, stored)
-            self.clock.sleep(self.chance.choice([0, 0, 30]))
+            if self.chance.random() < 0.3:
+                self.stall(process)
             commit = Commit(writes={"t": ssts}, writer="job", generation=process.generation)
             return store.commit(commit).epoch
 
