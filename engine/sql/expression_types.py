@@ -33,7 +33,7 @@ _BY_NAME = {
     ),
     **dict.fromkeys(("bool_and", "bool_or", "every", "some", "any", "array_contains", "contains"), "boolean"),
     **dict.fromkeys(("regr_count", "approx_count_distinct", "bit_count", "crc32"), "bigint"),
-    **dict.fromkeys(("locate", "instr", "position", "levenshtein", "sign", "cardinality", "extract"), "int"),
+    **dict.fromkeys(("locate", "instr", "position", "levenshtein", "cardinality"), "int"),
     **dict.fromkeys(
         ("regexp_extract", "regexp_replace", "lpad", "rpad", "repeat", "reverse", "translate"), "string"
     ),
@@ -74,6 +74,8 @@ def exact_type(node: exp.Expression, types: Mapping[str, str]) -> str | None:
             return of(node.this)
         case exp.Interval():
             return None
+        case exp.Extract():
+            return "decimal(8,6)" if node.name.upper() in ("SECOND", "SECONDS", "SEC", "S") else "int"
         case exp.Column():
             return types.get(quote(node.name))
         case exp.Literal():

@@ -43,11 +43,6 @@ def change(session: Session, chance: random.Random) -> None:
             session.write(name, mixed, mode="upsert")
 
 
-def as_view(query: str) -> str:
-    """Return the query as a view takes it: ORDER BY without LIMIT says nothing there."""
-    return query
-
-
 @pytest.mark.oracle
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_queries_as_views_hold_what_duckdb_gives(group: int, tmp_path) -> None:

@@ -108,6 +108,12 @@ EXPRESSIONS = [
     "make_date(i, 1, 1)", "add_months(d, 1)", "date_trunc('month', t)", "date_trunc('day', d)", "date_trunc('day', z)",
     "date_format(t, 'yyyy')", "sqrt(g)", "ln(g)", "power(g, 2)", "floor(g)", "ceil(g)", "floor(i)", "ceil(l)", "round(g, 1)", "round(i)",
     "abs(i)", "abs(n)", "md5(s)", "hex(s)", "xxhash64(s)", "ascii(s)", "unix_micros(t)", "left(s, 2)",
+    "n + 1", "n * 2", "n / 3", "n % 2", "n - i", "n * l", "n / n", "n * 1.5", "sum(n * (1 - n) * (1 + n))", "avg(n)", "avg(i)", "avg(g)",
+    "CASE WHEN b THEN n ELSE 0 END", "coalesce(n, 0)", "greatest(n, i)", "sum(n) * 0.0001", "100.00 * sum(n) / sum(n)", "0.2 * avg(n)",
+    "d + INTERVAL '1' MONTH", "d - INTERVAL '3' DAY", "d + INTERVAL '1' HOUR", "t + INTERVAL '1' DAY", "d + 1", "regexp_extract(s, 'a', 0)",
+    "locate('a', s)", "array_contains(array(i), 1)", "lpad(s, 3, 'x')", "max_by(i, n)", "bool_or(b)", "stddev(g)", "corr(g, f)", "sign(g)",
+    "bit_or(i)", "regr_slope(g, g)", "approx_count_distinct(s)", "levenshtein(s, s)", "repeat(s, 2)", "concat_ws(',', s)", "h + h", "n - n",
+    "-n", "round(n, 1)", "l * n * n * n", "cbrt(g)", "degrees(g)", "instr(s, 'a')", "extract(year FROM d)", "extract(second FROM t)", "to_date(s)",
     "sum(i)", "sum(n)", "sum(g)", "sum(f)", "count(*)", "count(i)", "min(n)", "max(s)", "size(array(i))", "get_json_object(s, '$.a')",
 ]  # fmt: skip
 
