@@ -63,6 +63,9 @@ class PlainReader:
             if name in delta.get("writes", {}):
                 entry = {"epoch": table["committed_epoch"], "runs": [delta["writes"][name]]}
                 table["log"] = [*table["log"], entry]
+        for name, value in delta.get("watermarks", {}).items():
+            table = self.tables[name]
+            table["watermarks"] = [*table.get("watermarks", []), (table["committed_epoch"], value)]
         for name, made in delta.get("compactions", {}).items():
             kept = [g for g in self.tables[name]["generations"] if g["epoch"] != made["upto"]]
             self.tables[name]["generations"] = [*kept, {"epoch": made["upto"], "runs": made["runs"]}]
@@ -90,9 +93,10 @@ class PlainReader:
             for sst in reversed(run):
                 for row in self.rows(sst):
                     assert row["_hash"] == hash_of(row, table["spec"]["distribution_key"], schema)
+                    row.setdefault("_epoch", int(sst["path"].split("/")[1].split("-")[0]))
                     found.setdefault(tuple(row[k] for k in keys), row)
         rows = sorted(
-            (row for row in found.values() if row["_op"] == 0),
+            (row for row in found.values() if row["_op"] == 0 and not hidden(row, table, epoch)),
             key=lambda row: (row["_hash"], [() if row[k] is None else (row[k],) for k in keys]),
         )
         return [{f.name: row[f.name] if f.name in row else default_of(f) for f in schema} for row in rows]
@@ -107,6 +111,16 @@ class PlainReader:
         assert (len(rows), hashes[0], hashes[-1]) == (sst["rows"], sst["min_hash"], sst["max_hash"])
         assert sum(row["_op"] for row in rows) == sst["tombstones"]
         return rows
+
+
+def hidden(row: dict[str, Any], table: dict[str, Any], epoch: int) -> bool:
+    """Whether its time to live or a watermark hides a row at an epoch."""
+    options = table["spec"].get("options", {})
+    ttl, column = options.get("ttl_seconds"), options.get("watermark_column")
+    if ttl is not None and row["_epoch"] <= (epoch >> 16) - 1000 * ttl:
+        return True
+    marks = [value for since, value in table.get("watermarks", []) if since <= epoch]
+    return bool(column and marks and row[column] is not None and row[column] < marks[-1])
 
 
 def default_of(field: pa.Field) -> Any:
@@ -166,3 +180,23 @@ def test_a_reader_by_the_document_reads_every_epoch(
         for epoch in plain.epochs(name):
             rows = [row for batch in store.iter(name, epoch=epoch) for row in batch.to_pylist()]
             assert plain.read(name, epoch) == rows
+
+
+def test_a_reader_by_the_document_hides_what_has_expired_and_what_is_below_the_watermark(
+    tmp_path: Path, clock: MovableClock
+) -> None:
+    store = Hummock.open((tmp_path / "s").as_uri(), cache_dir=tmp_path / "c", clock=clock)
+    store.create_table("t", SCHEMA, ["a", "b", "c"], ["a"], ttl_seconds=100, watermark_column="a")
+    for step in range(6):
+        store.ingest_batch({"t": [Put(some_rows(step))]})
+        clock.added += 30
+        if step == 3:
+            store.set_watermark("t", 3)
+            store.compact("t")
+    plain = PlainReader(tmp_path / "s")
+    for epoch in plain.epochs("t"):
+        rows = [row for batch in store.iter("t", epoch=epoch) for row in batch.to_pylist()]
+        assert plain.read("t", epoch) == rows
+    newest = plain.read("t", plain.epochs("t")[-1])
+    assert newest
+    assert all(row["a"] is None or row["a"] >= 3 for row in newest)
