@@ -69,17 +69,31 @@ class LookupTable:
     def _find(
         self, reader: Reader, rows: pa.Table, asks: np.ndarray, epoch: int
     ) -> tuple[np.ndarray, pa.Table]:
+        schema = self.table.schema
+        first: dict[str, str] = {}
+        for ours, theirs in self.pairs:
+            known = first.setdefault(theirs, ours)
+            if (
+                known != ours
+            ):  # one stored column is to equal two of ours: only rows where these agree can match
+                asks = asks & self._agree(rows, known, ours)
         asking = np.flatnonzero(asks)
         mine = rows if len(asking) == rows.num_rows else rows.take(pa.array(asking))
-        schema = self.table.schema
         keys = pa.Table.from_arrays(
-            [mine.column(ours).cast(schema.field(theirs).type) for ours, theirs in self.pairs],
-            names=[theirs for _, theirs in self.pairs],
+            [mine.column(ours).cast(schema.field(theirs).type) for theirs, ours in first.items()],
+            names=list(first),
         )
         columns = list(dict.fromkeys(column for _, column in self.items))
         index, state = reader.lookup(self.table, keys, epoch, columns=columns, null_safe=self.null_safe)
         plain = pa.schema([schema.field(column).with_nullable(True) for column in columns])
         return asking[index], state.select(columns).cast(plain)
+
+    def _agree(self, rows: pa.Table, one: str, two: str) -> np.ndarray:
+        left, right = rows.column(one), rows.column(two)
+        same = pc.fill_null(pc.equal(left, right), False)
+        if self.null_safe:
+            same = pc.or_(same, pc.and_(left.is_null(), right.is_null()))
+        return same.to_numpy()
 
 
 def lookup(

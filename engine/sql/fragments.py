@@ -212,6 +212,9 @@ class _Builder:
             needed = required_indexes(node, columns, null_safe)
         except NotPushable:
             return self._arrange(node, columns)
+        states = {fragment.table for fragment in self.fragments}
+        if any(table in states for table, _ in needed):  # an index is of a table that the catalog knows
+            return self._arrange(node, columns)
         self.indexes.update(dict.fromkeys(needed))
         return node
 

@@ -35,6 +35,7 @@ VIEWS = {
         "SELECT a.id, m.top FROM auction a JOIN (SELECT max(n) AS top FROM "
         "(SELECT auction, count(*) AS n FROM bid GROUP BY auction) s) m ON a.id = m.top"
     ),
+    "v_one_column_twice": "SELECT b.id, a.id AS x FROM bid b JOIN auction a ON b.auction = a.id AND b.auction = a.category",
     "v_semi_then_group": "SELECT note, count(*) AS n FROM bid b WHERE EXISTS (SELECT 1 FROM auction a WHERE a.id = b.auction) GROUP BY note",
     "v_join_of_semi": (
         "SELECT s.id, c.label FROM (SELECT * FROM auction a WHERE a.id IN (SELECT auction FROM bid)) s JOIN category c ON s.category = c.id"
