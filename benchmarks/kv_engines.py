@@ -342,7 +342,7 @@ class DuckDb:
         return [found.get(key) for key in self._asked.column("k").to_pylist()]
 
     def get(self, key: int) -> bytes | None:
-        return self._db.execute("SELECT v FROM kv WHERE k = ?", [key]).fetchone()[0]
+        return self._db.execute("SELECT v FROM kv WHERE k = ?", [key]).fetchall()[0][0]
 
     def scan(self) -> tuple[int, int]:
         return touched(iter(self._db.sql("SELECT k, v FROM kv").to_arrow_reader(131_072)))
