@@ -23,6 +23,7 @@ from engine.hummock.background import Background
 from engine.hummock.batch import Operation, gather
 from engine.hummock.cache import ArrowCache
 from engine.hummock.chain import ManifestChain
+from engine.hummock.compaction.claim import lapsed
 from engine.hummock.epoch import COUNTER_BITS, Clock, epoch_at, system_clock
 from engine.hummock.epoch_batch import EpochBatch
 from engine.hummock.expiry import watermark_number
@@ -426,9 +427,9 @@ class Hummock:
 
     def _truncate(self) -> None:
         version = self.refresh()
-        ended = over(version, self._now_ms())
-        if ended:
-            version = self.commit(Commit(pins=ended))
+        pins, claims = over(version, self._now_ms()), lapsed(version, self._clock())
+        if pins or claims:
+            version = self.commit(Commit(pins=pins, catalog=claims))
         due = {}
         for name, table in version.tables.items():
             upto = self._retained_from(table.table)

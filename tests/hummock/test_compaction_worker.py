@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import pickle
 import subprocess
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ import pytest
 from engine.errors import WriteStopped
 from engine.hummock import Commit, Hummock, Put, write_stop
 from engine.hummock import store as store_module
+from engine.hummock.compaction import run_elsewhere
 from engine.hummock.compaction.claim import CLAIM_SECONDS, claim_of, held, is_free
 from engine.hummock.compaction.task import live_runs
 from engine.hummock.compaction.worker import CompactionWorker
@@ -57,6 +61,27 @@ def test_a_claimed_table_is_left_to_its_worker_until_the_claim_is_over(tmp_path:
     store.commit(Commit(catalog=held("t0", "another", now - 2 * CLAIM_SECONDS)))  # it has died
     assert [report.table for report in CompactionWorker(store, "me").once()] == ["t0"]
     assert claim_of(store.version, "t0") is None
+
+
+def test_a_collection_takes_away_the_claims_of_dead_workers(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+    now = time.time()
+    store.commit(Commit(catalog=held("t0", "dead", now - 2 * CLAIM_SECONDS) | held("t1", "alive", now)))
+    store.drop_table("t0")
+    store.gc()
+    assert [key for key in store.version.catalog if key.startswith("compaction/")] == ["compaction/t1"]
+
+
+def test_a_task_can_be_done_where_only_the_address_of_the_store_is_known(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+    before, task = content(store, "t0"), store.next_task("t0")
+    assert task is not None
+    sent = pickle.dumps((store.url, store.options, task))
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        done = pool.submit(run_elsewhere, *pickle.loads(sent)).result()
+    store.commit_compaction("t0", done)
+    assert content(store, "t0") == before
+    assert len(live_runs(store.version.tables["t0"])) == 1
 
 
 def test_a_killed_compactor_leaves_the_store_as_it_was_to_readers(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Compaction: a picker reads a table version and returns a task, the executor merges its files, a commit swaps them."""
 
-from engine.hummock.compaction.execute import run_task
+from engine.hummock.compaction.execute import run_elsewhere, run_task
 from engine.hummock.compaction.pickers import (
     Full,
     Level,
@@ -48,6 +48,7 @@ __all__ = [
     "next_task",
     "relief",
     "report_of",
+    "run_elsewhere",
     "run_task",
     "tier_is_due",
 ]

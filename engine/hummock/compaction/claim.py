@@ -35,6 +35,16 @@ def is_free(version: Version, table: str, worker: str, now: float) -> bool:
     return claim is None or claim.worker == worker or claim.expires <= now
 
 
+def lapsed(version: Version, now: float) -> dict[str, str | None]:
+    """Return the catalog entries that take away the claims that are over: their workers have died, or the table is gone."""
+    claims = [(key, key.removeprefix(PREFIX)) for key in version.catalog if key.startswith(PREFIX)]
+    return {
+        key: None
+        for key, table in claims
+        if (claim := claim_of(version, table)) is not None and claim.expires <= now
+    }
+
+
 def held(table: str, worker: str, now: float) -> dict[str, str | None]:
     """Return the catalog entry of a claim that begins, or goes on, now."""
     claim = Claim(worker, now + CLAIM_SECONDS)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -24,6 +25,14 @@ def run_task(reader: Reader, task: CompactionTask) -> Compaction:
     merged = _moved(task) if task.move else tuple(_merge(reader, task))
     runs = (*task.above, merged, *task.rest) if merged else (*task.above, *task.rest)
     return Compaction(table.table_id, table.generations[-1], table.last_change, runs)
+
+
+def run_elsewhere(url: str, options: Mapping[str, Any], task: CompactionTask) -> Compaction:
+    """Do a task in a process that has only the store's address, as a Spark task does; arguments and result can be pickled.
+
+    `options` as `Hummock.options` gives them. Who asked commits the result: `Hummock.commit_compaction`.
+    """
+    return run_task(Reader.open(url, options), task)
 
 
 def _moved(task: CompactionTask) -> Run:
