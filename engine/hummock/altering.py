@@ -15,7 +15,7 @@ from engine.hummock.version import Table, TableOptions
 
 def options_of(given: dict[str, Any], before: TableOptions = TableOptions()) -> TableOptions:
     """Return options with those of `given` replaced; raises InvalidRow for a name that is none."""
-    known = {field.name for field in msgspec.structs.fields(TableOptions)}
+    known = {field.name for field in msgspec.structs.fields(TableOptions)} - {"dropped"}
     unknown = sorted(set(given) - known)
     if unknown:
         raise InvalidRow(
@@ -37,12 +37,17 @@ def altered(table: Table, add: Sequence[pa.Field], drop: Sequence[str], options:
             raise InvalidRow(f"table {table.name}: {name} is of the primary key and cannot be dropped")
     for field in add:
         if field.name in names:
-            raise InvalidRow(f"table {table.name} has a column {field.name}, or had it in this change")
+            raise InvalidRow(f"table {table.name} has a column {field.name} already")
+        if field.name in table.options.dropped:
+            raise InvalidRow(
+                f"table {table.name}: {field.name} was dropped, its files may hold its values yet; choose another name"
+            )
         if not field.nullable:
             raise InvalidRow(
                 f"table {table.name}: column {field.name} must be nullable, old rows have no value"
             )
     changed = options_of(options, table.options)
+    changed = msgspec.structs.replace(changed, dropped=(*changed.dropped, *drop))
     if changed.watermark_column in drop:
         raise InvalidRow(
             f"table {table.name}: {changed.watermark_column} carries the watermark: it cannot go"

@@ -8,9 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from engine.errors import InvariantViolation, TableExists, UnknownTable
-from engine.hummock import Commit, Delete, Hummock, Put
+from engine.errors import InvalidRow, InvariantViolation, TableExists, UnknownTable
+from engine.hummock import Commit, Delete, Hummock, Put, Table
 from engine.hummock.version import with_default
+from tests.hummock.conftest import rows
 
 OLD = pa.schema([("id", pa.int64()), ("a", pa.string())])
 NEW = pa.schema(
@@ -79,3 +80,23 @@ def test_keys_and_types_stay(tmp_path: Path) -> None:
     store.create_table("u", OLD, ["id"])
     with pytest.raises(TableExists):
         altered(store, OLD, "u")
+
+
+def test_the_verb_adds_and_drops_columns_and_keeps_their_names_apart(store: Hummock, table: Table) -> None:
+    before = store.ingest_batch({table: [Put(rows({1: "a"}))]})
+    wider = store.alter_table(table, add=[pa.field("w", pa.int64())], drop=["v"])
+    assert wider.schema.names == ["id", "w"]
+    assert store.get(table, {"id": 1}) == {"id": 1, "w": None}
+    assert store.get(table, {"id": 1}, before) == {"id": 1, "w": None}
+    store.ingest_batch({"t": [Put(pa.table({"id": [2], "w": [5]}))]})
+    store.compact("t")
+    (sst,) = store.version.tables["t"].live_ssts
+    assert "v" not in store.reader.files.whole(sst).rows.column_names
+    with pytest.raises(InvalidRow, match="v was dropped"):
+        store.alter_table("t", add=[pa.field("v", pa.string())])
+    with pytest.raises(InvalidRow, match="primary key"):
+        store.alter_table("t", drop=["id"])
+    with pytest.raises(InvalidRow, match="must be nullable"):
+        store.alter_table("t", add=[pa.field("z", pa.int64(), nullable=False)])
+    with pytest.raises(InvalidRow, match="no option"):
+        store.alter_table("t", dropped=())
