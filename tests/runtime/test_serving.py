@@ -97,7 +97,7 @@ def test_the_past_is_read_by_epoch_and_by_time(bids: Session) -> None:
 @pytest.mark.parametrize(
     ("text", "says", "column"),
     [
-        ("SELECT id FROM bid FOR SYSTEM_TIME AS OF 99999999999999999", "future", 25),
+        ("SELECT id FROM bid FOR SYSTEM_TIME AS OF 99999999999999999", "future", 24),
         ("SELECT id FROM bid FOR SYSTEM_TIME AS OF 'soon'", "no moment", 42),
         ("SELECT id FROM bid FOR SYSTEM_TIME AS OF id", "no moment", 42),
         ("SELECT prize + 1 AS p FROM bid", "prize", 8),
