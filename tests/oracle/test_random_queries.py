@@ -1,0 +1,53 @@
+"""Random queries over random rows: a view equals DuckDB's and Spark's batch results after each epoch of random changes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from tests.oracle.batch import duckdb_over
+from tests.oracle.random_worlds import VIEWS, check, world
+
+ALWAYS_CASES = 50
+ORACLE_CASES = 2_000
+# No shrinking: a failing case is one view of a world already, and each attempt costs seconds of Spark.
+AS_DRAWN = settings(
+    deadline=None,
+    phases=(Phase.explicit, Phase.generate),
+    suppress_health_check=(HealthCheck.function_scoped_fixture, HealthCheck.too_slow),
+)
+
+
+def assert_right(seed: int, spark: SparkSession, *, by_spark: bool) -> None:
+    failures = check(world(seed), spark, by_spark=by_spark)
+    assert not failures, "\n" + "\n".join(failures)
+
+
+def test_random_queries_are_queries_that_duckdb_runs() -> None:
+    for seed in range(3):
+        made = world(seed)
+        with duckdb_over({table.name: table.arrow([]) for table in made.tables}) as connection:
+            for query in made.queries:
+                connection.sql(query).fetchall()
+
+
+def test_a_seed_gives_the_same_world_again() -> None:
+    assert world(7) == world(7)
+    assert world(7) != world(8)
+
+
+@pytest.mark.oracle
+@pytest.mark.timeout(1800)
+def test_fifty_random_views_equal_batch_results(spark: SparkSession) -> None:
+    for seed in range(ALWAYS_CASES // VIEWS):
+        assert_right(seed, spark, by_spark=seed == 0)
+
+
+@pytest.mark.oracle
+@pytest.mark.timeout(6 * 3600)
+@settings(AS_DRAWN, max_examples=ORACLE_CASES // VIEWS)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_two_thousand_random_views_equal_batch_results(spark: SparkSession, seed: int) -> None:
+    assert_right(seed, spark, by_spark=seed % 4 == 0)
