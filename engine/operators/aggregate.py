@@ -9,13 +9,9 @@ from engine.operators.context import EpochContext, select
 from engine.operators.expand import expand
 from engine.operators.linear import project
 from engine.operators.lookup import lookup
+from engine.sql.fragments import is_global
 from engine.sql.partials import GLOBAL_KEY, Partial, Partials, rows_partial
 from engine.sql.plan import AggCall, Aggregate, Project, quote
-
-
-def is_global(node: Aggregate) -> bool:
-    """Tell whether the aggregate has no GROUP BY: one row, even on empty input."""
-    return tuple(name for name, _ in node.keys) == (GLOBAL_KEY,)
 
 
 def batch(node: Aggregate, source: DataFrame) -> DataFrame:

@@ -30,32 +30,40 @@ from engine.sql.plan import (
     UnionAll,
     Unnest,
     Values,
+    children,
 )
 
 
 def batch(node: Node, context: EpochContext) -> DataFrame:
     """Return all rows of `node` at the context's new epoch: the definition that every incremental rule must equal."""
+    if isinstance(node, Scan):
+        return scan.snapshot(node, context)
+    return over(node, [batch(child, context) for child in children(node)], context)
+
+
+def over(node: Node, inputs: list[DataFrame], context: EpochContext) -> DataFrame:
+    """Return the rows of `node` over given rows of its inputs."""
     match node:
         case Scan():
-            return scan.snapshot(node, context)
+            raise AssertionError("a scan has no inputs")
         case Filter():
-            return linear.filter_rows(node, batch(node.input, context))
+            return linear.filter_rows(node, inputs[0])
         case Project():
-            return linear.project(node, batch(node.input, context))
+            return linear.project(node, inputs[0])
         case Join():
-            return join.batch(node, batch(node.left, context), batch(node.right, context), context)
+            return join.batch(node, inputs[0], inputs[1], context)
         case UnionAll():
-            return union_all.batch(node, [batch(child, context) for child in node.inputs])
+            return union_all.batch(node, inputs)
         case Values():
             return values.batch(node, context)
         case Unnest():
-            return unnest.unnest(node, batch(node.input, context))
+            return unnest.unnest(node, inputs[0])
         case TopN():
-            return top_n.batch(node, batch(node.input, context))
+            return top_n.batch(node, inputs[0])
         case Recompute():
-            return full_refresh.batch(node, [scan.snapshot(child, context) for child in node.inputs], context)
+            return full_refresh.batch(node, inputs, context)
         case Aggregate():
-            return aggregate.batch(node, batch(node.input, context))
+            return aggregate.batch(node, inputs[0])
 
 
 def delta(node: Node, context: EpochContext) -> DataFrame | None:

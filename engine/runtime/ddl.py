@@ -40,7 +40,7 @@ from engine.sql.statement_types import (
     CreateView,
 )
 from engine.sql.types import from_arrow, to_arrow
-from engine.sql.view_options import on_row_error
+from engine.sql.view_options import on_row_error, rules
 
 
 def create_table(
@@ -292,7 +292,9 @@ def _plan_incremental(
     if on_row_error(statement.options, dialect) == "null":
         bound = replace(bound, plan=null_on_error(bound.plan))
     analyzer = SparkAnalyzer(spark, catalog, statement.sql)
-    plan = build_incremental_plan(statement.name, bound.plan, bound.columns, analyzer)
+    plan = build_incremental_plan(
+        statement.name, bound.plan, bound.columns, analyzer, rules(statement.options)
+    )
     return plan, tuple(name for name, _ in bound.columns)
 
 

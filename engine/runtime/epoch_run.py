@@ -8,13 +8,13 @@ from pyspark.sql import DataFrame
 
 from engine.hummock import Commit, Version
 from engine.meta.catalog_store import table_of
-from engine.operators import full_refresh, top_n
+from engine.operators import full_refresh, reference, top_n
 from engine.operators.aggregate import keyed_recompute, partials_delta
 from engine.operators.compile import delta
 from engine.operators.context import EpochContext
 from engine.runtime.analyze import whole_fragment
 from engine.runtime.executor import Executor, FragmentTask
-from engine.sql.fragments import Fragment
+from engine.sql.fragments import Fragment, is_global
 from engine.sql.plan import Aggregate, Project, Recompute, TopN
 
 
@@ -79,6 +79,9 @@ def fragment_change(fragment: Fragment, context: EpochContext) -> DataFrame | No
     plan = fragment.plan
     if fragment.rule == "full":
         return full_refresh.difference(whole_fragment(fragment, context), fragment.table, context)
+    if fragment.rule == "reference":
+        assert isinstance(plan, Project)
+        return reference.keyed_delta(plan, context)
     if fragment.rule == "top-n":
         return _top_n_change(fragment, context)
     if fragment.rule not in ("aggregate", "keyed recompute"):
@@ -88,6 +91,8 @@ def fragment_change(fragment: Fragment, context: EpochContext) -> DataFrame | No
     if change is None:
         return None
     context.terms = 0  # an aggregate's own output has one old and one new row a group
+    if fragment.rule == "keyed recompute" and is_global(plan.input):
+        return full_refresh.difference(whole_fragment(fragment, context), fragment.table, context)
     if fragment.rule == "aggregate":
         return partials_delta(plan, fragment.table, fragment.partials, change, context)
     return keyed_recompute(plan, fragment.table, change, context)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -30,6 +30,8 @@ from engine.sql.plan import (
     children,
     scans,
 )
+
+Rules = Literal["fast", "reference"]
 
 
 class Analyzer(Protocol):
@@ -84,13 +86,18 @@ class IncrementalPlan(msgspec.Struct, frozen=True):
 
 
 def build_incremental_plan(
-    view: str, plan: Node, outputs: tuple[tuple[str, str], ...], analyzer: Analyzer
+    view: str,
+    plan: Node,
+    outputs: tuple[tuple[str, str], ...],
+    analyzer: Analyzer,
+    rules: Rules = "fast",
 ) -> IncrementalPlan:
     """Split `plan` into fragments; `outputs` maps the view's column names to the plan's columns.
 
-    `analyzer` gives the Spark types of a node's columns.
+    `analyzer` gives the Spark types of a node's columns. With `rules` = reference every operator that has a key is a fragment
+    of its own, and recomputes its touched keys.
     """
-    builder = _Builder(view, analyzer)
+    builder = (_Builder if rules == "fast" else _ReferenceBuilder)(view, analyzer)
     top = _compose(_named(plan, outputs))
     builder.view_fragment(top)
     return IncrementalPlan(view, tuple(builder.fragments), tuple(builder.indexes))
@@ -265,7 +272,9 @@ class _Builder:
             self._add(Fragment(table, "aggregate", plan, top.key, top.key, why, fast))
             return table
         keyed, source = _keys_as_columns(node, source)
-        source = self._accessible(source, tuple(expr.columns[0] for _, expr in keyed.keys), null_safe=True)
+        if not is_global(keyed):
+            by = tuple(expr.columns[0] for _, expr in keyed.keys)
+            source = self._accessible(source, by, null_safe=True)
         table = table or self._next_state()
         plan = msgspec.structs.replace(top, input=msgspec.structs.replace(keyed, input=source))
         self._add(Fragment(table, "keyed recompute", plan, top.key, top.key, why))
@@ -273,16 +282,72 @@ class _Builder:
 
     def _partials(self, node: Aggregate, source: Node) -> tuple[tuple[Partials, ...] | None, str]:
         arguments = tuple(
-            (f"_argument_{i}", call.arguments[0]) for i, call in enumerate(node.calls) if call.arguments
+            (f"_argument_{i}_{j}", argument)
+            for i, call in enumerate(node.calls)
+            for j, argument in enumerate(call.arguments)
         )
         types = self.analyzer.types(Project(source, arguments)) if arguments else {}
         found = []
         for i, call in enumerate(node.calls):
-            partials, why_not = partials_of(i, call, types.get(f"_argument_{i}", ""), source.append_only)
+            kinds = tuple(types[f"_argument_{i}_{j}"] for j in range(len(call.arguments)))
+            partials, why_not = partials_of(i, call, kinds, source.append_only)
             if partials is None:
                 return None, why_not
             found.append(partials)
         return tuple(found), "the change is added to stored partials"
+
+
+class _ReferenceBuilder(_Builder):
+    """Every join, aggregate and choice of first rows is a table of its own, kept by keyed recompute."""
+
+    def view_fragment(self, top: Node) -> None:
+        if isinstance(top, Project) and isinstance(top.input, Join | Aggregate | TopN):
+            self._keyed(self.view, top)
+            return
+        super().view_fragment(top)
+
+    def _lower(self, node: Node) -> Node:
+        if not isinstance(node, Join | Aggregate | TopN):
+            return super()._lower(node)
+        if isinstance(node, Aggregate):
+            node = _with_global_key(node)
+        names = _sanitise(node.columns)
+        plan = Project(node, tuple((names[column], Expr.of(column)) for column in node.columns))
+        self._keyed(None, plan)
+        table, key = self.fragments[-1].table, self.fragments[-1].key
+        items = ((f"{old}:{table}" if old == GLOBAL_KEY else old, new) for old, new in names.items())
+        return Scan(table, tuple(items), key, key, node.append_only)
+
+    def _keyed(self, table: str | None, top: Project) -> None:
+        node: Node = top.input
+        match node:
+            case Join():
+                on = tuple(zip(*node.on, strict=True)) or ((), ())
+                left, right = (self._found(side, by) for side, by in zip(children(node), on, strict=True))
+                node = msgspec.structs.replace(node, left=left, right=right)
+            case Aggregate():
+                keyed, source = _keys_as_columns(_with_global_key(node), self._lower(node.input))
+                by = tuple(expr.columns[0] for _, expr in keyed.keys if expr.columns)
+                node = msgspec.structs.replace(keyed, input=self._reached(source, by))
+            case TopN():
+                node = msgspec.structs.replace(node, input=self._found(node.input, node.partition))
+        plan = Project(node, top.items)
+        self._add(
+            Fragment(
+                table or self._next_state(),
+                "reference",
+                plan,
+                plan.key,
+                plan.key,
+                "touched keys are computed before and after",
+            )
+        )
+
+    def _found(self, node: Node, by: tuple[str, ...]) -> Node:
+        return self._reached(self._lower(node), by)
+
+    def _reached(self, node: Node, by: tuple[str, ...]) -> Node:
+        return self._accessible(node, by, null_safe=True) if by else node
 
 
 def _with_global_key(node: Aggregate) -> Aggregate:
@@ -291,8 +356,15 @@ def _with_global_key(node: Aggregate) -> Aggregate:
     return Aggregate(node.input, ((GLOBAL_KEY, Expr("0")),), node.calls)
 
 
+def is_global(node: Aggregate) -> bool:
+    """Tell whether the aggregate has no GROUP BY: one row, even on empty input."""
+    return tuple(name for name, _ in node.keys) == (GLOBAL_KEY,)
+
+
 def _keys_as_columns(node: Aggregate, source: Node) -> tuple[Aggregate, Node]:
     """Return the aggregate with bare columns as keys, computed by a projection below where they are not."""
+    if is_global(node):
+        return node, source
     if all(expr.column is not None for _, expr in node.keys):
         return node, source
     computed = tuple((f"_group_{name}", expr) for name, expr in node.keys if expr.column is None)

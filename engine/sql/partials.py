@@ -10,10 +10,12 @@ import re
 
 import msgspec
 
+from engine.sql import moment_partials
 from engine.sql.plan import AggCall, quote
 
 GLOBAL_KEY = "_global"
 ROWS = "_partial_rows"
+_TRUTHS = {"bool_and": "all", "every": "all", "bool_or": "any", "any": "any", "some": "any"}
 _INTEGRAL = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 
 
@@ -39,9 +41,9 @@ def rows_partial() -> Partial:
 
 
 def partials_of(
-    position: int, call: AggCall, argument_type: str, append_only: bool
+    position: int, call: AggCall, types: tuple[str, ...], append_only: bool
 ) -> tuple[Partials | None, str]:
-    """Return the partials of `call`, or None and the reason why its groups must be recomputed."""
+    """Return the partials of `call`, whose arguments have Spark `types`, or None and why its groups must be recomputed."""
     if call.text is not None:
         return None, f"{call.function} needs the group's rows in an order"
     if call.distinct:
@@ -52,13 +54,66 @@ def partials_of(
         present = f"({call.arguments[0].sql}) IS NOT NULL" if call.arguments else "TRUE"
         counter = _counter(f"_partial_{position}_count", f"IF({present}{where}, _w, 0L)")
         return Partials(call.name, (counter,), quote(counter.name)), ""
+    if name in moment_partials.FUNCTIONS:
+        return _moments(position, call, types, where)
     if len(call.arguments) != 1:
         return None, f"{call.function} has no partial form"
+    argument_type = types[0]
+    if name in _TRUTHS or name == "count_if":
+        return _truth(position, call, name, where), ""
+    if name == "bit_xor":
+        return _parity(position, call, argument_type, where), ""
     if name in ("min", "max"):
         return _extreme(position, call, name, where, append_only)
     if name in ("sum", "avg", "mean"):
         return _sum(position, call, argument_type, where, append_only)
     return None, f"{call.function} has no partial form"
+
+
+def _truth(position: int, call: AggCall, name: str, where: str) -> Partials:
+    """How many arguments are true and how many false decide bool_and, bool_or and count_if."""
+    yes, no = f"_partial_{position}_true", f"_partial_{position}_false"
+    argument = f"({call.arguments[0].sql})"
+    parts = (
+        _counter(yes, f"IF({argument}{where}, _w, 0L)"),
+        _counter(no, f"IF(NOT {argument}{where}, _w, 0L)"),
+    )
+    if name == "count_if":
+        return Partials(call.name, parts[:1], quote(yes))
+    decided = f"{quote(no)} = 0" if _TRUTHS[name] == "all" else f"{quote(yes)} > 0"
+    return Partials(call.name, parts, f"IF({quote(yes)} + {quote(no)} = 0, NULL, {decided})")
+
+
+def _parity(position: int, call: AggCall, argument_type: str, where: str) -> Partials:
+    """Exclusive or undoes itself, so rows that go and rows that come are folded alike."""
+    name, counted = f"_partial_{position}_xor", f"_partial_{position}_count"
+    argument, zero = call.arguments[0].sql, f"CAST(0 AS {argument_type})"
+    folded = f"bit_xor({argument}) FILTER (WHERE TRUE{where})"
+    merged = f"CAST(coalesce({_old(name)}, {zero}) ^ {quote(name)} AS {argument_type})"
+    parts = (
+        Partial(name, f"CAST(coalesce({folded}, {zero}) AS {argument_type})", merged),
+        _counter(counted, f"IF(({argument}) IS NOT NULL{where}, _w, 0L)"),
+    )
+    return Partials(call.name, parts, f"IF({quote(counted)} = 0, NULL, {quote(name)})")
+
+
+def _moments(position: int, call: AggCall, types: tuple[str, ...], where: str) -> tuple[Partials | None, str]:
+    found = moment_partials.moments_of(call, types)
+    if found is None:
+        return None, f"{call.function} of {', '.join(types)} has no exact partial form"
+    names = {"n": f"_partial_{position}_count"}
+    parts = [_counter(names["n"], f"IF({found.present}{where}, _w, 0L)")]
+    for part in found.sums:
+        name = names[part.name] = f"_partial_{position}_sum_{part.name}"
+        zero = f"CAST(0 AS {part.kind})"
+        sides = [
+            f"coalesce(sum({part.value}) FILTER (WHERE _w {sign} 0 AND {found.present}{where}), {zero})"
+            for sign in "><"
+        ]
+        folded = f"CAST({sides[0]} - {sides[1]} AS {part.kind})"
+        merged = f"CAST(coalesce({_old(name)}, {zero}) + {quote(name)} AS {part.kind})"
+        parts.append(Partial(name, folded, merged))
+    return Partials(call.name, tuple(parts), moment_partials.named(found.result, names)), ""
 
 
 def _old(name: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from engine.sql.catalog import Relation
+from engine.sql.fragments import Rules
 from engine.sql.refusals import refusal
 
 RefreshPolicy = Literal["auto", "incremental", "full"]
@@ -27,6 +28,7 @@ _FORMS = {
     "backfill_rate_limit": (r"\d+|default", "rows a second, 0 to pause, or default"),
     "pandera": (r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", "a schema to import, for example 'assets.checks:Totals'"),
     "background": (r"true|false", "true or false"),
+    "rules": (r"fast|reference", "fast, or reference: every operator recomputes the keys that changed"),
     "parallelism": (r"[1-9]\d*|adaptive|default", "a number of tasks, or adaptive"),
 }
 CHANGEABLE = ("backfill_rate_limit", "parallelism", "retention", "on_row_error")
@@ -53,6 +55,11 @@ def check_option(name: str, value: str, start: int, sql: str) -> None:
 def refresh_policy(relation: Relation) -> RefreshPolicy:
     """Return how a materialized view is kept up to date."""
     return relation.options.get("refresh_policy", "auto").lower()  # type: ignore[return-value]
+
+
+def rules(options: Mapping[str, str]) -> Rules:
+    """Return which incremental rules keep a view: the fast ones, or the reference that they are held against."""
+    return options.get("rules", "fast").lower()  # type: ignore[return-value]
 
 
 def on_row_error(options: Mapping[str, str], dialect: str) -> OnRowError:

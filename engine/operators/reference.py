@@ -1,0 +1,91 @@
+"""The rule that every operator with a key has, and that every faster rule is held against: keyed recompute.
+
+Rule: out_change = f(new[K]) - f(old[K]), with K the keys that the inputs' changes touch, and f the operator's batch form. An
+operator without a key (a cross join, an aggregate of the whole input) is computed as a whole before and after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+
+from engine.operators.compile import batch, delta, over
+from engine.operators.context import At, EpochContext, select
+from engine.operators.expand import expand
+from engine.operators.linear import project
+from engine.sql.plan import Aggregate, Join, Node, Project, TopN, quote
+
+
+def sides(node: Node) -> tuple[tuple[Node, tuple[str, ...]], ...]:
+    """Return each input of an operator with the columns of its key; equal keys of all inputs belong together."""
+    match node:
+        case Join():
+            return (
+                (node.left, tuple(left for left, _ in node.on)),
+                (node.right, tuple(right for _, right in node.on)),
+            )
+        case Aggregate():
+            return ((node.input, tuple(expr.columns[0] for _, expr in node.keys if expr.columns)),)
+        case TopN():
+            return ((node.input, node.partition),)
+    raise AssertionError(f"{type(node).__name__} works on changes alone")
+
+
+def keyed_delta(top: Project, context: EpochContext) -> DataFrame | None:
+    """Return the signed change of a projection over an operator: rows of the touched keys go out as they were and come in."""
+    node = top.input
+    inputs = sides(node)
+    changes = [delta(side, context) for side, _ in inputs]
+    if all(change is None for change in changes):
+        return None
+    assert context.old is not None
+    before = replace(context, new=context.old)
+    width = len(inputs[0][1])
+    if width == 0:
+        old = over(node, [batch(side, before) for side, _ in inputs], context)
+        new = over(node, [batch(side, context) for side, _ in inputs], context)
+    else:
+        drivers = [context.fresh("touched") for _ in range(width)]
+        touched = _touched([by for _, by in inputs], changes, drivers, context)
+        old = over(node, _restricted(inputs, touched, drivers, context, "old"), context)
+        new = over(node, _restricted(inputs, touched, drivers, context, "new"), context)
+    context.terms = 0  # a key has one old and one new row at most
+    return context.union(
+        [project(top, old).selectExpr("*", "-1L AS `_w`"), project(top, new).selectExpr("*", "1L AS `_w`")]
+    )
+
+
+def _touched(
+    keys: Sequence[tuple[str, ...]],
+    changes: Sequence[DataFrame | None],
+    drivers: list[str],
+    context: EpochContext,
+) -> DataFrame:
+    frames = [
+        change.selectExpr(
+            *(f"{quote(column)} AS {quote(driver)}" for column, driver in zip(by, drivers, strict=True))
+        )
+        for by, change in zip(keys, changes, strict=True)
+        if change is not None
+    ]
+    merged = context.union(frames)
+    assert merged is not None
+    return merged.distinct()
+
+
+def _restricted(
+    inputs: Sequence[tuple[Node, tuple[str, ...]]],
+    touched: DataFrame,
+    drivers: list[str],
+    context: EpochContext,
+    at: At,
+) -> list[DataFrame]:
+    """Return the rows of each input that have a touched key; null is a key like others."""
+    found = []
+    for side, by in inputs:
+        pairs = tuple(zip(drivers, by, strict=True))
+        joined, hit = expand(side, touched, pairs, context, at=at, null_safe=True)
+        found.append(select(joined.where(quote(hit)), side.columns))
+    return found
