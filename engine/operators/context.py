@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from engine.hummock import TableVersion
+from engine.operators.late import Blanks, Source, TableAt
 from engine.sql.plan import Scan, quote
 
 SMALL_CHANGE_ROWS = 50_000
@@ -24,7 +25,8 @@ class EpochContext:
     """One epoch (old, new] of one fragment; `old` is None while the fragment's table has never been computed.
 
     `schemas` stands in for tables when a plan is only analysed: they read as empty. `piece` is a scan whose rows in a range of
-    hashes count as the epoch's change, while nothing else changes: a step of a snapshot backfill.
+    hashes count as the epoch's change, while nothing else changes: a step of a snapshot backfill. With `blanks` the frame is to
+    be kept: it leaves open which versions and epochs it reads.
     """
 
     spark: SparkSession
@@ -38,11 +40,28 @@ class EpochContext:
     terms: int = 0
     schemas: Mapping[str, StructType] = field(default_factory=dict)
     piece: tuple[Scan, tuple[int, int]] | None = None
+    blanks: Blanks | None = None
     _names: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     def rows_of(self, table: str) -> int:
         """Return about how many rows a table has."""
         return self.tables[table].row_count if table in self.tables else 0
+
+    @property
+    def moment(self) -> Literal["old", "new"]:
+        """Which of the epoch's ends whole tables are read at: the old one in a context that looks back."""
+        return "old" if self.new == self.old else "new"
+
+    def source(self, table: str) -> Source:
+        """Return where a task finds a table; a frame that is to be kept leaves its version open."""
+        version = self.tables[table]
+        return TableAt(version, self.old, self.new) if self.blanks is None else self.blanks.leave(version)
+
+    def fixed(self, table: str) -> TableAt:
+        """Return a table with its version and epochs; a frame that reads it so cannot be kept."""
+        if self.blanks is not None:
+            self.blanks.closed = True
+        return TableAt(self.tables[table], self.old, self.new)
 
     @property
     def small(self) -> bool:

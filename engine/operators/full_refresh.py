@@ -33,8 +33,9 @@ def difference(new: DataFrame, table: str, context: EpochContext) -> DataFrame:
     version = context.tables[table]
     items = tuple((name, name) for name in version.schema.names)
     parts = partitions_for(version.row_count, context.parallelism)
+    source = context.fixed(table)
     old = read_table(
-        context.spark, context.url, context.options, version, items, context.old, parts=parts
+        context.spark, context.url, context.options, source, version.schema, items, at="old", parts=parts
     ).selectExpr("*", "-1L AS `_w`")
     arranged = new.selectExpr(*(quote(name) for name in version.schema.names), "1L AS `_w`")
     change = arranged.union(old)

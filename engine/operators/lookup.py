@@ -17,6 +17,7 @@ from pyspark.sql.types import BooleanType, StructField, StructType
 
 from engine.hummock import Reader, TableVersion
 from engine.operators.context import At, EpochContext
+from engine.operators.late import Source, TableAt
 from engine.operators.scan import spark_schema
 
 SIDE = "_side"
@@ -28,34 +29,37 @@ class LookupTable:
 
     url: str
     options: Mapping[str, Any]
-    table: TableVersion
+    source: Source
     pairs: tuple[tuple[str, str], ...]
     items: tuple[tuple[str, str], ...]
-    epochs: tuple[int, int]
     at: At
     null_safe: bool
     hit: str
     given: str | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        reader = Reader.open(self.url, self.options)
+        reader, table = Reader.open(self.url, self.options), self.source.now()
         for batch in batches:
             if batch.num_rows:
-                yield from self._join(reader, pa.Table.from_batches([batch])).to_batches()
+                yield from self._join(reader, table, pa.Table.from_batches([batch])).to_batches()
 
-    def _join(self, reader: Reader, rows: pa.Table) -> pa.Table:
+    def _join(self, reader: Reader, table: TableAt, rows: pa.Table) -> pa.Table:
         asks = np.ones(rows.num_rows, dtype=bool)
         if self.given is not None:
             asks &= pc.fill_null(rows.column(self.given), False).to_numpy()
-        old, new = self.epochs
+        version, new = table.version, table.new
+        old = new if table.old is None else table.old
         if self.at == "side":
             side = rows.column(SIDE).to_numpy()
-            found = [self._find(reader, rows, asks & (side == i), epoch) for i, epoch in ((0, old), (1, new))]
+            found = [
+                self._find(reader, version, rows, asks & (side == i), epoch)
+                for i, epoch in ((0, old), (1, new))
+            ]
         else:
-            found = [self._find(reader, rows, asks, old if self.at == "old" else new)]
+            found = [self._find(reader, version, rows, asks, old if self.at == "old" else new)]
         matched = np.concatenate([index for index, _ in found])
         missing = np.setdiff1d(np.arange(rows.num_rows), matched, assume_unique=False)
-        state = pa.concat_tables([table for _, table in found])
+        state = pa.concat_tables([some for _, some in found])
         hit = np.concatenate([np.ones(len(matched), dtype=bool), np.zeros(len(missing), dtype=bool)])
         taken = rows.take(pa.array(np.concatenate([matched, missing])))
         padding = pa.table(
@@ -67,9 +71,9 @@ class LookupTable:
         return pa.Table.from_arrays(arrays, names=names).combine_chunks()
 
     def _find(
-        self, reader: Reader, rows: pa.Table, asks: np.ndarray, epoch: int
+        self, reader: Reader, table: TableVersion, rows: pa.Table, asks: np.ndarray, epoch: int
     ) -> tuple[np.ndarray, pa.Table]:
-        schema = self.table.schema
+        schema = table.schema
         first: dict[str, str] = {}
         for ours, theirs in self.pairs:
             known = first.setdefault(theirs, ours)
@@ -84,7 +88,7 @@ class LookupTable:
             names=list(first),
         )
         columns = list(dict.fromkeys(column for _, column in self.items))
-        index, state = reader.lookup(self.table, keys, epoch, columns=columns, null_safe=self.null_safe)
+        index, state = reader.lookup(table, keys, epoch, columns=columns, null_safe=self.null_safe)
         plain = pa.schema([schema.field(column).with_nullable(True) for column in columns])
         return asking[index], state.select(columns).cast(plain)
 
@@ -115,9 +119,9 @@ def lookup(
     row's `_side` column (0 old, 1 new).
     """
     version = context.tables[table]
-    epochs = (context.new if context.old is None else context.old, context.new)
+    at = "old" if at == "new" and context.moment == "old" else at
     body = LookupTable(
-        context.url, dict(context.options), version, pairs, items, epochs, at, null_safe, hit, given
+        context.url, dict(context.options), context.source(table), pairs, items, at, null_safe, hit, given
     )
     fields = [version.schema.field(column).with_name(name).with_nullable(True) for name, column in items]
     added = spark_schema(pa.schema(fields)).fields

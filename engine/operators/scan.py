@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -14,6 +14,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from engine.hummock import Reader, TableVersion
 from engine.operators.context import EpochContext, partitions_for
+from engine.operators.late import Source, TableAt
 from engine.sql.plan import Scan, quote
 
 _LOWEST, _HASHES = -(1 << 63), 1 << 64
@@ -37,58 +38,63 @@ class ReadTable:
 
     url: str
     options: Mapping[str, Any]
-    table: TableVersion
+    source: Source
     items: tuple[tuple[str, str], ...]
-    after: int | None
-    upto: int
+    at: Literal["old", "new"]
     change: bool
     parts: int
     within: tuple[int, int] | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        reader = Reader.open(self.url, self.options)
+        reader, table = Reader.open(self.url, self.options), self.source.now()
         columns = list(dict.fromkeys(column for _, column in self.items))
         ranges = hash_ranges(self.parts, self.within)
         names = [name for name, _ in self.items] + (["_w"] if self.change else [])
         for batch in batches:
             for part in batch.column(0).to_pylist():
-                for rows in self._read(reader, columns, ranges[part] if self.parts > 1 else self.within):
+                for rows in self._read(
+                    reader, table, columns, ranges[part] if self.parts > 1 else self.within
+                ):
                     arrays = [rows.column(column) for _, column in self.items]
                     if self.change:
                         arrays.append(rows.column("_w"))
                     yield pa.RecordBatch.from_arrays(arrays, names=names)
 
     def _read(
-        self, reader: Reader, columns: list[str], hash_range: tuple[int, int] | None
+        self, reader: Reader, table: TableAt, columns: list[str], hash_range: tuple[int, int] | None
     ) -> Iterator[pa.RecordBatch]:
         if self.change:
-            return reader.changes(self.table, self.after, self.upto, columns=columns, hash_range=hash_range)
-        return reader.scan(self.table, self.upto, columns=columns, hash_range=hash_range)
+            assert table.old is not None
+            return reader.changes(table.version, table.old, table.new, columns=columns, hash_range=hash_range)
+        epoch = table.old if self.at == "old" else table.new
+        assert epoch is not None
+        return reader.scan(table.version, epoch, columns=columns, hash_range=hash_range)
 
 
 def read_table(
     spark: SparkSession,
     url: str,
     options: Mapping[str, Any],
-    table: TableVersion,
+    source: Source,
+    schema: pa.Schema,
     items: tuple[tuple[str, str], ...],
-    upto: int,
     *,
-    after: int | None = None,
+    at: Literal["old", "new"] = "new",
     change: bool = False,
     parts: int = 1,
     within: tuple[int, int] | None = None,
 ) -> DataFrame:
-    """Return a frame of a table's columns, `items` = (output name, table column); with `change` signed rows and `_w`.
+    """Return a frame of a table's columns, `items` = (output name, table column), of those in `schema`.
 
-    `within` is an inclusive range of hashes to read.
+    It holds the rows at the source's old or new epoch, or with `change` the signed rows between them and `_w`. `within` is an
+    inclusive range of hashes to read.
     """
-    body = ReadTable(url, dict(options), table, items, after, upto, change, parts, within)
-    fields = [table.schema.field(column).with_name(name).with_nullable(True) for name, column in items]
-    schema = spark_schema(pa.schema(fields))
+    body = ReadTable(url, dict(options), source, items, at, change, parts, within)
+    fields = [schema.field(column).with_name(name).with_nullable(True) for name, column in items]
+    shown = spark_schema(pa.schema(fields))
     if change:
-        schema = StructType([*schema.fields, StructField("_w", LongType())])
-    return spark.range(0, parts, 1, parts).mapInArrow(body, schema)
+        shown = StructType([*shown.fields, StructField("_w", LongType())])
+    return spark.range(0, parts, 1, parts).mapInArrow(body, shown)
 
 
 def snapshot(scan: Scan, context: EpochContext) -> DataFrame:
@@ -98,8 +104,9 @@ def snapshot(scan: Scan, context: EpochContext) -> DataFrame:
         return empty.selectExpr(*(f"{quote(column)} AS {quote(name)}" for name, column in scan.items))
     table = context.tables[scan.table]
     parts = partitions_for(table.row_count, context.parallelism)
+    source, at = context.fixed(scan.table), context.moment  # how many tasks read it follows its size
     return read_table(
-        context.spark, context.url, context.options, table, scan.items, context.new, parts=parts
+        context.spark, context.url, context.options, source, table.schema, scan.items, at=at, parts=parts
     )
 
 
@@ -117,10 +124,9 @@ def delta(scan: Scan, context: EpochContext) -> DataFrame | None:
         context.spark,
         context.url,
         context.options,
-        table,
+        context.source(scan.table),
+        table.schema,
         scan.items,
-        context.new,
-        after=context.old,
         change=True,
         parts=parts,
     )
@@ -132,9 +138,9 @@ def _piece(scan: Scan, table: TableVersion, within: tuple[int, int], context: Ep
         context.spark,
         context.url,
         context.options,
-        table,
+        context.fixed(scan.table),
+        table.schema,
         scan.items,
-        context.new,
         parts=context.partitions,
         within=within,
     )

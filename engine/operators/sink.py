@@ -124,8 +124,8 @@ def write_change(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
     return NetChange(tuple(ssts), inserted, updated, deleted)
 
 
-def write(frame: DataFrame, table: Table, context: EpochContext) -> list[NetChange]:
-    """Run the fragment's one Spark action: `frame` holds the table's columns and `_w`; returns what each task wrote."""
+def written(frame: DataFrame, table: Table, context: EpochContext) -> DataFrame:
+    """Return the frame of a fragment's one Spark action: `frame`, which holds the table's columns and `_w`, goes into files."""
     columns = table.schema.names
     if context.terms > 1:  # several terms of a join may bring rows that cancel each other
         frame = frame.groupBy(*(F.expr(quote(c)).alias(c) for c in columns)).agg(
@@ -137,6 +137,11 @@ def write(frame: DataFrame, table: Table, context: EpochContext) -> list[NetChan
         n = context.partitions
         vnode = f"CAST((shiftright(xxhash64({key}), 56) + 128) * {n} / 256 AS INT)"
         frame = frame.repartitionById(n, F.expr(vnode))
-    rows = frame.mapInArrow(WriteTable(context.url, dict(context.options), table), RESULT_SCHEMA).collect()
+    return frame.mapInArrow(WriteTable(context.url, dict(context.options), table), RESULT_SCHEMA)
+
+
+def collected(frame: DataFrame) -> list[NetChange]:
+    """Run a fragment's action and return what each task wrote."""
+    rows = frame.collect()
     decode = msgspec.msgpack.Decoder(tuple[SstInfo, ...]).decode
     return [NetChange(decode(bytes(r.ssts)), r.inserted, r.updated, r.deleted) for r in rows]

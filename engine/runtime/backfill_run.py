@@ -17,6 +17,7 @@ from engine.hummock.epoch import Clock, system_clock
 from engine.meta.catalog_store import StoredCatalog, load, table_of
 from engine.meta.creation import CONSUMING_SNAPSHOT, CREATED, Creation, creations, entry
 from engine.meta.domain import Domain, in_background, rate_limit
+from engine.meta.recovery import recovered
 from engine.operators.context import SMALL_CHANGE_ROWS
 from engine.runtime.executor import Executor, FragmentTask
 from engine.runtime.row_checks import check_rows
@@ -171,7 +172,7 @@ class BackfillRun:
                 writes={fragment.table: tuple(sst for change in written for sst in change.ssts)},
                 epochs={fragment.table: label},
                 acks=acks,
-                catalog=entry(domain.name, after),
+                catalog=entry(domain.name, after) | recovered(version, domain.name),
                 writer=domain.writer,
                 generation=generation,
             )

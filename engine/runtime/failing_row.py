@@ -60,7 +60,7 @@ def _failing_row(
     context = replace(context, tables={**empty, **context.tables})
 
     def fails(scan: Scan, low: int, high: int) -> bool:
-        piece = replace(context, old=context.new, piece=(scan, (low, high)), rows_in=1, terms=0)
+        piece = replace(context, old=context.new, piece=(scan, (low, high)), rows_in=1, terms=0, blanks=None)
         try:
             frame = change(fragment, piece)
             if frame is not None:

@@ -7,14 +7,16 @@ from collections.abc import Callable
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from engine.hummock import Hummock
 from engine.operators.context import EpochContext
-from engine.operators.sink import NetChange, write, write_change
+from engine.operators.late import Blanks
+from engine.operators.sink import NetChange, collected, write_change, written
 from engine.runtime.epoch_run import context_of, fragment_change
 from engine.runtime.executor import Computed, FragmentTask
 from engine.runtime.failing_row import is_row_error, named
+from engine.runtime.prepared import Prepared, PreparedFrames, may_be_kept, shape_of
 from engine.runtime.spark import parallelism
 from engine.sql.plan import Scan
 
@@ -24,6 +26,7 @@ class SparkExecutor:
 
     def __init__(self, store: Hummock, spark: Callable[[], SparkSession]) -> None:
         self._store, self._spark = store, spark
+        self._prepared = PreparedFrames()
 
     @property
     def parallelism(self) -> int:
@@ -37,6 +40,7 @@ class SparkExecutor:
             written = self._copy_index(task)
             return Computed(written, {"write": time.perf_counter() - started})
         spark = self._spark()
+        keep = may_be_kept(spark, task)
         context = EpochContext(
             spark,
             self._store.url,
@@ -47,20 +51,37 @@ class SparkExecutor:
             parallelism(spark),
             task.rows,
             piece=task.piece,
+            blanks=Blanks() if keep else None,
         )
         context = context_of(task.fragment, context)
-        whole = task.old is None or task.fragment.rule == "full"
-        spark.conf.set("spark.sql.adaptive.enabled", "true" if whole else "false")
-        spark.conf.set("spark.sql.shuffle.partitions", str(context.partitions))
         try:
-            frame = fragment_change(task.fragment, context)
+            prepared = self._prepared.take(task) if keep else None
+            known = prepared is not None
+            frame = prepared.frame if prepared is not None else self._frame(task, context)
+            if prepared is None and frame is not None and context.blanks is not None:
+                prepared = Prepared(shape_of(task), task.fragment, task.table, frame, context.blanks)
             planned = time.perf_counter()
-            changes = write(frame, task.table, context) if frame is not None else []
+            if frame is None:
+                changes = []
+            elif prepared is None:
+                changes = collected(frame)
+            else:
+                changes = prepared.run(spark, task)
+                if known or prepared.runs_again():
+                    self._prepared.give(prepared)
         except PySparkException as error:
             if not is_row_error(error):
                 raise
             raise named(error, task.fragment, context, self._store.reader, fragment_change) from error
         return Computed(tuple(changes), {"plan": planned - started, "spark": time.perf_counter() - planned})
+
+    def _frame(self, task: FragmentTask, context: EpochContext) -> DataFrame | None:
+        """Return the frame of a task's one action; None where nothing changes."""
+        whole = task.old is None or task.fragment.rule == "full"
+        context.spark.conf.set("spark.sql.adaptive.enabled", "true" if whole else "false")
+        context.spark.conf.set("spark.sql.shuffle.partitions", str(context.partitions))
+        frame = fragment_change(task.fragment, context)
+        return None if frame is None else written(frame, task.table, context)
 
     def _copy_index(self, task: FragmentTask) -> tuple[NetChange, ...]:
         """Write the change of the indexed table as the index's own."""

@@ -17,6 +17,7 @@ from engine.hummock.epoch import COUNTER_BITS, epoch_at, seconds_of
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.frontier import frontiers
 from engine.operators.context import partitions_for
+from engine.operators.late import TableAt
 from engine.operators.scan import read_table
 from engine.runtime.rows import frame_of
 from engine.runtime.spark import parallelism
@@ -66,7 +67,9 @@ def temporary_views(
                 else epoch_of(reading.moment, reading.table, version, stored)
             )
             parts = partitions_for(table.row_count, cores)
-            frame = read_table(session, store.url, store.options, table, items, at, parts=parts)
+            frame = read_table(
+                session, store.url, store.options, TableAt(table, None, at), table.schema, items, parts=parts
+            )
             frame.createOrReplaceTempView(reading.view)
             made.append(reading.view)
         rows = sum(version.tables[r.table].row_count for r in readings if r.table in version.tables)

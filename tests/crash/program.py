@@ -1,12 +1,13 @@
 """A random program against control plane and storage engine, crashed at random object-store calls, checked against batch runs.
 
-`python -m tests.crash.program SEED` replays one; the same seed gives the same program, failures and crashes.
+`python -m tests.crash.program SEED` replays one; the same seed gives the same program, failures and crashes. With `--executor spark` the
+program runs in processes on Spark that are killed (`tests.crash.processes`).
 """
 
 from __future__ import annotations
 
+import argparse
 import random
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
@@ -15,17 +16,18 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from engine.errors import EpochExpired, EpochFailed, SqlError, TidelineError
-from engine.hummock import Commit, Delete, Hummock, Put, Table, Version
+from engine.connectors.sinks.ddl import alter_sink, create_sink
+from engine.connectors.sinks.delivery import Delivery
+from engine.errors import EpochFailed, SqlError, TidelineError
+from engine.hummock import Commit, Delete, Hummock, Put, Table
 from engine.hummock.clock import ManualClock
-from engine.hummock.manifest import manifest_number
 from engine.hummock.object_store.faulty import Crashed, FaultPlan, FaultyObjectStore
 from engine.hummock.object_store.memory import MemoryObjectStore
 from engine.meta.catalog_store import entries, load
 from engine.meta.creation import computed
-from engine.meta.frontier import frontiers
 from engine.meta.policy import epochs_of
 from engine.meta.recovery import failures
+from engine.meta.sinks import sinks, source_of, state_of
 from engine.meta.waits import waits
 from engine.runtime import ddl
 from engine.runtime.drop import drop
@@ -37,11 +39,12 @@ from engine.sql.binder import bind
 from engine.sql.catalog import Column, Relation
 from engine.sql.fragments import IncrementalPlan, build_incremental_plan
 from engine.sql.point_read import query_tables
-from tests.crash.reference import DuckAnalyzer, ReferenceExecutor, run
+from tests.crash.checks import TABLES, Broken, Checks, bag_of
+from tests.crash.delivered import replayed, rows_of
+from tests.crash.reference import DuckAnalyzer, ReferenceExecutor
 
 START = 1_790_000_000.0
 RETENTION = 600.0
-TABLES = {"a": ("id", "g", "x"), "b": ("id", "g", "y")}
 SHAPES = (
     "SELECT id, x * 2 AS x2 FROM a WHERE x % 3 <> 0",
     "SELECT g, count(*) AS n, sum(x) AS s FROM a GROUP BY g",
@@ -59,26 +62,20 @@ ON_TOP = (
 )
 
 
-class Broken(AssertionError):
-    """An invariant does not hold."""
-
-
-class Program:
+class Program(Checks):
     """One seeded program: `run` does its steps and its checks; `trace` tells what it did."""
 
     def __init__(self, seed: int, folder: Path, steps: int = 40) -> None:
-        self.random = random.Random(seed)
+        super().__init__(random.Random(seed))
         self.seed, self.steps, self.folder = seed, steps, folder
         self.clock = ManualClock(seed, START)
         self.disk = MemoryObjectStore(self.clock)
         self.rows: dict[str, dict[int, tuple[int, int]]] = {name: {} for name in TABLES}
-        self.texts: dict[str, str] = {}
         self.failing: set[str] = set()
-        self.seen: dict[tuple[str, int], Counter] = {}
-        self.committed: dict[str, int] = {}
         self.created = 0
         self.trace: list[str] = []
         self.zombies: list[FlushRun] = []
+        self.outside: dict[str, MemoryObjectStore] = {}
         self._open()
         for name, columns in TABLES.items():
             self._create_table(name, columns)
@@ -121,6 +118,10 @@ class Program:
             (5, self._fail_or_mend),
             (4, self._rate_limit),
             (6, self._wait),
+            (5, self._create_sink),
+            (2, self._drop_sink),
+            (3, self._pause_or_resume_sink),
+            (8, self._deliver),
         ]
         try:
             for _ in range(self.steps):
@@ -153,9 +154,9 @@ class Program:
         if self._pending_rows is not None:
             before, after = self.rows, self._pending_rows
             found = {name: self._content(name, None) for name in TABLES}
-            if found == {name: _bag_of(rows) for name, rows in after.items()}:
+            if found == {name: bag_of(rows) for name, rows in after.items()}:
                 self.rows = after
-            elif found != {name: _bag_of(rows) for name, rows in before.items()}:
+            elif found != {name: bag_of(rows) for name, rows in before.items()}:
                 raise Broken("a crashed write is neither whole nor absent")
             self._pending_rows = None
         stored = load(self.store.refresh())
@@ -306,109 +307,58 @@ class Program:
         changed = msgspec.structs.replace(relation, options=options)
         self.store.commit(Commit(catalog=entries({name: changed}, {})))
 
+    def _create_sink(self) -> None:
+        stored = load(self.store.refresh())
+        if len(list(sinks(stored))) >= 3:
+            return
+        sources = [
+            n for n in (*TABLES, *self.texts) if n in stored.catalog.relations and self._key_is_shown(n)
+        ]
+        name, source = f"s{len(self.outside) + 1}", self.random.choice(sources)
+        self.outside[name] = MemoryObjectStore(self.clock)
+        groups = self.random.choice((1, 1, 2))
+        self.trace[-1] += f" {name} FROM {source}, {groups} groups"
+        text = (
+            f"CREATE SINK {name} FROM {source} WITH (connector = 'file', path = 'file:///{name}', format = 'jsonl', "
+            f"type = 'upsert', vnode_groups = {groups})"
+        )
+        create_sink(self.store, st.parse(text, "spark"), "spark")  # type: ignore[arg-type]
+
+    def _key_is_shown(self, name: str) -> bool:
+        return set(load(self.store.version).catalog.get(name).primary_key) <= set(self._shown(name))
+
+    def _drop_sink(self) -> None:
+        if (relation := self._a_sink()) is not None:
+            drop(self.store, st.Drop("sink", relation.name, True, False, ""))
+
+    def _pause_or_resume_sink(self) -> None:
+        if (relation := self._a_sink()) is not None:
+            action = "RESUME" if state_of(self.store.version, relation.name).paused else "PAUSE"
+            alter_sink(self.store, st.parse(f"ALTER SINK {relation.name} {action}", "spark"))  # type: ignore[arg-type]
+
+    def _a_sink(self) -> Relation | None:
+        known = sorted(sinks(load(self.store.refresh())), key=lambda relation: relation.name)
+        return self.random.choice(known) if known else None
+
+    def _deliver(self) -> None:
+        for relation in sinks(load(self.store.refresh())):
+            delivery = Delivery(
+                self.store, relation, lambda url: self.outside[url.rpartition("/")[2]], self.clock
+            )
+            delivery.run()
+            if delivery.error is not None:
+                raise Broken(f"sink {relation.name} failed: {delivery.error}")
+
+    def _delivered(self, relation: Relation) -> Counter:
+        stored = self.outside[relation.name]
+        objects = {info.path: stored.get(info.path) for info in stored.list("")}
+        key = load(self.store.version).catalog.get(source_of(relation)).primary_key
+        return replayed(relation.name, rows_of(objects), key)
+
     def _wait(self) -> None:
         self.clock.sleep(self.random.choice((30.0, RETENTION * 2)))
 
-    # ---- checks --------------------------------------------------------------------------------------------------
-    def check(self) -> None:
-        """Check the invariants that hold at any moment."""
-        version = self.store.refresh()
-        self._manifests_are_contiguous()
-        self._epochs_rise(version)
-        self._files_exist(version)
-        self._consumers_can_go_on(version)
-        self._views_equal_their_queries(version)
-        self._the_past_stays(version)
-        stored = load(version)
-        if any(not wait.reason for wait in waits(version, stored, self.clock())):
-            raise Broken("a wait has no reason")
-        for name, table in version.tables.items():
-            strange = {*table.acks, *table.pins} - set(stored.fragments)
-            if strange:
-                raise Broken(f"{name} is held by consumers that are gone: {sorted(strange)}")
-
-    def _manifests_are_contiguous(self) -> None:
-        found = (manifest_number(info.path) for info in self.disk.list("manifest/"))
-        numbers = sorted(number for number in found if number is not None)
-        if numbers and numbers != list(range(numbers[0], numbers[-1] + 1)):
-            raise Broken(f"manifests are not contiguous: {numbers}")
-
-    def _epochs_rise(self, version: Version) -> None:
-        for name, table in version.tables.items():
-            key = f"{name}#{table.table_id}"
-            if table.committed_epoch < self.committed.get(key, 0):
-                raise Broken(f"the committed epoch of {name} went back")
-            self.committed[key] = table.committed_epoch
-
-    def _files_exist(self, version: Version) -> None:
-        stored = {info.path for info in self.disk.list("sst/")}
-        for name, table in version.tables.items():
-            missing = table.objects() - stored
-            if missing:
-                raise Broken(f"files of {name} were deleted: {sorted(missing)[:3]}")
-
-    def _consumers_can_go_on(self, version: Version) -> None:
-        stored = load(version)
-        known = frontiers(version, stored.order, stored.inputs)
-        for name in stored.order:
-            own = computed(version, name)
-            for upstream in stored.inputs[name]:
-                if own is None:
-                    continue
-                front = known[upstream].frontier
-                if front is None or front < own.committed_epoch:
-                    raise Broken(f"{name} is at {own.committed_epoch}, above its input {upstream} at {front}")
-                try:
-                    version.tables[upstream].changes(own.committed_epoch, version.epoch)
-                except EpochExpired as error:
-                    raise Broken(f"{name} lost the log of {upstream}: {error}") from error
-
-    def _views_equal_their_queries(self, version: Version) -> None:
-        stored = load(version)
-        by_domain: dict[str, set[int]] = {}
-        for name, text in self.texts.items():
-            view = computed(version, name)
-            if view is None or name not in stored.plans:
-                continue
-            epoch = view.committed_epoch
-            inputs = {t: self._table(version, t, epoch) for t in stored.catalog.get(name).depends_on}
-            expected = _bag(run(text, inputs))
-            if self._content(name, epoch) != expected:
-                raise Broken(f"{name} differs from its query at epoch {epoch}")
-            domain = stored.catalog.get(name).options.get("domain")
-            if domain is not None:
-                by_domain.setdefault(domain, set()).add(epoch)
-
-    def _the_past_stays(self, version: Version) -> None:
-        """Content once read at an epoch is the same for ever, and the log between two such epochs is their difference."""
-        for name in (*TABLES, *self.texts):
-            table = computed(version, name)
-            if table is None:
-                continue
-            epoch = table.committed_epoch
-            self.seen.setdefault((f"{name}#{table.table_id}", epoch), self._content(name, epoch))
-            older = [e for key, e in self.seen if key == f"{name}#{table.table_id}"]
-            chosen = self.random.choice(older)
-            if chosen >= table.safe_epoch:
-                before = self.seen[(f"{name}#{table.table_id}", chosen)]
-                if self._content(name, chosen) != before:
-                    raise Broken(f"{name} at epoch {chosen} is not what it was")
-                self._log_is_the_difference(name, table.schema.names, chosen, epoch, before)
-
-    def _log_is_the_difference(
-        self, name: str, columns: list[str], after: int, upto: int, before: Counter
-    ) -> None:
-        shown = self._shown(name)
-        content = Counter(before)
-        for batch in self.store.iter_log(name, after, upto):
-            for row in batch.to_pylist():
-                if row["_op"] != "insert":
-                    content[tuple(row[f"_old_{c}"] for c in shown)] -= 1
-                if row["_op"] != "delete":
-                    content[tuple(row[c] for c in shown)] += 1
-        if +content != self._content(name, upto):
-            raise Broken(f"the change log of {name} in ({after}, {upto}] is not the difference")
-
+    # ---- the end --------------------------------------------------------------------------------------------------
     def _settle(self) -> None:
         """After the causes are removed everything catches up and equals a batch run over the newest rows."""
         self.trace.append("settle")
@@ -429,10 +379,17 @@ class Program:
         for name in self.texts:
             if computed(self.store.version, name) is None:
                 raise Broken(f"{name} is said to be caught up and was never computed as a whole")
+        for relation in sinks(load(self.store.version)):
+            if state_of(self.store.version, relation.name).paused:
+                alter_sink(self.store, st.parse(f"ALTER SINK {relation.name} RESUME", "spark"))  # type: ignore[arg-type]
+        self._deliver()
+        for relation in sinks(load(self.store.refresh())):
+            if self._delivered(relation) != self._content(source_of(relation), None):
+                raise Broken(f"sink {relation.name} did not deliver what {source_of(relation)} holds")
         if failures(self.store.version):
             raise Broken(f"failures are remembered that are over: {sorted(failures(self.store.version))}")
         for name, rows in self.rows.items():
-            if self._content(name, None) != _bag_of(rows):
+            if self._content(name, None) != bag_of(rows):
                 raise Broken(f"table {name} lost or doubled rows")
         version = self.store.refresh()
         stored = load(version)
@@ -442,41 +399,29 @@ class Program:
         }:
             raise Broken("consistent and global differ though everything is caught up")
 
-    # ---- reading -------------------------------------------------------------------------------------------------
-    def _shown(self, name: str) -> list[str]:
-        return [
-            column.name for column in load(self.store.version).catalog.get(name).columns if not column.hidden
-        ]
-
-    def _table(self, version: Version, name: str, epoch: int) -> pa.Table:
-        table = version.tables[name]
-        batches = list(self.store.reader.scan(table, epoch, columns=self._shown(name)))
-        schema = pa.schema([table.schema.field(c) for c in self._shown(name)])
-        return pa.Table.from_batches(batches, schema=schema) if batches else schema.empty_table()
-
-    def _content(self, name: str, epoch: int | None) -> Counter:
-        version = self.store.version
-        return _bag(self._table(version, name, version.epoch if epoch is None else epoch))
-
-
-def _bag(rows: pa.Table) -> Counter:
-    columns = [[None if v is None else int(v) for v in column.to_pylist()] for column in rows.columns]
-    return Counter(zip(*columns, strict=True)) if rows.num_rows else Counter()
-
-
-def _bag_of(rows: dict[int, tuple[int, int]]) -> Counter:
-    return Counter((key, *values) for key, values in rows.items())
-
 
 def main() -> None:
     """Replay the seeds named on the command line, or a range FIRST LAST after the word `range`."""
-    words = sys.argv[1:]
-    seeds = range(int(words[1]), int(words[2])) if words[:1] == ["range"] else [int(word) for word in words]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--executor", choices=("reference", "spark"), default="reference")
+    parser.add_argument("--spark", default="local[2]", help="where the processes of --executor spark run")
+    parser.add_argument("words", nargs="+", metavar="SEED | range FIRST LAST")
+    options = parser.parse_args()
+    words = options.words
+    seeds = range(int(words[1]), int(words[2])) if words[0] == "range" else [int(word) for word in words]
     for seed in seeds:
         with tempfile.TemporaryDirectory() as folder:
-            program = Program(seed, Path(folder))
-            program.run()
-            print(f"seed {seed}: {len(program.trace)} steps, {program.store.version.number} manifests, fine")
+            if options.executor == "spark":
+                from tests.crash.processes import ProcessProgram
+
+                processes = ProcessProgram(seed, Path(folder), options.spark)
+                processes.run()
+                print(f"seed {seed}: {processes.kills} killed, {processes.stops} stopped, fine", flush=True)
+            else:
+                program = Program(seed, Path(folder))
+                program.run()
+                steps, manifests = len(program.trace), program.store.version.number
+                print(f"seed {seed}: {steps} steps, {manifests} manifests, fine", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,165 @@
+"""What must hold at any moment, read from a store without Spark: the invariants of the control plane, and views against batch runs."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pyarrow as pa
+
+from engine.errors import EpochExpired
+from engine.hummock import Hummock, Version
+from engine.hummock.epoch import Clock
+from engine.hummock.manifest import manifest_number
+from engine.hummock.object_store import ObjectStore
+from engine.meta.catalog_store import load
+from engine.meta.creation import computed
+from engine.meta.frontier import frontiers
+from engine.meta.sinks import consumers_of, sinks
+from engine.meta.waits import waits
+from tests.crash.reference import run
+
+TABLES = {"a": ("id", "g", "x"), "b": ("id", "g", "y")}
+
+
+class Broken(AssertionError):
+    """An invariant does not hold."""
+
+
+class Checks:
+    """Checks a store again and again, and remembers what it saw; `texts` are the queries of the views that there should be."""
+
+    store: Hummock
+    clock: Clock
+    disk: ObjectStore
+    """The objects of the store, without faults."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.random = chance
+        self.texts: dict[str, str] = {}
+        self.seen: dict[tuple[str, int], Counter] = {}
+        self.committed: dict[str, int] = {}
+
+    def check(self) -> None:
+        """Check the invariants that hold at any moment."""
+        version = self.store.refresh()
+        self._manifests_are_contiguous()
+        self._epochs_rise(version)
+        self._files_exist(version)
+        self._consumers_can_go_on(version)
+        self._views_equal_their_queries(version)
+        self._the_past_stays(version)
+        stored = load(version)
+        if any(not wait.reason for wait in waits(version, stored, self.clock())):
+            raise Broken("a wait has no reason")
+        consumers = {*stored.fragments, *(c for sink in sinks(stored) for c in consumers_of(sink))}
+        for name, table in version.tables.items():
+            strange = {*table.acks, *table.pins} - consumers
+            if strange:
+                raise Broken(f"{name} is held by consumers that are gone: {sorted(strange)}")
+
+    def _manifests_are_contiguous(self) -> None:
+        found = (manifest_number(info.path) for info in self.disk.list("manifest/"))
+        numbers = sorted(number for number in found if number is not None)
+        if numbers and numbers != list(range(numbers[0], numbers[-1] + 1)):
+            raise Broken(f"manifests are not contiguous: {numbers}")
+
+    def _epochs_rise(self, version: Version) -> None:
+        for name, table in version.tables.items():
+            key = f"{name}#{table.table_id}"
+            if table.committed_epoch < self.committed.get(key, 0):
+                raise Broken(f"the committed epoch of {name} went back")
+            self.committed[key] = table.committed_epoch
+
+    def _files_exist(self, version: Version) -> None:
+        stored = {info.path for info in self.disk.list("sst/")}
+        for name, table in version.tables.items():
+            missing = table.objects() - stored
+            if missing:
+                raise Broken(f"files of {name} were deleted: {sorted(missing)[:3]}")
+
+    def _consumers_can_go_on(self, version: Version) -> None:
+        stored = load(version)
+        known = frontiers(version, stored.order, stored.inputs)
+        for name in stored.order:
+            own = computed(version, name)
+            for upstream in stored.inputs[name]:
+                if own is None:
+                    continue
+                front = known[upstream].frontier
+                if front is None or front < own.committed_epoch:
+                    raise Broken(f"{name} is at {own.committed_epoch}, above its input {upstream} at {front}")
+                try:
+                    version.tables[upstream].changes(own.committed_epoch, version.epoch)
+                except EpochExpired as error:
+                    raise Broken(f"{name} lost the log of {upstream}: {error}") from error
+
+    def _views_equal_their_queries(self, version: Version) -> None:
+        stored = load(version)
+        by_domain: dict[str, set[int]] = {}
+        for name, text in self.texts.items():
+            view = computed(version, name)
+            if view is None or name not in stored.plans:
+                continue
+            epoch = view.committed_epoch
+            inputs = {t: self._table(version, t, epoch) for t in stored.catalog.get(name).depends_on}
+            expected = bag(run(text, inputs))
+            if self._content(name, epoch) != expected:
+                raise Broken(f"{name} differs from its query at epoch {epoch}")
+            domain = stored.catalog.get(name).options.get("domain")
+            if domain is not None:
+                by_domain.setdefault(domain, set()).add(epoch)
+
+    def _the_past_stays(self, version: Version) -> None:
+        """Content once read at an epoch is the same for ever, and the log between two such epochs is their difference."""
+        for name in (*TABLES, *self.texts):
+            table = computed(version, name)
+            if table is None:
+                continue
+            epoch = table.committed_epoch
+            self.seen.setdefault((f"{name}#{table.table_id}", epoch), self._content(name, epoch))
+            older = [e for key, e in self.seen if key == f"{name}#{table.table_id}"]
+            chosen = self.random.choice(older)
+            if chosen >= table.safe_epoch:
+                before = self.seen[(f"{name}#{table.table_id}", chosen)]
+                if self._content(name, chosen) != before:
+                    raise Broken(f"{name} at epoch {chosen} is not what it was")
+                self._log_is_the_difference(name, table.schema.names, chosen, epoch, before)
+
+    def _log_is_the_difference(
+        self, name: str, columns: list[str], after: int, upto: int, before: Counter
+    ) -> None:
+        shown = self._shown(name)
+        content = Counter(before)
+        for batch in self.store.iter_log(name, after, upto):
+            for row in batch.to_pylist():
+                if row["_op"] != "insert":
+                    content[tuple(row[f"_old_{c}"] for c in shown)] -= 1
+                if row["_op"] != "delete":
+                    content[tuple(row[c] for c in shown)] += 1
+        if +content != self._content(name, upto):
+            raise Broken(f"the change log of {name} in ({after}, {upto}] is not the difference")
+
+    def _shown(self, name: str) -> list[str]:
+        return [
+            column.name for column in load(self.store.version).catalog.get(name).columns if not column.hidden
+        ]
+
+    def _table(self, version: Version, name: str, epoch: int) -> pa.Table:
+        table = version.tables[name]
+        batches = list(self.store.reader.scan(table, epoch, columns=self._shown(name)))
+        schema = pa.schema([table.schema.field(c) for c in self._shown(name)])
+        return pa.Table.from_batches(batches, schema=schema) if batches else schema.empty_table()
+
+    def _content(self, name: str, epoch: int | None) -> Counter:
+        version = self.store.version
+        return bag(self._table(version, name, version.epoch if epoch is None else epoch))
+
+
+def bag(rows: pa.Table) -> Counter:
+    columns = [[None if v is None else int(v) for v in column.to_pylist()] for column in rows.columns]
+    return Counter(zip(*columns, strict=True)) if rows.num_rows else Counter()
+
+
+def bag_of(rows: dict[int, tuple[int, int]]) -> Counter:
+    return Counter((key, *values) for key, values in rows.items())
