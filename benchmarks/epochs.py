@@ -1,129 +1,283 @@
-"""Seconds per epoch of a maintained view against a full recompute by Spark, for small and large bases, in one run.
+"""Seconds per epoch of maintained views beside a full recompute by Spark, a MERGE into Delta, Structured Streaming and DuckDB.
 
-`python -m benchmarks.epochs [--base 100000 10000000] [--changes 1000] [--epochs 9]`
+`python -m benchmarks.epochs [--case groups categories wide] [--changes 1000 …] [--peers recompute …] [--quick]`
+
+All in one run and one Spark, epoch by epoch in turn. An epoch is `Session.flush()`: from rows that stand in the store to
+the committed view. Each case ends with the view compared row by row with the recompute. Exit status 1: a bound does not hold.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
+import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.epoch_cases import CASES, Case
+from benchmarks.epoch_peers import DuckDB, Merge, Recompute, Streaming, Tables
 from engine.runtime.spark import connect
 from engine.session import Session
 
-QUERY = "SELECT auction, count(*) AS bids, sum(price) AS total, max(price) AS high FROM bid GROUP BY auction"
-CHUNK = 1_000_000
+PEERS = ("recompute", "merge", "streaming", "duckdb")
+CHANGES = (1_000, 10_000, 100_000, 1_000_000)
+QUICK = 10
+TIMES_MERGE = 7.0
+TIMES_STREAMING = {1_000: 1.0, 10_000: 1.0, 100_000: 2.5, 1_000_000: 4.0}
+SMALLER, TIMES_SMALLER, SMALL_CHANGES = 100, 1.3, 1_000
+WARM_UP = 1
+
+console = Console(width=140 if not sys.stdout.isatty() else None)
 
 
-def bids(start: int, rows: int, groups: int, seed: int) -> pa.Table:
-    """Return `rows` bids with ids from `start`, uniform over `groups` auctions."""
-    chance = np.random.default_rng(seed)
-    return pa.table(
-        {
-            "id": np.arange(start, start + rows),
-            "auction": chance.integers(0, groups, rows),
-            "price": chance.integers(1, 10_000, rows),
-        }
-    )
+@dataclass
+class Measured:
+    """Median seconds of one case and one number of changes, ours and each peer's."""
+
+    ours: list[float] = field(default_factory=list)
+    peers: dict[str, list[float]] = field(default_factory=dict)
+
+    def of(self, peer: str) -> float | None:
+        """Return a peer's median, or None if it was not measured."""
+        return statistics.median(self.peers[peer]) if self.peers.get(peer) else None
+
+    @property
+    def median(self) -> float:
+        """Our own median."""
+        return statistics.median(self.ours)
 
 
-def chunks(rows: int, groups: int) -> Iterator[pa.Table]:
-    """Yield the base's rows in chunks."""
-    for start in range(0, rows, CHUNK):
-        yield bids(start, min(CHUNK, rows - start), groups, start)
+@dataclass(frozen=True)
+class Bound:
+    """One demand: what must be at least (or at most) how many times what."""
+
+    text: str
+    value: float
+    limit: float
+    at_most: bool = False
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is met."""
+        return self.value <= self.limit if self.at_most else self.value >= self.limit
 
 
-def load(session: Session, folder: Path, rows: int, groups: int) -> float:
-    """Write the base as a table of the store and as plain Parquet, create the view, and return the build's seconds."""
-    session.sql("CREATE TABLE bid (id BIGINT PRIMARY KEY, auction BIGINT, price BIGINT) APPEND ONLY")
-    folder.mkdir()
-    for n, chunk in enumerate(chunks(rows, groups)):
-        session.write("bid", chunk, mode="insert")
-        pq.write_table(chunk, folder / f"part-{n:04d}.parquet")
+@contextmanager
+def told(what: str) -> Iterator[None]:
+    """Print what is done and how long it took."""
     started = time.perf_counter()
-    session.sql(f"CREATE MATERIALIZED VIEW top AS {QUERY}")
+    yield
+    console.print(f"  {what}: {time.perf_counter() - started:.1f} s", highlight=False)
+
+
+def build(session: Session, case: Case) -> None:
+    """Write the base tables into the store and create the view."""
+    with told("base tables written"):
+        for table, ddl in case.ddl.items():
+            session.sql(ddl)
+            for chunk in case.content(table):
+                session.write(table, chunk, mode="insert")
+    with told("view built"):
+        session.sql(f"CREATE MATERIALIZED VIEW {case.view} AS {case.query}")
+        session.flush().raise_for_errors()
+
+
+def run_case(
+    spark: SparkSession, name: str, rows: int, sizes: Sequence[int], epochs: int, peers: Collection[str]
+) -> dict[int, Measured]:
+    """Measure one case: every number of changes, ours and the peers' in turn."""
+    case = CASES[name][0](rows)
+    console.print(f"[bold]{name}[/]: {case.title}; {rows:,} rows")
+    with tempfile.TemporaryDirectory(prefix="tideline-bench-") as folder:
+        at = Path(folder)
+        with Session((at / "store").as_uri(), spark, backfill_rows=sys.maxsize) as session:
+            build(session, case)
+            return _measured(session, case, at, sizes, epochs, peers)
+
+
+def _measured(
+    session: Session, case: Case, at: Path, sizes: Sequence[int], epochs: int, peers: Collection[str]
+) -> dict[int, Measured]:
+    tables = Tables(case, at / "tables")
+    tables.write()
+    recompute, duck = Recompute(session.spark, tables, at), DuckDB(tables, at)
+    merge = stream = None
+    recompute.seconds()
+    if "merge" in peers:
+        merge = Merge(session.spark, tables, at)
+        merge.build(recompute.into)
+    if "streaming" in peers and case.streaming_loses is None:
+        with told("stream's first batch"):
+            stream = Streaming(session.spark, tables, at)
+    results = {}
+    for changes in sizes:
+        measured = results[changes] = Measured()
+        for number in range(WARM_UP + epochs):
+            change = case.epoch(changes)
+            seconds = {"ours": _epoch(session, change)}
+            if merge is not None:
+                for table in {each.table for each in change} - {"bid", "orders"}:
+                    tables.write_one(table)
+                seconds["merge"] = merge.seconds(change)
+            if stream is not None:
+                seconds["streaming"] = stream.seconds(change)
+            if number >= WARM_UP:
+                measured.ours.append(seconds.pop("ours"))
+                for peer, spent in seconds.items():
+                    measured.peers.setdefault(peer, []).append(spent)
+        tables.write()
+        if "recompute" in peers:
+            measured.peers["recompute"] = [recompute.seconds() for _ in range(2)]
+        if "duckdb" in peers:
+            measured.peers["duckdb"] = [duck.seconds() for _ in range(2)]
+        shown = ", ".join(
+            f"{peer} {value:.2f} s" for peer in PEERS if (value := measured.of(peer)) is not None
+        )
+        each = " ".join(f"{spent:.2f}" for spent in measured.ours)
+        console.print(f"  {changes:,} changes: {measured.median:.3f} s ({each}); {shown}", highlight=False)
+    if stream is not None:
+        stream.stop()
+    with told("compared with the recompute, row by row"):
+        recompute.seconds()
+        expected = recompute.rows()
+        names = ", ".join(expected.column_names)
+        _same(f"view {case.view}", session.sql(f"SELECT {names} FROM {case.view}"), expected, case.key)
+        if merge is not None:
+            _same(f"Delta table of {case.name}", merge.rows(), expected, case.key)
+    return results
+
+
+def _epoch(session: Session, change: Sequence) -> float:
+    for each in change:
+        session.write(each.table, each.rows, mode=each.mode)
+    started = time.perf_counter()
+    session.flush().raise_for_errors()
     return time.perf_counter() - started
 
 
-def epoch_seconds(session: Session, rows: int, groups: int, changes: int, epochs: int) -> list[float]:
-    """Return the seconds of each epoch of `changes` new rows, after two that warm up."""
-    seconds = []
-    for epoch in range(epochs + 2):
-        session.write("bid", bids(rows + epoch * changes, changes, groups, epoch + 7), mode="insert")
-        started = time.perf_counter()
-        session.flush().raise_for_errors()
-        seconds.append(time.perf_counter() - started)
-    return seconds[2:]
-
-
-def recompute_seconds(session: Session, folder: Path, repeats: int = 3) -> list[float]:
-    """Return the seconds of a full recompute by Spark of the same query, from Parquet to Parquet."""
-    spark = session.spark
-    spark.conf.set("spark.sql.adaptive.enabled", "true")
-    spark.conf.set("spark.sql.shuffle.partitions", "4")
-    spark.read.parquet(str(folder)).createOrReplaceTempView("bid")
-    seconds = []
-    for n in range(repeats + 1):
-        started = time.perf_counter()
-        spark.sql(QUERY).write.mode("overwrite").parquet(str(folder.parent / f"recomputed-{folder.name}"))
-        if n:
-            seconds.append(time.perf_counter() - started)
-    return seconds
-
-
-def main() -> None:
-    """Run every base and print medians and ratios."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--base", type=int, nargs="+", default=[100_000, 10_000_000])
-    parser.add_argument("--changes", type=int, nargs="+", default=[1_000])
-    parser.add_argument("--epochs", type=int, default=9)
-    options = parser.parse_args()
-    console, spark = Console(), connect("local[2]")
-    shown = Table(
-        "base rows", "groups", "rows an epoch", "build s", "epoch s (median)", "recompute s", "times faster"
-    )
-    medians: dict[int, dict[int, float]] = {}
-    for rows in options.base:
-        with tempfile.TemporaryDirectory(prefix="tideline-bench-") as folder:
-            groups = max(rows // 2, 1)
-            with Session((Path(folder) / "store").as_uri(), spark) as session:
-                build = load(session, Path(folder) / "parquet", rows, groups)
-                console.print(f"base {rows:,}: loaded, view built in {build:.1f} s")
-                done = 0
-                recompute = statistics.median(recompute_seconds(session, Path(folder) / "parquet"))
-                for changes in options.changes:
-                    seconds = epoch_seconds(session, rows + done, groups, changes, options.epochs)
-                    done += changes * (options.epochs + 2)
-                    median = statistics.median(seconds)
-                    medians.setdefault(changes, {})[rows] = median
-                    ratio = f"{recompute / median:.1f}"
-                    shown.add_row(
-                        f"{rows:,}",
-                        f"{groups:,}",
-                        f"{changes:,}",
-                        f"{build:.1f}",
-                        f"{median:.3f}",
-                        f"{recompute:.2f}",
-                        ratio,
-                    )
-    console.print(shown)
-    for changes, by_base in medians.items():
-        small, large = min(by_base), max(by_base)
-        if small != large:
-            console.print(
-                f"epoch of {changes:,} rows: base {large:,} takes {by_base[large] / by_base[small]:.2f} x base {small:,}"
+def _same(what: str, found: pa.Table, expected: pa.Table, key: Sequence[str]) -> None:
+    """Raise AssertionError unless both hold the same rows."""
+    order = [(column, "ascending") for column in key]
+    expected = expected.sort_by(order).combine_chunks()
+    found = found.select(expected.column_names).cast(expected.schema).sort_by(order).combine_chunks()
+    for column in expected.column_names:
+        if not found.column(column).equals(expected.column(column)):
+            raise AssertionError(
+                f"{what} differs from the recompute in column {column}: {found.num_rows:,} rows, {expected.num_rows:,} expected"
             )
 
 
+def bounds_of(
+    name: str, results: dict[int, Measured], small: Measured | None, percent: int
+) -> Iterator[Bound]:
+    """Yield the demands that what was measured allows to judge."""
+    case = CASES[name][0]
+    if percent in results:
+        measured = results[percent]
+        for peer, limit in (("recompute", case.times_recompute), ("merge", TIMES_MERGE)):
+            if (other := measured.of(peer)) is not None:
+                text = f"{name}, {percent:,} changes (1 %): faster than {peer}"
+                yield Bound(text, other / measured.median, limit)
+    for changes, limit in TIMES_STREAMING.items():
+        if changes in results and (other := results[changes].of("streaming")) is not None:
+            yield Bound(
+                f"{name}, {changes:,} changes: faster than streaming", other / results[changes].median, limit
+            )
+    if small is not None and SMALL_CHANGES in results:
+        text = f"{name}, {SMALL_CHANGES:,} changes: slower than on a base {SMALLER} x smaller"
+        yield Bound(text, results[SMALL_CHANGES].median / small.median, TIMES_SMALLER, at_most=True)
+
+
+def show(everything: dict[str, dict[int, Measured]]) -> None:
+    """Print a table of seconds, with each peer's multiple of ours."""
+    shown = Table("case", "changes", "epoch s", *(f"{peer} s" for peer in PEERS), title="seconds, medians")
+    for column in shown.columns[1:]:
+        column.justify = "right"
+    for name, results in everything.items():
+        for changes, measured in results.items():
+            cells = []
+            for peer in PEERS:
+                other = measured.of(peer)
+                cells.append("-" if other is None else f"{other:.2f} ({other / measured.median:.1f} x)")
+            shown.add_row(name, f"{changes:,}", f"{measured.median:.3f}", *cells)
+    console.print(shown)
+    for name in everything:
+        if CASES[name][0].streaming_loses is not None:
+            console.print(f"Structured Streaming cannot express {name}: {CASES[name][0].streaming_loses}.")
+
+
+def judge(bounds: Sequence[Bound]) -> bool:
+    """Print the demands; return whether all hold."""
+    shown = Table("bound", "measured", "demanded", "", title="bounds")
+    for bound in bounds:
+        verdict = "[green]PASS[/]" if bound.holds else "[bold red]FAIL[/]"
+        sign = "<=" if bound.at_most else ">="
+        shown.add_row(bound.text, f"{bound.value:.2f} x", f"{sign} {bound.limit:g} x", verdict)
+    console.print(shown)
+    return all(bound.holds for bound in bounds)
+
+
+def parsed() -> argparse.Namespace:
+    """Return the command line's options."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--case", nargs="+", choices=list(CASES), default=list(CASES))
+    parser.add_argument(
+        "--changes", type=int, nargs="+", help="rows an epoch (default: 1k, 10k, 1 %%, 100k, 1M)"
+    )
+    parser.add_argument("--peers", nargs="*", choices=PEERS, default=list(PEERS))
+    parser.add_argument(
+        "--epochs", type=int, default=4, help="measured epochs of each size, after one that warms up"
+    )
+    parser.add_argument(
+        "--no-small", action="store_true", help=f"leave out the base that is {SMALLER} x smaller"
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help=f"bases {QUICK} x smaller, up to 100k changes; bounds are shown and fail nothing",
+    )
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Run the cases, print seconds and bounds, return the exit status."""
+    options = parsed()
+    spark = connect("local[2]")
+    everything: dict[str, dict[int, Measured]] = {}
+    bounds: list[Bound] = []
+    for name in options.case:
+        rows = CASES[name][1] // (QUICK if options.quick else 1)
+        percent = rows // 100
+        sizes = options.changes or sorted({*CHANGES[: 3 if options.quick else 4], percent})
+        results = run_case(spark, name, rows, sizes, options.epochs, options.peers)
+        small = None
+        if not options.no_small and SMALL_CHANGES in sizes:
+            small = run_case(spark, name, rows // SMALLER, [SMALL_CHANGES], 2 * options.epochs, ())[
+                SMALL_CHANGES
+            ]
+        everything[name] = results
+        bounds += bounds_of(name, results, small, percent)
+    show(everything)
+    held = judge(bounds)
+    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    console.print(f"two cores of this machine ({os.cpu_count()}), load average {load}", highlight=False)
+    if options.quick:
+        console.print("--quick: the bounds are those of the full scale and fail nothing here")
+        return 0
+    return 0 if held else 1
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 SMALLEST_STEP, LARGEST_STEP = 5_000, 500_000
 STEP_SECONDS = 1.0
 MOST_STEPS = 10_000
+HALVING_HELPS = 0.75
+"""A step of half the rows helped if it took less than this share of the time."""
 
 
 @dataclass
@@ -14,7 +16,7 @@ class Pace:
     """The step size of one running backfill; `most` caps it while running views want the machine."""
 
     rows: int = 50_000
-    _earned: float = field(default=0.0)
+    _before_halving: float | None = None
 
     def next_rows(self, total: int, most: int, limit: int | None) -> int:
         """Return the rows of the next step, given the table's rows and the rate limit in rows a second."""
@@ -24,11 +26,17 @@ class Pace:
         return max(wanted, total // MOST_STEPS, 1)
 
     def took(self, rows: int, seconds: float) -> None:
-        """Learn from a step: larger ones where it was quick, smaller ones where it held the machine for long."""
+        """Learn from a step: larger ones where it was quick, smaller ones where it held the machine for long.
+
+        Where half the rows took as long, it is not the rows that take the time (a busy machine, a large state): larger again.
+        """
+        before, self._before_halving = self._before_halving, None
         if seconds < STEP_SECONDS / 2 and rows >= self.rows // 2:
             self.rows = min(LARGEST_STEP, self.rows * 2)
-        elif seconds > STEP_SECONDS * 2:
-            self.rows = max(SMALLEST_STEP, self.rows // 2)
+        elif seconds > STEP_SECONDS * 2 and before is not None and seconds > before * HALVING_HELPS:
+            self.rows = min(LARGEST_STEP, self.rows * 4)
+        elif seconds > STEP_SECONDS * 2 and self.rows > SMALLEST_STEP:
+            self.rows, self._before_halving = max(SMALLEST_STEP, self.rows // 2), seconds
 
 
 def rest_seconds(rows: int, seconds: float, limit: int | None) -> float:

@@ -13,8 +13,15 @@ def test_quick_steps_grow_and_slow_ones_shrink_within_bounds() -> None:
         pace.took(pace.rows, 0.1)
     assert pace.rows == LARGEST_STEP
     for _ in range(20):
-        pace.took(pace.rows, 5.0)
+        pace.took(pace.rows, pace.rows / 1_000)
     assert pace.rows == SMALLEST_STEP
+
+
+def test_steps_whose_time_is_not_that_of_their_rows_grow() -> None:
+    pace = Pace(rows=50_000)
+    for _ in range(20):
+        pace.took(pace.rows, 3.0)
+    assert pace.rows >= LARGEST_STEP // 2
 
 
 def test_a_step_is_capped_by_the_rate_limit_and_by_running_views() -> None:
