@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import inspect
 import shutil
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,84 +28,65 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from engine.errors import Conflict, EpochExpired, Fenced, InvalidRow, StorageError, TableExists, UnknownTable
+from engine.errors import (
+    Conflict,
+    EpochExpired,
+    Fenced,
+    InvalidRow,
+    InvariantViolation,
+    StorageError,
+    TableExists,
+    UnknownTable,
+)
 from engine.hummock import Commit, Delete, Hummock, Put, Table
 from engine.hummock.compaction import (
     Full,
     Level,
     Picker,
+    SpaceReclaim,
     Tier,
     ToBase,
     Tombstone,
     TrivialMove,
+    Ttl,
     VnodeAlignment,
+    Watermark,
 )
 from engine.hummock.compaction.worker import CompactionWorker
 from engine.hummock.epoch import epoch_at
 from engine.hummock.manifest import decode, manifest_path
 from engine.hummock.object_store.faulty import Crashed, FaultPlan, FaultyObjectStore
-from engine.hummock.version import with_default
+from engine.hummock.pins import Pin
 from tests.hummock.other_process import AheadClock, DatedObjectStore, OtherProcess
 from tests.hummock.small import small_sizes
+from tests.hummock.table_model import KEYS, Key, Modelled, Rows, Written
 
 RETENTION = 600.0
 NAMES = ("x", "y", "z")
-KEYS = pa.schema([("a", pa.int64()), ("b", pa.string())])
-Key = tuple[int | None, str | None]
-Rows = dict[Key, dict[str, int | None]]
-
 names = st.sampled_from(NAMES)
 a_values, b_values = st.integers(0, 3) | st.none(), st.sampled_from(["", "x", "y"]) | st.none()
 row_keys = st.tuples(a_values, b_values)
 puts = st.dictionaries(row_keys, st.integers(0, 3), max_size=6)
 deletes = st.sets(row_keys, max_size=4)
 handles = st.integers(0, 1)
-pickers = st.sampled_from(
-    [Full(), Tier(), ToBase(), Level(), Tombstone(least_rows=1), TrivialMove(least_rows=1), VnodeAlignment(4)]
-)
+expiries = st.sampled_from([None, "ttl", "watermark"])
+PICKERS: dict[str, Callable[[Hummock], Picker]] = {
+    "full": lambda store: Full(),
+    "tier": lambda store: Tier(),
+    "to base": lambda store: ToBase(),
+    "level": lambda store: Level(),
+    "tombstone": lambda store: Tombstone(least_rows=1),
+    "trivial move": lambda store: TrivialMove(least_rows=1),
+    "vnode alignment": lambda store: VnodeAlignment(4),
+    "space reclaim": lambda store: SpaceReclaim(store.version, share=0.0),
+    "ttl": lambda store: Ttl(epoch_at(store.clock() - RETENTION), share=0.0),
+    "watermark": lambda store: Watermark(epoch_at(store.clock() - RETENTION), share=0.0),
+}
+pickers = st.sampled_from(sorted(PICKERS))
 requests = st.none() | st.integers(1, 12)
+choices = st.integers(0, 1 << 16)
+"""Taken modulo the number of what there is to choose from: what is drawn must not depend on times and crashes."""
 SHARED = Path("/dev/shm")
-
-
-@dataclass
-class Modelled:
-    """A table as it must be: its columns with their defaults, and its rows at each epoch."""
-
-    table_id: int
-    distribution: tuple[str, ...]
-    columns: dict[str, int | None] = field(default_factory=lambda: {"v": None})
-    past: list[tuple[int, Rows]] = field(default_factory=lambda: [(0, {})])
-    computed: bool = False
-
-    def at(self, epoch: int) -> Rows:
-        """The rows at an epoch, seen through the columns of now."""
-        return self.seen(next(rows for label, rows in reversed(self.past) if label <= epoch))
-
-    def seen(self, rows: Rows) -> Rows:
-        """Rows as they are seen through the columns of now."""
-        return {
-            key: {n: row.get(n, default) for n, default in self.columns.items()} for key, row in rows.items()
-        }
-
-    def schema(self) -> pa.Schema:
-        """The table's schema."""
-        fields = [
-            pa.field(n, pa.int64())
-            if default is None
-            else with_default(pa.field(n, pa.int64()), pa.scalar(default))
-            for n, default in self.columns.items()
-        ]
-        return pa.schema([*KEYS, *fields])
-
-    def rows(self, values: dict[Key, int]) -> pa.Table:
-        """Rows to put: every column holds the value."""
-        keys = {"a": [k[0] for k in values], "b": [k[1] for k in values]}
-        return pa.table({**keys, **{n: list(values.values()) for n in self.columns}}, schema=self.schema())
-
-    def after(self, values: dict[Key, int], gone: set[Key]) -> Rows:
-        """The rows after a write."""
-        new = {key: dict.fromkeys(self.columns, value) for key, value in values.items()}
-        return {key: row for key, row in {**self.past[-1][1], **new}.items() if key not in gone}
 
 
 class Engine(RuleBasedStateMachine):
@@ -125,9 +106,17 @@ class Engine(RuleBasedStateMachine):
         self.tables: dict[str, Modelled] = {}
         self.generations: dict[str, int] = {}
         self.done = self.added = 0
+        self.verbs: list[str] = []
+        self.pins: list[tuple[int, Pin, float]] = []
 
     def step(self) -> None:
-        """Count a verb."""
+        """Count a verb, and take down which it was."""
+        frame = inspect.currentframe()
+        while frame is not None and frame.f_code.co_name in ("step", "crashing", "write"):
+            frame = frame.f_back
+        assert frame is not None
+        given = {n: v for n, v in frame.f_locals.items() if n not in ("self", "store", "model")}
+        self.verbs.append(f"{frame.f_code.co_name} {given}")
         self.done += 1
         Engine.steps += 1
 
@@ -163,13 +152,14 @@ class Engine(RuleBasedStateMachine):
         try:
             return True, work(store)
         except Crashed:
+            objects.settle()
             self.stores[who] = None
             return False, None
         finally:
             objects.plan.crash_at = None
 
     def write(
-        self, who: int, at: int | None, work: Callable[[Hummock], Any], *afters: dict[str, Rows]
+        self, who: int, at: int | None, work: Callable[[Hummock], Any], *afters: dict[str, Written]
     ) -> None:
         """Do writes that lead to `afters`, and take down which of them were committed: all, or after a crash the first."""
         number = self.store(who).version.number
@@ -183,27 +173,39 @@ class Engine(RuleBasedStateMachine):
                 committed += 1
                 after = next(expected)
                 assert set(after) == set(delta.labels)
-                for name, rows in after.items():
-                    assert delta.labels[name] > self.tables[name].past[-1][0]
-                    self.tables[name].past.append((delta.labels[name], rows))
+                for name, written in after.items():
+                    assert delta.labels[name] > self.tables[name].past[-1].label
+                    labelled = dataclasses.replace(written, label=delta.labels[name])
+                    self.tables[name].past.append(labelled)
         assert committed == len(afters) or not survived
 
-    @initialize()
-    def begin(self) -> None:
-        """A store with one table of each order."""
-        self.create(0, "x", ("a",), None)
-        self.create(1, "y", (), None)
+    @initialize(expires=expiries)
+    def begin(self, expires: str | None) -> None:
+        """A store with one table of each order, one of them with rows that expire or not."""
+        self.create(0, "x", ("a",), None, None)
+        self.create(1, "y", (), expires, None)
 
-    @rule(who=handles, name=names, distribution=st.sampled_from([("a",), ("a", "b"), ()]), at=requests)
-    def create(self, who: int, name: str, distribution: tuple[str, ...], at: int | None) -> None:
-        """Create a table; a name that is taken is refused."""
-        made = Modelled(0, distribution)
-        table = Table(name, made.schema(), ("a", "b"), distribution)
+    @rule(
+        who=handles,
+        name=names,
+        distribution=st.sampled_from([("a",), ("a", "b"), ()]),
+        expires=expiries,
+        at=requests,
+    )
+    def create(
+        self, who: int, name: str, distribution: tuple[str, ...], expires: str | None, at: int | None
+    ) -> None:
+        """Create a table, maybe one whose rows expire; a name that is taken is refused."""
+        made = Modelled(0, distribution, expires=expires)
+
+        def work(store: Hummock) -> Table:
+            return store.create_table(name, made.schema(), ("a", "b"), distribution, **made.options)
+
         if name in self.tables:
             with pytest.raises(TableExists):
-                self.store(who).commit(Commit(create=(table,)))
+                work(self.store(who))
             return
-        self.crashing(who, at, lambda store: store.commit(Commit(create=(table,))))
+        self.crashing(who, at, work)
         found = self.store(who).version.tables.get(name)
         if found is not None:
             self.tables[name] = dataclasses.replace(made, table_id=found.table_id)
@@ -231,12 +233,11 @@ class Engine(RuleBasedStateMachine):
         if add:
             self.added += 1
             columns[f"c{self.added}"] = default
+            new = dataclasses.replace(model, columns=columns).schema().field(f"c{self.added}")
+            self.store(who).alter_table(name, add=[new])
         elif len(columns) > 1:
-            columns.popitem()
-        changed = dataclasses.replace(model, columns=columns)
-        store = self.store(who)
-        table = dataclasses.replace(store.table(name), schema=changed.schema())
-        store.commit(Commit(alter={name: table}))
+            gone, _ = columns.popitem()
+            self.store(who).alter_table(name, drop=[gone])
         model.columns = columns
 
     @rule(
@@ -275,18 +276,18 @@ class Engine(RuleBasedStateMachine):
             assert gathered.result_epoch is not None
             return gathered.result_epoch
 
-        self.write(who, at, work, {n: self.tables[n].after(*write) for n, write in known.items()})
+        now = self.clock()
+        self.write(who, at, work, {n: self.tables[n].after(*write, now) for n, write in known.items()})
 
     @rule(who=handles, name=names, writes=st.lists(puts, min_size=1, max_size=3), at=requests)
     def hand_over(self, who: int, name: str, writes: list[dict[Key, int]], at: int | None) -> None:
         """Hand epochs over to the shared buffer: they are seen as pending at once, and committed in their order."""
         if name not in self.tables:
             return
-        model, afters = self.tables[name], []
-        rows = model.past[-1][1]
+        model, now = self.tables[name], self.clock()
+        afters: list[Written] = []
         for values in writes:
-            rows = {**rows, **{key: dict.fromkeys(model.columns, value) for key, value in values.items()}}
-            afters.append(rows)
+            afters.append(model.after(values, set(), now, afters[-1].rows if afters else None))
 
         def work(store: Hummock) -> None:
             objects = self.objects[who]
@@ -297,7 +298,8 @@ class Engine(RuleBasedStateMachine):
                     with store.epoch(wait=False) as batch:
                         batch.put(name, model.rows(values))
                     sealed.append(batch.sealed)
-                    assert _read(store.iter(name, pending=True)) == model.seen(after) or objects.crashed
+                    expected = model.seen(after.rows, after.watermark, epoch_at(self.clock()))
+                    assert _read(store.iter(name, pending=True)) == expected or objects.crashed
                 store.buffer.flush()
                 epochs = [each.result() for each in sealed if each is not None]
                 assert epochs == sorted(set(epochs))
@@ -325,8 +327,21 @@ class Engine(RuleBasedStateMachine):
             ssts = store.reader.write_run(store.table(name), rows) if writes else []
             return store.commit(Commit(writes={name: ssts}, epochs={name: label})).epoch
 
-        after = model.after(values, set()) if writes else model.past[-1][1]
+        after = model.after(values if writes else {}, set(), self.clock())
         self.write(who, at, work, {name: after})
+
+    @rule(who=handles, name=names, by=st.integers(1, 2), at=requests)
+    def raise_watermark(self, who: int, name: str, by: int, at: int | None) -> None:
+        """Hide the rows below a higher watermark; one that does not rise is refused."""
+        model = self.tables.get(name)
+        if model is None or model.expires != "watermark":
+            return
+        new = (model.watermark or 0) + by
+        after = dataclasses.replace(model.after({}, set(), self.clock()), watermark=new)
+        self.write(who, at, lambda store: store.set_watermark(name, new), {name: after})
+        if model.watermark is not None:
+            with pytest.raises(InvariantViolation):
+                self.store(who).set_watermark(name, model.watermark)
 
     @rule(who=handles, writer=st.sampled_from(["job", "other"]))
     def claim(self, who: int, writer: str) -> None:
@@ -345,25 +360,46 @@ class Engine(RuleBasedStateMachine):
         with pytest.raises(Fenced):
             self.store(who).commit(Commit(catalog={"k": "v"}, writer=writer, generation=newest - 1))
 
-    @rule(who=handles, name=names, part=st.sampled_from(["acks", "pins"]), data=st.data())
-    def hold(self, who: int, name: str, part: str, data: st.DataObject) -> None:
+    @rule(who=handles, name=names, part=st.sampled_from(["acks", "pins"]), choice=st.none() | choices)
+    def hold(self, who: int, name: str, part: str, choice: int | None) -> None:
         """Pin or acknowledge a readable epoch, let go, or fail to hold one that has expired."""
         if name not in self.tables:
             return
         self.step()
         store = self.store(who)
         table = store.version.tables[name]
-        epoch = data.draw(st.none() | st.sampled_from(self.readable(store, name)))
+        epoch = None if choice is None else _chosen(self.readable(store, name), choice)
         store.commit(Commit(**{part: {name: {f"holder{who}": epoch}}}))
         if table.safe_epoch > 0:
             with pytest.raises(Conflict):
                 store.commit(Commit(**{part: {name: {"late": table.safe_epoch - 1}}}))
 
+    @rule(who=handles, name=names, choice=choices, seconds=st.sampled_from([50.0, 4000.0]))
+    def pin(self, who: int, name: str, choice: int, seconds: float) -> None:
+        """Keep an epoch readable for a time."""
+        if name in self.tables:
+            self.step()
+            store = self.store(who)
+            epoch = _chosen(self.readable(store, name), choice)
+            pin = store.pin(name, epoch, seconds=seconds)
+            self.pins.append((self.tables[name].table_id, pin, self.clock() + seconds))
+
+    @precondition(lambda self: self.pins)
+    @rule(who=handles, choice=choices)
+    def unpin(self, who: int, choice: int) -> None:
+        """Let go of a pin, maybe of one whose time is over."""
+        self.step()
+        table_id, pin, _ = held = _chosen(self.pins, choice)
+        self.pins.remove(held)
+        model = self.tables.get(pin.table)
+        if model is not None and model.table_id == table_id:
+            self.store(who).unpin(pin)
+
     @rule(who=handles, name=names, picker=pickers, at=requests)
-    def compact(self, who: int, name: str, picker: Picker, at: int | None) -> None:
+    def compact(self, who: int, name: str, picker: str, at: int | None) -> None:
         """Merge what any picker picks."""
         if name in self.tables:
-            self.crashing(who, at, lambda store: store.compact(name, picker))
+            self.crashing(who, at, lambda store: store.compact(name, PICKERS[picker](store)))
 
     @rule(who=handles, at=requests)
     def compact_what_needs_it(self, who: int, at: int | None) -> None:
@@ -381,7 +417,7 @@ class Engine(RuleBasedStateMachine):
         if dry_run:
             assert {info.path for info in self.inner.list("")} == before
 
-    @rule(seconds=st.sampled_from([1.0, 200.0, 5000.0]))
+    @rule(seconds=st.sampled_from([1.0, 200.0, 400.0, 5000.0]))
     def let_time_pass(self, seconds: float) -> None:
         """Nothing happens."""
         self.clock.ahead += seconds
@@ -425,33 +461,40 @@ class Engine(RuleBasedStateMachine):
             expected = self.tables[name].at(self.newest(who, name)).get(key)
             assert found == (None if expected is None else {"a": key[0], "b": key[1], **expected})
 
-    @rule(who=handles, name=names, keys=st.lists(row_keys, max_size=6), data=st.data())
-    def multi_get(self, who: int, name: str, keys: list[Key], data: st.DataObject) -> None:
+    @rule(who=handles, name=names, keys=st.lists(row_keys, max_size=6), choice=choices)
+    def multi_get(self, who: int, name: str, keys: list[Key], choice: int) -> None:
         """Look rows up at some readable epoch, absent ones and repeated ones among them."""
         if name in self.tables:
             self.step()
             store = self.store(who)
-            epoch = data.draw(st.sampled_from(self.readable(store, name)))
+            epoch = _chosen(self.readable(store, name), choice)
             expected = self.tables[name].at(epoch)
             column = next(iter(self.tables[name].columns))
             found = store.multi_get(name, _keys(keys), epoch, [column]).column(column).to_pylist()
             assert found == [expected.get(key, {}).get(column) for key in keys]
 
-    @rule(who=handles, name=names, a=a_values, data=st.data())
-    def scan(self, who: int, name: str, a: int | None, data: st.DataObject) -> None:
+    @rule(
+        who=handles,
+        name=names,
+        a=a_values,
+        choice=choices,
+        how=choices,
+        bound=st.sampled_from([0, 1 << 60, -(1 << 62)]),
+    )
+    def scan(self, who: int, name: str, a: int | None, choice: int, how: int, bound: int) -> None:
         """Read a table, a prefix, a key range or a hash range, at some readable epoch."""
         if name not in self.tables:
             return
         self.step()
         store, model = self.store(who), self.tables[name]
-        epoch = data.draw(st.sampled_from(self.readable(store, name)))
+        epoch = _chosen(self.readable(store, name), choice)
         rows = model.at(epoch)
         kinds = ["whole", "halves"]
         if "b" not in model.distribution:
             kinds.append("prefix")
         if not model.distribution:
             kinds.append("range")
-        kind = data.draw(st.sampled_from(kinds))
+        kind = _chosen(kinds, how)
         if kind == "prefix":
             found = _read(store.iter(name, prefix={"a": a}, epoch=epoch))
             assert found == {key: row for key, row in rows.items() if key[0] == a}
@@ -459,7 +502,6 @@ class Engine(RuleBasedStateMachine):
             found = _read(store.iter(name, epoch=epoch, range=({"a": 1}, {"a": 3})))
             assert found == {key: row for key, row in rows.items() if key[0] in (1, 2)}
         elif kind == "halves":
-            bound = data.draw(st.sampled_from([0, 1 << 60, -(1 << 62)]))
             low, high = (-(1 << 63), bound), (bound + 1, (1 << 63) - 1)
             parts = [_read(store.iter(name, epoch=epoch, hash_range=part)) for part in (low, high)]
             assert not set(parts[0]) & set(parts[1])
@@ -467,19 +509,20 @@ class Engine(RuleBasedStateMachine):
         else:
             assert _read(store.iter(name, epoch=epoch)) == rows
 
-    @rule(who=handles, name=names, data=st.data())
-    def read_log(self, who: int, name: str, data: st.DataObject) -> None:
+    @rule(who=handles, name=names, one=choices, other=choices)
+    def read_log(self, who: int, name: str, one: int, other: int) -> None:
         """The log nets to the difference of two readable epochs."""
         if name not in self.tables:
             return
         self.step()
         store, model = self.store(who), self.tables[name]
-        bounds = st.sampled_from(self.readable(store, name))
-        after, upto = sorted([data.draw(bounds), data.draw(bounds)])
+        epochs = self.readable(store, name)
+        after, upto = sorted([_chosen(epochs, one), _chosen(epochs, other)])
         old, new = model.at(after), model.at(upto)
         expected = {}
+        written = model.touched(after, upto)  # a row that only hides is no change in the log
         for key in {**old, **new}:
-            if old.get(key) != new.get(key):
+            if key in written and old.get(key) != new.get(key):
                 op = "insert" if key not in old else "delete" if key not in new else "update"
                 expected[key] = (op, new.get(key), old.get(key))
         found = {}
@@ -523,23 +566,58 @@ class Engine(RuleBasedStateMachine):
         store = self.store(who)
         assert set(store.version.tables) == set(self.tables)
         stored = {info.path for info in self.inner.list("sst/")}
+        for table_id, pin, until in self.pins:
+            table = store.version.tables.get(pin.table)
+            if table is not None and table.table_id == table_id and self.clock() < until:
+                assert table.pins[pin.name] == pin.epoch
         for name, model in self.tables.items():
             table = store.version.tables[name]
             assert table.objects() <= stored
             assert all(table.safe_epoch <= e for e in (*table.acks.values(), *table.pins.values()))
             assert table.safe_epoch <= max(0, epoch_at(self.clock() - RETENTION))
             for epoch in {self.newest(who, name), self.readable(store, name)[0]}:
-                assert _read(store.iter(name, epoch=epoch)) == model.at(epoch)
+                found = _read(store.iter(name, epoch=epoch))
+                assert found == model.at(epoch), self.difference(name, epoch, found)
+
+    def difference(self, name: str, epoch: int, found: Rows) -> str:
+        """What a wrong read is explained by: what was read, what was written, the runs, the manifests, the verbs."""
+        numbers = [None if store is None else store.version.number for store in self.stores]
+        store = self.store(self.done % 2)
+        table = store.version.tables[name]
+        manifests = []
+        for number in range(max(1, store.version.number - 12), store.version.number + 1):
+            data = self.inner.get(manifest_path(number))
+            manifests.append(f"{number}: {None if data is None else decode(data, '').deltas}")
+        lines = [
+            f"table {name} at epoch {epoch} (committed {table.committed_epoch}, safe {table.safe_epoch})",
+            f"read: {found}",
+            f"read again: {_read(store.iter(name, epoch=epoch))}",
+            f"must be: {self.tables[name].at(epoch)}",
+            f"handles at versions {numbers}, verb by {self.done % 2}",
+            f"table: {table}",
+            *(f"written: {each}" for each in self.tables[name].past[-6:]),
+            *manifests,
+            *self.verbs[-12:],
+        ]
+        return "\n".join(lines)
 
     def newest(self, who: int, name: str) -> int:
         """The epoch that a read without one sees."""
-        return self.store(who).version.tables[name].committed_epoch
+        committed = self.store(who).version.tables[name].committed_epoch
+        return epoch_at(self.clock()) if self.tables[name].expires == "ttl" else committed
 
     def readable(self, store: Hummock, name: str) -> list[int]:
-        """Epochs of the table that can be read, and the newest."""
-        table = store.version.tables[name]
-        labels = [label for label, _ in self.tables[name].past if label >= table.safe_epoch]
+        """Epochs of the table that can be read as they were, and the newest."""
+        table, model = store.version.tables[name], self.tables[name]
+        labels = [each.label for each in model.past if each.label >= table.safe_epoch]
+        if model.expires == "ttl":  # rows that were hidden all the retention may have been deleted
+            held = table.held_from(epoch_at(self.clock() - RETENTION))
+            return sorted({each for each in labels if each >= held} | {self.newest(self.done % 2, name)})
         return sorted({*labels, table.committed_epoch, table.safe_epoch} - {0}) or [table.committed_epoch]
+
+
+def _chosen(among: Sequence[Any], choice: int) -> Any:
+    return among[choice % len(among)]
 
 
 def _keys(keys: Any) -> pa.Table:

@@ -13,6 +13,7 @@ import threading
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -88,6 +89,8 @@ class FaultyObjectStore:
         self._written: list[tuple[float, ObjectInfo]] = []
         self._deleted: list[tuple[float, ObjectInfo]] = []
         self._lock = threading.RLock()
+        self._effects = 0
+        self._no_effects = threading.Condition(self._lock)
 
     def put_if_absent(self, path: str, data: bytes) -> bool | None:
         """Create an object, or fail."""
@@ -102,10 +105,11 @@ class FaultyObjectStore:
             self._tear(path, data)
         if fault is Fault.timeout and chance.random() < 0.5:
             return None
-        won = self.inner.put_if_absent(path, data)
+        with self._effect():
+            won = self.inner.put_if_absent(path, data)
         if won:
             self._note_written(path, len(data))
-        self._die_after(chance)
+        self._die_after()
         return None if fault in (Fault.after, Fault.timeout) else won
 
     def put(self, path: str, data: bytes | memoryview) -> None:
@@ -115,9 +119,10 @@ class FaultyObjectStore:
             self._tear(path, bytes(data))
         if self._is_lost(fault, chance):
             self._fail("put", path, fault)
-        self.inner.put(path, data)
+        with self._effect():
+            self.inner.put(path, data)
         self._note_written(path, len(data))
-        self._die_after(chance)
+        self._die_after()
         self._fail_after("put", path, fault)
 
     def get(self, path: str) -> bytes | None:
@@ -156,11 +161,12 @@ class FaultyObjectStore:
             if self._is_lost(fault, chance):
                 self._fail("delete", path, fault)
             info = self.inner.head(path)
-            self.inner.delete([path])
+            with self._effect():
+                self.inner.delete([path])
             if info is not None:
                 with self._lock:
                     self._deleted.append((self._clock.monotonic(), info))
-            self._die_after(chance)
+            self._die_after()
             self._fail_after("delete", path, fault)
 
     def head(self, path: str) -> ObjectInfo | None:
@@ -179,6 +185,24 @@ class FaultyObjectStore:
             late, self._late = self._late, []
         for path, data in late:
             self.inner.put_if_absent(path, data)
+
+    def settle(self) -> None:
+        """Wait until no request of a thread of this process can have an effect any more; needed after a crash only."""
+        with self._no_effects:
+            self._no_effects.wait_for(lambda: self._effects == 0)
+
+    @contextmanager
+    def _effect(self) -> Iterator[None]:
+        """A request whose process is alive at its start; it is carried out even if the process dies meanwhile."""
+        with self._lock:
+            self._check_alive()
+            self._effects += 1
+        try:
+            yield
+        finally:
+            with self._no_effects:
+                self._effects -= 1
+                self._no_effects.notify_all()
 
     def _next(self, kind: str, path: str) -> tuple[Fault | None, random.Random]:
         """Count a request, crash if it is time, and return what goes wrong with it."""
@@ -208,7 +232,7 @@ class FaultyObjectStore:
             self._crash(f"before {kind} {path}")
         return fault, chance
 
-    def _die_after(self, chance: random.Random) -> None:
+    def _die_after(self) -> None:
         if self.requests == self.plan.crash_at:
             self._crash("after the effect of the last request")
 
