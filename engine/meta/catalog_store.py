@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import msgspec
 import pyarrow as pa
 
+from engine.errors import Conflict
 from engine.hummock import Table, Version
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.fragments import Fragment, IncrementalPlan
@@ -112,6 +113,25 @@ def _plan(text: str) -> IncrementalPlan:
 def definitions(version: Version) -> dict[str, str]:
     """Return the catalog entries that define relations and plans, without what is noted about their runs."""
     return {k: text for k, text in version.catalog.items() if k.startswith((_RELATION, _PLAN))}
+
+
+def is_planned(version: Version, stored: StoredCatalog, owners: Collection[str]) -> bool:
+    """Tell whether views and indexes have the same plans in a version as in `stored`: none was dropped, or made anew."""
+    for owner in owners:
+        text = version.catalog.get(_PLAN + owner)
+        if text is None or _plan(text) != stored.plans.get(owner):
+            return False
+    return True
+
+
+def planned(stored: StoredCatalog, owners: Collection[str]) -> Callable[[Version], None]:
+    """Return the precondition that `is_planned` still holds: what is computed for a view must not outlive it."""
+
+    def check(version: Version) -> None:
+        if not is_planned(version, stored, owners):
+            raise Conflict(f"{', '.join(owners)}: dropped or planned anew by another process meanwhile")
+
+    return check
 
 
 def entries(

@@ -14,7 +14,7 @@ from engine.backfill.drivers import drivers
 from engine.backfill.pace import Pace, rest_seconds
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.epoch import Clock, system_clock
-from engine.meta.catalog_store import StoredCatalog, load, table_of
+from engine.meta.catalog_store import StoredCatalog, is_planned, load, planned, table_of
 from engine.meta.creation import CONSUMING_SNAPSHOT, CREATED, Creation, creations, entry
 from engine.meta.domain import Domain, in_background, rate_limit
 from engine.meta.recovery import recovered
@@ -59,6 +59,7 @@ class BackfillRun:
     def run(
         self,
         domain: Domain,
+        stored: StoredCatalog,
         reach: int,
         generation: int,
         slots: Slots,
@@ -68,28 +69,30 @@ class BackfillRun:
 
         Raises Fenced if another process has taken over.
         """
+        unchanged = planned(stored, domain.members)
         creation = creations(self.store.version).get(domain.name)
         if creation is None or creation.state != CONSUMING_SNAPSHOT:
-            creation = self._begin(domain, reach, generation)
+            creation = self._begin(domain, reach, generation, unchanged)
         pace = self.pace(domain.name)
         while creation.state == CONSUMING_SNAPSHOT and not stop():
             version = self.store.refresh()
-            stored = load(version)
-            if any(member not in stored.plans for member in domain.members):
+            if not is_planned(version, stored, domain.members):
                 return None
-            limit = rate_limit(domain, stored)
+            limit = rate_limit(domain, load(version))
             if limit == 0:
                 break
             started = time.perf_counter()
             before = creation.rows
-            creation = self._step(domain, creation, version, generation, slots, pace, limit)
+            creation = self._step(domain, creation, version, generation, slots, pace, limit, unchanged)
             rest = rest_seconds(creation.rows - before, time.perf_counter() - started, limit)
             while rest > 0 and not stop():
                 time.sleep(min(rest, 0.05))
                 rest -= 0.05
         return creation
 
-    def _begin(self, domain: Domain, reach: int, generation: int) -> Creation:
+    def _begin(
+        self, domain: Domain, reach: int, generation: int, unchanged: Callable[[Version], None]
+    ) -> Creation:
         """Pin what is read, create the tables, and write down where to begin."""
         version = self.store.version
         tables = tuple(fragment.table for _, fragment in domain.fragments)
@@ -108,6 +111,7 @@ class BackfillRun:
                 catalog=entry(domain.name, creation),
                 writer=domain.writer,
                 generation=generation,
+                precondition=unchanged,
             )
         )
         return creation
@@ -121,6 +125,7 @@ class BackfillRun:
         slots: Slots,
         pace: Pace,
         limit: int | None,
+        unchanged: Callable[[Version], None],
     ) -> Creation:
         fragments = {fragment.table: fragment for _, fragment in domain.fragments}
         fragment = fragments[creation.tables[creation.fragment]]
@@ -175,6 +180,7 @@ class BackfillRun:
                 catalog=entry(domain.name, after) | recovered(version, domain.name),
                 writer=domain.writer,
                 generation=generation,
+                precondition=unchanged,
             )
         )
         pace.took(rows, time.perf_counter() - started)

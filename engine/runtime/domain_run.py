@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from dataclasses import dataclass, field
 
 from engine.hummock import Commit, Hummock, Version
-from engine.meta.catalog_store import StoredCatalog, table_of
+from engine.meta.catalog_store import StoredCatalog, planned, table_of
 from engine.meta.checkpoint import Checkpoint
 from engine.meta.domain import Domain
 from engine.meta.frontier import frontiers, pending
@@ -47,12 +48,16 @@ def run_domain(
     executor: Executor,
     slots: Slots,
     domain: Domain,
+    stored: StoredCatalog,
     version: Version,
     reach: int,
     generation: int,
 ) -> DomainEpoch:
-    """Bring all tables of a domain to `reach` in one commit; raises Fenced if another writer has taken over."""
-    _pin_inputs(store, domain, version, reach, generation)
+    """Bring all tables of a domain to `reach` in one commit.
+
+    Raises Fenced if another writer has taken over, Conflict if a view of it was dropped.
+    """
+    _pin_inputs(store, domain, stored, version, reach, generation)
     done = DomainEpoch()
     checkpoint = Checkpoint(version)
     for owner, fragment in domain.fragments:
@@ -66,12 +71,15 @@ def run_domain(
         checkpoint.add(part)
         done.fragments.setdefault(owner, []).append(epoch)
     started = time.perf_counter()
-    store.commit(checkpoint.commit(domain.writer, generation, recovered(version, domain.name)))
+    commit = checkpoint.commit(domain.writer, generation, recovered(version, domain.name))
+    store.commit(dataclasses.replace(commit, precondition=planned(stored, domain.members)))
     done.commit_seconds = time.perf_counter() - started
     return done
 
 
-def _pin_inputs(store: Hummock, domain: Domain, version: Version, reach: int, generation: int) -> None:
+def _pin_inputs(
+    store: Hummock, domain: Domain, stored: StoredCatalog, version: Version, reach: int, generation: int
+) -> None:
     """Hold the history of what a first build reads: it may take long, and must find it there when it is done."""
     acks: dict[str, dict[str, int | None]] = {}
     for _, fragment in domain.fragments:
@@ -80,4 +88,7 @@ def _pin_inputs(store: Hummock, domain: Domain, version: Version, reach: int, ge
                 if name in version.tables:
                     acks.setdefault(name, {})[fragment.table] = reach
     if acks:
-        store.commit(Commit(acks=acks, writer=domain.writer, generation=generation))
+        precondition = planned(stored, domain.members)
+        store.commit(
+            Commit(acks=acks, writer=domain.writer, generation=generation, precondition=precondition)
+        )

@@ -9,6 +9,7 @@ from engine.errors import Conflict, SqlError
 from engine.hummock import Commit, Hummock, Version
 from engine.meta.catalog_store import StoredCatalog, definitions, entries, load
 from engine.meta.creation import without
+from engine.meta.domain import domain_of
 from engine.meta.recovery import recovered
 from engine.meta.sinks import KIND as SINK
 from engine.meta.sinks import released, state_entry
@@ -73,12 +74,15 @@ def drop(store: Hummock, statement: Drop) -> bool:
                 for table, consumers in holds.items():
                     if table not in gone | fragments:
                         held.setdefault(table, {}).update(consumers)
+    touched = {domain_of(stored, name) for name in gone & set(stored.plans)}  # what fails in them fails again
     backfills, unfinished = without(version, gone | fragments)
+    dropped = {*gone, *fragments, *unfinished} & set(version.tables)
+    left = set(version.tables) - dropped
     store.commit(
         Commit(
-            drop=tuple(n for n in sorted({*gone, *fragments, *unfinished}) if n in version.tables),
-            acks={upstream: consumers for upstream, consumers in acks.items() if upstream in version.tables},
-            pins=pins,
+            drop=tuple(sorted(dropped)),
+            acks={upstream: consumers for upstream, consumers in acks.items() if upstream in left},
+            pins={upstream: consumers for upstream, consumers in pins.items() if upstream in left},
             catalog=entries(dict.fromkeys(gone), dict.fromkeys(gone & set(stored.plans)))
             | {
                 entry: None
@@ -86,7 +90,7 @@ def drop(store: Hummock, statement: Drop) -> bool:
                 for entry in state_entry(name, None)
                 if stored.catalog.get(name).kind == SINK
             }
-            | {entry: None for name in gone for entry in recovered(version, name)}
+            | {entry: None for name in touched for entry in recovered(version, name)}
             | backfills,
             precondition=catalog_unchanged(version),
         )

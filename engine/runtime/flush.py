@@ -6,12 +6,13 @@ import random
 import time
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from engine.errors import Conflict, Fenced, TableExists, TidelineError
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.epoch import Clock, seconds_of, system_clock
-from engine.meta.catalog_store import StoredCatalog, load
+from engine.meta.catalog_store import StoredCatalog, is_planned, load, planned
 from engine.meta.creation import CREATED, computed
 from engine.meta.domain import Domain, domains, in_background, rate_limit
 from engine.meta.frontier import frontiers
@@ -103,7 +104,7 @@ class FlushRun:
         outcome = self._bring(domain, stored)
         outcome.seconds = time.perf_counter() - started
         if outcome.error is not None:
-            self._remember(domain, outcome.error)
+            self._remember(domain, stored, outcome.error)
         return outcome
 
     def _bring(self, domain: Domain, stored: StoredCatalog) -> DomainOutcome:
@@ -112,6 +113,9 @@ class FlushRun:
         try:
             for attempt in range(RACE_ATTEMPTS):
                 version = self.store.refresh()
+                if not is_planned(version, stored, domain.members):
+                    outcome.waits_for = "it was dropped or planned anew meanwhile"
+                    break
                 reach = reach_of(domain, version, stored)
                 if reach is None or not is_pending(domain, version, reach):
                     break
@@ -129,7 +133,7 @@ class FlushRun:
                             break
                         continue
                     done = run_domain(
-                        self.store, self.executor, self.slots, domain, version, reach, generation
+                        self.store, self.executor, self.slots, domain, stored, version, reach, generation
                     )
                     outcome.fragments, outcome.commit_seconds = done.fragments, done.commit_seconds
                     break
@@ -151,7 +155,7 @@ class FlushRun:
         def stop() -> bool:
             return background and time.monotonic() > self._background_until
 
-        creation = self.backfill.run(domain, reach, generation, self.slots, stop)
+        creation = self.backfill.run(domain, stored, reach, generation, self.slots, stop)
         if creation is None:
             return "it was dropped"
         if creation.state == CREATED:
@@ -160,11 +164,12 @@ class FlushRun:
             "; paused by backfill_rate_limit = 0" if rate_limit(domain, stored) == 0 else ""
         )
 
-    def _remember(self, domain: Domain, error: str) -> None:
-        """Write a domain's failure into the store, for whoever looks or retries; a view dropped meanwhile is none."""
+    def _remember(self, domain: Domain, stored: StoredCatalog, error: str) -> None:
+        """Write a domain's failure into the store, for whoever looks or retries; that of a view dropped meanwhile is none."""
         version = self.store.refresh()
-        if any(owner in load(version).plans for owner in domain.members):
-            self.store.commit(Commit(catalog=failed(version, domain.name, error, self.clock())))
+        with suppress(Conflict):
+            entry = failed(version, domain.name, error, self.clock())
+            self.store.commit(Commit(catalog=entry, precondition=planned(stored, domain.members)))
 
     def _reports(self, domain: Domain, stored: StoredCatalog, outcome: DomainOutcome) -> Iterable[ViewReport]:
         version = self.store.version

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from engine.connectors.sinks.ddl import alter_sink, create_sink
 from engine.connectors.sinks.delivery import Delivery
-from engine.errors import EpochFailed, SqlError, TidelineError
+from engine.errors import EpochFailed, SqlError
 from engine.hummock import Commit, Delete, Hummock, Put, Table
 from engine.hummock.clock import ManualClock
 from engine.hummock.object_store.faulty import Crashed, FaultPlan, FaultyObjectStore
@@ -130,10 +130,10 @@ class Program(Checks):
                 self._attempt(verb)
                 self.check()
             self._settle()
-        except (Broken, TidelineError, AssertionError) as error:
+        except Exception as error:
             told = "\n".join(self.trace[-12:])
             raise Broken(
-                f"{error}\nreplay: python -m tests.crash.program {self.seed}\nlast steps:\n{told}"
+                f"{type(error).__name__}: {error}\nreplay: python -m tests.crash.program {self.seed}\nlast steps:\n{told}"
             ) from error
 
     def _attempt(self, verb: Callable[[], None]) -> None:
@@ -319,7 +319,7 @@ class Program(Checks):
         groups = self.random.choice((1, 1, 2))
         self.trace[-1] += f" {name} FROM {source}, {groups} groups"
         text = (
-            f"CREATE SINK {name} FROM {source} WITH (connector = 'file', path = 'file:///{name}', format = 'jsonl', "
+            f"CREATE SINK {name} FROM {source} WITH (connector = 'file', url = 'file:///{name}', format = 'jsonl', "
             f"type = 'upsert', vnode_groups = {groups})"
         )
         create_sink(self.store, st.parse(text, "spark"), "spark")  # type: ignore[arg-type]

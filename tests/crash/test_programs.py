@@ -10,6 +10,9 @@ import pytest
 
 from engine.hummock import Put
 from engine.meta.recovery import failures
+from engine.runtime.drop import drop
+from engine.runtime.executor import FragmentTask
+from engine.sql import statements as st
 from tests.crash.program import Program
 
 SEEDS = int(os.environ.get("TIDELINE_SEEDS", "1000"))
@@ -28,15 +31,50 @@ def test_many_programs_with_crashes_keep_every_invariant(lane: int, tmp_path: Pa
         Program(seed, tmp_path / str(seed)).run()
 
 
-def test_a_failure_is_over_when_the_backfill_of_its_domain_goes_on(tmp_path: Path) -> None:
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    """A program without faults, its table `a` filled."""
     program = Program(0, tmp_path)
     program.objects.plan.rate = 0.0
     rows = {name: pa.array(range(200), pa.int64()) for name in ("id", "g", "x")}
     program.store.ingest_batch({"a": [Put(pa.table(rows))]})
-    program._commit_view("v", "SELECT id, x * 2 AS x2 FROM a", {"background": "true"})
+    return program
+
+
+LINEAR = "SELECT id, x * 2 AS x2 FROM a"
+
+
+def test_a_failure_is_over_when_the_backfill_of_its_domain_goes_on(program: Program) -> None:
+    program._commit_view("v", LINEAR, {"background": "true"})
     program.failing = {"v"}
     program.flusher.run(background_seconds=60.0)
     assert list(failures(program.store.refresh())) == ["v"]
     program.failing = set()
     program.flusher.run(background_seconds=60.0)
     assert not failures(program.store.refresh())
+
+
+def test_a_failure_is_over_when_the_view_that_failed_leaves_its_domain(program: Program) -> None:
+    program._commit_view("v", LINEAR, {"domain": "red"})
+    program.flusher.run()
+    program._commit_view("w", LINEAR, {"domain": "red"})
+    program.failing = {"w"}
+    program.flusher.run()
+    assert list(failures(program.store.refresh())) == ["red"]
+    drop(program.store, st.Drop("materialized view", "w", False, False, ""))
+    assert not failures(program.store.refresh())
+
+
+@pytest.mark.parametrize("background", ["true", "false"])
+def test_a_view_that_is_dropped_while_it_is_computed_leaves_nothing_behind(
+    program: Program, background: str
+) -> None:
+    def drop_now(task: FragmentTask) -> None:
+        drop(program.store, st.Drop("materialized view", "v", True, False, ""))
+
+    program._commit_view("v", LINEAR, {"background": background})
+    program.flusher.executor._before = drop_now  # type: ignore[attr-defined]
+    report = program.flusher.run(background_seconds=60.0)
+    version = program.store.refresh()
+    assert not report.failed and "v" not in version.tables and not version.tables["a"].acks
+    assert not [key for key in version.catalog if key.endswith("/v")]

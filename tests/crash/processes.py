@@ -1,0 +1,224 @@
+"""The random programs in processes of their own on Spark, killed (SIGKILL) and stopped (SIGSTOP) at random moments.
+
+A seed is a few lives over one store: most are killed, some are stopped until a later life has gone on for a while and then wake up
+beside it, the last one ends by itself. Then every invariant is checked, every view, and every sink.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+from engine.hummock import Hummock
+from engine.hummock.epoch import system_clock
+from engine.hummock.object_store import open_object_store
+from engine.meta.catalog_store import load
+from engine.meta.creation import computed
+from engine.meta.recovery import failures
+from engine.meta.sinks import sinks, source_of
+from engine.meta.waits import waits
+from tests.crash.checks import TABLES, Broken, Checks
+from tests.crash.delivered import replayed, rows_of
+
+DEADLINE = 600.0
+"""A life that takes longer is stuck."""
+STEPS = 14
+
+
+class Life:
+    """One child process and what it has printed."""
+
+    def __init__(self, folder: Path, seed: int, number: int, spark: str, settle: bool) -> None:
+        self.number, self.lines = number, [f"life {number}"]
+        words = [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-m",
+            "tests.crash.worker",
+            str(folder),
+            str(seed),
+            str(number),
+        ]
+        words += [str(STEPS), spark, *(["settle"] if settle else [])]
+        self.errors = (folder / f"errors-{number}").open("w+")
+        self.child = subprocess.Popen(
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+            start_new_session=True,
+        )
+        self.ready = threading.Event()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.child.stdout is not None
+        for line in self.child.stdout:
+            self.lines.append(line.strip())
+            if line.strip() == "ready":
+                self.ready.set()
+        self.ready.set()
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the process and all that it has started."""
+        if self.child.poll() is None:
+            os.killpg(self.child.pid, number)
+            self.lines.append(signal.Signals(number).name)
+
+    def kill(self) -> None:
+        """Kill it and wait until nothing of it is left."""
+        self.signal(signal.SIGKILL)
+        self.child.wait()
+        self._reader.join()
+
+    def end(self) -> None:
+        """Wait until it ends by itself; raises Broken if it is stuck or fails. A last life settles from now on."""
+        assert self.child.stdin is not None
+        with suppress(BrokenPipeError):
+            self.child.stdin.close()
+        try:
+            self.child.wait(DEADLINE)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise Broken(
+                f"life {self.number} is stuck beyond {DEADLINE:.0f} s in: {self.lines[-1]}"
+            ) from None
+        self._reader.join()
+        if self.child.returncode != 0 or self.lines[-1] != "ended":
+            self.errors.seek(0)
+            told = "\n".join(self.errors.read().splitlines()[-12:])
+            raise Broken(f"life {self.number} ended with {self.child.returncode}:\n{told}")
+
+
+class StoreChecks(Checks):
+    """The checks over a store on disk, read by this process without Spark."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        super().__init__(random.Random(f"{seed}/checks"))
+        self.folder, self.clock = folder, system_clock
+        self.url = (folder / "store").as_uri()
+        self.disk = open_object_store(self.url, create=False)
+        self.store = Hummock.open(self.url, auto_compact="off")
+
+    def journals(self) -> list[list[dict]]:
+        """Return what each life has noted; a last line may have been cut off by its death."""
+        found = []
+        for path in sorted(self.folder.glob("journal-*")):
+            lines = [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
+            found.append(lines)
+        return found
+
+    def everything(self) -> None:
+        """Check all invariants, the views, and the rows of every life."""
+        journals = self.journals()
+        texts = {e["view"]: e["text"] for journal in journals for e in journal if "view" in e}
+        plans = load(self.store.refresh()).plans
+        self.texts = {name: text for name, text in texts.items() if name in plans}
+        self.check()
+        present = {name: self._content(name, None) for name in TABLES}
+        for path, journal in zip(sorted(self.folder.glob("journal-*")), journals, strict=True):
+            self._rows_of_a_life(int(path.name.rpartition("-")[2]), journal, present)
+
+    def _rows_of_a_life(self, life: int, journal: list[dict], present: dict[str, Counter]) -> None:
+        """The rows of a life are those of its finished writes; of an unfinished one all is there, or nothing."""
+        rows: dict[str, dict[int, tuple[int, ...]]] = {name: {} for name in TABLES}
+        before = {name: dict(known) for name, known in rows.items()}
+        unfinished = False
+        for entry in journal:
+            if "done" in entry:
+                before, unfinished = {name: dict(known) for name, known in rows.items()}, False
+            elif "table" in entry:
+                known, unfinished = rows[entry["table"]], True
+                known.update({put[0]: tuple(put) for put in entry.get("puts", ())})
+                for gone in entry.get("gone", ()):
+                    known.pop(gone)
+        possible = [rows, before] if unfinished else [rows]
+        found = {
+            name: Counter({row: n for row, n in bag.items() if row[0] // 1000 == life})
+            for name, bag in present.items()
+        }
+        if found not in [{name: Counter(known.values()) for name, known in one.items()} for one in possible]:
+            raise Broken(f"the rows of life {life} are not what it wrote")
+
+    def at_the_end(self) -> None:
+        """Check that nothing waits or is remembered as failing, and that the files of sinks add up to their tables."""
+        version = self.store.refresh()
+        stored = load(version)
+        if found := waits(version, stored, self.clock()):
+            raise Broken(f"stuck: {[(wait.domain, wait.reason) for wait in found]}")
+        if found := failures(version):
+            raise Broken(f"failures are remembered that are over: {sorted(found)}")
+        for name in self.texts:
+            if computed(version, name) is None:
+                raise Broken(f"{name} is said to be caught up and was never computed as a whole")
+        for relation in sinks(stored):
+            source = source_of(relation)
+            files = (self.folder / "sinks" / relation.name).glob("*.jsonl")
+            changes = rows_of({path.name: path.read_bytes() for path in files})
+            key = stored.catalog.get(source).primary_key
+            if replayed(relation.name, changes, key) != self._content(source, None):
+                raise Broken(f"sink {relation.name} did not deliver what {source} holds")
+
+
+class ProcessProgram:
+    """One seed: lives that are killed and stopped, then the checks."""
+
+    def __init__(self, seed: int, folder: Path, spark: str = "local[2]", lives: int = 3) -> None:
+        self.seed, self.folder, self.spark, self.lives = seed, folder, spark, lives
+        self.random = random.Random(seed)
+        self.checks: StoreChecks | None = None
+        self.told: list[Life] = []
+        self.kills = self.stops = 0
+
+    def run(self) -> None:
+        """Live all lives; raises Broken with the line that replays the seed."""
+        asleep: Life | None = None
+        try:
+            for number in range(self.lives):
+                last = number == self.lives - 1
+                life = Life(self.folder, self.seed, number, self.spark, settle=last)
+                self.told.append(life)
+                if not life.ready.wait(DEADLINE):
+                    raise Broken(f"life {number} is stuck beyond {DEADLINE:.0f} s before it was ready")
+                time.sleep(self.random.expovariate(1 / 6.0))
+                if asleep is not None:
+                    asleep.signal(signal.SIGCONT)
+                    asleep.end()
+                    asleep = None
+                if last:
+                    life.end()
+                elif self.random.random() < 0.3:
+                    life.signal(signal.SIGSTOP)
+                    asleep, self.stops = life, self.stops + 1
+                else:
+                    life.kill()
+                    self.kills += 1
+                if last or asleep is None:
+                    self._check()
+            assert self.checks is not None
+            self.checks.at_the_end()
+        except AssertionError as error:
+            told = "\n".join(line for life in self.told for line in life.lines[-8:])
+            raise Broken(
+                f"{error}\nreplay: python -m tests.crash.program --executor spark {self.seed}\nlast steps:\n{told}"
+            ) from error
+        finally:
+            for life in self.told:
+                life.kill()
+
+    def _check(self) -> None:
+        if self.checks is None:
+            self.checks = StoreChecks(self.folder, self.seed)
+        self.checks.everything()
