@@ -195,6 +195,56 @@ def _backfills_table(found: Mapping[str, Creation], lags: Mapping[str, float]) -
     return pa.Table.from_pylist(rows, schema=schema)
 
 
+ViewName = Annotated[str, typer.Argument(help="A materialized view; its whole domain follows.")]
+
+
+@app.command()
+def pause(view: ViewName, store: Store = "") -> None:
+    """Let a view rest from its next barrier on; what reads it waits and says so."""
+    from engine.session import Session
+
+    with Session(store or default_store()) as session:
+        session.pause(view)
+    typer.echo(f"{view}: pause is queued, the next run takes it")
+
+
+@app.command()
+def resume(view: ViewName, store: Store = "") -> None:
+    """Let a paused view go on."""
+    from engine.session import Session
+
+    with Session(store or default_store()) as session:
+        session.resume(view)
+    typer.echo(f"{view}: resume is queued, the next run takes it")
+
+
+@app.command()
+def throttle(
+    view: ViewName,
+    rows_per_second: Annotated[str, typer.Argument(help="Rows a second, 0 to pause, or default.")],
+    store: Store = "",
+) -> None:
+    """Change the rate limit of a view's backfill while it runs."""
+    from engine.session import Session
+
+    with Session(store or default_store()) as session:
+        session.sql(f"ALTER MATERIALIZED VIEW {view} SET (backfill_rate_limit = '{rows_per_second}')")
+    typer.echo(f"{view}: throttle to {rows_per_second} is queued, the next step takes it")
+
+
+@app.command()
+def wait(
+    views: Annotated[list[str] | None, typer.Argument(help="Materialized views; default all.")] = None,
+    store: Store = "",
+    seconds: Annotated[float, typer.Option(help="Give up after so long, with the reasons.")] = 3600.0,
+) -> None:
+    """Return when views that are being created are whole."""
+    from engine.session import Session
+
+    with Session(store or default_store()) as session:
+        session.wait(views or (), seconds=seconds)
+
+
 @app.command()
 def compact(
     table: Annotated[str, typer.Argument(help="A table or view; default all.")] = "", store: Store = ""

@@ -22,6 +22,7 @@ from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.creation import Creation, creations
 from engine.meta.domain import BACKGROUND, domain_of
 from engine.meta.frontier import frontiers
+from engine.meta.mutation import PARALLELISM, RATE_LIMIT
 from engine.meta.policy import check_policy
 from engine.meta.recovery import failures
 from engine.meta.sinks import sinks, source_of, standing, state_of
@@ -32,16 +33,19 @@ from engine.runtime.backfill_run import BACKFILL_ROWS
 from engine.runtime.datasource import TidelineDataSource
 from engine.runtime.drop import drop, place_of
 from engine.runtime.flush import BACKGROUND_SECONDS, FlushRun
+from engine.runtime.mutation_run import ask
 from engine.runtime.report import FlushReport, SinkReport, ViewReport, followed_by
 from engine.runtime.show import describe, explain, explain_incremental, show, show_create
 from engine.runtime.spark import connect
 from engine.runtime.spark_executor import SparkExecutor
+from engine.runtime.wait import wait_for_creation
 from engine.sql import statements as st
 from engine.sql.catalog import Catalog
 
 __all__ = ["FlushReport", "RelationStatus", "Session", "SinkReport", "ViewReport"]
 
 Dialect = Literal["spark", "postgres", "risingwave"]
+WAIT_CREATED_SECONDS = 3600.0
 DIALECTS = ("spark", "postgres", "risingwave")
 
 
@@ -142,6 +146,8 @@ class Session:
                 return dml.delete(self.store, self.stored, lambda: self.spark, statement, self.dialect)
             case st.Flush():
                 self.flush().raise_for_errors()
+            case st.Wait():
+                self.wait(statement.views, seconds=statement.seconds)
             case st.CreateTable():
                 ddl.create_table(self.store, lambda: self.spark, statement, self.dialect)
             case st.CreateIndex():
@@ -218,6 +224,32 @@ class Session:
             report = report.followed_by(again)
             delivered = followed_by(delivered, deliver())
         return replace(report, sinks=delivered)
+
+    def wait(self, views: Collection[str] = (), *, seconds: float = WAIT_CREATED_SECONDS) -> None:
+        """Return when views that are being created (none named: all) are whole; raises EpochFailed after `seconds`."""
+        wait_for_creation(self._runner, views, seconds)
+
+    def pause(self, view: str) -> None:
+        """Ask the domain of a view to rest from its next barrier on; durable when it returns."""
+        ask(self.store, view, "pause", None, self.store.clock())
+
+    def resume(self, view: str) -> None:
+        """Ask the domain of a view to go on with its next barrier."""
+        ask(self.store, view, "resume", None, self.store.clock())
+
+    def throttle(self, view: str, rows_per_second: int | None) -> None:
+        """Ask for another rate limit of a view's backfill: 0 pauses it, None lets it find its pace."""
+        value = "default" if rows_per_second is None else str(rows_per_second)
+        self._set_option(view, RATE_LIMIT, value)
+
+    def rescale(self, view: str, parallelism: int | None) -> None:
+        """Ask for another number of tasks that write a view's larger epochs; None lets it follow the cores."""
+        self._set_option(view, PARALLELISM, "default" if parallelism is None else str(parallelism))
+
+    def _set_option(self, view: str, option: str, value: str) -> None:
+        sql = f"ALTER MATERIALIZED VIEW {view} SET {option} = {value}"
+        action = st.SetOptions({option: value})
+        alter(self.store, lambda: self.spark, st.Alter("materialized view", view, action, False, sql))
 
     def members(self, domain: str) -> tuple[str, ...]:
         """Return the views of a domain, inputs first."""

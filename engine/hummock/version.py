@@ -20,13 +20,14 @@ PUT, DELETE = 0, 1
 class TableOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a table does by itself: hide rows `ttl_seconds` after they were written, hide those below the watermark of
     `watermark_column`, and keep its history for `retention_seconds` instead of the store's. `dropped` columns may stand in
-    its files yet, so their names stay taken.
+    its files yet, so their names stay taken. Large files end at the bounds of `vnode_groups` ranges of vnodes.
     """
 
     ttl_seconds: float | None = None
     retention_seconds: float | None = None
     watermark_column: str | None = None
     dropped: tuple[str, ...] = ()
+    vnode_groups: int | None = None
 
 
 @dataclass(frozen=True)

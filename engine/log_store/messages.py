@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 
 from engine.errors import CorruptObject
+from engine.meta.barrier import Barrier
 
 Offset = tuple[int, int]
 """Where a message stands: the epoch that was open when it came, and its number in that epoch."""
-
-Kind = Literal["initial", "barrier", "checkpoint"]
-Mutation = Literal["nothing", "add", "update", "stop", "pause", "resume", "throttle"]
 
 
 @dataclass(frozen=True)
@@ -29,21 +27,6 @@ class Watermark:
 
     column: str
     value: pa.Scalar
-
-
-@dataclass(frozen=True)
-class Barrier:
-    """Closes epoch `prev` and opens `curr`."""
-
-    prev: int
-    curr: int
-    kind: Kind = "checkpoint"
-    mutation: Mutation = "nothing"
-
-    @property
-    def is_checkpoint(self) -> bool:
-        """Whether everything before the barrier is to become durable."""
-        return self.kind == "checkpoint"
 
 
 Message = Chunk | Watermark | Barrier

@@ -10,6 +10,7 @@ from engine.hummock import TableVersion, Version
 
 PREFIX = "backfill/"
 CONSUMING_SNAPSHOT, CREATED = "consuming_snapshot", "created"
+PHASES = ("consuming_snapshot", "consuming_log_store", "consume_upstream")
 
 
 class Creation(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -17,7 +18,9 @@ class Creation(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `fragment`, `driver` and `position` say where to go on: the number of the table in `tables`, the number of the scan that is
     read in pieces, and the lowest hash not read yet. `sizes` are the inputs' rows at the start, which decide what drives; `rows`
-    counts snapshot rows read so far, of `total` (an estimate).
+    counts snapshot rows read so far, of `total` (an estimate). `log_rows` are those read from the inputs' change logs until the
+    view had caught up for the first time, at the epoch `caught_up`, and `upstream_rows` those since. The commits that consume
+    rows count them, so each counts once.
     """
 
     epoch: int
@@ -32,6 +35,28 @@ class Creation(msgspec.Struct, frozen=True, omit_defaults=True):
     step: int = 0
     rows: int = 0
     updated: float = 0.0
+    log_rows: int = 0
+    upstream_rows: int = 0
+    caught_up: int = 0
+
+    @property
+    def phase(self) -> str:
+        """What the view consumes now: the snapshot, the log of what changed meanwhile, or its inputs as any other view."""
+        if self.state == CONSUMING_SNAPSHOT:
+            return PHASES[0]
+        return PHASES[2] if self.caught_up else PHASES[1]
+
+    @property
+    def consumed(self) -> dict[str, int]:
+        """The rows consumed, by phase."""
+        return dict(zip(PHASES, (self.rows, self.log_rows, self.upstream_rows), strict=True))
+
+    def consuming(self, rows: int, epoch: int, newest: int) -> Creation:
+        """Return this creation after a checkpoint at `epoch` that read `rows` changes; inputs have changes up to `newest`."""
+        if self.caught_up:
+            return msgspec.structs.replace(self, upstream_rows=self.upstream_rows + rows)
+        caught_up = epoch if newest <= epoch else 0
+        return msgspec.structs.replace(self, log_rows=self.log_rows + rows, caught_up=caught_up)
 
     @property
     def rate(self) -> float:

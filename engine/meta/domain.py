@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from engine.errors import SqlError
 from engine.meta.catalog_store import StoredCatalog
+from engine.meta.mutation import PARALLELISM, RATE_LIMIT, Control, option
 from engine.sql.fragments import Fragment
 
-OPTION, RATE_LIMIT, BACKGROUND = "domain", "backfill_rate_limit", "background"
+OPTION, BACKGROUND = "domain", "background"
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,11 @@ class Domain:
     dependencies: Mapping[str, tuple[str, ...]]
     inputs: tuple[str, ...]
     upstreams: tuple[str, ...]
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The tables that the domain's checkpoints commit."""
+        return tuple(fragment.table for _, fragment in self.fragments)
 
     @property
     def writer(self) -> str:
@@ -49,10 +55,23 @@ def domain_of(stored: StoredCatalog, owner: str) -> str:
     return (relation.options.get(OPTION) if relation is not None else None) or owner
 
 
-def rate_limit(domain: Domain, stored: StoredCatalog) -> int | None:
+def rate_limit(domain: Domain, stored: StoredCatalog, control: Control) -> int | None:
     """Return the least backfill rate limit of a domain's members in rows a second (0 pauses), or None."""
-    texts = (stored.catalog.relations[m].options.get(RATE_LIMIT) for m in domain.members if m in stored.plans)
-    return min((int(text) for text in texts if text is not None and text.isdigit()), default=None)
+    limits = (_in_force(m, RATE_LIMIT, stored, control.rate_limits) for m in domain.members)
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def parallelism_of(owner: str, stored: StoredCatalog, control: Control) -> int | None:
+    """Return the number of tasks that a view's larger epochs are cut into, or None where it follows the cores."""
+    return _in_force(owner, PARALLELISM, stored, control.parallelism)
+
+
+def _in_force(owner: str, name: str, stored: StoredCatalog, replaced: Mapping[str, int | None]) -> int | None:
+    """Return what a mutation has put in force for a view, else what its option says."""
+    if owner in replaced:
+        return replaced[owner]
+    relation = stored.catalog.relations.get(owner)
+    return option(relation, name) if relation is not None else None
 
 
 def in_background(domain: Domain, stored: StoredCatalog) -> bool:

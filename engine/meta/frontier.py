@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.hummock import Version
@@ -51,6 +51,9 @@ def _of_view(version: Version, name: str, inputs: Mapping[str, Frontier]) -> Fro
     reach = min((front for front in fronts if front is not None), default=version.epoch)
     if committed is None:
         return Frontier(None, None, reach, True, True)
+    held_from = lapsed_at(version, committed, inputs)
+    if held_from is not None:
+        return Frontier(committed, committed, reach, held_from <= reach, True, held_from)
     changes = [version.tables[upstream].first_change(committed) for upstream in inputs]
     first = min((change for change in changes if change is not None), default=None)
     behind = any(upstream.lagging for upstream in inputs.values())
@@ -59,10 +62,24 @@ def _of_view(version: Version, name: str, inputs: Mapping[str, Frontier]) -> Fro
     return Frontier(committed, max(committed, reach), reach, False, behind, first)
 
 
+def lapsed_at(version: Version, committed: int, inputs: Iterable[str]) -> int | None:
+    """Return from which epoch on a table that is at `committed` could be computed as a whole, if it must be; else None.
+
+    It must be where the change log of an input no longer reaches back to what the table has; nothing is known then of its
+    content above `committed`.
+    """
+    safe = (version.tables[name].safe_epoch for name in inputs if name in version.tables)
+    oldest = max(safe, default=0)
+    return oldest if oldest > committed else None
+
+
 def pending(version: Version, table: str, inputs: Sequence[str], reach: int) -> bool:
     """Tell whether bringing `table` to `reach` needs a run: it was never computed, or an input has changed by then."""
     own = computed(version, table)
     if own is None:
         return True
+    held_from = lapsed_at(version, own.committed_epoch, inputs)
+    if held_from is not None:
+        return held_from <= reach
     changes = (version.tables[name].first_change(own.committed_epoch) for name in inputs)
     return any(change is not None and change <= reach for change in changes)

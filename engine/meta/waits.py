@@ -13,6 +13,7 @@ from engine.meta.catalog_store import StoredCatalog
 from engine.meta.creation import CONSUMING_SNAPSHOT, creations
 from engine.meta.domain import Domain, domains, rate_limit
 from engine.meta.frontier import Frontier, frontiers
+from engine.meta.mutation import control_of
 from engine.meta.recovery import Failure, failures
 
 Kind = Literal["due", "backfill", "failed", "paused", "upstream"]
@@ -40,7 +41,14 @@ def waits(version: Version, stored: StoredCatalog, now: float) -> tuple[Wait, ..
     failing = failures(version)
     found: dict[str, Wait] = {}
     for name, domain in domains(stored).items():
-        if is_lagging(domain, known):
+        control = control_of(version, name)
+        if control.asked:
+            first = control.asked[0]
+            reason = f"the next run takes the mutation {first.text}"
+            found[name] = Wait(name, "due", reason, first.at, None)
+        elif control.paused:
+            found[name] = Wait(name, "paused", control.reason, control.since, None)
+        elif is_lagging(domain, known):
             found[name] = _wait(domain, version, stored, known, failing.get(name), found, now)
     return tuple(found.values())
 
@@ -69,7 +77,7 @@ def _wait(
         return Wait(domain.name, "upstream", f"waits for {stuck.domain}: {stuck.reason}", since, stuck.until)
     creation = creations(version).get(domain.name)
     if creation is not None and creation.state == CONSUMING_SNAPSHOT:
-        paused = rate_limit(domain, stored) == 0
+        paused = rate_limit(domain, stored, control_of(version, domain.name)) == 0
         reason = f"{creation.text}; paused by backfill_rate_limit = 0" if paused else creation.text
         return Wait(domain.name, "paused" if paused else "backfill", reason, creation.started, None)
     return Wait(domain.name, "due", "the next run takes it", since, None)

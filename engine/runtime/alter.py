@@ -13,10 +13,14 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from engine.errors import SqlError
-from engine.hummock import Commit, Hummock, Table
+from engine.hummock import Commit, Hummock, Table, Version
 from engine.hummock.version import with_default
 from engine.meta.catalog_store import StoredCatalog, entries, load
+from engine.meta.domain import domain_of, domains
+from engine.meta.mutation import PARALLELISM, RATE_LIMIT, asking, control_of, entry, same_queue
+from engine.meta.placement import RETENTION, misplaced
 from engine.runtime.drop import catalog_unchanged, known, place_of, readers
+from engine.runtime.mutation_run import ask
 from engine.runtime.rename import rename
 from engine.runtime.spark_read import answer
 from engine.sql.access import index_name
@@ -33,6 +37,7 @@ from engine.sql.statement_types import (
     RenameColumn,
     RenameTo,
     SetOptions,
+    Steer,
 )
 from engine.sql.types import to_arrow
 from engine.sql.values import NotLiteral
@@ -63,8 +68,12 @@ def alter(store: Hummock, spark: Callable[[], SparkSession], statement: Alter) -
                 return
             commit = _drop_column(store, stored, relation, name, statement)
         case SetOptions(options):
-            commit = _set_options(relation, options, statement)
-    store.commit(dataclasses.replace(commit, precondition=catalog_unchanged(version)))
+            commit = _set_options(version, stored, relation, options, statement, store.clock())
+        case Steer(mutation):
+            ask(store, relation.name, mutation, None, store.clock())
+            return
+    precondition = commit.precondition or catalog_unchanged(version)
+    store.commit(dataclasses.replace(commit, precondition=precondition))
 
 
 def comment(store: Hummock, statement: Comment) -> None:
@@ -260,7 +269,15 @@ def _altered(table: Table, changed: Callable[[pa.Schema], pa.Schema]) -> Table:
     return dataclasses.replace(table, schema=changed(table.schema))
 
 
-def _set_options(relation: Relation, options: dict[str, str], statement: Alter) -> Commit:
+def _set_options(
+    version: Version,
+    stored: StoredCatalog,
+    relation: Relation,
+    options: dict[str, str],
+    statement: Alter,
+    now: float,
+) -> Commit:
+    """Return the commit that notes new options; what a running domain has to take up is queued in it as mutations."""
     if relation.kind != "materialized view":
         hint = "options of a materialized view can be changed"
         raise _error(f"{relation.name} is a {relation.kind}", relation.name, statement.sql, hint)
@@ -273,7 +290,29 @@ def _set_options(relation: Relation, options: dict[str, str], statement: Alter) 
             raise _error(f"option {name} is fixed when the view is made", name, statement.sql, hint)
     kept = {**relation.options, **options}
     kept = {name: value for name, value in kept.items() if value.lower() != "default"}
-    return Commit(catalog=entries({relation.name: msgspec.structs.replace(relation, options=kept)}, {}))
+    changed = msgspec.structs.replace(relation, options=kept)
+    domain = domain_of(stored, relation.name)
+    before = control_of(version, domain)
+    control = before
+    if RATE_LIMIT in options:
+        control = asking(control, "throttle", relation, _number(options[RATE_LIMIT]), now)
+    if PARALLELISM in options:
+        control = asking(control, "update", relation, _number(options[PARALLELISM]), now)
+    catalog = Catalog({**stored.catalog.relations, relation.name: changed})
+    after = StoredCatalog(catalog, stored.plans)
+    tables = misplaced(version, after, domains(stored)[domain], before) if RETENTION in options else {}
+    same = (catalog_unchanged(version), same_queue(version, domain))
+
+    def unchanged(base: Version) -> None:
+        for check in same:
+            check(base)
+
+    noted = entries({relation.name: changed}, {}) | (entry(domain, control) if control != before else {})
+    return Commit(catalog=noted, alter=tables, precondition=unchanged)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdigit() else None
 
 
 def _names(relation: Relation) -> set[str]:

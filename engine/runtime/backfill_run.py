@@ -14,12 +14,16 @@ from engine.backfill.drivers import drivers
 from engine.backfill.pace import Pace, rest_seconds
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.epoch import Clock, system_clock
+from engine.meta.barrier import closed, minted, opened
 from engine.meta.catalog_store import StoredCatalog, is_planned, load, planned, table_of
 from engine.meta.creation import CONSUMING_SNAPSHOT, CREATED, Creation, creations, entry
 from engine.meta.domain import Domain, in_background, rate_limit
+from engine.meta.mutation import control_of
+from engine.meta.placement import placed
 from engine.meta.recovery import recovered
 from engine.operators.context import SMALL_CHANGE_ROWS
 from engine.runtime.executor import Executor, FragmentTask
+from engine.runtime.mutation_run import take_mutations
 from engine.runtime.row_checks import check_rows
 from engine.runtime.slots import Slots
 
@@ -78,8 +82,9 @@ class BackfillRun:
             version = self.store.refresh()
             if not is_planned(version, stored, domain.members):
                 return None
-            limit = rate_limit(domain, load(version))
-            if limit == 0:
+            control = take_mutations(self.store, domain, stored, generation, self.clock)
+            limit = rate_limit(domain, load(self.store.version), control)
+            if limit == 0 or control.paused:
                 break
             started = time.perf_counter()
             before = creation.rows
@@ -98,7 +103,9 @@ class BackfillRun:
         tables = tuple(fragment.table for _, fragment in domain.fragments)
         sizes = {name: version.tables[name].row_count for name in domain.inputs}
         total = self._snapshot_rows(domain, version) or 0
+        stored, control = load(version), control_of(version, domain.name)
         creation = Creation(reach, tables, self.clock(), total, sizes)
+        barrier = minted(version, domain.name, tables, reach, self.clock())
         acks: dict[str, dict[str, int | None]] = {}
         for table, dependencies in domain.dependencies.items():
             for name in dependencies:
@@ -106,9 +113,9 @@ class BackfillRun:
                     acks.setdefault(name, {})[table] = reach
         self.store.commit(
             Commit(
-                create=tuple(table_of(fragment) for _, fragment in domain.fragments),
+                create=tuple(placed(table_of(f), owner, stored, control) for owner, f in domain.fragments),
                 acks=acks,
-                catalog=entry(domain.name, creation),
+                catalog=entry(domain.name, creation) | opened(domain.name, barrier),
                 writer=domain.writer,
                 generation=generation,
                 precondition=unchanged,
@@ -152,7 +159,8 @@ class BackfillRun:
                 rows=creation.rows + (0 if scan.table in creation.tables else rows),
             )
         old = creation.epoch if piece is not None else None
-        task = FragmentTask(fragment, table_of(fragment), version.tables, old, creation.epoch, rows, piece)
+        table = version.tables[fragment.table].table
+        task = FragmentTask(fragment, table, version.tables, old, creation.epoch, rows, piece)
         with slots.taken(alone=task.is_large):
             written = self.executor.compute(task).written
         if fragment.table in load(version).plans:  # the view itself, not a state table of its plan
@@ -177,7 +185,9 @@ class BackfillRun:
                 writes={fragment.table: tuple(sst for change in written for sst in change.ssts)},
                 epochs={fragment.table: label},
                 acks=acks,
-                catalog=entry(domain.name, after) | recovered(version, domain.name),
+                catalog=entry(domain.name, after)
+                | recovered(version, domain.name)
+                | (closed(version.catalog, domain.name) if after.state != CONSUMING_SNAPSHOT else {}),
                 writer=domain.writer,
                 generation=generation,
                 precondition=unchanged,

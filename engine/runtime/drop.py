@@ -10,6 +10,8 @@ from engine.hummock import Commit, Hummock, Version
 from engine.meta.catalog_store import StoredCatalog, definitions, entries, load
 from engine.meta.creation import without
 from engine.meta.domain import domain_of
+from engine.meta.mutation import PREFIX as CONTROL
+from engine.meta.mutation import stopped
 from engine.meta.recovery import recovered
 from engine.meta.sinks import KIND as SINK
 from engine.meta.sinks import released, state_entry
@@ -78,6 +80,10 @@ def drop(store: Hummock, statement: Drop) -> bool:
     backfills, unfinished = without(version, gone | fragments)
     dropped = {*gone, *fragments, *unfinished} & set(version.tables)
     left = set(version.tables) - dropped
+    stops: dict[str, str | None] = {}
+    for name in touched:
+        stay = sorted(o for o in kept if o not in indexes and domain_of(stored, o) == name)
+        stops |= stopped(version, name, gone, stay)
     store.commit(
         Commit(
             drop=tuple(sorted(dropped)),
@@ -91,8 +97,9 @@ def drop(store: Hummock, statement: Drop) -> bool:
                 if stored.catalog.get(name).kind == SINK
             }
             | {entry: None for name in touched for entry in recovered(version, name)}
-            | backfills,
-            precondition=catalog_unchanged(version),
+            | backfills
+            | stops,
+            precondition=_unchanged(version),
         )
     )
     return True
@@ -126,6 +133,19 @@ def place_of(name: str, sql: str) -> tuple[int, int]:
     """Return line and column of the first place in a statement where a name stands."""
     found = [match.start() for match in re.finditer(rf"\b{re.escape(name)}\b", sql, re.IGNORECASE)]
     return line_and_column(sql, found[0]) if found else (1, 1)
+
+
+def _unchanged(seen: Version) -> Callable[[Version], None]:
+    """Return the precondition that nobody changed the catalog, or asked a domain for a mutation, since `seen`."""
+    catalog = catalog_unchanged(seen)
+    controls = {key: text for key, text in seen.catalog.items() if key.startswith(CONTROL)}
+
+    def check(version: Version) -> None:
+        catalog(version)
+        if {key: text for key, text in version.catalog.items() if key.startswith(CONTROL)} != controls:
+            raise Conflict("a domain was asked for a mutation at the same time; try again")
+
+    return check
 
 
 def catalog_unchanged(seen: Version) -> Callable[[Version], None]:

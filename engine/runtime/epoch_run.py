@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
-from engine.hummock import Commit, Version
+from engine.hummock import Commit, Table, Version
 from engine.meta.catalog_store import table_of
+from engine.meta.frontier import lapsed_at
 from engine.operators import full_refresh, reference, top_n
 from engine.operators.aggregate import keyed_recompute, partials_delta
 from engine.operators.compile import delta
@@ -29,13 +30,22 @@ class FragmentEpoch:
     updated: int
     deleted: int
     seconds: dict[str, float]
+    rebuilt: str | None = None
 
 
 def run_fragment(
-    executor: Executor, version: Version, fragment: Fragment, dependencies: tuple[str, ...], upto: int
+    executor: Executor,
+    version: Version,
+    fragment: Fragment,
+    dependencies: tuple[str, ...],
+    upto: int,
+    made: Table | None = None,
 ) -> tuple[FragmentEpoch, Commit]:
-    """Bring a fragment's table to epoch `upto`; return what was done, and the commit that makes it visible."""
-    task = task_of(version, fragment, upto)
+    """Bring a fragment's table to epoch `upto`; return what was done, and the commit that makes it visible.
+
+    `made` is the table as it is to be created if it does not exist.
+    """
+    task = task_of(version, fragment, dependencies, upto, made)
     computed = executor.compute(task)
     written = computed.written
     commit = Commit(
@@ -52,17 +62,37 @@ def run_fragment(
         sum(change.updated for change in written),
         sum(change.deleted for change in written),
         dict(computed.seconds),
+        lapse_of(version, fragment.table, dependencies) if task.whole else None,
     )
     return done, commit
 
 
-def task_of(version: Version, fragment: Fragment, upto: int) -> FragmentTask:
-    """Return what has to be computed to bring a fragment's table to `upto`."""
+def task_of(
+    version: Version,
+    fragment: Fragment,
+    dependencies: tuple[str, ...],
+    upto: int,
+    made: Table | None = None,
+) -> FragmentTask:
+    """Return what has to be computed to bring a fragment's table to `upto`: as a whole where an input's log was let go."""
     own = version.tables.get(fragment.table)
-    previous = own.committed_epoch if own is not None else None
-    table = own.table if own is not None else table_of(fragment)
+    if own is None:
+        rows = rows_in(version, fragment, None, upto)
+        return FragmentTask(fragment, made or table_of(fragment), version.tables, None, upto, rows)
+    previous = own.committed_epoch
+    if lapsed_at(version, previous, dependencies) is not None:
+        rows = own.row_count + rows_in(version, fragment, None, upto)
+        return FragmentTask(fragment, own.table, version.tables, previous, upto, rows, whole=True)
     rows = rows_in(version, fragment, previous, upto)
-    return FragmentTask(fragment, table, version.tables, previous, upto, rows)
+    return FragmentTask(fragment, own.table, version.tables, previous, upto, rows)
+
+
+def lapse_of(version: Version, name: str, dependencies: tuple[str, ...]) -> str:
+    """Return in words why a table cannot follow the change logs of what it reads."""
+    own = version.tables[name].committed_epoch
+    cut = [(table, version.tables[table].safe_epoch) for table in dependencies]
+    logs = ", ".join(f"that of {table} begins at epoch {safe}" for table, safe in cut if safe > own)
+    return f"{name} was at epoch {own} and could not follow the change log ({logs}): the difference was committed"
 
 
 def context_of(fragment: Fragment, context: EpochContext) -> EpochContext:
@@ -72,12 +102,15 @@ def context_of(fragment: Fragment, context: EpochContext) -> EpochContext:
     return context
 
 
-def fragment_change(fragment: Fragment, context: EpochContext) -> DataFrame | None:
-    """Return the signed change of a fragment's table in the context's epoch, or None if there is none."""
+def fragment_change(fragment: Fragment, context: EpochContext, *, whole: bool = False) -> DataFrame | None:
+    """Return the signed change of a fragment's table in the context's epoch, or None if there is none.
+
+    With `whole` it is the difference between the query over the whole inputs and what the table has.
+    """
     if context.old is None:
         return whole_fragment(fragment, context).selectExpr("*", "1L AS `_w`")
     plan = fragment.plan
-    if fragment.rule == "full":
+    if fragment.rule == "full" or whole:
         return full_refresh.difference(whole_fragment(fragment, context), fragment.table, context)
     if fragment.rule == "reference":
         assert isinstance(plan, Project)

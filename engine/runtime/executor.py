@@ -18,7 +18,8 @@ class FragmentTask:
     """Compute the change of a fragment's table in (old, new]; `old` is None for its whole content.
 
     `tables` holds the versions to read, staged ones included; `rows` is an upper bound of the changed input rows. With
-    `piece` the change is that of one scan's rows in a range of hashes, see EpochContext.
+    `piece` the change is that of one scan's rows in a range of hashes, see EpochContext. With `whole` the content is computed
+    as a whole at `new`, without the inputs' change logs, and the change is its difference to the table at `old`.
     """
 
     fragment: Fragment
@@ -28,11 +29,12 @@ class FragmentTask:
     new: int
     rows: int
     piece: tuple[Scan, tuple[int, int]] | None = None
+    whole: bool = False
 
     @property
     def is_large(self) -> bool:
         """Whether the task runs alone, on all cores."""
-        if (self.old is None and self.piece is None) or self.fragment.rule == "full":
+        if (self.old is None and self.piece is None) or self.fragment.rule == "full" or self.whole:
             return True
         return self.rows > SMALL_CHANGE_ROWS
 

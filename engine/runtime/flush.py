@@ -12,16 +12,19 @@ from dataclasses import dataclass, field
 from engine.errors import Conflict, Fenced, TableExists, TidelineError
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.epoch import Clock, seconds_of, system_clock
+from engine.meta.barrier import Barrier, minted, opened
 from engine.meta.catalog_store import StoredCatalog, is_planned, load, planned
-from engine.meta.creation import CREATED, computed
+from engine.meta.creation import CREATED, computed, creations
 from engine.meta.domain import Domain, domains, in_background, rate_limit
 from engine.meta.frontier import frontiers
+from engine.meta.mutation import Control, control_of
 from engine.meta.recovery import failed
 from engine.meta.waits import GOING_ON, is_lagging, waits
 from engine.runtime.backfill_run import BACKFILL_ROWS, BackfillRun
 from engine.runtime.domain_run import is_pending, reach_of, run_domain
 from engine.runtime.epoch_run import FragmentEpoch
 from engine.runtime.executor import Executor
+from engine.runtime.mutation_run import take_mutations
 from engine.runtime.report import FlushReport, ViewReport
 from engine.runtime.slots import Slots
 
@@ -34,12 +37,14 @@ MOST_THREADS = 16
 class DomainOutcome:
     """How a domain's part of a run ended."""
 
-    fragments: Mapping[str, list[FragmentEpoch]] = field(default_factory=dict)
+    fragments: dict[str, list[FragmentEpoch]] = field(default_factory=dict)
     commit_seconds: float = 0.0
     seconds: float = 0.0
     lag_seconds: float = 0.0
     error: str | None = None
     waits_for: str | None = None
+    barrier: Barrier | None = None
+    mutations: tuple[str, ...] = ()
 
 
 class FlushRun:
@@ -79,7 +84,11 @@ class FlushRun:
         names = list(everything) if views is None else _with_upstreams(everything, stored, views)
         known = frontiers(version, stored.order, stored.inputs)
         held = {} if eager else _held(version, stored, self.clock())
-        due = [n for n in names if is_lagging(everything[n], known) and n not in held]
+        due = [
+            name
+            for name in names
+            if (is_lagging(everything[name], known) and name not in held) or control_of(version, name).asked
+        ]
         self.slots = Slots(self.executor.parallelism) if due else self.slots
         self._background_until = time.monotonic() + background_seconds
         done: dict[str, Future[DomainOutcome]] = {}
@@ -116,27 +125,43 @@ class FlushRun:
                 if not is_planned(version, stored, domain.members):
                     outcome.waits_for = "it was dropped or planned anew meanwhile"
                     break
+                control = control_of(version, domain.name)
+                if control.asked:
+                    self._take(domain, stored, control, outcome)
+                    continue
+                if control.paused:
+                    outcome.waits_for = control.reason
+                    break
                 reach = reach_of(domain, version, stored)
                 if reach is None or not is_pending(domain, version, reach):
                     break
                 outcome.lag_seconds = max(
                     outcome.lag_seconds, _waiting_seconds(domain, version, reach, self.clock())
                 )
-                if domain.writer not in self.generations:
-                    self.generations[domain.writer] = self.store.claim(domain.writer)
-                    version = self.store.version
-                generation = self.generations[domain.writer]
                 try:
                     if self.backfill.is_due(domain, version, stored):
+                        generation = self._generation(domain)
                         outcome.waits_for = self._backfill(domain, reach, generation, stored)
                         if outcome.waits_for is not None:
                             break
                         continue
+                    barrier = self._mint(domain, stored, version, reach)
                     done = run_domain(
-                        self.store, self.executor, self.slots, domain, stored, version, reach, generation
+                        self.store,
+                        self.executor,
+                        self.slots,
+                        domain,
+                        stored,
+                        self.store.version,
+                        barrier,
+                        self.generations[domain.writer],
                     )
-                    outcome.fragments, outcome.commit_seconds = done.fragments, done.commit_seconds
-                    break
+                    outcome.barrier = barrier
+                    for owner, epochs in done.fragments.items():
+                        outcome.fragments[owner] = [*outcome.fragments.get(owner, ()), *epochs]
+                    outcome.commit_seconds += done.commit_seconds
+                    if barrier.curr >= reach:
+                        break
                 except (Fenced, Conflict, TableExists):
                     self.generations.pop(domain.writer, None)
                     if attempt == RACE_ATTEMPTS - 1:
@@ -147,6 +172,35 @@ class FlushRun:
         except Exception as failure:  # Spark's own errors: the domain stays at its epoch, the others go on
             outcome.error = f"{type(failure).__name__}: {_first_lines(failure)}"
         return outcome
+
+    def _generation(self, domain: Domain) -> int:
+        """Return the generation under which this process writes a domain; it takes over if it has none."""
+        if domain.writer not in self.generations:
+            self.generations[domain.writer] = self.store.claim(domain.writer)
+        return self.generations[domain.writer]
+
+    def _take(self, domain: Domain, stored: StoredCatalog, control: Control, outcome: DomainOutcome) -> None:
+        """Put the mutations in force that are queued for a domain."""
+        try:
+            take_mutations(self.store, domain, stored, self._generation(domain), self.clock)
+        except (Fenced, Conflict):
+            self.generations.pop(domain.writer, None)
+            return
+        outcome.mutations += tuple(asked.text for asked in control.asked)
+
+    def _mint(self, domain: Domain, stored: StoredCatalog, version: Version, reach: int) -> Barrier:
+        """Make the barrier of a domain's next epoch durable before its work, in one commit with the claim where there is none."""
+        barrier = minted(version, domain.name, domain.tables, reach, self.clock())
+        catalog, generation = opened(domain.name, barrier), self.generations.get(domain.writer)
+        there = planned(stored, domain.members)
+        if generation is None:
+            made = self.store.commit(Commit(claim=domain.writer, catalog=catalog, precondition=there))
+            self.generations[domain.writer] = made.generations[domain.writer]
+        else:
+            self.store.commit(
+                Commit(catalog=catalog, writer=domain.writer, generation=generation, precondition=there)
+            )
+        return barrier.barrier
 
     def _backfill(self, domain: Domain, reach: int, generation: int, stored: StoredCatalog) -> str | None:
         """Go on with a domain's backfill; return why it is not whole yet, or None when it is."""
@@ -160,8 +214,11 @@ class FlushRun:
             return "it was dropped"
         if creation.state == CREATED:
             return None
+        control = control_of(self.store.version, domain.name)
+        if control.paused:
+            return f"{creation.text}; {control.reason}"
         return creation.text + (
-            "; paused by backfill_rate_limit = 0" if rate_limit(domain, stored) == 0 else ""
+            "; paused by backfill_rate_limit = 0" if rate_limit(domain, stored, control) == 0 else ""
         )
 
     def _remember(self, domain: Domain, stored: StoredCatalog, error: str) -> None:
@@ -173,6 +230,7 @@ class FlushRun:
 
     def _reports(self, domain: Domain, stored: StoredCatalog, outcome: DomainOutcome) -> Iterable[ViewReport]:
         version = self.store.version
+        creation = creations(version).get(domain.name)
         for owner in domain.members:
             plan = stored.plans[owner]
             table = computed(version, owner)
@@ -203,6 +261,11 @@ class FlushRun:
                 outcome.error,
                 not done and outcome.error is None,
                 outcome.waits_for,
+                outcome.barrier.text if outcome.barrier is not None else None,
+                outcome.mutations,
+                next((epoch.rebuilt for epoch in done if epoch.rebuilt is not None), None),
+                creation.phase if creation is not None else None,
+                creation.consumed if creation is not None else {},
             )
 
 

@@ -12,7 +12,10 @@ import msgspec
 from engine.errors import SqlError
 from engine.hummock import Commit, Version
 from engine.meta.catalog_store import StoredCatalog, entries
-from engine.meta.creation import creations
+from engine.meta.creation import CONSUMING_SNAPSHOT, creations, entry
+from engine.meta.creation import PREFIX as BACKFILL
+from engine.meta.domain import domain_of
+from engine.meta.mutation import renamed
 from engine.meta.recovery import recovered
 from engine.runtime.drop import place_of, readers
 from engine.sql.access import index_name
@@ -41,7 +44,8 @@ def rename(
         hint = "make a table of the new name, and INSERT … SELECT"
         message = f"{old} is fed by its {relation.options['connector']} source under this name"
         raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
-    if old in creations(version) and old not in version.tables:
+    made = creations(version).get(old)
+    if made is not None and made.state == CONSUMING_SNAPSHOT:
         message = f"{old} is still being created"
         raise SqlError(message, sql=statement.sql, line=line, column=column, hint="run FLUSH first")
     names = _new_names(stored, relation, name)
@@ -64,7 +68,12 @@ def rename(
         for before, after in names.items()
         if before in version.tables
     }
-    return Commit(alter=altered, catalog=entries(relations, plans) | recovered(version, old))
+    domain = domain_of(stored, old)
+    moved = renamed(version, domain, name if domain == old else domain, old, name)
+    if made is not None and domain == old:
+        tables = tuple(names.get(table, table) for table in made.tables)
+        moved |= {BACKFILL + old: None} | entry(name, msgspec.structs.replace(made, tables=tables))
+    return Commit(alter=altered, catalog=entries(relations, plans) | recovered(version, old) | moved)
 
 
 def _new_names(stored: StoredCatalog, relation: Relation, name: str) -> dict[str, str]:

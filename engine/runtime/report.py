@@ -11,7 +11,9 @@ from engine.errors import EpochFailed
 class ViewReport:
     """What one run did for one view; `rows_in` are upper bounds of changed input rows, seconds are wall time by stage.
 
-    A view that was left alone on purpose says in `waits_for` why.
+    A view that was left alone on purpose says in `waits_for` why. `barrier` is the one that the run has committed, `mutations`
+    are what it has put in force; `rebuilt` says why the view was computed as a whole. `backfill_phase` and `consumed` (rows by
+    phase) tell of views that were made by snapshot backfill.
     """
 
     view: str
@@ -30,6 +32,11 @@ class ViewReport:
     error: str | None = None
     skipped: bool = False
     waits_for: str | None = None
+    barrier: str | None = None
+    mutations: tuple[str, ...] = ()
+    rebuilt: str | None = None
+    backfill_phase: str | None = None
+    consumed: dict[str, int] = field(default_factory=dict)
 
     @property
     def rows_out(self) -> int:

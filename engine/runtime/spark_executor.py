@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -48,7 +49,7 @@ class SparkExecutor:
             task.tables,
             task.old,
             task.new,
-            parallelism(spark),
+            task.table.options.vnode_groups or parallelism(spark),
             task.rows,
             piece=task.piece,
             blanks=Blanks() if keep else None,
@@ -72,15 +73,16 @@ class SparkExecutor:
         except PySparkException as error:
             if not is_row_error(error):
                 raise
-            raise named(error, task.fragment, context, self._store.reader, fragment_change) from error
+            seen = replace(context, old=None) if task.whole else context
+            raise named(error, task.fragment, seen, self._store.reader, fragment_change) from error
         return Computed(tuple(changes), {"plan": planned - started, "spark": time.perf_counter() - planned})
 
     def _frame(self, task: FragmentTask, context: EpochContext) -> DataFrame | None:
         """Return the frame of a task's one action; None where nothing changes."""
-        whole = task.old is None or task.fragment.rule == "full"
+        whole = task.old is None or task.fragment.rule == "full" or task.whole
         context.spark.conf.set("spark.sql.adaptive.enabled", "true" if whole else "false")
         context.spark.conf.set("spark.sql.shuffle.partitions", str(context.partitions))
-        frame = fragment_change(task.fragment, context)
+        frame = fragment_change(task.fragment, context, whole=task.whole)
         return None if frame is None else written(frame, task.table, context)
 
     def _copy_index(self, task: FragmentTask) -> tuple[NetChange, ...]:

@@ -28,8 +28,11 @@ from engine.sql.statement_types import (
     ShowCreate,
     ShowVariable,
     Statement,
+    Steer,
+    Wait,
 )
 
+_UNITS = {"SECOND": 1.0, "MINUTE": 60.0, "HOUR": 3600.0}
 _KINDS = ("materialized view", "table", "view", "index", "function")
 _LISTS = r"TABLES|MATERIALIZED\s+VIEWS|VIEWS|INDEXES|FUNCTIONS|SOURCES|ALL"
 _SHOW = (
@@ -38,8 +41,10 @@ _SHOW = (
 )
 _ALTER = (
     "ALTER TABLE t RENAME TO u, RENAME COLUMN a TO b, ADD COLUMN a TYPE, DROP COLUMN a; "
-    "ALTER MATERIALIZED VIEW v SET option = value"
+    "ALTER MATERIALIZED VIEW v SET option = value, PAUSE, RESUME"
 )
+_WAIT = "WAIT [FOR view, …] [WITHIN n SECONDS | MINUTES | HOURS]"
+WAIT_SECONDS = 3600.0
 
 
 def own_statement(readable: str, sql: str, dialect: str) -> Statement | None:
@@ -50,6 +55,8 @@ def own_statement(readable: str, sql: str, dialect: str) -> Statement | None:
     if found := re.fullmatch(r"SET\s+TIME\s+ZONE\s+(.+)", text, re.IGNORECASE | re.DOTALL):
         return Set("timezone", found[1].strip().strip("'\""), sql)
     first = text.split(None, 1)[0].upper() if text else ""
+    if first == "WAIT":
+        return _Reader(readable, sql, dialect).wait()
     if first == "SHOW":
         return _show(text, start, sql)
     if first == "ALTER" and not re.match(r"ALTER\s+SINK\b", text, re.IGNORECASE):
@@ -151,6 +158,10 @@ class _Reader:
             self.take("RESTRICT")
         elif self.take("SET"):
             found = self._options()
+        elif kind == "materialized view" and self.take("PAUSE"):
+            found = Steer("pause")
+        elif kind == "materialized view" and self.take("RESUME"):
+            found = Steer("resume")
         else:
             raise self.wrong(f"ALTER {kind.upper()} … {self.word()} is not offered", _ALTER)
         self.end(_ALTER)
@@ -182,7 +193,7 @@ class _Reader:
         options: dict[str, str] = {}
         while True:
             name = self.name("the option", hint)
-            if not (self.take("=") or self.take("TO")):
+            if not (self.take("=") or self.take("TO") or (name == "parallelism" and not many)):
                 raise self.wrong("= and a value are missing", hint)
             if self.at >= len(self.tokens):
                 raise self.wrong("the value is missing", hint)
@@ -194,6 +205,25 @@ class _Reader:
                 return SetOptions(options)
             if not self.take(","):
                 raise self.wrong("a comma or ) is missing", hint)
+
+    # ---- WAIT ------------------------------------------------------------------------------------------------
+    def wait(self) -> Wait:
+        views: list[str] = []
+        seconds = WAIT_SECONDS
+        if self.take("FOR"):
+            views.append(self.name("the view", _WAIT))
+            while self.take(","):
+                views.append(self.name("the view", _WAIT))
+        if self.take("WITHIN"):
+            found = re.fullmatch(r"\d+(\.\d+)?", self.word())
+            self.at += 1
+            unit = next((u for u in _UNITS if self.take(u) or self.take(f"{u}S")), None)
+            if found is None or unit is None:
+                self.at = min(self.at, len(self.tokens)) - 1
+                raise self.wrong("a time is expected", _WAIT)
+            seconds = float(found[0]) * _UNITS[unit]
+        self.end(_WAIT)
+        return Wait(tuple(views), seconds, self.sql)
 
     # ---- COMMENT ON ------------------------------------------------------------------------------------------
     def comment(self) -> Comment:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 import sqlglot.expressions as exp
 
@@ -121,7 +122,14 @@ class SetOptions:
     options: dict[str, str]
 
 
-AlterAction = RenameTo | RenameColumn | AddColumn | DropColumn | SetOptions
+@dataclass(frozen=True)
+class Steer:
+    """ALTER MATERIALIZED VIEW … PAUSE or RESUME: a mutation that the view's domain takes with its next barrier."""
+
+    mutation: Literal["pause", "resume"]
+
+
+AlterAction = RenameTo | RenameColumn | AddColumn | DropColumn | SetOptions | Steer
 
 
 @dataclass(frozen=True)
@@ -201,6 +209,15 @@ class Flush:
 
 
 @dataclass(frozen=True)
+class Wait:
+    """WAIT: return when views (none named: all) that are being created are whole; raises after `seconds`."""
+
+    views: tuple[str, ...]
+    seconds: float
+    sql: str
+
+
+@dataclass(frozen=True)
 class Select:
     """A query to be answered once."""
 
@@ -276,6 +293,7 @@ Statement = (
     | Update
     | DeleteFrom
     | Flush
+    | Wait
     | Select
     | Explain
     | Show

@@ -41,11 +41,13 @@ from engine.sql.statement_types import (
     Insert,
     Select,
     Set,
+    SetOptions,
     Show,
     ShowCreate,
     ShowVariable,
     Statement,
     Update,
+    Wait,
 )
 
 __all__ = [
@@ -66,12 +68,14 @@ __all__ = [
     "Insert",
     "Select",
     "Set",
+    "SetOptions",
     "Show",
     "ShowCreate",
     "ShowSinks",
     "ShowVariable",
     "Statement",
     "Update",
+    "Wait",
     "identifier",
     "parse",
     "split",

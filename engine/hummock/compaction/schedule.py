@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from engine.hummock.compaction.pickers import (
     Level,
     SpaceReclaim,
@@ -10,6 +12,7 @@ from engine.hummock.compaction.pickers import (
     Tombstone,
     TrivialMove,
     Ttl,
+    VnodeAlignment,
     Watermark,
 )
 from engine.hummock.compaction.task import CompactionTask, Picker, live_runs
@@ -21,6 +24,8 @@ TIER_LARGE_BYTES = 4 << 20
 """Sub-levels that are this large on average are merged more rarely: a merge costs by bytes and saves by count."""
 TIER_RUNS = 4
 TIER_ROWS = 2_000_000
+ALIGNED_ROWS = 200_000
+"""Runs of fewer rows are not cut at the bounds of a table's groups of vnodes: small files cost more than they save."""
 WRITE_STOP_RUNS = 192
 """A table whose reads have to merge this many runs takes no more writes until a compaction has caught up."""
 
@@ -53,9 +58,15 @@ def next_task(
         pickers[1:1] = [Tier(least=TIER_RUNS)]
     if runs >= TIER_EVERY:
         pickers.append(Level())
+    groups = table.table.options.vnode_groups or 1
+    if groups > 1:
+        pickers.append(VnodeAlignment(groups, ALIGNED_ROWS))
     if version is not None:
         pickers.append(SpaceReclaim(version))
-    return next((task for task in (picker.pick(table) for picker in pickers) if task is not None), None)
+    task = next((task for task in (picker.pick(table) for picker in pickers) if task is not None), None)
+    if task is not None and groups > 1 and task.rows >= ALIGNED_ROWS:
+        return dataclasses.replace(task, groups=groups)
+    return task
 
 
 def relief(table: TableVersion) -> CompactionTask | None:

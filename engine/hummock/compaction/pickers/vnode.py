@@ -5,20 +5,26 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from engine.hummock.compaction.task import CompactionTask, live_runs
+from engine.hummock.compaction.task import CompactionTask, live_runs, rows_of
 from engine.hummock.version import SstInfo, TableVersion
+
+VNODES = 256
+_VNODE_SHIFT = 56
 
 
 @dataclass(frozen=True)
 class VnodeAlignment:
-    """Pick the oldest run that holds a file which spans a bound of `groups` equal ranges of hashes."""
+    """Pick the oldest run of `least_rows` that holds a file which spans a bound of `groups` ranges of vnodes."""
 
     groups: int
+    least_rows: int = 0
 
     def pick(self, table: TableVersion) -> CompactionTask | None:
         """Return the rewriting of that run."""
         runs = live_runs(table)
         for at in range(len(runs) - 1, -1, -1):
+            if rows_of(runs[at]) < self.least_rows:
+                continue
             if any(group_of(sst.min_hash, self.groups) != self._last(sst) for sst in runs[at]):
                 task = CompactionTask(table, runs[at : at + 1], runs[at + 1 :], runs[:at], groups=self.groups)
                 return task
@@ -29,11 +35,11 @@ class VnodeAlignment:
 
 
 def group_of(value: int, groups: int) -> int:
-    """Return which of `groups` equal ranges of hashes a hash lies in."""
-    return (value + (1 << 63)) * groups >> 64
+    """Return which of `groups` ranges of vnodes a hash lies in, the one that a writing task of so many has, too."""
+    return ((value >> _VNODE_SHIFT) + VNODES // 2) * groups // VNODES
 
 
 def bounds(groups: int) -> list[tuple[int, int]]:
-    """Return the inclusive ranges of hashes of `groups` groups."""
-    starts = [-(-(i << 64) // groups) - (1 << 63) for i in range(groups + 1)]
+    """Return the inclusive ranges of hashes of `groups` groups, whole vnodes each."""
+    starts = [(-(-i * VNODES // groups) - VNODES // 2) << _VNODE_SHIFT for i in range(groups + 1)]
     return [(low, high - 1) for low, high in itertools.pairwise(starts)]

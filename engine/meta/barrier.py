@@ -1,0 +1,87 @@
+"""Barriers: what closes one epoch of a domain and opens the next; durable in the manifest before the work of the epoch starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from engine.hummock import Version
+
+Kind = Literal["initial", "barrier", "checkpoint"]
+Mutation = Literal["nothing", "add", "update", "stop", "pause", "resume", "throttle"]
+
+PREFIX = "barrier/"
+DEADLINE_SECONDS = 600.0
+
+
+class Barrier(msgspec.Struct, frozen=True):
+    """Closes epoch `prev` and opens `curr`; the work behind it is the changes in (prev, curr].
+
+    Kinds: `initial` (the first content of a domain), `barrier` (the epoch is sealed, nothing is committed), `checkpoint` (it is
+    committed). Mutations: `add` (views that have no content yet get it), `stop` (views were dropped), and what users ask for:
+    `update` (of the parallelism), `pause`, `resume`, `throttle`.
+    """
+
+    prev: int
+    curr: int
+    kind: Kind = "checkpoint"
+    mutation: Mutation = "nothing"
+
+    @property
+    def is_checkpoint(self) -> bool:
+        """Whether everything before the barrier is to become durable; before the initial one there is nothing."""
+        return self.kind == "checkpoint"
+
+    @property
+    def text(self) -> str:
+        """The barrier in words."""
+        carried = "" if self.mutation == "nothing" else f" with mutation {self.mutation}"
+        return f"{self.kind} ({self.prev}, {self.curr}]{carried}"
+
+
+class OpenBarrier(msgspec.Struct, frozen=True):
+    """A barrier whose work is under way or was broken off: `tables` are those of the domain, times are seconds since 1970.
+
+    A run that has not committed at `deadline` counts as dead; whoever runs the domain next takes its barrier over.
+    """
+
+    barrier: Barrier
+    tables: tuple[str, ...]
+    minted: float
+    deadline: float
+
+
+def open_barrier(version: Version, domain: str) -> OpenBarrier | None:
+    """Return the barrier that a domain has not committed yet, or None."""
+    text = version.catalog.get(PREFIX + domain)
+    return None if text is None else msgspec.json.decode(text, type=OpenBarrier)
+
+
+def minted(version: Version, domain: str, tables: tuple[str, ...], reach: int, now: float) -> OpenBarrier:
+    """Return the barrier of a domain's next epoch, up to `reach` at most.
+
+    One that a crash has left open is taken as it was, so that the rerun reads the same range; not so after a failure, which
+    another range may end, nor when the domain has other tables by now or has committed since.
+    """
+    held = [version.tables[table].committed_epoch for table in tables if table in version.tables]
+    prev = max(held, default=0)
+    kind: Kind = "checkpoint" if held else "initial"
+    mutation: Mutation = "nothing" if len(held) == len(tables) else "add"
+    curr, left = max(reach, prev), open_barrier(version, domain)
+    failing = f"failure/{domain}" in version.catalog
+    same = left is not None and left.tables == tables and left.barrier.prev == prev and not failing
+    if left is not None and same and prev < left.barrier.curr <= reach:
+        curr = left.barrier.curr
+    return OpenBarrier(Barrier(prev, curr, kind, mutation), tables, now, now + DEADLINE_SECONDS)
+
+
+def opened(domain: str, barrier: OpenBarrier) -> dict[str, str | None]:
+    """Return the catalog entry that makes a barrier durable."""
+    return {PREFIX + domain: msgspec.json.encode(barrier).decode()}
+
+
+def closed(catalog: Mapping[str, str], domain: str) -> dict[str, str | None]:
+    """Return the catalog entry of the commit that closes a domain's open barrier, if it has one."""
+    return {PREFIX + domain: None} if PREFIX + domain in catalog else {}

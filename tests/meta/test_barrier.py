@@ -1,0 +1,52 @@
+"""Barriers: what opens and closes an epoch, and what a rerun after a crash, a failure or a change of the domain takes over."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from engine.hummock import Commit, Hummock, Put
+from engine.hummock.object_store.memory import MemoryObjectStore
+from engine.log_store import Barrier as LogStoreBarrier
+from engine.meta.barrier import Barrier, closed, minted, open_barrier, opened
+from engine.meta.recovery import failed
+
+ROW = pa.table({"id": [1]})
+
+
+def store() -> Hummock:
+    found = Hummock.open("memory://barriers", object_store=MemoryObjectStore())
+    found.create_table("v", ROW.schema, ["id"])
+    found.ingest_batch({"v": [Put(ROW)]})
+    return found
+
+
+def test_a_log_store_and_a_domain_have_the_same_barriers() -> None:
+    assert LogStoreBarrier is Barrier
+    assert Barrier(1, 2).is_checkpoint and not Barrier(1, 2, "barrier").is_checkpoint
+    assert Barrier(1, 2, "checkpoint", "pause").text == "checkpoint (1, 2] with mutation pause"
+
+
+def test_the_first_barrier_of_a_domain_is_initial_and_adds_its_views() -> None:
+    with store() as opening:
+        version = opening.version
+        first = minted(version, "w", ("w",), 7, 0.0).barrier
+        assert first == Barrier(0, 7, "initial", "add")
+        held = version.tables["v"].committed_epoch
+        joined = minted(version, "d", ("v", "w"), held + 7, 0.0).barrier
+        assert joined == Barrier(held, held + 7, "checkpoint", "add")
+
+
+def test_a_barrier_that_a_crash_left_open_is_taken_as_it_was_but_not_after_a_failure() -> None:
+    with store() as opening:
+        held = opening.version.tables["v"].committed_epoch
+        left = minted(opening.version, "v", ("v",), held + 5, 1.0)
+        version = opening.commit(Commit(catalog=opened("v", left)))
+        assert open_barrier(version, "v") == left and left.deadline > left.minted == 1.0
+        again = minted(version, "v", ("v",), held + 50, 2.0)
+        assert again.barrier == left.barrier and again.minted == 2.0
+        assert minted(version, "v", ("v", "w"), held + 50, 2.0).barrier.curr == held + 50
+        assert minted(version, "v", ("v",), held + 3, 2.0).barrier.curr == held + 3
+        version = opening.commit(Commit(catalog=failed(version, "v", "no", 3.0)))
+        assert minted(version, "v", ("v",), held + 50, 2.0).barrier.curr == held + 50
+        version = opening.commit(Commit(catalog=closed(version.catalog, "v")))
+        assert open_barrier(version, "v") is None and closed(version.catalog, "v") == {}
