@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.tideline-setup
 WORKERS ?= 2
 SEEDS ?= 0:1000
+SPARK_SEEDS ?= 0:50
 STEPS ?= 20000
 SLOW := not oracle and not crash and not browser and not cluster
 
 export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup demo up test faults state-machine maintenance races lint format oracle bench clean
+.PHONY: help setup demo up test faults state-machine maintenance races crash lint format oracle bench clean
 .DEFAULT_GOAL := help
 
 help: ## Show the targets.
@@ -50,6 +51,11 @@ maintenance: setup ## 500 epochs of updates under compaction and garbage collect
 
 races: setup ## Race 16 processes for 800 manifests on a directory, on moto and, where its programs are, on Ceph.
 	$(BIN)/python -m pytest -m crash tests/hummock/test_race.py
+
+crash: setup ## Random programs with crashes: 1,000 over a reference executor, 50 in killed processes on Spark, planted bugs (SEEDS, SPARK_SEEDS).
+	$(BIN)/python -W ignore -m tests.crash.program range $(subst :, ,$(SEEDS))
+	$(BIN)/python -W ignore -m tests.crash.program --executor spark range $(subst :, ,$(SPARK_SEEDS))
+	$(BIN)/python -m pytest -m crash tests/crash --deselect tests/crash/test_programs.py --deselect tests/crash/test_processes.py
 
 lint: $(STAMP) ## Check style, formatting and layers.
 	$(BIN)/ruff check .

@@ -39,6 +39,11 @@ class Pace:
             self.rows, self._before_halving = max(SMALLEST_STEP, self.rows // 2), seconds
 
 
+def most_at_once(total: int) -> int:
+    """Return the rows of a step at most where nobody waits for the end: a crash then costs a hundredth of what is to be read."""
+    return min(LARGEST_STEP, max(100_000, total // 100))
+
+
 def rest_seconds(rows: int, seconds: float, limit: int | None) -> float:
     """Return how long to rest after a step of `rows` that took `seconds`, so that no more than `limit` rows a second are read."""
     return 0.0 if limit is None or limit <= 0 else max(0.0, rows / limit - seconds)

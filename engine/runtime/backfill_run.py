@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from engine.backfill.drivers import drivers
-from engine.backfill.pace import Pace, rest_seconds
+from engine.backfill.pace import LARGEST_STEP, Pace, most_at_once, rest_seconds
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.epoch import Clock, system_clock
 from engine.meta.barrier import closed, minted, opened
@@ -78,6 +78,7 @@ class BackfillRun:
         if creation is None or creation.state != CONSUMING_SNAPSHOT:
             creation = self._begin(domain, reach, generation, unchanged)
         pace = self.pace(domain.name)
+        most_rows = most_at_once(creation.total) if in_background(domain, stored) else LARGEST_STEP
         while creation.state == CONSUMING_SNAPSHOT and not stop():
             version = self.store.refresh()
             if not is_planned(version, stored, domain.members):
@@ -88,7 +89,9 @@ class BackfillRun:
                 break
             started = time.perf_counter()
             before = creation.rows
-            creation = self._step(domain, creation, version, generation, slots, pace, limit, unchanged)
+            creation = self._step(
+                domain, creation, version, generation, slots, pace, limit, unchanged, most_rows
+            )
             rest = rest_seconds(creation.rows - before, time.perf_counter() - started, limit)
             while rest > 0 and not stop():
                 time.sleep(min(rest, 0.05))
@@ -133,6 +136,7 @@ class BackfillRun:
         pace: Pace,
         limit: int | None,
         unchanged: Callable[[Version], None],
+        most_rows: int,
     ) -> Creation:
         fragments = {fragment.table: fragment for _, fragment in domain.fragments}
         fragment = fragments[creation.tables[creation.fragment]]
@@ -145,6 +149,7 @@ class BackfillRun:
             scan = scans[creation.driver]
             total = version.tables[scan.table].row_count
             most = SMALL_CHANGE_ROWS if slots.busy else max(SMALL_CHANGE_ROWS, pace.rows)
+            most = min(most, most_rows)
             wanted = pace.next_rows(total, most, limit)
             span = max(1, _HASHES * wanted // max(total, 1))
             high = min(creation.position + span, _LOWEST + _HASHES) - 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -90,13 +90,16 @@ class FlushRun:
             if (is_lagging(everything[name], known) and name not in held) or control_of(version, name).asked
         ]
         self.slots = Slots(self.executor.parallelism) if due else self.slots
-        self._background_until = time.monotonic() + background_seconds
+        self._background_seconds = background_seconds
+        building = self._building(due, everything, version, stored)
+        due = [*(name for name in due if name not in building), *(name for name in due if name in building)]
         done: dict[str, Future[DomainOutcome]] = {}
         with ThreadPoolExecutor(min(self.threads, max(1, len(due)))) as pool:
             for (
                 name
             ) in due:  # inputs first, so that a thread waits only for threads that were started before it
                 before = [done[upstream] for upstream in everything[name].upstreams if upstream in done]
+                before += [done[other] for other in due if name in building and other not in building]
                 done[name] = pool.submit(self._bring_after, before, everything[name], stored)
         reports: list[ViewReport] = []
         for name in names:
@@ -104,6 +107,18 @@ class FlushRun:
             reports += self._reports(everything[name], stored, outcome)
         shown = tuple(r for r in reports if stored.catalog.relations[r.view].kind != "index" or r.error)
         return FlushReport(shown, time.perf_counter() - started)
+
+    def _building(
+        self, due: Sequence[str], everything: Mapping[str, Domain], version: Version, stored: StoredCatalog
+    ) -> set[str]:
+        """Return the domains that are being created in the background, or read one: running views come before them."""
+        found: set[str] = set()
+        for name in due:
+            domain = everything[name]
+            new = in_background(domain, stored) and self.backfill.is_due(domain, version, stored)
+            if new or found.intersection(domain.upstreams):
+                found.add(name)
+        return found
 
     def _bring_after(
         self, before: Collection[Future[DomainOutcome]], domain: Domain, stored: StoredCatalog
@@ -205,9 +220,10 @@ class FlushRun:
     def _backfill(self, domain: Domain, reach: int, generation: int, stored: StoredCatalog) -> str | None:
         """Go on with a domain's backfill; return why it is not whole yet, or None when it is."""
         background = in_background(domain, stored)
+        until = time.monotonic() + self._background_seconds
 
         def stop() -> bool:
-            return background and time.monotonic() > self._background_until
+            return background and time.monotonic() > until
 
         creation = self.backfill.run(domain, stored, reach, generation, self.slots, stop)
         if creation is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.backfill.pace import LARGEST_STEP, MOST_STEPS, SMALLEST_STEP, Pace, rest_seconds
+from engine.backfill.pace import LARGEST_STEP, MOST_STEPS, SMALLEST_STEP, Pace, most_at_once, rest_seconds
 
 
 def test_quick_steps_grow_and_slow_ones_shrink_within_bounds() -> None:
@@ -38,3 +38,10 @@ def test_the_rest_after_a_step_keeps_the_rate() -> None:
     assert rest_seconds(100, 0.25, 200) == 0.25
     assert rest_seconds(100, 3.0, 200) == 0.0
     assert rest_seconds(100, 3.0, None) == 0.0
+
+
+def test_a_step_that_nobody_waits_for_is_a_hundredth_of_a_large_table_at_most() -> None:
+    assert most_at_once(10_000_000) == 100_000
+    assert most_at_once(40_000_000) == 400_000
+    assert most_at_once(1_000) == 100_000
+    assert most_at_once(1 << 40) == LARGEST_STEP
