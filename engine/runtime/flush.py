@@ -104,6 +104,7 @@ class FlushRun:
         reports: list[ViewReport] = []
         for name in names:
             outcome = done[name].result() if name in done else DomainOutcome(waits_for=held.get(name))
+            _say_what_it_waits_for(outcome, everything[name], done)
             reports += self._reports(everything[name], stored, outcome)
         shown = tuple(r for r in reports if stored.catalog.relations[r.view].kind != "index" or r.error)
         return FlushReport(shown, time.perf_counter() - started)
@@ -283,6 +284,20 @@ class FlushRun:
                 creation.phase if creation is not None else None,
                 creation.consumed if creation is not None else {},
             )
+
+
+def _say_what_it_waits_for(
+    outcome: DomainOutcome, domain: Domain, done: Mapping[str, Future[DomainOutcome]]
+) -> None:
+    """A domain that could not go on because of what it reads says so."""
+    if outcome.fragments or outcome.error or outcome.waits_for or domain.name not in done:
+        return
+    for upstream in domain.upstreams:
+        other = done[upstream].result() if upstream in done else DomainOutcome()
+        reason = other.error or other.waits_for
+        if reason:
+            outcome.waits_for = f"waits for {upstream}: {reason}"
+            return
 
 
 def _waiting_seconds(domain: Domain, version: Version, reach: int, now: float) -> float:
