@@ -14,7 +14,9 @@ from engine.hummock.manifest import manifest_number
 from engine.hummock.object_store import ObjectStore
 from engine.meta.catalog_store import load
 from engine.meta.creation import computed
+from engine.meta.domain import domain_of
 from engine.meta.frontier import frontiers
+from engine.meta.mutation import control_of
 from engine.meta.sinks import consumers_of, sinks
 from engine.meta.waits import waits
 from tests.crash.reference import run
@@ -39,6 +41,7 @@ class Checks:
         self.texts: dict[str, str] = {}
         self.seen: dict[tuple[str, int], Counter] = {}
         self.committed: dict[str, int] = {}
+        self.asked: dict[str, int] = {}
 
     def check(self) -> None:
         """Check the invariants that hold at any moment."""
@@ -49,6 +52,7 @@ class Checks:
         self._consumers_can_go_on(version)
         self._views_equal_their_queries(version)
         self._the_past_stays(version)
+        self._mutations_are_kept(version)
         stored = load(version)
         if any(not wait.reason for wait in waits(version, stored, self.clock())):
             raise Broken("a wait has no reason")
@@ -70,6 +74,22 @@ class Checks:
             if table.committed_epoch < self.committed.get(key, 0):
                 raise Broken(f"the committed epoch of {name} went back")
             self.committed[key] = table.committed_epoch
+
+    def _mutations_are_kept(self, version: Version) -> None:
+        """Mutations of a domain are numbered; the one that was asked for last waits or was taken, and none before it is left out."""
+        stored = load(version)
+        there = {domain_of(stored, owner) for owner in stored.plans}
+        self.asked = {name: number for name, number in self.asked.items() if name in there}
+        for name in there:
+            control = control_of(version, name)
+            numbers = [control.taken, *(asked.number for asked in control.asked)]
+            if numbers[1:] and numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+                raise Broken(f"the mutations of domain {name} have gaps: {numbers}")
+            if numbers[-1] < self.asked.get(name, 0):
+                raise Broken(
+                    f"mutations of domain {name} were dropped: {self.asked[name]} were asked for, {numbers} are known"
+                )
+            self.asked[name] = numbers[-1]
 
     def _files_exist(self, version: Version) -> None:
         stored = {info.path for info in self.disk.list("sst/")}

@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from engine.connectors.sinks.ddl import alter_sink, create_sink
 from engine.connectors.sinks.delivery import Delivery
@@ -30,6 +30,7 @@ from engine.meta.recovery import failures
 from engine.meta.sinks import sinks, source_of, state_of
 from engine.meta.waits import waits
 from engine.runtime import ddl
+from engine.runtime.alter import alter
 from engine.runtime.drop import drop
 from engine.runtime.executor import FragmentTask
 from engine.runtime.flush import FlushRun
@@ -116,7 +117,7 @@ class Program(Checks):
             (4, self._reopen),
             (4, self._wake_zombie),
             (5, self._fail_or_mend),
-            (4, self._rate_limit),
+            (7, self._steer),
             (6, self._wait),
             (5, self._create_sink),
             (2, self._drop_sink),
@@ -293,19 +294,30 @@ class Program(Checks):
             self.failing = {self.random.choice(sorted(self.texts))}
             self.trace[-1] += f" {self.failing}"
 
-    def _rate_limit(self) -> None:
+    def _steer(self) -> None:
+        """Ask for a mutation: pause, resume, throttle, or update of the parallelism."""
         stored = load(self.store.refresh())
         names = sorted(name for name in self.texts if name in stored.plans)
         if names:
             name = self.random.choice(names)
-            self._set_limit(name, self.random.choice(("0", None)))
+            word = self.random.choice(
+                (
+                    "PAUSE",
+                    "RESUME",
+                    "RESUME",
+                    "SET (backfill_rate_limit = 0)",
+                    "SET (backfill_rate_limit = 1000000)",
+                    "SET (parallelism = 3)",
+                )
+            )
+            self.trace[-1] += f" {name} {word}"
+            self._alter(name, word)
 
-    def _set_limit(self, name: str, value: str | None) -> None:
-        relation = load(self.store.refresh()).catalog.relations[name]
-        options = {k: v for k, v in relation.options.items() if k != "backfill_rate_limit"}
-        options |= {"backfill_rate_limit": value} if value is not None else {}
-        changed = msgspec.structs.replace(relation, options=options)
-        self.store.commit(Commit(catalog=entries({name: changed}, {})))
+    def _alter(self, name: str, word: str) -> None:
+        alter(self.store, _no_spark, st.parse(f"ALTER MATERIALIZED VIEW {name} {word}", "spark"))  # type: ignore[arg-type]
+
+    def _wait(self) -> None:
+        self.clock.sleep(self.random.choice((30.0, RETENTION * 2)))
 
     def _create_sink(self) -> None:
         stored = load(self.store.refresh())
@@ -355,16 +367,14 @@ class Program(Checks):
         key = load(self.store.version).catalog.get(source_of(relation)).primary_key
         return replayed(relation.name, rows_of(objects), key)
 
-    def _wait(self) -> None:
-        self.clock.sleep(self.random.choice((30.0, RETENTION * 2)))
-
     # ---- the end --------------------------------------------------------------------------------------------------
     def _settle(self) -> None:
         """After the causes are removed everything catches up and equals a batch run over the newest rows."""
         self.trace.append("settle")
         self.failing.clear()
         for name in list(self.texts):
-            self._set_limit(name, None)
+            self._alter(name, "RESUME")
+            self._alter(name, "SET (backfill_rate_limit = 1000000)")
         for _ in range(60):
             self.clock.sleep(1.0)
             report = self.flusher.run(background_seconds=0.05)
@@ -398,6 +408,10 @@ class Program(Checks):
             epochs_of(version, stored, names, "global")[names[0]]
         }:
             raise Broken("consistent and global differ though everything is caught up")
+
+
+def _no_spark() -> SparkSession:
+    raise AssertionError("nothing here needs Spark")
 
 
 def main() -> None:

@@ -9,10 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from engine.hummock import gc, merge
+from engine.connectors.sinks.files import FileSink
+from engine.hummock import delta, gc, merge
 from engine.meta import frontier
 from engine.meta.checkpoint import Checkpoint
-from engine.runtime import backfill_run, domain_run, drop, epoch_run, flush
+from engine.runtime import backfill_run, domain_run, drop, epoch_run, flush, mutation_run
 from tests.crash.program import Broken, Program
 
 SEEDS = 40
@@ -99,6 +100,27 @@ def a_failure_that_is_never_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(domain_run, "recovered", lambda version, domain: {})
 
 
+def a_mutation_that_is_dropped_with_the_one_before_it(patch: pytest.MonkeyPatch) -> None:
+    taking = mutation_run.taking
+    patch.setattr(
+        mutation_run,
+        "taking",
+        lambda control, epoch, now: msgspec.structs.replace(taking(control, epoch, now), asked=()),
+    )
+
+
+def a_truncation_that_does_not_wait_for_consumers(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(delta, "_held_back", lambda table, upto, acks, pins: upto)
+
+
+def a_sink_that_acknowledges_before_it_writes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(FileSink, "_put", lambda self, path, data: None)
+
+
+def a_failure_that_outlives_its_view(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(drop, "recovered", lambda version, name: {})
+
+
 PLANTED: tuple[Plant, ...] = (
     a_commit_without_its_log,
     a_collection_of_files_that_left_just_now,
@@ -111,6 +133,10 @@ PLANTED: tuple[Plant, ...] = (
     an_oldest_row_that_wins,
     a_dropped_view_that_still_holds_the_log,
     a_failure_that_is_never_forgotten,
+    a_mutation_that_is_dropped_with_the_one_before_it,
+    a_truncation_that_does_not_wait_for_consumers,
+    a_sink_that_acknowledges_before_it_writes,
+    a_failure_that_outlives_its_view,
 )
 
 

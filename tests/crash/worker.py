@@ -23,6 +23,7 @@ from tests.crash.program import ON_TOP, SHAPES
 IDS = 40
 """Each life has so many ids of each table."""
 GRACE_SECONDS = 120.0
+LIFTED = "SET (backfill_rate_limit = 1000000)"
 BACKFILL_ROWS = 60
 RACES = (
     "at the same time",
@@ -61,7 +62,7 @@ class Worker:
             (4, self.collect),
             (5, self.create_sink),
             (2, self.drop_sink),
-            (4, self.limit),
+            (5, self.steer),
         ]
         for _ in range(steps):
             (_, verb) = self.random.choices(verbs, [weight for weight, _ in verbs])[0]
@@ -172,20 +173,27 @@ class Worker:
         if known:
             self.session.sql(f"DROP SINK IF EXISTS {self.random.choice(known)}")
 
-    def limit(self) -> None:
-        """Pause a backfill or let it go on."""
+    def steer(self) -> None:
+        """Ask for a mutation: pause, resume, throttle, or update of the parallelism."""
         views = [n for n, r in self.session.catalog.relations.items() if r.kind == "materialized view"]
         if views:
-            limit = self.random.choice((0, 100_000))
-            self.session.sql(
-                f"ALTER MATERIALIZED VIEW {self.random.choice(sorted(views))} SET (backfill_rate_limit = {limit})"
+            words = (
+                "PAUSE",
+                "RESUME",
+                "RESUME",
+                "SET (backfill_rate_limit = 0)",
+                LIFTED,
+                "SET (parallelism = 2)",
             )
+            name = self.random.choice(sorted(views))
+            self.session.sql(f"ALTER MATERIALIZED VIEW {name} {self.random.choice(words)}")
 
     def settle(self) -> None:
         """Let everything go on and catch up; raises where something cannot."""
         for name, relation in self.session.catalog.relations.items():
             if relation.kind == "materialized view":
-                self.session.sql(f"ALTER MATERIALIZED VIEW {name} SET (backfill_rate_limit = 1000000)")
+                self.session.sql(f"ALTER MATERIALIZED VIEW {name} RESUME")
+                self.session.sql(f"ALTER MATERIALIZED VIEW {name} {LIFTED}")
         for _ in range(30):
             report = self.session.flush(background_seconds=5.0, sink_seconds=20.0)
             behind = [sink.sink for sink in report.sinks if sink.lag_rows or sink.error]
