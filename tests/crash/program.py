@@ -7,8 +7,12 @@ program runs in processes on Spark that are killed (`tests.crash.processes`).
 from __future__ import annotations
 
 import argparse
+import faulthandler
+import os
 import random
+import sys
 import tempfile
+import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -46,6 +50,8 @@ from tests.crash.reference import DuckAnalyzer, ReferenceExecutor
 
 START = 1_790_000_000.0
 RETENTION = 600.0
+DEADLINE = 600.0
+"""A program takes a second or two; one that takes longer than this by the wall clock is stuck."""
 SHAPES = (
     "SELECT id, x * 2 AS x2 FROM a WHERE x % 3 <> 0",
     "SELECT g, count(*) AS n, sum(x) AS s FROM a GROUP BY g",
@@ -124,6 +130,9 @@ class Program(Checks):
             (3, self._pause_or_resume_sink),
             (8, self._deliver),
         ]
+        watchdog = threading.Timer(DEADLINE, self._stuck)
+        watchdog.daemon = True
+        watchdog.start()
         try:
             for _ in range(self.steps):
                 (_, verb) = self.random.choices(verbs, [weight for weight, _ in verbs])[0]
@@ -136,6 +145,15 @@ class Program(Checks):
             raise Broken(
                 f"{type(error).__name__}: {error}\nreplay: python -m tests.crash.program {self.seed}\nlast steps:\n{told}"
             ) from error
+        finally:
+            watchdog.cancel()
+
+    def _stuck(self) -> None:
+        """End the process: a thread that waits for ever cannot be told to stop."""
+        print(f"stuck beyond {DEADLINE:.0f} s in: {self.trace[-1:]}", file=sys.stderr)
+        print(f"replay: python -m tests.crash.program {self.seed}", file=sys.stderr, flush=True)
+        faulthandler.dump_traceback(all_threads=True)
+        os._exit(2)
 
     def _attempt(self, verb: Callable[[], None]) -> None:
         if self.random.random() < 0.3:
