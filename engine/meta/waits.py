@@ -10,11 +10,12 @@ from typing import Literal
 from engine.hummock import Version
 from engine.hummock.epoch import seconds_of
 from engine.meta.catalog_store import StoredCatalog
-from engine.meta.creation import CONSUMING_SNAPSHOT, creations
+from engine.meta.creation import CONSUMING_SNAPSHOT, computed, creations
 from engine.meta.domain import Domain, domains, rate_limit
-from engine.meta.frontier import Frontier, frontiers
+from engine.meta.frontier import Frontier, frontiers, lapsed_at
 from engine.meta.mutation import control_of
 from engine.meta.recovery import Failure, failures
+from engine.meta.retention import let_go_at
 
 Kind = Literal["due", "backfill", "failed", "paused", "upstream"]
 GOING_ON = ("due", "backfill")
@@ -25,7 +26,8 @@ class Wait:
     """One domain that lags: `since` and `until` are seconds since 1970.
 
     Kinds: `due` (nothing hinders the next run), `backfill` (runs go on with it), `failed` (it is tried again at `until`),
-    `paused` (until somebody resumes it), `upstream` (what it reads cannot go on).
+    `paused` (until somebody resumes it; at `until` it lets go of the changes that it lacks), `upstream` (what it reads cannot
+    go on).
     """
 
     domain: str
@@ -47,7 +49,7 @@ def waits(version: Version, stored: StoredCatalog, now: float) -> tuple[Wait, ..
             reason = f"the next run takes the mutation {first.text}"
             found[name] = Wait(name, "due", reason, first.at, None)
         elif control.paused:
-            found[name] = Wait(name, "paused", control.reason, control.since, None)
+            found[name] = Wait(name, "paused", control.reason, control.since, _let_go(domain, version))
         elif is_lagging(domain, known):
             found[name] = _wait(domain, version, stored, known, failing.get(name), found, now)
     return tuple(found.values())
@@ -75,12 +77,31 @@ def _wait(
     stuck = next((wait for wait in held if wait.kind not in GOING_ON), None)
     if stuck is not None:
         return Wait(domain.name, "upstream", f"waits for {stuck.domain}: {stuck.reason}", since, stuck.until)
+    if cut := [table for table in domain.tables if _is_cut(domain, table, version)]:
+        reason = f"the changes that {', '.join(cut)} lacks were let go: the next run computes it as a whole"
+        return Wait(domain.name, "due", reason, since, None)
     creation = creations(version).get(domain.name)
     if creation is not None and creation.state == CONSUMING_SNAPSHOT:
         paused = rate_limit(domain, stored, control_of(version, domain.name)) == 0
         reason = f"{creation.text}; paused by backfill_rate_limit = 0" if paused else creation.text
         return Wait(domain.name, "paused" if paused else "backfill", reason, creation.started, None)
     return Wait(domain.name, "due", "the next run takes it", since, None)
+
+
+def _is_cut(domain: Domain, table: str, version: Version) -> bool:
+    own = computed(version, table)
+    return own is not None and lapsed_at(version, own.committed_epoch, domain.dependencies[table]) is not None
+
+
+def _let_go(domain: Domain, version: Version) -> float | None:
+    """Return when the first changes that a domain lacks are let go, after which it has to be computed as a whole."""
+    found = []
+    for table, dependencies in domain.dependencies.items():
+        own = computed(version, table)
+        if own is not None:
+            held = (version.tables[name] for name in dependencies if name in version.tables)
+            found += [let_go_at(other, own.committed_epoch) for other in held]
+    return min((at for at in found if at is not None), default=None)
 
 
 def describe_failure(failure: Failure) -> str:

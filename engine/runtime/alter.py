@@ -6,13 +6,14 @@ import dataclasses
 import datetime
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from engine.errors import SqlError
+from engine.errors import Conflict, SqlError
 from engine.hummock import Commit, Hummock, Table, Version
 from engine.hummock.version import with_default
 from engine.meta.catalog_store import StoredCatalog, entries, load
@@ -20,7 +21,7 @@ from engine.meta.domain import domain_of, domains
 from engine.meta.mutation import PARALLELISM, RATE_LIMIT, asking, control_of, entry, same_queue
 from engine.meta.placement import RETENTION, misplaced
 from engine.runtime.drop import catalog_unchanged, known, place_of, readers
-from engine.runtime.mutation_run import ask
+from engine.runtime.mutation_run import ASK_ATTEMPTS, ask
 from engine.runtime.rename import rename
 from engine.runtime.spark_read import answer
 from engine.sql.access import index_name
@@ -49,6 +50,14 @@ Plans = dict[str, IncrementalPlan | None]
 
 def alter(store: Hummock, spark: Callable[[], SparkSession], statement: Alter) -> None:
     """Run ALTER; raises SqlError with the place, and with the names of what reads the relation where that stands in the way."""
+    for _ in range(ASK_ATTEMPTS if isinstance(statement.action, SetOptions) else 0):
+        with suppress(Conflict):  # its domain has taken a mutation, or was asked for one, at this moment
+            _alter(store, spark, statement)
+            return
+    _alter(store, spark, statement)
+
+
+def _alter(store: Hummock, spark: Callable[[], SparkSession], statement: Alter) -> None:
     version = store.refresh()
     stored = load(version)
     if statement.if_exists and statement.name not in stored.catalog.relations:

@@ -24,6 +24,7 @@ from engine.runtime.backfill_run import BACKFILL_ROWS, BackfillRun
 from engine.runtime.domain_run import is_pending, reach_of, run_domain
 from engine.runtime.epoch_run import FragmentEpoch
 from engine.runtime.executor import Executor
+from engine.runtime.lapse import lapse_overdue
 from engine.runtime.mutation_run import take_mutations
 from engine.runtime.report import FlushReport, ViewReport
 from engine.runtime.slots import Slots
@@ -101,6 +102,7 @@ class FlushRun:
                 before = [done[upstream] for upstream in everything[name].upstreams if upstream in done]
                 before += [done[other] for other in due if name in building and other not in building]
                 done[name] = pool.submit(self._bring_after, before, everything[name], stored)
+        lapse_overdue(self.store, [everything[name] for name in names], stored, self.clock)
         reports: list[ViewReport] = []
         for name in names:
             outcome = done[name].result() if name in done else DomainOutcome(waits_for=held.get(name))

@@ -31,6 +31,7 @@ from engine.meta.catalog_store import entries, load
 from engine.meta.creation import computed
 from engine.meta.policy import epochs_of
 from engine.meta.recovery import failures
+from engine.meta.retention import READERS_SECONDS
 from engine.meta.sinks import sinks, source_of, state_of
 from engine.meta.waits import waits
 from engine.runtime import ddl
@@ -38,6 +39,7 @@ from engine.runtime.alter import alter
 from engine.runtime.drop import drop
 from engine.runtime.executor import FragmentTask
 from engine.runtime.flush import FlushRun
+from engine.runtime.mutation_run import ask
 from engine.sql import statements as st
 from engine.sql.access import index_name
 from engine.sql.binder import bind
@@ -125,6 +127,7 @@ class Program(Checks):
             (5, self._fail_or_mend),
             (7, self._steer),
             (6, self._wait),
+            (3, self._neglect),
             (5, self._create_sink),
             (2, self._drop_sink),
             (3, self._pause_or_resume_sink),
@@ -350,7 +353,7 @@ class Program(Checks):
         self.trace[-1] += f" {name} FROM {source}, {groups} groups"
         text = (
             f"CREATE SINK {name} FROM {source} WITH (connector = 'file', url = 'file:///{name}', format = 'jsonl', "
-            f"type = 'upsert', vnode_groups = {groups})"
+            f"type = 'upsert', vnode_groups = {groups}, retention = '1000 days')"
         )
         create_sink(self.store, st.parse(text, "spark"), "spark")  # type: ignore[arg-type]
 
@@ -384,6 +387,28 @@ class Program(Checks):
         objects = {info.path: stored.get(info.path) for info in stored.list("")}
         key = load(self.store.version).catalog.get(source_of(relation)).primary_key
         return replayed(relation.name, rows_of(objects), key)
+
+    def _neglect(self) -> None:
+        """Let a view rest for longer than changes wait for it, while its inputs change and are housekept."""
+        stored = load(self.store.refresh())
+        names = sorted(name for name in self.texts if computed(self.store.version, name) is not None)
+        if names:
+            name = self.random.choice(names)
+            self.trace[-1] += f" {name}"
+            ask(self.store, name, "pause", None, self.clock())
+            self.check()
+            self._write()
+            self._flush()
+            self.clock.sleep(READERS_SECONDS * 1.1)
+            self._flush()
+            for table in stored.upstream_order((name,)):
+                if table in self.store.version.tables:
+                    self.store.compact(table)
+            self.clock.sleep(RETENTION * 2)
+            self._collect()
+            self.check()
+            self._write()
+            ask(self.store, name, "resume", None, self.clock())
 
     # ---- the end --------------------------------------------------------------------------------------------------
     def _settle(self) -> None:

@@ -13,7 +13,7 @@ from engine.connectors.sinks.files import FileSink
 from engine.hummock import delta, gc, merge
 from engine.meta import frontier
 from engine.meta.checkpoint import Checkpoint
-from engine.runtime import backfill_run, domain_run, drop, epoch_run, flush, mutation_run
+from engine.runtime import backfill_run, domain_run, drop, epoch_run, flush, lapse, mutation_run
 from tests.crash.program import Broken, Program
 
 SEEDS = 40
@@ -121,6 +121,25 @@ def a_failure_that_outlives_its_view(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(drop, "recovered", lambda version, name: {})
 
 
+def a_mutation_that_is_taken_but_not_put_in_force(patch: pytest.MonkeyPatch) -> None:
+    taking = mutation_run.taking
+
+    def broken(control, epoch, now):  # type: ignore[no-untyped-def]
+        return msgspec.structs.replace(taking(control, epoch, now), paused=control.paused)
+
+    patch.setattr(mutation_run, "taking", broken)
+
+
+def a_change_log_let_go_too_early(patch: pytest.MonkeyPatch) -> None:
+    let_go_at = lapse.let_go_at
+
+    def broken(table, committed):  # type: ignore[no-untyped-def]
+        at = let_go_at(table, committed)
+        return None if at is None else at - 7 * 24 * 3600
+
+    patch.setattr(lapse, "let_go_at", broken)
+
+
 PLANTED: tuple[Plant, ...] = (
     a_commit_without_its_log,
     a_collection_of_files_that_left_just_now,
@@ -137,6 +156,8 @@ PLANTED: tuple[Plant, ...] = (
     a_truncation_that_does_not_wait_for_consumers,
     a_sink_that_acknowledges_before_it_writes,
     a_failure_that_outlives_its_view,
+    a_mutation_that_is_taken_but_not_put_in_force,
+    a_change_log_let_go_too_early,
 )
 
 

@@ -1,0 +1,72 @@
+"""Lapse: a view that cannot follow within the retention lets go of its inputs' change logs, and is computed anew later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from engine.errors import Conflict
+from engine.hummock import Commit, Hummock, Version
+from engine.hummock.epoch import Clock
+from engine.meta.catalog_store import StoredCatalog, planned
+from engine.meta.creation import computed
+from engine.meta.domain import Domain
+from engine.meta.frontier import frontiers
+from engine.meta.retention import let_go_at
+
+
+def lapse_overdue(
+    store: Hummock, domains: Iterable[Domain], stored: StoredCatalog, clock: Clock
+) -> tuple[str, ...]:
+    """Let go of the change logs that domains have failed to consume within the retention; return the domains.
+
+    Called after a run has tried them: what only waited for a run is not overdue any more by then. Epochs for which a table was
+    known without a commit, because nothing it reads had changed, become its committed ones: without the logs nobody could tell.
+    """
+    version = store.refresh()
+    lapsed = []
+    known = None
+    for domain in domains:
+        acks = _overdue(domain, version, clock())
+        if acks:
+            known = known or frontiers(version, stored.order, stored.inputs)
+            fronts = {table: known[table] for table in domain.tables}
+            epochs = {
+                table: front.frontier
+                for table, front in fronts.items()
+                if front.frontier is not None and front.committed not in (None, front.frontier)
+            }
+            with suppress(Conflict):  # it has gone on, or was dropped, at this very moment
+                tables = {table for consumers in acks.values() for table in consumers}
+                unmoved = _unmoved(domain, tables | set(epochs), stored, version)
+                store.commit(Commit(acks=acks, epochs=epochs, precondition=unmoved))
+                lapsed.append(domain.name)
+    return tuple(lapsed)
+
+
+def _overdue(domain: Domain, version: Version, now: float) -> dict[str, dict[str, int | None]]:
+    acks: dict[str, dict[str, int | None]] = {}
+    for table, dependencies in domain.dependencies.items():
+        own = computed(version, table)
+        if own is None:
+            continue
+        for name in dependencies:
+            held = version.tables.get(name)
+            at = None if held is None or name in domain.tables else let_go_at(held, own.committed_epoch)
+            if held is not None and at is not None and at <= now and table in held.acks:
+                acks.setdefault(name, {})[table] = None
+    return acks
+
+
+def _unmoved(
+    domain: Domain, tables: set[str], stored: StoredCatalog, seen: Version
+) -> Callable[[Version], None]:
+    there = planned(stored, domain.members)
+
+    def check(version: Version) -> None:
+        there(version)
+        for table in tables:
+            if version.tables[table].committed_epoch != seen.tables[table].committed_epoch:
+                raise Conflict(f"{table} has gone on meanwhile")
+
+    return check

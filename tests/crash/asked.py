@@ -1,0 +1,74 @@
+"""What was asked of the domains, noted from the store, against what is in force: no mutation is dropped, doubled or out of turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from engine.hummock import Version
+from engine.meta.catalog_store import load
+from engine.meta.domain import domains
+from engine.meta.mutation import PREFIX, Asked, Control, control_of
+from tests.crash.broken import Broken
+
+
+@dataclass
+class Noted:
+    """What is known of one domain: the mutations seen in its queue by number, and what was in force when it was first seen."""
+
+    members: tuple[str, ...]
+    first: Control
+    asked: dict[int, Asked] = field(default_factory=dict)
+    last: int = 0
+
+
+class AskedMutations:
+    """Looks at every version and remembers the queues."""
+
+    def __init__(self) -> None:
+        self._noted: dict[str, Noted] = {}
+
+    def check(self, version: Version) -> None:
+        """Raise Broken if a domain's mutations in force are not those that were asked for, in order."""
+        known = domains(load(version))
+        for key in version.catalog:
+            if key.startswith((PREFIX, "barrier/")) and key.partition("/")[2] not in known:
+                raise Broken(f"{key} outlives its domain")
+        for name, domain in known.items():
+            control = control_of(version, name)
+            noted = self._noted.get(name)
+            if noted is None or noted.members != domain.members:
+                noted = self._noted[name] = Noted(domain.members, control, {}, control.taken)
+            if control.taken < noted.last:
+                raise Broken(
+                    f"domain {name} has forgotten mutations: {noted.last} were taken, now {control.taken}"
+                )
+            noted.last = control.taken
+            numbers = [asked.number for asked in control.asked]
+            if numbers != list(range(control.taken + 1, control.taken + 1 + len(numbers))):
+                raise Broken(f"the queue of domain {name} has gaps: {control.taken} taken, {numbers} wait")
+            for asked in control.asked:
+                if noted.asked.setdefault(asked.number, asked) != asked:
+                    raise Broken(f"mutation {asked.number} of domain {name} was replaced")
+            self._in_force(name, noted, control)
+
+    def _in_force(self, name: str, noted: Noted, control: Control) -> None:
+        paused = bool(noted.first.paused)
+        limits: dict[str, int | None] = {}
+        tasks: dict[str, int | None] = {}
+        for number in range(noted.first.taken + 1, control.taken + 1):
+            asked = noted.asked.get(number)
+            if asked is None:  # asked for and taken between two looks
+                noted.first, noted.asked = control, {a.number: a for a in control.asked}
+                return
+            match asked.mutation:
+                case "pause" | "resume":
+                    paused = asked.mutation == "pause"
+                case "throttle":
+                    limits[asked.view] = asked.value
+                case _:
+                    tasks[asked.view] = asked.value
+        if paused != bool(control.paused):
+            raise Broken(f"domain {name} is {'not ' if paused else ''}paused against what was asked for last")
+        for wanted, found in ((limits, control.rate_limits), (tasks, control.parallelism)):
+            if any(found.get(view, view) != value for view, value in wanted.items()):
+                raise Broken(f"domain {name} has {found} in force, asked for was {wanted}")
