@@ -5,10 +5,11 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from engine.operators.context import EpochContext, select
+from engine.operators.context import EpochContext, placed_by_vnode, select
 from engine.operators.expand import expand
 from engine.operators.linear import project
 from engine.operators.lookup import lookup
+from engine.operators.sink import OPERATION, WAS
 from engine.sql.fragments import is_global
 from engine.sql.partials import GLOBAL_KEY, Partial, Partials, rows_partial
 from engine.sql.plan import AggCall, Aggregate, Project, quote
@@ -57,32 +58,55 @@ def _finish(top: Project, partials: tuple[Partials, ...], groups: DataFrame, *ca
 def partials_delta(
     top: Project, table: str, partials: tuple[Partials, ...], change: DataFrame, context: EpochContext
 ) -> DataFrame:
-    """Return the signed change of the fragment's table: the old row of each touched group, and its new one."""
-    node = top.input
-    assert isinstance(node, Aggregate)
-    stored = [p.name for p in all_partials(partials)]
-    keys = [name for name, _ in node.keys]
-    pairs = tuple(zip(keys, top.key, strict=True))
+    """Return the settled change of the fragment's table: one row a touched group whose partials are others now, see `Settled`."""
     found = context.fresh("found")
     looked = lookup(
-        _fold(top, partials, change),
+        _folded_in_place(top, table, partials, change, context),
         context,
         table,
-        pairs,
-        tuple((f"_old_{name}", name) for name in stored),
+        tuple(zip((name for name, _ in _aggregate(top).keys), top.key, strict=True)),
+        tuple((f"_old_{partial.name}", partial.name) for partial in all_partials(partials)),
         at="old",
         hit=found,
         null_safe=True,
     )
-    key_fields = [quote(key) for key in keys]
-    old = [f"{quote('_old_' + name)} AS {quote(name)}" for name in stored]
-    new = [f"{p.merge} AS {quote(p.name)}" for p in all_partials(partials)]
-    lives = "TRUE" if is_global(node) else f"({rows_partial().merge}) > 0"
-    both = (
-        f"inline(array(struct({', '.join([*key_fields, *old, '-1L AS `_w`', f'{quote(found)} AS `_lives`'])}), "
-        f"struct({', '.join([*key_fields, *new, '1L AS `_w`', f'{lives} AS `_lives`'])})))"
-    )
-    return _finish(top, partials, looked.selectExpr(both).where("`_lives`"), "`_w`")
+    lives = "TRUE" if is_global(_aggregate(top)) else f"({rows_partial().merge}) > 0"
+    stored = all_partials(partials)
+    keys = [quote(name) for name, _ in _aggregate(top).keys]
+    old = [quote(f"_old_{partial.name}") for partial in stored]
+    new = [f"{partial.merge} AS {quote(partial.name)}" for partial in stored]
+    merged = looked.selectExpr(*keys, *old, *new, f"{quote(found)} AS `_was`", f"{lives} AS `_lives`")
+    same = " AND ".join(f"{quote('_old_' + partial.name)} <=> {quote(partial.name)}" for partial in stored)
+    changed = merged.where(f"IF(`_was`, NOT `_lives` OR NOT ({same}), `_lives`)")
+    # the results of a group that has gone are those it had: of no rows they may be errors
+    kept = [f"IF(`_lives`, {quote(p.name)}, {quote('_old_' + p.name)}) AS {quote(p.name)}" for p in stored]
+    groups = changed.selectExpr(*keys, *kept, f"`_was` AS {WAS}", f"IF(`_lives`, 0, 1) AS {OPERATION}")
+    return _finish(top, partials, groups, WAS, OPERATION)
+
+
+def _folded_in_place(
+    top: Project, table: str, partials: tuple[Partials, ...], change: DataFrame, context: EpochContext
+) -> DataFrame:
+    """Return the change's partials by group; those of a large change stand where the groups are written, after one shuffle."""
+    node = _aggregate(top)
+    if context.small or is_global(node):
+        return _fold(top, partials, change)
+    names = {name: context.fresh("group") for name, _ in node.keys}
+    place = context.fresh("place")
+    keyed = change.selectExpr("*", *(f"{expr.sql} AS {quote(names[name])}" for name, expr in node.keys))
+    stored = context.tables[table].table
+    own = dict(zip(top.key, names.values(), strict=True))
+    by = [own[column] for column in stored.distribution_key or stored.primary_key]
+    spread = placed_by_vnode(keyed, by, context, place)
+    context.placed = True
+    calls = [F.expr(partial.delta).alias(partial.name) for partial in all_partials(partials)]
+    keys = [F.col(quote(alias)).alias(name) for name, alias in names.items()]
+    return spread.groupBy(F.col(quote(place)), *keys).agg(*calls).drop(place)
+
+
+def _aggregate(top: Project) -> Aggregate:
+    assert isinstance(top.input, Aggregate)
+    return top.input
 
 
 def keyed_recompute(top: Project, table: str, change: DataFrame, context: EpochContext) -> DataFrame:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, Literal
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from engine.hummock import TableVersion
@@ -39,6 +40,7 @@ class EpochContext:
     rows_in: int
     terms: int = 0
     schemas: Mapping[str, StructType] = field(default_factory=dict)
+    placed: bool = False
     piece: tuple[Scan, tuple[int, int]] | None = None
     blanks: Blanks | None = None
     _names: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
@@ -92,6 +94,16 @@ def partitions_for(rows: int, parallelism: int) -> int:
     if rows <= SMALL_CHANGE_ROWS:
         return 1
     return min(256, max(parallelism, ceil(rows / ROWS_PER_PARTITION)))
+
+
+def placed_by_vnode(frame: DataFrame, columns: Sequence[str], context: EpochContext, place: str) -> DataFrame:
+    """Return `frame` with its rows in the partitions of the vnodes of `columns`, and a column `place` that names the partition.
+
+    A GROUP BY of `place` and more needs no second shuffle.
+    """
+    key, n = ", ".join(quote(column) for column in columns), context.partitions
+    vnode = f"CAST((shiftright(xxhash64({key}), 56) + 128) * {n} / 256 AS INT) AS {quote(place)}"
+    return frame.selectExpr("*", vnode).repartitionById(n, F.col(quote(place)))
 
 
 def select(frame: DataFrame, columns: tuple[str, ...] | list[str], *expressions: str) -> DataFrame:

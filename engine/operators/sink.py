@@ -15,10 +15,12 @@ from pyspark.sql import functions as F
 
 from engine.errors import DuplicateKey
 from engine.hummock import Reader, SstInfo, Table
-from engine.operators.context import EpochContext
+from engine.operators.context import EpochContext, placed_by_vnode
 from engine.sql.plan import quote
 
 RESULT_SCHEMA = "ssts binary, inserted long, updated long, deleted long"
+OPERATION, WAS = "_op", "_was"
+"""The columns of a *settled* change, which has one row a key: 0 to put it or 1 to delete it, and whether the key was there."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,9 @@ class WriteTable:
         gathered = [batch for batch in batches if batch.num_rows]
         if not gathered:
             return
-        change = write_change(reader, self.table, pa.Table.from_batches(gathered))
+        rows = pa.Table.from_batches(gathered)
+        settled = OPERATION in rows.column_names
+        change = (write_settled if settled else write_change)(reader, self.table, rows)
         yield pa.RecordBatch.from_pylist(
             [
                 {
@@ -115,6 +119,17 @@ class WriteTable:
         )
 
 
+def write_settled(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
+    """Write a settled change as files of the table: there is nothing to net."""
+    arrays = [rows.column(field.name).cast(field.type) for field in table.schema]
+    deletes, was = rows.column(OPERATION).to_numpy() != 0, rows.column(WAS).to_numpy()
+    arrays.append(pa.array(deletes.astype(np.uint8)))
+    net = pa.table(arrays, names=[*table.schema.names, OPERATION]).combine_chunks()
+    ssts = reader.write_run(table, net)
+    deleted, updated = int(deletes.sum()), int((was & ~deletes).sum())
+    return NetChange(tuple(ssts), len(deletes) - deleted - updated, updated, deleted)
+
+
 def write_change(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
     """Net signed `rows` (the table's columns and `_w`) by key and write them as files of the table."""
     arrays = [rows.column(field.name).cast(field.type) for field in table.schema]
@@ -125,18 +140,16 @@ def write_change(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
 
 
 def written(frame: DataFrame, table: Table, context: EpochContext) -> DataFrame:
-    """Return the frame of a fragment's one Spark action: `frame`, which holds the table's columns and `_w`, goes into files."""
+    """Return the frame of a fragment's one Spark action: `frame`, the table's signed or settled change, goes into files."""
     columns = table.schema.names
     if context.terms > 1:  # several terms of a join may bring rows that cancel each other
         frame = frame.groupBy(*(F.expr(quote(c)).alias(c) for c in columns)).agg(
             F.expr("sum(`_w`)").alias("_w")
         )
         frame = frame.where("`_w` <> 0")
-    if not context.small:
-        key = ", ".join(quote(column) for column in table.distribution_key or table.primary_key)
-        n = context.partitions
-        vnode = f"CAST((shiftright(xxhash64({key}), 56) + 128) * {n} / 256 AS INT)"
-        frame = frame.repartitionById(n, F.expr(vnode))
+    if not context.small and not context.placed:
+        frame = placed_by_vnode(frame, table.distribution_key or table.primary_key, context, "_place")
+        frame = frame.drop("_place")
     return frame.mapInArrow(WriteTable(context.url, dict(context.options), table), RESULT_SCHEMA)
 
 
