@@ -11,12 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from engine.errors import DuplicateKey
 from engine.hummock import Reader, SstInfo, Table
 from engine.operators.context import EpochContext, placed_by_vnode
-from engine.sql.plan import quote
 
 RESULT_SCHEMA = "ssts binary, inserted long, updated long, deleted long"
 OPERATION, WAS = "_op", "_was"
@@ -36,20 +34,25 @@ class NetChange:
 def net_by_key(rows: pa.Table, primary_key: tuple[str, ...], table: str) -> tuple[pa.Table, int, int, int]:
     """Net signed rows to one operation a key: (rows with `_op` 0 put or 1 delete, inserted, updated, deleted).
 
-    A key may have one retracted and one inserted row at most; equal ones cancel. Raises DuplicateKey for more.
+    Equal rows cancel; what is left of a key may be one retracted and one inserted row. Raises DuplicateKey for more.
     """
-    order = [(column, "ascending") for column in primary_key] + [("_w", "ascending")]
-    rows = rows.take(pc.sort_indices(rows, sort_keys=order)).combine_chunks()
+    rows, first = _by_key(rows, primary_key)
     weight = rows.column("_w").to_numpy()
     n = len(weight)
     if n == 0:
-        return rows.drop_columns("_w").append_column("_op", pa.array([], pa.uint8())), 0, 0, 0
-    first = np.ones(n, dtype=bool)
-    first[1:] = ~_equals_previous(rows, primary_key)
-    group = np.cumsum(first) - 1
-    last = np.append(first[1:], True)
-    plus = np.bincount(group, weights=weight > 0)
-    minus = np.bincount(group, weights=weight < 0)
+        return rows.drop_columns("_w").append_column(OPERATION, pa.array([], pa.uint8())), 0, 0, 0
+    plus, minus = _signs(weight, first)
+    crowded = (plus > 1) | (minus > 1)
+    if crowded.any():  # terms of a join brought rows that cancel each other
+        among = crowded[np.cumsum(first) - 1]
+        left = _cancelled(rows.filter(pa.array(among)))
+        rows, first = _by_key(pa.concat_tables([rows.filter(pa.array(~among)), left]), primary_key)
+        weight = rows.column("_w").to_numpy()
+        n = len(weight)
+        if n == 0:
+            return net_by_key(rows, primary_key, table)
+        plus, minus = _signs(weight, first)
+    group, last = np.cumsum(first) - 1, np.append(first[1:], True)
     if plus.max() > 1 or minus.max() > 1:
         bad = rows.slice(int(np.flatnonzero(last)[np.argmax(np.maximum(plus, minus))]), 1)
         raise DuplicateKey(
@@ -63,8 +66,46 @@ def net_by_key(rows: pa.Table, primary_key: tuple[str, ...], table: str) -> tupl
     deletes = weight[keep] < 0
     updated = int((minus[group[keep]] > 0).sum() - deletes.sum())
     operations = pa.array(deletes.astype(np.uint8))
-    net = chosen.drop_columns("_w").append_column("_op", operations)
+    net = chosen.drop_columns("_w").append_column(OPERATION, operations)
     return net, int(len(deletes) - deletes.sum() - updated), updated, int(deletes.sum())
+
+
+def _by_key(rows: pa.Table, primary_key: tuple[str, ...]) -> tuple[pa.Table, np.ndarray]:
+    """Return the rows ordered by key, retracted ones first, and which are the first of their key."""
+    order = [(column, "ascending") for column in primary_key] + [("_w", "ascending")]
+    rows = rows.take(pc.sort_indices(rows, sort_keys=order)).combine_chunks()
+    first = np.ones(rows.num_rows, dtype=bool)
+    if rows.num_rows:
+        first[1:] = ~_equals_previous(rows, primary_key)
+    return rows, first
+
+
+def _signs(weight: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return how many rows of each key are inserted, and how many retracted."""
+    group = np.cumsum(first) - 1
+    return np.bincount(group, weights=weight > 0), np.bincount(group, weights=weight < 0)
+
+
+def _cancelled(rows: pa.Table) -> pa.Table:
+    """Return each row as often as its weights add up to, with weight +1 or -1."""
+    group = np.zeros(rows.num_rows, dtype=np.int64)
+    for name in rows.column_names:
+        if name != "_w":
+            codes = _codes(rows.column(name).combine_chunks())
+            _, group = np.unique(group * (int(codes.max()) + 1) + codes, return_inverse=True)
+    total = np.bincount(group, weights=rows.column("_w").to_numpy()).astype(np.int64)
+    _, representative = np.unique(group, return_index=True)
+    chosen = rows.take(pa.array(np.repeat(representative, np.abs(total)))).drop_columns("_w")
+    return chosen.append_column("_w", pa.array(np.repeat(np.sign(total), np.abs(total))))
+
+
+def _codes(column: pa.Array) -> np.ndarray:
+    """Number a column's values: equal ones, nulls and NaN among them, have the same number."""
+    if pa.types.is_nested(column.type):
+        numbers: dict[str, int] = {}
+        found = [numbers.setdefault(repr(value), len(numbers)) for value in column.to_pylist()]
+        return np.array(found, dtype=np.int64)
+    return column.dictionary_encode(null_encoding="encode").indices.to_numpy().astype(np.int64)
 
 
 def _equals_previous(rows: pa.Table, columns: tuple[str, ...]) -> np.ndarray:
@@ -141,12 +182,8 @@ def write_change(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
 
 def written(frame: DataFrame, table: Table, context: EpochContext) -> DataFrame:
     """Return the frame of a fragment's one Spark action: `frame`, the table's signed or settled change, goes into files."""
-    columns = table.schema.names
-    if context.terms > 1:  # several terms of a join may bring rows that cancel each other
-        frame = frame.groupBy(*(F.expr(quote(c)).alias(c) for c in columns)).agg(
-            F.expr("sum(`_w`)").alias("_w")
-        )
-        frame = frame.where("`_w` <> 0")
+    if context.small and context.terms > 1:  # rows that cancel each other meet in one task
+        frame = frame.coalesce(1)
     if not context.small and not context.placed:
         frame = placed_by_vnode(frame, table.distribution_key or table.primary_key, context, "_place")
         frame = frame.drop("_place")

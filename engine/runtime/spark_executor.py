@@ -21,6 +21,9 @@ from engine.runtime.prepared import Prepared, PreparedFrames, may_be_kept, shape
 from engine.runtime.spark import parallelism
 from engine.sql.plan import Scan
 
+COPIED_ROWS = 300_000
+"""A change of an index up to here is copied here: a Spark action would cost more than the copy."""
+
 
 class SparkExecutor:
     """Runs tasks in a Spark session that starts when it is first needed."""
@@ -35,9 +38,14 @@ class SparkExecutor:
         return parallelism(self._spark())
 
     def compute(self, task: FragmentTask) -> Computed:
-        """Compute a task in one Spark action; a small change of an index needs none."""
+        """Compute a task in one Spark action; a change of an index that is not huge needs none."""
         started = time.perf_counter()
-        if task.fragment.rule == "index" and not task.is_large and task.piece is None:
+        if (
+            task.fragment.rule == "index"
+            and task.old is not None
+            and task.piece is None
+            and task.rows <= COPIED_ROWS
+        ):
             written = self._copy_index(task)
             return Computed(written, {"write": time.perf_counter() - started})
         spark = self._spark()
