@@ -71,6 +71,7 @@ oracle: setup ## Compare views with batch engines at length: TPC-H, Nexmark, ran
 
 bench: setup $(VENV)/.tideline-bench ## Measure seconds per epoch, and the storage engine beside other stores.
 	$(BIN)/python -m benchmarks.epochs
+	$(BIN)/python -m benchmarks.deep_views
 	$(BIN)/python -m benchmarks.kv
 
 $(VENV)/.tideline-bench: $(STAMP)
