@@ -312,8 +312,9 @@ def metrics(
     store: Store = "",
     port: Annotated[int, typer.Option(help="Serve at http://127.0.0.1:PORT/metrics until Ctrl-C.")] = 0,
 ) -> None:
-    """Print the store's metrics in Prometheus' text format, or serve them on loopback."""
+    """Print the store's metrics, and those of its views, in Prometheus' text format, or serve them on loopback."""
     from engine.hummock import prometheus
+    from engine.runtime.view_metrics import ViewCollector
 
     with _opened(store) as opened:
 
@@ -321,10 +322,11 @@ def metrics(
             opened.refresh()
             return opened.metrics()
 
+        views = ViewCollector(lambda: opened.version, time.time)
         if not port:
-            typer.echo(prometheus.text(read), nl=False)
+            typer.echo(prometheus.text(read, views), nl=False)
             return
-        stop = prometheus.serve(read, port)
+        stop = prometheus.serve(read, port, views)
         typer.echo(f"metrics at http://{prometheus.LOOPBACK}:{port}/metrics; Ctrl-C ends it", err=True)
         try:
             threading.Event().wait()

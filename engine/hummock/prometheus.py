@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from engine.errors import EnvironmentNotReady
 from engine.hummock.metrics import BY_KIND, COUNTED, Metrics
@@ -39,6 +39,14 @@ _HELP = {
     "stalls": "Times that a writer had to wait",
     "stall_seconds": "Seconds that writers have waited",
 }
+
+
+class Collector(Protocol):
+    """Anything that yields metrics at a scrape."""
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics as they are now."""
+        ...
 
 
 class StoreCollector:
@@ -79,8 +87,8 @@ class StoreCollector:
         yield from (files, size, sub_levels, history)
 
 
-def registry_of(read: Callable[[], Metrics]) -> CollectorRegistry:
-    """Return a registry with the metrics that `read` gives; raises EnvironmentNotReady without prometheus_client."""
+def registry_of(read: Callable[[], Metrics], *more: Collector) -> CollectorRegistry:
+    """Return a registry with the metrics that `read` and `more` give; raises EnvironmentNotReady without prometheus_client."""
     try:
         from prometheus_client.registry import CollectorRegistry
     except ImportError as error:
@@ -88,13 +96,14 @@ def registry_of(read: Callable[[], Metrics]) -> CollectorRegistry:
             "prometheus_client is not installed: install Tideline with its extra, tideline[prometheus]"
         ) from error
     registry = CollectorRegistry()
-    registry.register(StoreCollector(read))  # type: ignore[arg-type]
+    for collector in (StoreCollector(read), *more):
+        registry.register(collector)  # type: ignore[arg-type]
     return registry
 
 
-def serve(read: Callable[[], Metrics], port: int) -> Callable[[], None]:
+def serve(read: Callable[[], Metrics], port: int, *more: Collector) -> Callable[[], None]:
     """Serve the metrics at http://127.0.0.1:`port`/metrics from a thread; returns the function that stops it."""
-    registry = registry_of(read)
+    registry = registry_of(read, *more)
     from prometheus_client import start_http_server
 
     server, thread = start_http_server(port, addr=LOOPBACK, registry=registry)
@@ -107,9 +116,9 @@ def serve(read: Callable[[], Metrics], port: int) -> Callable[[], None]:
     return stop
 
 
-def text(read: Callable[[], Metrics]) -> str:
+def text(read: Callable[[], Metrics], *more: Collector) -> str:
     """Return the metrics in Prometheus' text format."""
-    registry = registry_of(read)
+    registry = registry_of(read, *more)
     from prometheus_client import generate_latest
 
     return generate_latest(registry).decode()

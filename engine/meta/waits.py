@@ -9,15 +9,17 @@ from typing import Literal
 
 from engine.hummock import Version
 from engine.hummock.epoch import seconds_of
+from engine.meta.barrier import open_barrier
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.creation import CONSUMING_SNAPSHOT, computed, creations
 from engine.meta.domain import Domain, domains, rate_limit
+from engine.meta.frequency import sealed
 from engine.meta.frontier import Frontier, frontiers, lapsed_at
 from engine.meta.mutation import control_of
 from engine.meta.recovery import Failure, failures
 from engine.meta.retention import let_go_at
 
-Kind = Literal["due", "backfill", "failed", "paused", "upstream"]
+Kind = Literal["due", "backfill", "barrier", "failed", "paused", "upstream"]
 GOING_ON = ("due", "backfill")
 
 
@@ -25,7 +27,8 @@ GOING_ON = ("due", "backfill")
 class Wait:
     """One domain that lags: `since` and `until` are seconds since 1970.
 
-    Kinds: `due` (nothing hinders the next run), `backfill` (runs go on with it), `failed` (it is tried again at `until`),
+    Kinds: `due` (nothing hinders the next run), `backfill` (runs go on with it), `barrier` (sealed: its checkpoint
+    comes at `until` at the latest, by FLUSH at once), `failed` (it is tried again at `until`),
     `paused` (until somebody resumes it; at `until` it lets go of the changes that it lacks), `upstream` (what it reads cannot
     go on).
     """
@@ -85,6 +88,14 @@ def _wait(
         paused = rate_limit(domain, stored, control_of(version, domain.name)) == 0
         reason = f"{creation.text}; paused by backfill_rate_limit = 0" if paused else creation.text
         return Wait(domain.name, "paused" if paused else "backfill", reason, creation.started, None)
+    fronts = [known[name].frontier for name in domain.inputs]
+    reach = None if None in fronts else min((f for f in fronts if f is not None), default=None)
+    if (waiting := sealed(domain, version, stored, reach, now)) is not None:
+        return Wait(domain.name, "barrier", waiting.text, waiting.since, waiting.until)
+    left = open_barrier(version, domain.name)
+    if left is not None and now < left.deadline:
+        reason = f"a run has opened {left.barrier.text}; if it does not end the next one takes over"
+        return Wait(domain.name, "due", reason, since, left.deadline)
     return Wait(domain.name, "due", "the next run takes it", since, None)
 
 

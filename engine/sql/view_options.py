@@ -29,9 +29,10 @@ _FORMS = {
     "pandera": (r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", "a schema to import, for example 'assets.checks:Totals'"),
     "background": (r"true|false", "true or false"),
     "rules": (r"fast|reference", "fast, or reference: every operator recomputes the keys that changed"),
+    "checkpoint_frequency": (r"[1-9]\d{0,4}|default", "a number of barriers"),
     "parallelism": (r"[1-9]\d*|adaptive|default", "a number of tasks, or adaptive"),
 }
-CHANGEABLE = ("backfill_rate_limit", "parallelism", "retention", "on_row_error")
+CHANGEABLE = ("backfill_rate_limit", "parallelism", "retention", "on_row_error", "checkpoint_frequency")
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
 
 

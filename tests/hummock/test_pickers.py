@@ -19,6 +19,7 @@ from engine.hummock.compaction import (
     VnodeAlignment,
     next_task,
     run_task,
+    schedule,
 )
 from engine.hummock.compaction.pickers.vnode import bounds, group_of
 from engine.hummock.compaction.task import live_runs, rows_of
@@ -108,6 +109,19 @@ def test_vnode_alignment_cuts_files_at_the_bounds_of_the_groups(store: Hummock, 
     assert len(files) == 8
     assert all(group_of(sst.min_hash, 8) == group_of(sst.max_hash, 8) for sst in files)
     assert VnodeAlignment(8).pick(version(store)) is None and VnodeAlignment(4).pick(version(store)) is None
+
+
+def test_a_table_with_groups_of_vnodes_is_cut_at_their_bounds_by_itself(
+    store: Hummock, spread: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule, "ALIGNED_ROWS", 1000)
+    put(store, spread, range(3000))
+    assert next_task(version(store)) is None
+    store.alter_table("t", vnode_groups=3)
+    while (task := next_task(version(store))) is not None:
+        store.commit_compaction("t", run_task(store.reader, task))
+    assert [group_of(sst.min_hash, 3) for sst in version(store).live_ssts] == [0, 1, 2]
+    assert [group_of(sst.max_hash, 3) for sst in version(store).live_ssts] == [0, 1, 2]
 
 
 def test_groups_cover_all_hashes_once() -> None:

@@ -1,0 +1,55 @@
+"""What Prometheus is told of views: rows consumed by phase, lag, and what waits; read from the manifest, so any process can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from engine.hummock import Version
+from engine.hummock.epoch import seconds_of
+from engine.meta.catalog_store import load
+from engine.meta.creation import creations
+from engine.meta.domain import domains
+from engine.meta.frontier import frontiers
+from engine.meta.waits import waits
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+CONSUMED = "snapshot_backfill_consume_row_count"
+KINDS = ("due", "backfill", "barrier", "failed", "paused", "upstream")
+
+
+class ViewCollector:
+    """Collects the metrics of a store's views at each scrape; `read` gives the version, `clock` seconds since 1970."""
+
+    def __init__(self, read: Callable[[], Version], clock: Callable[[], float]) -> None:
+        self._read, self._clock = read, clock
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield a counter by view and phase, and gauges of lag and waits."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        version = self._read()
+        stored, now = load(version), self._clock()
+        consumed = CounterMetricFamily(
+            CONSUMED, "Rows consumed by views made by snapshot backfill", labels=["view", "phase"]
+        )
+        lag = GaugeMetricFamily(
+            "tideline_view_lag_seconds", "Age of the oldest change lacked", labels=["view"]
+        )
+        known = frontiers(version, stored.order, stored.inputs)
+        found = domains(stored)
+        for name, creation in creations(version).items():
+            for view in found[name].members if name in found else ():
+                for phase, rows in creation.consumed.items():
+                    consumed.add_metric([view, phase], rows)
+        for domain in found.values():
+            for view in domain.members:
+                oldest = known[view].oldest_change if known[view].lagging else None
+                lag.add_metric([view], 0.0 if oldest is None else max(0.0, now - seconds_of(oldest)))
+        waiting = GaugeMetricFamily("tideline_waiting_domains", "Domains that wait, by kind", labels=["kind"])
+        kinds = [wait.kind for wait in waits(version, stored, now)]
+        for kind in KINDS:
+            waiting.add_metric([kind], kinds.count(kind))
+        yield from (consumed, lag, waiting)
