@@ -12,6 +12,7 @@ from engine.sql.expression_types import exact_type
 from engine.sql.functions import (
     function_name,
     is_aggregate,
+    is_json_aggregate,
     is_non_deterministic,
     is_table_function,
     is_window_function,
@@ -120,6 +121,8 @@ class Expressions:
             raise self.refuse(
                 f"{function_name(part)}, a window function,", part, "use an aggregate with GROUP BY"
             )
+        if is_json_aggregate(part) and self.dialect != "spark":
+            return
         unknown = unknown_function(part)
         if unknown is not None and not self._translated(unknown):
             raise self.scope.error(f"there is no function {unknown}", part, near_functions(unknown))

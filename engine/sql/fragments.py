@@ -302,46 +302,37 @@ class _ReferenceBuilder(_Builder):
 
     def view_fragment(self, top: Node) -> None:
         if isinstance(top, Project) and isinstance(top.input, Join | Aggregate | TopN):
-            self._keyed(self.view, top)
+            self._keyed(self.view, Project(self._fed(top.input), top.items))
             return
         super().view_fragment(top)
 
     def _lower(self, node: Node) -> Node:
         if not isinstance(node, Join | Aggregate | TopN):
             return super()._lower(node)
-        if isinstance(node, Aggregate):
-            node = _with_global_key(node)
+        node = self._fed(node)  # first, since a whole aggregate below brings a key column along
         names = _sanitise(node.columns)
-        plan = Project(node, tuple((names[column], Expr.of(column)) for column in node.columns))
-        self._keyed(None, plan)
+        self._keyed(None, Project(node, tuple((names[column], Expr.of(column)) for column in node.columns)))
         table, key = self.fragments[-1].table, self.fragments[-1].key
         items = ((f"{old}:{table}" if old == GLOBAL_KEY else old, new) for old, new in names.items())
         return Scan(table, tuple(items), key, key, node.append_only)
 
-    def _keyed(self, table: str | None, top: Project) -> None:
-        node: Node = top.input
+    def _keyed(self, table: str | None, plan: Project) -> None:
+        why = "touched keys are computed before and after"
+        self._add(Fragment(table or self._next_state(), "reference", plan, plan.key, plan.key, why))
+
+    def _fed(self, node: Join | Aggregate | TopN) -> Join | Aggregate | TopN:
+        """Return the operator over inputs that can be read by its key."""
         match node:
             case Join():
                 on = tuple(zip(*node.on, strict=True)) or ((), ())
                 left, right = (self._found(side, by) for side, by in zip(children(node), on, strict=True))
-                node = msgspec.structs.replace(node, left=left, right=right)
+                return msgspec.structs.replace(node, left=left, right=right)
             case Aggregate():
                 keyed, source = _keys_as_columns(_with_global_key(node), self._lower(node.input))
                 by = tuple(expr.columns[0] for _, expr in keyed.keys if expr.columns)
-                node = msgspec.structs.replace(keyed, input=self._reached(source, by))
+                return msgspec.structs.replace(keyed, input=self._reached(source, by))
             case TopN():
-                node = msgspec.structs.replace(node, input=self._found(node.input, node.partition))
-        plan = Project(node, top.items)
-        self._add(
-            Fragment(
-                table or self._next_state(),
-                "reference",
-                plan,
-                plan.key,
-                plan.key,
-                "touched keys are computed before and after",
-            )
-        )
+                return msgspec.structs.replace(node, input=self._found(node.input, node.partition))
 
     def _found(self, node: Node, by: tuple[str, ...]) -> Node:
         return self._reached(self._lower(node), by)

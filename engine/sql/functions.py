@@ -34,6 +34,11 @@ NON_DETERMINISTIC = frozenset(
     )
 )  # fmt: skip
 _MORE_AGGREGATES = frozenset(("jsonb_agg", "json_agg", "json_object_agg", "jsonb_object_agg"))
+_JSON_AGGREGATES = (
+    exp.JSONArrayAgg,
+    exp.JSONObjectAgg,
+    exp.JSONBObjectAgg,
+)  # json_agg and its like, as they are parsed
 _SYNTAX = frozenset(
     ("cast", "try_cast", "extract", "interval", "case", "exists", "in", "values", "grouping", "any", "all")
 )
@@ -70,7 +75,12 @@ def is_aggregate(node: exp.Expression) -> bool:
     if isinstance(node, exp.Anonymous):
         name = node.name.lower()
         return spark_functions().get(name) == "aggregate" or name in _MORE_AGGREGATES
-    return isinstance(node, exp.AggFunc | exp.JSONArrayAgg | exp.JSONObjectAgg | exp.JSONBObjectAgg)
+    return isinstance(node, exp.AggFunc) or is_json_aggregate(node)
+
+
+def is_json_aggregate(node: exp.Expression) -> bool:
+    """Tell whether a call is PostgreSQL's json_agg, json_object_agg or jsonb_object_agg, which Spark has no name for."""
+    return isinstance(node, _JSON_AGGREGATES)
 
 
 def is_table_function(node: exp.Expression) -> bool:

@@ -170,6 +170,13 @@ def test_expressions_of_postgres_have_their_values(spark: SparkSession) -> None:
     assert differing == {}
 
 
+@pytest.mark.parametrize("dialect", ["postgres", "risingwave"])
+@pytest.mark.parametrize("name", ["json_agg", "jsonb_agg", "json_object_agg", "jsonb_object_agg"])
+def test_json_aggregates_are_known_by_their_names(name: str, dialect: str) -> None:
+    arguments = "s, i ORDER BY id" if "object" in name else "i ORDER BY id"
+    assert expression_of(f"{name}({arguments})", dialect).startswith("`agg:json")
+
+
 def test_spark_divides_as_spark_does() -> None:
     assert expression_of("i / 2", "spark") == "`t:i` / 2"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.sql.binder import bind
-from engine.sql.fragments import Fragment, build_incremental_plan
+from engine.sql.fragments import Fragment, Rules, build_incremental_plan
 from engine.sql.plan import Node, Scan, scans
 from engine.sql.statements import Select, parse
 from tests.sql.catalog import small_catalog
@@ -21,12 +21,12 @@ class EveryColumnIsWhole:
         return fragment
 
 
-def plan_of(query: str):
+def plan_of(query: str, rules: Rules = "fast"):
     """Return the incremental plan of a query."""
     statement = parse(query, "spark")
     assert isinstance(statement, Select)
     bound = bind(statement.query, small_catalog(), dialect="spark", sql=query)
-    return build_incremental_plan("v", bound.plan, bound.columns, EveryColumnIsWhole())
+    return build_incremental_plan("v", bound.plan, bound.columns, EveryColumnIsWhole(), rules)
 
 
 def test_aggregates_below_aggregates_have_tables_of_their_own() -> None:
@@ -43,3 +43,17 @@ def test_two_whole_aggregates_meet_in_one_join() -> None:
     states: list[Scan] = [scan for scan in scans(plan.fragments[-1].plan) if scan.table.startswith("_state")]
     columns = [column for scan in states for column in scan.columns]
     assert len(states) == 2 and len(columns) == len(set(columns))
+
+
+def test_the_reference_rule_carries_the_key_of_a_whole_aggregate_through_a_join() -> None:
+    plan = plan_of(
+        "SELECT x.id, x.n, a.item FROM (SELECT b.id, b.auction, t.n FROM bid b CROSS JOIN "
+        "(SELECT count(*) AS n FROM auction) t) x LEFT JOIN auction a ON x.auction = a.id",
+        "reference",
+    )
+    tables = {fragment.table: fragment for fragment in plan.fragments}
+    for fragment in plan.fragments:
+        for scan in scans(fragment.plan):
+            if scan.table in tables:
+                assert set(scan.primary_key) <= {column for _, column in scan.items}
+                assert {column for _, column in scan.items} <= set(tables[scan.table].plan.columns)
