@@ -327,13 +327,15 @@ class Aggregates:
                 f"{call.name} needs a fraction", call.node, "a number from 0 to 1"
             )
         fractions = self._fractions(call, node)
-        continuous = call.name in ("percentile_cont", "percentile")
+        own = call.name == "percentile_disc" and self.expressions.dialect == "spark"  # a double of any number
+        spark = "percentile_disc" if own else "percentile_cont"
+        plain = own or call.name in ("percentile_cont", "percentile")
         build: Callable[[str], str] = lambda f: (  # noqa: E731
-            self._continuous(by, f, where) if continuous else self._discrete(by, f, where)
+            self._by_spark(spark, by, f, where) if plain else self._discrete(by, f, where)
         )
         texts = [build(fraction) for fraction in fractions]
         several = isinstance(node.this if isinstance(node, exp.Paren) else node, exp.Array)
-        kind = "double" if continuous else self._kind(by.expr)
+        kind = "double" if plain else self._kind(by.expr)
         text = f"array({', '.join(texts)})" if several else texts[0]
         if several:
             text = f"IF({filtered(f'count({by.expr.sql})', where)} = 0, NULL, {text})"
@@ -347,11 +349,9 @@ class Aggregates:
             raise self.expressions.scope.error(message, call.node, f"write {call.name}(x, 0.5)")
         return self.expressions.scalar(call.arguments[n], call.name)
 
-    def _continuous(self, by: By, fraction: str, where: Expr | None) -> str:
+    def _by_spark(self, name: str, by: By, fraction: str, where: Expr | None) -> str:
         direction = "DESC" if by.descending else "ASC"
-        return filtered(
-            f"percentile_cont({fraction}) WITHIN GROUP (ORDER BY {by.expr.sql} {direction})", where
-        )
+        return filtered(f"{name}({fraction}) WITHIN GROUP (ORDER BY {by.expr.sql} {direction})", where)
 
     def _discrete(self, by: By, fraction: str, where: Expr | None) -> str:
         """The first value whose share of the rows up to it reaches the fraction."""
