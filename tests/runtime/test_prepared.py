@@ -19,9 +19,9 @@ def planned(session: Session, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     built: list[str] = []
     change = spark_executor.fragment_change
 
-    def noted(fragment, context):  # type: ignore[no-untyped-def]
+    def noted(fragment, *arguments, **options):  # type: ignore[no-untyped-def]
         built.append(fragment.table)
-        return change(fragment, context)
+        return change(fragment, *arguments, **options)
 
     monkeypatch.setattr(spark_executor, "fragment_change", noted)
     session.sql("CREATE TABLE bid (id BIGINT PRIMARY KEY, auction BIGINT, price BIGINT)")
