@@ -5,6 +5,7 @@ always verified.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,7 @@ from engine.hummock.sst import hashes_of
 from engine.hummock.version import HASH, Run, SstInfo, Table
 
 Opened = tuple[SstInfo, SortedFile]
+WIDE = 32
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Wanted:
     verified: tuple[str, ...]
     filtered: tuple[str, ...]
     whole_key: bool
+    leading: tuple[str, ...] = ()
 
 
 @dataclass
@@ -81,7 +84,7 @@ def find_rows(
             continue
         searched += 1
         by = wanted.searched[0] if wanted.searched else HASH
-        file = files.for_values(sst, by, functools.partial(_wanted_values, wanted, order))
+        file = files.for_values(sst, by, functools.partial(wanted_values, wanted, order))
         key, place = _search(file, wanted, order)
         if not len(key):
             continue
@@ -94,7 +97,7 @@ def find_rows(
     files.counters.add("lookups")
     files.counters.add("files_searched", searched)
     if not found:
-        return np.empty(0, dtype=np.int64), _schema(table, columns).empty_table()
+        return np.empty(0, dtype=np.int64), answer_schema(table, columns).empty_table()
     return _answer(table, wanted, opened, _newest(table, wanted, opened, found), columns, expiry)
 
 
@@ -105,7 +108,7 @@ def _search_order(wanted: Wanted) -> np.ndarray:
     return asking if lead is None else asking[np.argsort(lead[asking])]
 
 
-def _wanted_values(wanted: Wanted, order: np.ndarray) -> Sequence[Any] | None:
+def wanted_values(wanted: Wanted, order: np.ndarray) -> Sequence[Any] | None:
     """The sorted values that row groups are found by; None if they have no order that Python and Parquet share."""
     if not wanted.searched:
         return wanted.hashes[order]
@@ -152,6 +155,7 @@ def wanted_keys(table: Table, keys: pa.Table, null_safe: bool) -> Wanted:
         tuple(name for name in verified if name not in searched),
         tuple(name for name in arrays if name not in table.primary_key),
         len(verified) == len(table.primary_key),
+        tuple(itertools.takewhile(lambda name: name in arrays, table.primary_key)),
     )
 
 
@@ -159,27 +163,7 @@ def _search(file: SortedFile, wanted: Wanted, order: np.ndarray) -> tuple[np.nda
     """Return (key, place in the file) of every row that equals a key of `order` in the searched and verified
     columns.
     """
-    if wanted.searched:
-        columns = list(wanted.searched)
-        some, rows = wanted.table.select(columns).take(pa.array(order)), file.rows.select(columns)
-        start, end = (
-            np.zeros(len(order), dtype=np.int64),
-            np.full(len(order), len(file.hashes), dtype=np.int64),
-        )
-        low = bisect_keys(rows, some, start, end, right=False)
-        high = bisect_keys(rows, some, low if len(columns) > 1 else start, end, right=True)
-        key = order
-    else:
-        hashes = wanted.hashes[order]
-        low = np.searchsorted(file.hashes, hashes, side="left")
-        inside = low < len(file.hashes)
-        hit = (
-            np.flatnonzero(inside & (file.hashes[np.where(inside, low, 0)] == hashes))
-            if len(file.hashes)
-            else []
-        )
-        key, low = order[hit], low[hit]
-        high = np.searchsorted(file.hashes, hashes[hit], side="right")
+    key, low, high = places_of(file, wanted, order)
     count = high - low
     total = int(count.sum())
     if total == 0:
@@ -197,6 +181,42 @@ def _search(file: SortedFile, wanted: Wanted, order: np.ndarray) -> tuple[np.nda
         if not equal.all():
             key, place = key[equal], place[equal]
     return key, place
+
+
+def places_of(
+    file: SortedFile, wanted: Wanted, order: np.ndarray, *, wide: int = WIDE
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (key, first place, place after the last) in the file of the rows that may equal each key of `order`.
+
+    Rows of one hash are in the order of the primary key, so more than `wide` of them are searched by the leading key columns
+    that are given: a row of a large group costs what a row of a small one does.
+    """
+    if wanted.searched:
+        columns = list(wanted.searched)
+        some, rows = wanted.table.select(columns).take(pa.array(order)), file.rows.select(columns)
+        start, end = (
+            np.zeros(len(order), dtype=np.int64),
+            np.full(len(order), len(file.hashes), dtype=np.int64),
+        )
+        low = bisect_keys(rows, some, start, end, right=False)
+        high = bisect_keys(rows, some, low if len(columns) > 1 else start, end, right=True)
+        return order, low, high
+    hashes = wanted.hashes[order]
+    low = np.searchsorted(file.hashes, hashes, side="left")
+    inside = low < len(file.hashes)
+    if not len(file.hashes):
+        return order[:0], low[:0], low[:0]
+    hit = np.flatnonzero(inside & (file.hashes[np.where(inside, low, 0)] == hashes))
+    key, low = order[hit], low[hit]
+    high = np.searchsorted(file.hashes, hashes[hit], side="right")
+    large = np.flatnonzero(high - low > wide)
+    if len(large) and wanted.leading:
+        columns = list(wanted.leading)
+        some, rows = wanted.table.select(columns).take(pa.array(key[large])), file.rows.select(columns)
+        start, end = low[large], high[large]
+        low[large] = bisect_keys(rows, some, start, end, right=False)
+        high[large] = bisect_keys(rows, some, low[large], end, right=True)
+    return key, low, high
 
 
 def _newest(table: Table, wanted: Wanted, opened: list[Opened], found: list[Candidates]) -> Candidates:
@@ -217,7 +237,7 @@ def _newest(table: Table, wanted: Wanted, opened: list[Opened], found: list[Cand
             known = set(wanted.table.column_names)
             rest = [name for name in table.primary_key if name not in known]
             some = order[at]
-            rows = _take(opened, source[some], place[some], rest, table.schema)
+            rows = take_rows(opened, source[some], place[some], rest, table.schema)
             arranged = sort_indices(rows, leading=key[some])
             ordered = some[arranged]
             again = equal_to_previous(rows.take(pa.array(arranged))) & (key[ordered][1:] == key[ordered][:-1])
@@ -237,7 +257,7 @@ def _answer(
 ) -> tuple[np.ndarray, pa.Table]:
     hiding = [] if expiry is None else expiry.columns
     needed = list(dict.fromkeys([*columns, *wanted.filtered, *hiding]))
-    rows = _take(opened, found.source, found.place, needed, table.schema)
+    rows = take_rows(opened, found.source, found.place, needed, table.schema)
     key = found.key
     if expiry is not None and rows.num_rows:
         shown = ~expiry.hides(rows)
@@ -250,11 +270,11 @@ def _answer(
             equal &= equal_values(one_chunk(rows.column(name)), asked)
         if not equal.all():
             key, rows = key[equal], rows.filter(pa.array(equal))
-    schema = _schema(table, columns)
+    schema = answer_schema(table, columns)
     return key, pa.Table.from_arrays([rows.column(name) for name in columns], schema=schema)
 
 
-def _take(
+def take_rows(
     opened: list[Opened], source: np.ndarray, place: np.ndarray, columns: list[str], schema: pa.Schema
 ) -> pa.Table:
     """Return rows of several files in the given order."""
@@ -285,7 +305,7 @@ def _columns(opened: Opened, columns: list[str], schema: pa.Schema) -> pa.Table:
     return with_columns(file.rows, columns, schema, sst)
 
 
-def _schema(table: Table, columns: Sequence[str]) -> pa.Schema:
+def answer_schema(table: Table, columns: Sequence[str]) -> pa.Schema:
     return pa.schema([table.schema.field(name).with_nullable(True) for name in columns])
 
 

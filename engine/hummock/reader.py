@@ -23,6 +23,7 @@ from engine.hummock.change_log import as_log, as_weights, net_changes
 from engine.hummock.epoch import Clock, system_clock
 from engine.hummock.expiry import expiry_at
 from engine.hummock.files import FileSet, SortedFile
+from engine.hummock.first_row import first_rows
 from engine.hummock.lookup import find_rows
 from engine.hummock.merge import HashRange, merged_parts, sources_of
 from engine.hummock.metrics import counters_of
@@ -137,6 +138,25 @@ class Reader:
         names = known_columns(table.table, columns)
         runs, expiry = table.as_of(epoch), expiry_at(table, epoch)
         return find_rows(self.files, table.table, runs, keys, names, null_safe, expiry)
+
+    def first_rows(
+        self,
+        table: TableVersion,
+        keys: pa.Table,
+        epoch: int,
+        *,
+        columns: Sequence[str],
+        last: bool = False,
+    ) -> tuple[np.ndarray, pa.Table]:
+        """Return (index into `keys`, ascending; `columns` of the first row in key order, or the `last`, of each) at `epoch`.
+
+        `keys` are leading columns of the primary key, the distribution key among them; null equals null. The cost follows the
+        keys, not how many rows each has. Raises InvalidRow for other keys, and for a table with a time to live.
+        """
+        if expiry_at(table, epoch) is not None:
+            raise InvalidRow(f"table {table.name} has a time to live: its first rows are found by a scan")
+        names = known_columns(table.table, columns)
+        return first_rows(self.files, table.table, table.as_of(epoch), keys, names, last=last)
 
     def write_run(self, table: Table, rows: pa.Table, *, last_wins: bool = False) -> list[SstInfo]:
         """Write rows (the table's columns and `_op`: 0 put, 1 delete; any order) as sorted files, durable but

@@ -8,10 +8,10 @@ from pyspark.sql import functions as F
 from engine.operators.context import EpochContext, placed_by_vnode, select
 from engine.operators.expand import expand
 from engine.operators.linear import project
-from engine.operators.lookup import lookup
+from engine.operators.lookup import End, lookup
 from engine.operators.sink import OPERATION, WAS
 from engine.sql.fragments import is_global
-from engine.sql.partials import GLOBAL_KEY, Partial, Partials, rows_partial
+from engine.sql.partials import GLOBAL_KEY, Partial, Partials, Seek, rows_partial
 from engine.sql.plan import AggCall, Aggregate, Project, quote
 
 
@@ -43,7 +43,13 @@ def partials_batch(top: Project, partials: tuple[Partials, ...], change: DataFra
 
 def _fold(top: Project, partials: tuple[Partials, ...], change: DataFrame) -> DataFrame:
     assert isinstance(top.input, Aggregate)
-    return _grouped(top.input, change, [(p.name, p.delta) for p in all_partials(partials)])
+    return _grouped(top.input, change, _folds(partials))
+
+
+def _folds(partials: tuple[Partials, ...]) -> list[tuple[str, str]]:
+    """Return (name, text) of all that a change is folded to: the change of each partial, and the extremes that went."""
+    gone = [call.seek.gone for call in partials if call.seek is not None]
+    return [*((partial.name, partial.delta) for partial in all_partials(partials)), *gone]
 
 
 def _finish(top: Project, partials: tuple[Partials, ...], groups: DataFrame, *carried: str) -> DataFrame:
@@ -70,6 +76,8 @@ def partials_delta(
         hit=found,
         null_safe=True,
     )
+    for seek in (call.seek for call in partials if call.seek is not None):
+        looked = _sought(looked, seek, context)
     lives = "TRUE" if is_global(_aggregate(top)) else f"({rows_partial().merge}) > 0"
     stored = all_partials(partials)
     keys = [quote(name) for name, _ in _aggregate(top).keys]
@@ -99,7 +107,7 @@ def _folded_in_place(
     by = [own[column] for column in stored.distribution_key or stored.primary_key]
     spread = placed_by_vnode(keyed, by, context, place)
     context.placed = True
-    calls = [F.expr(partial.delta).alias(partial.name) for partial in all_partials(partials)]
+    calls = [F.expr(text).alias(name) for name, text in _folds(partials)]
     keys = [F.col(quote(alias)).alias(name) for name, alias in names.items()]
     return spread.groupBy(F.col(quote(place)), *keys).agg(*calls).drop(place)
 
@@ -107,6 +115,27 @@ def _folded_in_place(
 def _aggregate(top: Project) -> Aggregate:
     assert isinstance(top.input, Aggregate)
     return top.input
+
+
+def _sought(frame: DataFrame, seek: Seek, context: EpochContext) -> DataFrame:
+    """Add the state's first or last row of each group whose stored extreme went."""
+    needed, condition = seek.needed
+    present = context.fresh("present")
+    asking = frame.selectExpr("*", f"{condition} AS {quote(needed)}", f"TRUE AS {quote(present)}")
+    pairs = (*seek.pairs, (present, seek.present))
+    end: End = "last" if seek.last else "first"
+    return lookup(
+        asking,
+        context,
+        seek.table,
+        pairs,
+        seek.items,
+        at="new",
+        hit=seek.hit,
+        given=needed,
+        null_safe=True,
+        end=end,
+    )
 
 
 def keyed_recompute(top: Project, table: str, change: DataFrame, context: EpochContext) -> DataFrame:

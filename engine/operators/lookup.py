@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from engine.operators.late import Source, TableAt
 from engine.operators.scan import spark_schema
 
 SIDE = "_side"
+End = Literal["first", "last"]
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class LookupTable:
     null_safe: bool
     hit: str
     given: str | None
+    end: End | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         reader, table = Reader.open(self.url, self.options), self.source.now()
@@ -88,7 +90,10 @@ class LookupTable:
             names=list(first),
         )
         columns = list(dict.fromkeys(column for _, column in self.items))
-        index, state = reader.lookup(table, keys, epoch, columns=columns, null_safe=self.null_safe)
+        if self.end is None:
+            index, state = reader.lookup(table, keys, epoch, columns=columns, null_safe=self.null_safe)
+        else:
+            index, state = reader.first_rows(table, keys, epoch, columns=columns, last=self.end == "last")
         plain = pa.schema([schema.field(column).with_nullable(True) for column in columns])
         return asking[index], state.select(columns).cast(plain)
 
@@ -111,8 +116,9 @@ def lookup(
     hit: str,
     given: str | None = None,
     null_safe: bool = False,
+    end: End | None = None,
 ) -> DataFrame:
-    """Join each row with the rows of `table` whose columns equal its own.
+    """Join each row with the rows of `table` whose columns equal its own, or with just the first or last of them.
 
     `pairs` = (frame column, table column) to compare, `items` = (output name, table column) to add. `hit` names a boolean
     column that is added; rows whose `given` column is false are not looked up. `at` picks the epoch: old, new, or by the
@@ -121,7 +127,16 @@ def lookup(
     version = context.tables[table]
     at = "old" if at == "new" and context.moment == "old" else at
     body = LookupTable(
-        context.url, dict(context.options), context.source(table), pairs, items, at, null_safe, hit, given
+        context.url,
+        dict(context.options),
+        context.source(table),
+        pairs,
+        items,
+        at,
+        null_safe,
+        hit,
+        given,
+        end,
     )
     fields = [version.schema.field(column).with_name(name).with_nullable(True) for name, column in items]
     added = spark_schema(pa.schema(fields)).fields

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import sqlglot.expressions as exp
 
 from engine.sql.functions import AGGREGATES, function_name
@@ -284,7 +285,8 @@ class Aggregates:
         value, measure = self._scalars(call, 2)
         inner = f"{call.name}({value.sql}, named_struct('m', {measure.sql}, 'v', {value.sql}))"
         text = filtered(inner, where, present(measure))
-        return self._text(call, text, where, arguments=(value, measure)), self._kind(value)
+        bound = self._text(call, text, where, arguments=(value, measure))
+        return msgspec.structs.replace(bound, where=where), self._kind(value)
 
     # ---- ordered sets ----------------------------------------------------------------------------------------
     def _one_order(self, call: Call) -> By:

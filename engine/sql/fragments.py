@@ -13,6 +13,8 @@ from typing import Literal, Protocol
 import msgspec
 
 from engine.sql.access import NotPushable, arrange_key, index_name, required_indexes
+from engine.sql.by_values import OverValues, ValueState, over_values, values_of
+from engine.sql.by_values import Values as GroupValues
 from engine.sql.catalog import Catalog
 from engine.sql.partials import GLOBAL_KEY, Partials, partials_of
 from engine.sql.plan import (
@@ -271,6 +273,13 @@ class _Builder:
             plan: Node = msgspec.structs.replace(top, input=msgspec.structs.replace(node, input=source))
             self._add(Fragment(table, "aggregate", plan, top.key, top.key, why, fast))
             return table
+        over = self._over_values(node, source)
+        if not isinstance(over, str):
+            table = table or self._next_state()
+            plan = msgspec.structs.replace(top, input=over.node)
+            self._add(Fragment(table, "aggregate", plan, top.key, top.key, _BY_VALUES, over.partials))
+            return table
+        why = over or why
         keyed, source = _keys_as_columns(node, source)
         if not is_global(keyed):
             by = tuple(expr.columns[0] for _, expr in keyed.keys)
@@ -281,20 +290,66 @@ class _Builder:
         return table
 
     def _partials(self, node: Aggregate, source: Node) -> tuple[tuple[Partials, ...] | None, str]:
+        found = []
+        for i, (call, kinds) in enumerate(zip(node.calls, self._argument_types(node, source), strict=True)):
+            partials, why_not = partials_of(i, call, kinds, source.append_only)
+            if partials is None:
+                return None, why_not
+            found.append(partials)
+        return tuple(found), "the change is added to stored partials"
+
+    def _argument_types(self, node: Aggregate, source: Node) -> list[tuple[str, ...]]:
         arguments = tuple(
             (f"_argument_{i}_{j}", argument)
             for i, call in enumerate(node.calls)
             for j, argument in enumerate(call.arguments)
         )
         types = self.analyzer.types(Project(source, arguments)) if arguments else {}
-        found = []
+        return [
+            tuple(types[f"_argument_{i}_{j}"] for j in range(len(call.arguments)))
+            for i, call in enumerate(node.calls)
+        ]
+
+    def _over_values(self, node: Aggregate, source: Node) -> OverValues | str:
+        """Return the aggregate over states that count its values, or why it has to be computed from its rows."""
+        node = msgspec.structs.replace(node, input=source)
+        kinds = self._argument_types(node, source)
+        needed: dict[int, GroupValues] = {}
         for i, call in enumerate(node.calls):
-            kinds = tuple(types[f"_argument_{i}_{j}"] for j in range(len(call.arguments)))
-            partials, why_not = partials_of(i, call, kinds, source.append_only)
-            if partials is None:
-                return None, why_not
-            found.append(partials)
-        return tuple(found), "the change is added to stored partials"
+            if partials_of(i, call, kinds[i], source.append_only)[0] is not None:
+                continue
+            values, why_not = values_of(call, kinds[i])
+            if values is None:
+                return why_not
+            needed[i] = values
+        key_types = self.analyzer.types(Project(source, node.keys))
+        types = [key_types[name] for name, _ in node.keys]
+        ordered = {values.text for values in needed.values() if values.ordered}
+        plans = {
+            values.text: ValueState(node, msgspec.structs.replace(values, ordered=values.text in ordered))
+            for values in needed.values()
+        }
+        names = {text: f"_state_{self.view}_{len(self.fragments) + n}" for n, text in enumerate(plans, 1)}
+
+        def scan(text: tuple[str, ...]) -> Scan:
+            state, key = plans[text], plans[text].plan.key
+            return state.scan(names[text], key, f"{names[text]}:")
+
+        states = {i: (plans[values.text], scan(values.text)) for i, values in needed.items()}
+        over = over_values(node, states, kinds, types)
+        if isinstance(over, str):
+            return over
+        for text, state in plans.items():
+            plan = Project(state.plan, tuple((column, Expr.of(column)) for column in state.plan.columns))
+            by = state.by if state.values.ordered else plan.key
+            why = f"how often each value stands in its group{', in order' if state.values.ordered else ''}"
+            self._add(Fragment(names[text], "aggregate", plan, plan.key, by, why))
+        return over
+
+
+_BY_VALUES = (
+    "the change is added to stored partials; distinct values and extremes follow the states of values"
+)
 
 
 class _ReferenceBuilder(_Builder):

@@ -27,12 +27,31 @@ class Partial(msgspec.Struct, frozen=True):
     merge: str
 
 
+class Seek(msgspec.Struct, frozen=True):
+    """How the next extreme is found in a state when the stored one went: its first or last row of the group.
+
+    `pairs` = (key of the aggregate, column of the state), `present` a column of the state that must be true, `items` = (name of a
+    column that is added, column of the state). `gone` and `needed` are named texts: the most extreme value that went, over the
+    change; and whether to look, over that, the old partials and the change. `hit` names the column that tells of a found row.
+    """
+
+    table: str
+    pairs: tuple[tuple[str, str], ...]
+    present: str
+    items: tuple[tuple[str, str], ...]
+    last: bool
+    gone: tuple[str, str]
+    needed: tuple[str, str]
+    hit: str
+
+
 class Partials(msgspec.Struct, frozen=True):
     """The partials behind one aggregate call, and the text that computes the call's result from them."""
 
     call: str
     partials: tuple[Partial, ...]
     result: str
+    seek: Seek | None = None
 
 
 def rows_partial() -> Partial:

@@ -1,0 +1,156 @@
+"""The first or last row of each key's rows: a few rows from the end of every sorted file, more only where deletions hide them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from engine.errors import InvalidRow
+from engine.hummock.files import FileSet
+from engine.hummock.lookup import (
+    Opened,
+    Wanted,
+    answer_schema,
+    places_of,
+    take_rows,
+    wanted_keys,
+    wanted_values,
+)
+from engine.hummock.merge import sources_of
+from engine.hummock.ordering import equal_to_previous, sort_indices
+from engine.hummock.version import HASH, Run, Table
+
+STEP = 4
+
+
+@dataclass(frozen=True)
+class _Span:
+    """The places in one file that may answer: per row the key, the first place and the one after the last."""
+
+    key: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """Rows read from the ends of the spans; `edge` marks the farthest one read of a span that goes on."""
+
+    key: np.ndarray
+    source: np.ndarray
+    place: np.ndarray
+    edge: np.ndarray
+
+
+def first_rows(
+    files: FileSet,
+    table: Table,
+    runs: Sequence[Run],
+    keys: pa.Table,
+    columns: Sequence[str],
+    *,
+    last: bool = False,
+) -> tuple[np.ndarray, pa.Table]:
+    """Return (index into `keys`, ascending; `columns` of the row that stands first among those of the key).
+
+    `keys` are leading columns of the primary key, the distribution key among them, and differ from each other or not; null equals
+    null. The order is that of the primary key: ascending, nulls first, then NaN; with `last` the last row is found. The cost
+    follows the keys, the files and the deletions at the end that is read, not the rows of a key. Raises InvalidRow for
+    other columns.
+    """
+    wanted = wanted_keys(table, keys, null_safe=True)
+    if len(wanted.leading) != keys.num_columns:
+        by = ", ".join(table.primary_key)
+        raise InvalidRow(f"table {table.name}: the first row is found by leading columns of the key {by}")
+    opened, spans = _spans(files, runs, wanted)
+    rest = [name for name in table.primary_key if name not in wanted.leading]
+    open_, step = np.ones(keys.num_rows, dtype=bool), STEP
+    found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    while spans and open_.any():
+        taken = _ends(spans, open_, step, last)
+        if not len(taken.key):
+            break
+        best, goes_on = _best(table, opened, taken, rest, last)
+        found.append((taken.key[best], taken.source[best], taken.place[best]))
+        open_ = np.zeros_like(open_)
+        open_[goes_on] = True
+        step *= STEP
+    if not found:
+        return np.empty(0, dtype=np.int64), answer_schema(table, columns).empty_table()
+    key, source, place = (np.concatenate(part) for part in zip(*found, strict=True))
+    order = np.argsort(key, kind="stable")
+    rows = take_rows(opened, source[order], place[order], list(columns), table.schema)
+    return key[order], rows.select(list(columns)).cast(answer_schema(table, columns))
+
+
+def _spans(files: FileSet, runs: Sequence[Run], wanted: Wanted) -> tuple[list[Opened], list[_Span]]:
+    opened: list[Opened] = []
+    spans: list[_Span] = []
+    order = wanted.asking[np.argsort(wanted.hashes[wanted.asking])]
+    for sst in sources_of(runs):
+        if not len(order):
+            break
+        if sst.min_hash > wanted.hashes[order[-1]] or sst.max_hash < wanted.hashes[order[0]]:
+            continue
+        by = wanted.searched[0] if wanted.searched else HASH
+        file = files.for_values(sst, by, functools.partial(wanted_values, wanted, order))
+        key, low, high = places_of(file, wanted, order, wide=0)
+        some = high > low
+        if some.any():
+            opened.append((sst, file))
+            spans.append(_Span(key[some], low[some], high[some]))
+    return opened, spans
+
+
+def _ends(spans: list[_Span], open_: np.ndarray, step: int, last: bool) -> _Taken:
+    """Read up to `step` rows from one end of every span of a key that is still open, newer files first."""
+    parts = []
+    for source, span in enumerate(spans):
+        mine = np.flatnonzero(open_[span.key])
+        low, high = span.low[mine], span.high[mine]
+        count = np.minimum(high - low, step)
+        start = high - count if last else low
+        offset = np.cumsum(count) - count
+        place = np.arange(int(count.sum())) - np.repeat(offset - start, count)
+        far = start if last else start + count - 1
+        edge = (place == np.repeat(far, count)) & np.repeat(count < high - low, count)
+        parts.append((np.repeat(span.key[mine], count), np.full(len(place), source), place, edge))
+    return _Taken(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+def _best(
+    table: Table, opened: list[Opened], taken: _Taken, rest: list[str], last: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return (of each key that is settled the row, the keys for which more has to be read).
+
+    A row counts if it stands no farther than every edge of its key: beyond an edge the file may hold rows not yet read.
+    """
+    rows = take_rows(opened, taken.source, taken.place, rest, table.schema)
+    order = sort_indices(rows, leading=taken.key)
+    arranged, key = rows.take(pa.array(order)), taken.key[order]
+    new_key = np.concatenate([[True], key[1:] != key[:-1]])
+    first = np.concatenate([[True], ~equal_to_previous(arranged)]) | new_key
+    place_in_order = np.cumsum(first)
+    starts = np.flatnonzero(new_key)
+    group = np.cumsum(new_key) - 1
+    sign = -1 if last else 1
+    rank = sign * place_in_order
+    beyond = np.iinfo(np.int64).max
+    edges = np.minimum.reduceat(np.where(taken.edge[order], rank, beyond), starts)
+    deleted = _deleted(opened, taken)[order]
+    good = first & ~deleted & (rank <= edges[group])
+    ranks = np.minimum.reduceat(np.where(good, rank, beyond), starts)
+    best = np.flatnonzero(good & (rank == ranks[group]))
+    return order[best], key[starts][(ranks == beyond) & (edges != beyond)]
+
+
+def _deleted(opened: list[Opened], taken: _Taken) -> np.ndarray:
+    deleted = np.zeros(len(taken.key), dtype=bool)
+    for source, (_, file) in enumerate(opened):
+        mine = taken.source == source
+        deleted[mine] = file.operations[taken.place[mine]] != 0
+    return deleted

@@ -1,0 +1,60 @@
+"""Distinct values and extremes follow states of values: equal to DuckDB after random epochs of inserts, updates and deletes."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+
+from engine.session import Session
+from tests.oracle.batch import assert_views_equal_duckdb
+
+VIEWS = {
+    "extremes": "SELECT g, min(x) AS low, max(x) AS high, count(DISTINCT x) AS n FROM reading GROUP BY g",
+    "mixed": (
+        "SELECT g, count(DISTINCT note) AS notes, sum(DISTINCT n) AS total, max(n) AS high, count(*) AS c, "
+        "sum(n) FILTER (WHERE note = 'a') AS some, min(note) FILTER (WHERE n > 3) AS first_note FROM reading GROUP BY g"
+    ),
+    "whole": "SELECT max(x) AS high, min(n) AS low, count(*) AS c FROM reading",
+}
+MORE = {
+    "by_measure": "SELECT g, max_by(note, id) AS newest, min_by(n, id) AS oldest FROM reading GROUP BY g",
+    "by_expression": "SELECT n % 3 AS k, max(note) AS high, avg(DISTINCT n) AS mean FROM reading GROUP BY n % 3",
+    "over_join": "SELECT b.note, max(a.x) AS high FROM reading a JOIN reading b ON a.g = b.g GROUP BY b.note",
+}
+
+
+def rows(chance: random.Random, ids: list[int]) -> pa.Table:
+    numbers = [None, -0.0, 0.0, 1.5, -2.5, 1e300, float("nan"), float("inf")]
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "g": pa.array([chance.choice([None, 1, 2, 3]) for _ in ids], pa.int64()),
+            "x": pa.array([chance.choice(numbers) for _ in ids], pa.float64()),
+            "n": pa.array([chance.choice([None, *range(8)]) for _ in ids], pa.int64()),
+            "note": pa.array([chance.choice([None, "a", "b", "ä"]) for _ in ids], pa.string()),
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("views", "epochs"),
+    [(VIEWS, 2), pytest.param(VIEWS | MORE, 8, marks=pytest.mark.oracle)],
+    ids=["few", "all"],
+)
+def test_views_by_values_equal_a_batch_run(session: Session, views: dict[str, str], epochs: int) -> None:
+    chance = random.Random(epochs)
+    session.sql("CREATE TABLE reading (id BIGINT PRIMARY KEY, g BIGINT, x DOUBLE, n BIGINT, note STRING)")
+    session.write("reading", rows(chance, list(range(25))))
+    for name, query in views.items():
+        session.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}", build=False)
+        assert {f.rule for f in session.stored.plans[name].fragments} <= {"aggregate", "join"}
+    session.flush().raise_for_errors()
+    for epoch in range(epochs):
+        known = session.sql("SELECT id FROM reading").column("id").to_pylist()  # type: ignore[union-attr]
+        gone = chance.sample(known, 8)
+        session.sql(f"DELETE FROM reading WHERE id IN ({', '.join(map(str, gone))})")
+        session.write("reading", rows(chance, chance.sample(range(40), 8)), mode="upsert")
+        session.flush().raise_for_errors()
+        assert_views_equal_duckdb(session, ("reading",), views, f"epoch {epoch}")
