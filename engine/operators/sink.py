@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 
 from engine.errors import DuplicateKey
 from engine.hummock import Reader, SstInfo, Table
+from engine.hummock.ordering import equal_to_previous
 from engine.operators.context import EpochContext, placed_by_vnode
 
 RESULT_SCHEMA = "ssts binary, inserted long, updated long, deleted long"
@@ -60,7 +61,7 @@ def net_by_key(rows: pa.Table, primary_key: tuple[str, ...], table: str) -> tupl
         )
     values = [column for column in rows.column_names if column not in (*primary_key, "_w")]
     same = np.zeros(n, dtype=bool)
-    same[1:] = ~first[1:] & _equals_previous(rows, tuple(values))
+    same[1:] = ~first[1:] & equal_to_previous(rows.select(values))
     keep = last & ~same
     chosen = rows.take(pa.array(np.flatnonzero(keep)))
     deletes = weight[keep] < 0
@@ -76,7 +77,7 @@ def _by_key(rows: pa.Table, primary_key: tuple[str, ...]) -> tuple[pa.Table, np.
     rows = rows.take(pc.sort_indices(rows, sort_keys=order)).combine_chunks()
     first = np.ones(rows.num_rows, dtype=bool)
     if rows.num_rows:
-        first[1:] = ~_equals_previous(rows, primary_key)
+        first[1:] = ~equal_to_previous(rows.select(list(primary_key)))
     return rows, first
 
 
@@ -106,27 +107,6 @@ def _codes(column: pa.Array) -> np.ndarray:
         found = [numbers.setdefault(repr(value), len(numbers)) for value in column.to_pylist()]
         return np.array(found, dtype=np.int64)
     return column.dictionary_encode(null_encoding="encode").indices.to_numpy().astype(np.int64)
-
-
-def _equals_previous(rows: pa.Table, columns: tuple[str, ...]) -> np.ndarray:
-    """For rows 1..n-1: whether all `columns` equal those of the row before; null equals null, NaN equals NaN."""
-    equal = np.ones(rows.num_rows - 1, dtype=bool)
-    for column in columns:
-        array = rows.column(column).combine_chunks()
-        if isinstance(array, pa.ChunkedArray):
-            array = pa.concat_arrays(array.chunks)
-        before, after = array.slice(0, len(array) - 1), array.slice(1)
-        if pa.types.is_nested(array.type):
-            pairs = zip(before.to_pylist(), after.to_pylist(), strict=True)
-            equal &= np.fromiter((a == b for a, b in pairs), dtype=bool, count=len(before))
-            continue
-        same = pc.fill_null(pc.equal(before, after), False).to_numpy(zero_copy_only=False)
-        same |= pc.and_(pc.is_null(before), pc.is_null(after)).to_numpy(zero_copy_only=False)
-        if pa.types.is_floating(array.type):
-            nans = pc.and_(pc.fill_null(pc.is_nan(before), False), pc.fill_null(pc.is_nan(after), False))
-            same |= nans.to_numpy(zero_copy_only=False)
-        equal &= same
-    return equal
 
 
 @dataclass(frozen=True)
