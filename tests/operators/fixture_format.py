@@ -1,6 +1,7 @@
 """Operator fixtures: tables, rows and epochs of changes in SQL, then views, each with the changes that every epoch must bring.
 
-A line of an epoch's changes is `+` or `-`, then the row's values as JSON; `initial` are the rows of the first build.
+Statements are of Spark's dialect unless the file names another. A line of an epoch's changes is `+` or `-`, then the row's
+values as JSON; `initial` are the rows of the first build.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Fixture:
     rows: list[str]
     epochs: list[list[str]]
     views: list[View]
+    dialect: str = "spark"
 
 
 def read(path: Path) -> Fixture:
@@ -42,6 +44,9 @@ def read(path: Path) -> Fixture:
         kind, _, name = title.partition(": ")
         if kind == "view":
             fixture.views.append(_view(name, body))
+            continue
+        if kind == "dialect":
+            fixture.dialect = name
             continue
         statements = [text.strip() for text in body.split(";\n") if text.strip()]
         if kind == "epoch":

@@ -32,6 +32,7 @@ def test_every_view_of_a_fixture_changes_as_written(session: Session, path: Path
 
 def check(session: Session, fixture: Fixture, rules: str) -> None:
     """Build the fixture's views, run its epochs, and hold every change against what is written."""
+    session.dialect = fixture.dialect
     for statement in fixture.tables + fixture.rows:
         session.sql(statement)
     for view in fixture.views:
