@@ -78,6 +78,13 @@ def view_event(
         "lag_seconds": round(report.lag_seconds, 3),
         "rule": report.rule,
     }
+    if report.quarantined:
+        told = [f"partition {key} {text}" for key, text in report.quarantined.items()]
+        metadata["partitions_quarantined"] = len(told)
+        metadata["quarantine"] = dg.MetadataValue.md(_list(tuple(told)))
+    if report.partition_rows_read:
+        metadata["partition_rows_read"] = report.partition_rows_read
+        metadata["partition_rows_written"] = report.partition_rows_written
     metadata |= {f"seconds_{stage}": round(seconds, 3) for stage, seconds in report.stages.items()}
     schema = column_schema(relation.columns)
     if before is None and schema is not None:

@@ -50,6 +50,8 @@ def run_epoch(
     for report in flushed.views:
         if report.waits_for is not None:
             log.info(f"{report.view} waits: {report.waits_for}")
+        for key, text in report.quarantined.items():
+            log.warning(f"{report.view}, partition {key} {text}")
     errors |= {report.view: report.error for report in flushed.failed if report.error is not None}
     yield from _table_events(session, tables, landed, known, errors)
     yield from _view_events(session, models, flushed, selected, known, errors)

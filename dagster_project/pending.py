@@ -13,6 +13,7 @@ from engine.connectors.sources import pending_digest
 from engine.hummock import Hummock, Version
 from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.domain import domain_of
+from engine.meta.partitions import retries
 from engine.meta.sinks import sinks, source_of, standing
 from engine.meta.waits import GOING_ON, waits
 
@@ -53,7 +54,9 @@ def find_pending(store: Hummock, models: Sequence[Model]) -> Pending:
     """Compare every view with its inputs in the newest manifest, the folders with their records, models with the catalog."""
     version = store.refresh()
     stored = load(version)
-    due = {wait.domain for wait in waits(version, stored, time.time()) if wait.kind in GOING_ON}
+    now = time.time()
+    due = {wait.domain for wait in waits(version, stored, now) if wait.kind in GOING_ON}
+    due |= {domain_of(stored, view) for view in retries(version, stored, now)}
     lagging = tuple(
         name
         for name, relation in stored.catalog.relations.items()

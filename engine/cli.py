@@ -137,14 +137,11 @@ def _print_storage(url: str, output: Format) -> None:
 
 
 def _waits_table(found: Sequence[Wait]) -> pa.Table:
-    def clock(seconds: float | None) -> str:
-        return "" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
-
     columns = {
         "domain": [wait.domain for wait in found],
         "kind": [wait.kind for wait in found],
-        "since_utc": [clock(wait.since) for wait in found],
-        "until_utc": [clock(wait.until) or "the next run" for wait in found],
+        "since_utc": [_clock(wait.since) for wait in found],
+        "until_utc": [_clock(wait.until) or "the next run" for wait in found],
         "reason": [wait.reason for wait in found],
     }
     return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
@@ -243,6 +240,55 @@ def wait(
 
     with Session(store or default_store()) as session:
         session.wait(views or (), seconds=seconds)
+
+
+@app.command()
+def partitions(
+    view: Annotated[str, typer.Argument(help="A view that is cut into partitions.")],
+    store: Store = "",
+    output: Output = Format.table,
+) -> None:
+    """Show where the partitions of a view stand, those in quarantine first: epoch, error, attempts, next try."""
+    from engine.session import Session
+
+    with Session(store or default_store()) as session:
+        found = session.partitions(view)
+    columns = {
+        "partition": pa.array([one.partition for one in found], pa.string()),
+        "epoch": pa.array([one.epoch for one in found], pa.int64()),
+        "error": pa.array([one.error for one in found], pa.string()),
+        "attempts": pa.array([one.attempts for one in found], pa.int64()),
+        "retry_at_utc": pa.array([_clock(one.retry_at) for one in found], pa.string()),
+    }
+    _print(pa.table(columns), output)
+
+
+@app.command()
+def materialize(
+    view: Annotated[str, typer.Argument(help="A view.")],
+    partition: Annotated[
+        list[str] | None,
+        typer.Option("--partition", help="Compute this one again from the inputs; repeatable."),
+    ] = None,
+    store: Store = "",
+    spark: Annotated[str, typer.Option(help="Master or sc:// address; default local[*].")] = "",
+) -> None:
+    """Bring a view up to date; with --partition compute just those partitions again and commit the difference."""
+    from engine.session import Session
+
+    with Session(store or default_store(), spark or None) as session:
+        report = session.materialize(view, partition or None)
+    done = next(one for one in report.views if one.view.lower() == view.lower())
+    typer.echo(
+        f"{done.view} at epoch {done.epoch}: {done.inserted} rows inserted, {done.updated} updated, {done.deleted} deleted; of "
+        f"partitions computed again {done.partition_rows_read} rows read, {done.partition_rows_written} written"
+    )
+    report.raise_for_errors()
+    report.raise_for_quarantine()
+
+
+def _clock(seconds: float | None) -> str:
+    return "" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
 
 
 @app.command()

@@ -79,6 +79,15 @@ class EpochFailed(TidelineError):
     """A view could not be brought to its epoch; its content is unchanged."""
 
 
+class RowFailed(EpochFailed):
+    """A row made an epoch fail: an expression that cannot be computed on it, or a check that it breaks.
+
+    `view` is the one whose epoch it was, once that is known.
+    """
+
+    view: str | None = None
+
+
 class SourceError(TidelineError):
     """A source could not be read."""
 

@@ -19,14 +19,15 @@ from engine.errors import SqlError
 from engine.hummock import Hummock
 from engine.hummock.epoch import seconds_of
 from engine.meta.catalog_store import StoredCatalog, load
-from engine.meta.creation import Creation, creations
+from engine.meta.creation import Creation, computed, creations
 from engine.meta.domain import BACKGROUND, domain_of
 from engine.meta.frontier import frontiers
 from engine.meta.mutation import PARALLELISM, RATE_LIMIT
+from engine.meta.partitions import PartitionStatus, described, partitioning_of, quarantined
 from engine.meta.policy import check_policy
 from engine.meta.recovery import failures
 from engine.meta.sinks import sinks, source_of, standing, state_of
-from engine.meta.waits import Wait, waits
+from engine.meta.waits import Wait, quarantine_waits, waits
 from engine.runtime import ddl, dml, query
 from engine.runtime.alter import alter, comment
 from engine.runtime.backfill_run import BACKFILL_ROWS
@@ -34,6 +35,8 @@ from engine.runtime.datasource import TidelineDataSource
 from engine.runtime.drop import drop, place_of
 from engine.runtime.flush import BACKGROUND_SECONDS, FlushRun
 from engine.runtime.mutation_run import ask
+from engine.runtime.partition_checks import checked_partition, checked_partitioning
+from engine.runtime.partition_values import partition_values
 from engine.runtime.report import FlushReport, SinkReport, ViewReport, followed_by
 from engine.runtime.show import describe, explain, explain_incremental, show, show_create
 from engine.runtime.spark import connect
@@ -145,7 +148,9 @@ class Session:
             case st.DeleteFrom():
                 return dml.delete(self.store, self.stored, lambda: self.spark, statement, self.dialect)
             case st.Flush():
-                self.flush().raise_for_errors()
+                report = self.flush()
+                report.raise_for_errors()
+                report.raise_for_quarantine()
             case st.Wait():
                 self.wait(statement.views, seconds=statement.seconds)
             case st.CreateTable():
@@ -206,14 +211,18 @@ class Session:
         eager: bool = True,
         background_seconds: float = BACKGROUND_SECONDS,
         sink_seconds: float = WAIT_SECONDS,
+        partitions: Mapping[str, Collection[str]] | None = None,
     ) -> FlushReport:
         """Run all that is pending (for `views`, and what they read); a failing view is told in its report.
 
         Without `eager` what has failed lately is left alone until its time to be tried again has come. Views that are created in
         the background get `background_seconds` of work. Sinks come after the views, each in a thread of its own, and
-        are not waited for beyond `sink_seconds`; views over tables that sinks have written are run again.
+        are not waited for beyond `sink_seconds`; views over tables that sinks have written are run again. `partitions` are by
+        view those to be computed again as a whole.
         """
-        report = self._runner.run(views, eager=eager, background_seconds=background_seconds)
+        report = self._runner.run(
+            views, eager=eager, background_seconds=background_seconds, partitions=partitions
+        )
         sources = None if views is None else [*views, *(view.view for view in report.views)]
         deliver = partial(self._sinks.run, sources, eager=eager, wait_seconds=sink_seconds)
         delivered = deliver()
@@ -259,10 +268,44 @@ class Session:
         """Return how far each snapshot backfill is, by domain, finished ones included; needs no Spark."""
         return creations(self.store.refresh())
 
+    def partitions(self, view: str) -> tuple[PartitionStatus, ...]:
+        """Return where the partitions of a view stand, each with its own committed epoch, those in quarantine first.
+
+        Groups of vnodes are all listed; of a view that is cut by values those that it holds rows of.
+        """
+        stored = self.stored
+        relation = stored.catalog.get(view)
+        how = checked_partitioning(relation, partitioning_of(stored, relation.name))
+        version = self.store.version
+        behind = quarantined(version, relation.name)
+        own = computed(version, relation.name)
+        epoch = own.committed_epoch if own is not None else None
+        found = [PartitionStatus(key, q.epoch, q.error, q.attempts, q.retry_at) for key, q in behind.items()]
+        keys: Collection[str] = ()
+        if how.groups is not None:
+            keys = [str(group) for group in range(how.groups)]
+        elif own is not None:
+            keys = partition_values(self.store, lambda: self.spark, own, how)
+        return (*found, *(PartitionStatus(key, epoch) for key in keys if key not in behind))
+
+    def materialize(self, view: str, partition: str | Collection[str] | None = None) -> FlushReport:
+        """Bring a view and what it reads up to date; with `partition` compute those again from the inputs, as a whole.
+
+        Only the difference to what a partition holds is committed and logged; the report counts the rows read and written.
+        """
+        relation = self.catalog.get(view)
+        if partition is None:
+            return self.flush([relation.name])
+        wanted = [partition] if isinstance(partition, str) else list(partition)
+        how = checked_partitioning(relation, partitioning_of(self.stored, relation.name))
+        keys = [checked_partition(how, key) for key in wanted]
+        return self.flush([relation.name], partitions={relation.name: keys})
+
     def waits(self) -> tuple[Wait, ...]:
         """Return why each domain that lags does so, and until when; needs no Spark."""
         stored = self.stored
-        return waits(self.store.version, stored, time.time())
+        version = self.store.version
+        return (*waits(version, stored, time.time()), *quarantine_waits(version))
 
     def lagging(self) -> tuple[str, ...]:
         """Return the views that lack changes of their inputs; reads the newest manifest only."""
@@ -296,7 +339,7 @@ class Session:
                     table.row_count if table else 0,
                     table.size_bytes if table else 0,
                     table.file_count if table else 0,
-                    failure.error if failure is not None else None,
+                    failure.error if failure is not None else described(quarantined(version, name)),
                 )
             )
         return (*found, *self._sink_status())

@@ -16,10 +16,11 @@ from engine.meta.domain import Domain, domains, rate_limit
 from engine.meta.frequency import sealed
 from engine.meta.frontier import Frontier, frontiers, lapsed_at
 from engine.meta.mutation import control_of
+from engine.meta.partitions import quarantined, quarantined_views
 from engine.meta.recovery import Failure, failures
 from engine.meta.retention import let_go_at
 
-Kind = Literal["due", "backfill", "barrier", "failed", "paused", "upstream"]
+Kind = Literal["due", "backfill", "barrier", "failed", "paused", "upstream", "quarantined"]
 GOING_ON = ("due", "backfill")
 
 
@@ -30,7 +31,7 @@ class Wait:
     Kinds: `due` (nothing hinders the next run), `backfill` (runs go on with it), `barrier` (sealed: its checkpoint
     comes at `until` at the latest, by FLUSH at once), `failed` (it is tried again at `until`),
     `paused` (until somebody resumes it; at `until` it lets go of the changes that it lacks), `upstream` (what it reads cannot
-    go on).
+    go on), `quarantined` (a partition of a view, tried again when its inputs change, at `until` or later).
     """
 
     domain: str
@@ -113,6 +114,16 @@ def _let_go(domain: Domain, version: Version) -> float | None:
             held = (version.tables[name] for name in dependencies if name in version.tables)
             found += [let_go_at(other, own.committed_epoch) for other in held]
     return min((at for at in found if at is not None), default=None)
+
+
+def quarantine_waits(version: Version) -> tuple[Wait, ...]:
+    """Return the wait of every partition that is in quarantine; their views go on meanwhile."""
+    found = []
+    for view in quarantined_views(version):
+        for key, one in quarantined(version, view).items():
+            reason = f"partition {key} {one.text} (tried again when what it reads changes)"
+            found.append(Wait(view, "quarantined", reason, one.since, one.retry_at))
+    return tuple(found)
 
 
 def describe_failure(failure: Failure) -> str:

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from engine.operators.context import EpochContext, partitions_for
 from engine.operators.scan import read_table
-from engine.sql.plan import OCCURRENCE, Recompute, quote
+from engine.sql.plan import OCCURRENCE, Expr, Recompute, quote
 
 
 def batch(node: Recompute, inputs: list[DataFrame], context: EpochContext) -> DataFrame:
@@ -27,8 +27,11 @@ def whole_context(node: Recompute, table: str, context: EpochContext) -> EpochCo
     return replace(context, rows_in=rows)
 
 
-def difference(new: DataFrame, table: str, context: EpochContext) -> DataFrame:
-    """Return new rows as coming in and the table's rows at the old epoch as going out; equal ones cancel in the sink."""
+def difference(new: DataFrame, table: str, context: EpochContext, mine: Expr | None = None) -> DataFrame:
+    """Return new rows as coming in and the table's rows at the old epoch as going out; equal ones cancel in the sink.
+
+    With `mine` only those old rows go out for which it is true.
+    """
     assert context.old is not None
     version = context.tables[table]
     items = tuple((name, name) for name in version.schema.names)
@@ -36,7 +39,8 @@ def difference(new: DataFrame, table: str, context: EpochContext) -> DataFrame:
     source = context.fixed(table)
     old = read_table(
         context.spark, context.url, context.options, source, version.schema, items, at="old", parts=parts
-    ).selectExpr("*", "-1L AS `_w`")
+    )
+    old = (old if mine is None else old.where(mine.sql)).selectExpr("*", "-1L AS `_w`")
     arranged = new.selectExpr(*(quote(name) for name in version.schema.names), "1L AS `_w`")
     change = arranged.union(old)
     return change.coalesce(1) if context.small else change

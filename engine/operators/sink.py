@@ -17,19 +17,24 @@ from engine.hummock import Reader, SstInfo, Table
 from engine.hummock.ordering import equal_to_previous
 from engine.operators.context import EpochContext, placed_by_vnode
 
-RESULT_SCHEMA = "ssts binary, inserted long, updated long, deleted long"
+RESULT_SCHEMA = "ssts binary, inserted long, updated long, deleted long, again long"
+AGAIN = "_again"
 OPERATION, WAS = "_op", "_was"
 """The columns of a *settled* change, which has one row a key: 0 to put it or 1 to delete it, and whether the key was there."""
 
 
 @dataclass(frozen=True)
 class NetChange:
-    """What one task wrote: files, and how many keys it inserted, updated and deleted."""
+    """What one task wrote: files, and how many keys it inserted, updated and deleted.
+
+    `again` of them are of partitions that were recomputed.
+    """
 
     ssts: tuple[SstInfo, ...]
     inserted: int
     updated: int
     deleted: int
+    again: int = 0
 
 
 def net_by_key(rows: pa.Table, primary_key: tuple[str, ...], table: str) -> tuple[pa.Table, int, int, int]:
@@ -123,8 +128,15 @@ class WriteTable:
         if not gathered:
             return
         rows = pa.Table.from_batches(gathered)
-        settled = OPERATION in rows.column_names
-        change = (write_settled if settled else write_change)(reader, self.table, rows)
+        if OPERATION not in rows.column_names:
+            change = write_change(reader, self.table, rows)
+        elif AGAIN not in rows.column_names:
+            change = write_settled(reader, self.table, rows)
+        else:  # groups of some partitions are computed again: no key is in both parts
+            change = _joined(
+                write_settled(reader, self.table, rows.filter(pc.invert(rows.column(AGAIN)))),
+                write_change(reader, self.table, rows.filter(rows.column(AGAIN))),
+            )
         yield pa.RecordBatch.from_pylist(
             [
                 {
@@ -132,12 +144,24 @@ class WriteTable:
                     "inserted": change.inserted,
                     "updated": change.updated,
                     "deleted": change.deleted,
+                    "again": change.again,
                 }
             ],
             schema=pa.schema(
-                {"ssts": pa.binary(), "inserted": pa.int64(), "updated": pa.int64(), "deleted": pa.int64()}
+                [("ssts", pa.binary())]
+                + [(name, pa.int64()) for name in ("inserted", "updated", "deleted", "again")]
             ),
         )
+
+
+def _joined(one: NetChange, two: NetChange) -> NetChange:
+    return NetChange(
+        one.ssts + two.ssts,
+        one.inserted + two.inserted,
+        one.updated + two.updated,
+        one.deleted + two.deleted,
+        one.again + two.again,
+    )
 
 
 def write_settled(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
@@ -146,18 +170,25 @@ def write_settled(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
     deletes, was = rows.column(OPERATION).to_numpy() != 0, rows.column(WAS).to_numpy()
     arrays.append(pa.array(deletes.astype(np.uint8)))
     net = pa.table(arrays, names=[*table.schema.names, OPERATION]).combine_chunks()
-    ssts = reader.write_run(table, net)
+    ssts = reader.write_run(table, net) if net.num_rows else []
     deleted, updated = int(deletes.sum()), int((was & ~deletes).sum())
     return NetChange(tuple(ssts), len(deletes) - deleted - updated, updated, deleted)
 
 
 def write_change(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
-    """Net signed `rows` (the table's columns and `_w`) by key and write them as files of the table."""
+    """Net signed `rows` (the table's columns and `_w`) by key and write them as files of the table.
+
+    A column `_again` marks rows of partitions that are recomputed: their net changes are counted apart.
+    """
     arrays = [rows.column(field.name).cast(field.type) for field in table.schema]
     typed = pa.table([*arrays, rows.column("_w")], names=[*table.schema.names, "_w"])
     net, inserted, updated, deleted = net_by_key(typed, tuple(table.primary_key), table.name)
     ssts = reader.write_run(table, net) if net.num_rows else []
-    return NetChange(tuple(ssts), inserted, updated, deleted)
+    again = 0
+    if AGAIN in rows.column_names:
+        marked = typed.filter(rows.column(AGAIN))
+        again = net_by_key(marked, tuple(table.primary_key), table.name)[0].num_rows
+    return NetChange(tuple(ssts), inserted, updated, deleted, again)
 
 
 def written(frame: DataFrame, table: Table, context: EpochContext) -> DataFrame:
@@ -174,4 +205,4 @@ def collected(frame: DataFrame) -> list[NetChange]:
     """Run a fragment's action and return what each task wrote."""
     rows = frame.collect()
     decode = msgspec.msgpack.Decoder(tuple[SstInfo, ...]).decode
-    return [NetChange(decode(bytes(r.ssts)), r.inserted, r.updated, r.deleted) for r in rows]
+    return [NetChange(decode(bytes(r.ssts)), r.inserted, r.updated, r.deleted, r.again) for r in rows]

@@ -18,6 +18,7 @@ from engine.runtime.analyze import SparkAnalyzer
 from engine.runtime.conflicts import refuse_twice
 from engine.runtime.drop import known, place_of
 from engine.runtime.full_view import check_columns, plan_full
+from engine.runtime.partition_checks import check_partitions
 from engine.runtime.query import query_rows
 from engine.runtime.row_checks import check_declared
 from engine.runtime.rows import ROW_ID, typed_rows
@@ -275,6 +276,7 @@ def plan_view(
     )
     check_columns(relation, shown, statement)
     check_declared(relation)
+    check_partitions(relation, plan)
     return relation, plan
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from engine.errors import RowFailed
 from engine.hummock import Commit, Hummock, Version
 from engine.meta.barrier import PREFIX, Barrier
 from engine.meta.catalog_store import StoredCatalog, load, planned, table_of
@@ -18,6 +20,7 @@ from engine.meta.placement import placed
 from engine.meta.recovery import recovered
 from engine.runtime.epoch_run import FragmentEpoch, run_fragment, task_of
 from engine.runtime.executor import Executor
+from engine.runtime.partition_cut import NO_CUTS, UNCUT, Cuts
 from engine.runtime.row_checks import check_rows
 from engine.runtime.slots import Slots
 
@@ -57,31 +60,73 @@ def run_domain(
     version: Version,
     barrier: Barrier,
     generation: int,
+    cuts: Cuts = NO_CUTS,
+    catalog: Mapping[str, str | None] | None = None,
 ) -> DomainEpoch:
-    """Bring all tables of a domain to the end of its open barrier in one commit.
+    """Bring all tables of a domain to the end of its open barrier in one commit, the entries `catalog` in it.
 
-    Raises Fenced if another writer has taken over, Conflict if a view of it was dropped.
+    `cuts` say of views, by name, which of their partitions take part. Raises Fenced if another writer has taken over, Conflict
+    if a view of it was dropped, RowFailed if a row cannot be computed.
     """
-    reach, control, options = barrier.curr, control_of(version, domain.name), load(version)
-    _pin_inputs(store, domain, stored, version, reach, generation)
-    done = DomainEpoch(barrier=barrier)
-    checkpoint = Checkpoint(version)
-    for owner, fragment in domain.fragments:
-        dependencies = domain.dependencies[fragment.table]
-        if not pending(checkpoint.version, fragment.table, dependencies, reach):
-            continue
-        made = placed(table_of(fragment), owner, options, control)
-        with slots.taken(alone=task_of(checkpoint.version, fragment, dependencies, reach).is_large):
-            epoch, part = run_fragment(executor, checkpoint.version, fragment, dependencies, reach, made)
-        if fragment.table == owner:
-            check_rows(store, version, table_of(fragment), part.writes[fragment.table])
-        checkpoint.add(part)
-        done.fragments.setdefault(owner, []).append(epoch)
+    _pin_inputs(store, domain, stored, version, barrier.curr, generation)
+    checkpoint, done = compute_domain(store, executor, slots, domain, version, barrier, cuts, blame=not cuts)
     started = time.perf_counter()
-    commit = checkpoint.commit(domain.writer, generation, _closing(domain, version, store.version, done))
+    closing = _closing(domain, version, store.version, done) | dict(catalog or {})
+    commit = checkpoint.commit(domain.writer, generation, closing)
     store.commit(dataclasses.replace(commit, precondition=planned(stored, domain.members)))
     done.commit_seconds = time.perf_counter() - started
     return done
+
+
+def compute_domain(
+    store: Hummock,
+    executor: Executor,
+    slots: Slots,
+    domain: Domain,
+    version: Version,
+    barrier: Barrier,
+    cuts: Cuts = NO_CUTS,
+    *,
+    upto: str | None = None,
+    blame: bool = True,
+) -> tuple[Checkpoint, DomainEpoch]:
+    """Compute what an epoch of a domain, or of its views as far as `upto`, changes; nothing is committed.
+
+    `blame` is that of FragmentTask.
+    """
+    reach, control, options = barrier.curr, control_of(version, domain.name), load(version)
+    done = DomainEpoch(barrier=barrier)
+    checkpoint = Checkpoint(version)
+    end = 1 + max((i for i, (owner, _) in enumerate(domain.fragments) if upto in (None, owner)), default=-1)
+    for owner, whole in domain.fragments[:end]:
+        dependencies = domain.dependencies[whole.table]
+        cut = cuts.get(owner, UNCUT)
+        if not cut.again and not pending(checkpoint.version, whole.table, dependencies, reach):
+            continue
+        fragment, again = cut.fragment(whole), cut.computed_again(whole)
+        made = placed(table_of(whole), owner, options, control)
+        large = task_of(checkpoint.version, fragment, dependencies, reach).is_large
+        try:
+            with slots.taken(alone=large or again is not None):
+                epoch, part = run_fragment(
+                    executor,
+                    checkpoint.version,
+                    fragment,
+                    dependencies,
+                    reach,
+                    made,
+                    again,
+                    blame,
+                    cut.mine(whole.table),
+                )
+            if whole.table == owner:
+                check_rows(store, version, table_of(whole), part.writes[whole.table])
+        except RowFailed as failure:
+            failure.view = owner
+            raise
+        checkpoint.add(part)
+        done.fragments.setdefault(owner, []).append(epoch)
+    return checkpoint, done
 
 
 def _closing(domain: Domain, version: Version, newest: Version, done: DomainEpoch) -> dict[str, str | None]:

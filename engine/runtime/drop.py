@@ -12,6 +12,7 @@ from engine.meta.creation import without
 from engine.meta.domain import domain_of
 from engine.meta.mutation import PREFIX as CONTROL
 from engine.meta.mutation import stopped
+from engine.meta.partitions import forgotten
 from engine.meta.recovery import recovered
 from engine.meta.sinks import KIND as SINK
 from engine.meta.sinks import released, state_entry
@@ -97,6 +98,7 @@ def drop(store: Hummock, statement: Drop) -> bool:
                 if stored.catalog.get(name).kind == SINK
             }
             | {entry: None for name in touched for entry in recovered(version, name)}
+            | {entry: None for name in gone for entry in forgotten(version, name)}
             | backfills
             | stops,
             precondition=_unchanged(version),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
@@ -14,9 +14,9 @@ from engine.operators.aggregate import keyed_recompute, partials_delta
 from engine.operators.compile import delta
 from engine.operators.context import EpochContext
 from engine.runtime.analyze import whole_fragment
-from engine.runtime.executor import Executor, FragmentTask
+from engine.runtime.executor import Again, Executor, FragmentTask
 from engine.sql.fragments import Fragment, is_global
-from engine.sql.plan import Aggregate, Project, Recompute, TopN
+from engine.sql.plan import Aggregate, Expr, Project, Recompute, TopN
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,9 @@ class FragmentEpoch:
     deleted: int
     seconds: dict[str, float]
     rebuilt: str | None = None
+    rows_read_again: int = 0
+    rows_written_again: int = 0
+    table: str = ""
 
 
 def run_fragment(
@@ -40,12 +43,16 @@ def run_fragment(
     dependencies: tuple[str, ...],
     upto: int,
     made: Table | None = None,
+    again: Again | None = None,
+    blame: bool = True,
+    mine: Expr | None = None,
 ) -> tuple[FragmentEpoch, Commit]:
     """Bring a fragment's table to epoch `upto`; return what was done, and the commit that makes it visible.
 
-    `made` is the table as it is to be created if it does not exist.
+    `made` is the table as it is to be created if it does not exist; `again`, `blame` and `mine` are those of FragmentTask.
     """
     task = task_of(version, fragment, dependencies, upto, made)
+    task = replace(task, again=again, blame=blame, mine=mine)
     computed = executor.compute(task)
     written = computed.written
     commit = Commit(
@@ -63,6 +70,9 @@ def run_fragment(
         sum(change.deleted for change in written),
         dict(computed.seconds),
         lapse_of(version, fragment.table, dependencies) if task.whole else None,
+        computed.rows_read,
+        sum(change.again for change in written),
+        fragment.table,
     )
     return done, commit
 
@@ -102,16 +112,19 @@ def context_of(fragment: Fragment, context: EpochContext) -> EpochContext:
     return context
 
 
-def fragment_change(fragment: Fragment, context: EpochContext, *, whole: bool = False) -> DataFrame | None:
+def fragment_change(
+    fragment: Fragment, context: EpochContext, *, whole: bool = False, mine: Expr | None = None
+) -> DataFrame | None:
     """Return the signed change of a fragment's table in the context's epoch, or None if there is none.
 
-    With `whole` it is the difference between the query over the whole inputs and what the table has.
+    With `whole` it is the difference between the query over the whole inputs and what the table has, of rows that `mine` is
+    true for.
     """
     if context.old is None:
         return whole_fragment(fragment, context).selectExpr("*", "1L AS `_w`")
     plan = fragment.plan
     if fragment.rule == "full" or whole:
-        return full_refresh.difference(whole_fragment(fragment, context), fragment.table, context)
+        return full_refresh.difference(whole_fragment(fragment, context), fragment.table, context, mine)
     if fragment.rule == "reference":
         assert isinstance(plan, Project)
         return reference.keyed_delta(plan, context)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -10,7 +10,19 @@ from engine.hummock import Table, TableVersion
 from engine.operators.context import SMALL_CHANGE_ROWS
 from engine.operators.sink import NetChange
 from engine.sql.fragments import Fragment
-from engine.sql.plan import Scan
+from engine.sql.plan import Expr, Node, Scan
+
+
+@dataclass(frozen=True)
+class Again:
+    """Partitions that are computed again as a whole: `fragment` over their rows alone, `mine` tells the table's rows of them.
+
+    `counted` are the nodes whose rows at the new epoch are those that the partitions are computed from.
+    """
+
+    fragment: Fragment
+    mine: Expr
+    counted: tuple[Node, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -19,7 +31,9 @@ class FragmentTask:
 
     `tables` holds the versions to read, staged ones included; `rows` is an upper bound of the changed input rows. With
     `piece` the change is that of one scan's rows in a range of hashes, see EpochContext. With `whole` the content is computed
-    as a whole at `new`, without the inputs' change logs, and the change is its difference to the table at `old`.
+    as a whole at `new`, without the inputs' change logs, and the change is its difference to the table at `old`, of which only
+    the rows count for which `mine` is true. With `again` the difference that some partitions make is part of the change, and
+    `fragment` leaves them out. Without `blame` nobody asks which row fails.
     """
 
     fragment: Fragment
@@ -30,21 +44,30 @@ class FragmentTask:
     rows: int
     piece: tuple[Scan, tuple[int, int]] | None = None
     whole: bool = False
+    mine: Expr | None = None
+    again: Again | None = None
+    blame: bool = True
 
     @property
     def is_large(self) -> bool:
         """Whether the task runs alone, on all cores."""
-        if (self.old is None and self.piece is None) or self.fragment.rule == "full" or self.whole:
+        if self.again is not None or self.whole:
+            return True
+        if (self.old is None and self.piece is None) or self.fragment.rule == "full":
             return True
         return self.rows > SMALL_CHANGE_ROWS
 
 
 @dataclass(frozen=True)
 class Computed:
-    """The files that a task has written, durable and visible to nobody, with the seconds of its stages."""
+    """The files that a task has written, durable and visible to nobody, with the seconds of its stages.
+
+    `rows_read` are the input rows of the partitions that it computed again.
+    """
 
     written: tuple[NetChange, ...]
     seconds: Mapping[str, float] = field(default_factory=dict)
+    rows_read: int = 0
 
 
 class Executor(Protocol):
@@ -56,5 +79,12 @@ class Executor(Protocol):
         ...
 
     def compute(self, task: FragmentTask) -> Computed:
-        """Compute a task and write its files; raises whatever makes the domain fail."""
+        """Compute a task and write its files; raises whatever makes the domain fail, RowFailed if a row does."""
+        ...
+
+    def partitions(self, task: FragmentTask, keys: Sequence[tuple[Scan, str]], most: int) -> tuple[str, ...]:
+        """Return the partitions, at most `most`, of the rows that change in a task.
+
+        `keys` gives for each scan the partition of a row as Spark SQL over the scan's columns.
+        """
         ...

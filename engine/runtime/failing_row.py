@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from engine.errors import EpochFailed
+from engine.errors import RowFailed
 from engine.hummock import Reader, TableVersion
 from engine.hummock.hash import xxhash64
 from engine.meta.catalog_store import table_of
@@ -35,20 +35,24 @@ def is_row_error(error: PySparkException) -> bool:
 
 def named(
     error: PySparkException, fragment: Fragment, context: EpochContext, reader: Reader, change: Change
-) -> EpochFailed:
+) -> RowFailed:
     """Return the error of an epoch with the key of the row that made it fail, as far as one row alone does.
 
     `change` is the function that computes a fragment's change.
     """
     found = None if fragment.rule == "full" else _failing_row(error, fragment, context, reader, change)
-    reason = (error.getMessage() or str(error)).splitlines()[0]
     where = "" if found is None else f"\n  the row of {found[0]} with key {found[1]}"
-    condition = error.getCondition() or type(error).__name__
-    shown = reason if condition in reason else f"[{condition}] {reason}"
-    return EpochFailed(
-        f"{shown}{where}\n  correct the row, or make the view WITH (on_row_error = 'null'); nothing is lost, "
+    return RowFailed(
+        f"{reason_of(error)}{where}\n  correct the row, or make the view WITH (on_row_error = 'null'); nothing is lost, "
         "the next run starts where this one did"
     )
+
+
+def reason_of(error: PySparkException) -> str:
+    """Return what Spark says of a failing row, in one line."""
+    reason = (error.getMessage() or str(error)).splitlines()[0]
+    condition = error.getCondition() or type(error).__name__
+    return reason if condition in reason else f"[{condition}] {reason}"
 
 
 def _failing_row(

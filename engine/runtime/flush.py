@@ -18,14 +18,17 @@ from engine.meta.creation import CREATED, computed, creations
 from engine.meta.domain import Domain, domains, in_background, rate_limit
 from engine.meta.frontier import frontiers
 from engine.meta.mutation import Control, control_of
+from engine.meta.partitions import PREFIX, quarantined, retries, source_tables
+from engine.meta.partitions import due as to_retry
 from engine.meta.recovery import failed
 from engine.meta.waits import GOING_ON, is_lagging, waits
 from engine.runtime.backfill_run import BACKFILL_ROWS, BackfillRun
-from engine.runtime.domain_run import is_pending, reach_of, run_domain
+from engine.runtime.domain_run import DomainEpoch, is_pending, reach_of
 from engine.runtime.epoch_run import FragmentEpoch
 from engine.runtime.executor import Executor
 from engine.runtime.lapse import lapse_overdue
 from engine.runtime.mutation_run import take_mutations
+from engine.runtime.partition_run import PartitionRun
 from engine.runtime.report import FlushReport, ViewReport
 from engine.runtime.slots import Slots
 
@@ -47,6 +50,13 @@ class DomainOutcome:
     barrier: Barrier | None = None
     mutations: tuple[str, ...] = ()
 
+    def add(self, done: DomainEpoch) -> None:
+        """Count one more epoch in."""
+        self.barrier = done.barrier
+        for owner, epochs in done.fragments.items():
+            self.fragments[owner] = [*self.fragments.get(owner, ()), *epochs]
+        self.commit_seconds += done.commit_seconds
+
 
 class FlushRun:
     """Runs what is pending over a store; holds the writer generations that this process has claimed."""
@@ -64,6 +74,8 @@ class FlushRun:
         self.backfill = BackfillRun(store, executor, backfill_rows, clock)
         self.generations: dict[str, int] = {}
         self.slots = Slots(1)
+        self._eager = True
+        self._asked: dict[str, frozenset[str]] = {}
 
     def run(
         self,
@@ -71,13 +83,17 @@ class FlushRun:
         *,
         eager: bool = True,
         background_seconds: float = BACKGROUND_SECONDS,
+        partitions: Mapping[str, Collection[str]] | None = None,
     ) -> FlushReport:
         """Bring `views` (None: all), and what they are computed from, to the newest epoch; never raises for one view.
 
         A view reaches the least frontier of its inputs as they stood when the run began, or later. Without `eager` a domain that
         has failed is left alone until its time to be tried again has come, and so is what reads it.
-        Views that are created in the background are worked on for `background_seconds`.
+        Views that are created in the background are worked on for `background_seconds`. `partitions` are by view those to be
+        computed again from the inputs, whatever they are; quarantined ones are tried again if their inputs have changed.
         """
+        self._eager = eager
+        self._asked = {view: frozenset(keys) for view, keys in (partitions or {}).items()}
         started = time.perf_counter()
         version = self.store.refresh()
         stored = load(version)
@@ -85,10 +101,13 @@ class FlushRun:
         names = list(everything) if views is None else _with_upstreams(everything, stored, views)
         known = frontiers(version, stored.order, stored.inputs)
         held = {} if eager else _held(version, stored, self.clock())
+        again = {*self._asked, *retries(version, stored, self.clock(), eager=eager)}
         due = [
             name
             for name in names
-            if (is_lagging(everything[name], known) and name not in held) or control_of(version, name).asked
+            if (is_lagging(everything[name], known) and name not in held)
+            or control_of(version, name).asked
+            or (name not in held and not again.isdisjoint(everything[name].members))
         ]
         self.slots = Slots(self.executor.parallelism) if due else self.slots
         self._background_seconds = background_seconds
@@ -164,20 +183,8 @@ class FlushRun:
                             break
                         continue
                     barrier = self._mint(domain, stored, version, reach)
-                    done = run_domain(
-                        self.store,
-                        self.executor,
-                        self.slots,
-                        domain,
-                        stored,
-                        self.store.version,
-                        barrier,
-                        self.generations[domain.writer],
-                    )
-                    outcome.barrier = barrier
-                    for owner, epochs in done.fragments.items():
-                        outcome.fragments[owner] = [*outcome.fragments.get(owner, ()), *epochs]
-                    outcome.commit_seconds += done.commit_seconds
+                    run = self._partition_run(domain, stored)
+                    outcome.add(run.run(self.store.version, barrier, self.generations[domain.writer]))
                     if barrier.curr >= reach:
                         break
                 except (Fenced, Conflict, TableExists):
@@ -185,11 +192,33 @@ class FlushRun:
                     if attempt == RACE_ATTEMPTS - 1:
                         raise
                     time.sleep(random.uniform(0, 0.05 * (attempt + 1)))
+            if outcome.waits_for is None:
+                self._retry(domain, stored, outcome)
         except TidelineError as failure:
             outcome.error = str(failure)
         except Exception as failure:  # Spark's own errors: the domain stays at its epoch, the others go on
             outcome.error = f"{type(failure).__name__}: {_first_lines(failure)}"
         return outcome
+
+    def _partition_run(self, domain: Domain, stored: StoredCatalog) -> PartitionRun:
+        return PartitionRun(self.store, self.executor, self.slots, domain, stored, self.clock)
+
+    def _retry(self, domain: Domain, stored: StoredCatalog, outcome: DomainOutcome) -> None:
+        """Compute partitions again: those that somebody asks for, and quarantined ones whose inputs have changed."""
+
+        def mint(version: Version, reach: int) -> tuple[Barrier, int]:
+            barrier = self._mint(domain, stored, version, reach)
+            return barrier, self.generations[domain.writer]
+
+        for view in domain.members:
+            version = self.store.version
+            asked, waiting = self._asked.get(view, frozenset()), frozenset[str]()
+            if PREFIX + view in version.catalog:
+                inputs = source_tables(stored, view)
+                waiting = to_retry(version, view, inputs, self.clock(), eager=self._eager)
+            if asked or waiting:
+                for done in self._partition_run(domain, stored).retry(view, asked, waiting, mint):
+                    outcome.add(done)
 
     def _generation(self, domain: Domain) -> int:
         """Return the generation under which this process writes a domain; it takes over if it has none."""
@@ -255,6 +284,7 @@ class FlushRun:
             table = computed(version, owner)
             tables = [version.tables[f.table] for f in plan.fragments if f.table in version.tables]
             done = outcome.fragments.get(owner, [])
+            own = [epoch for epoch in done if epoch.table == owner]
             last = done[-1] if done else None
             stages: dict[str, float] = {}
             for epoch in done:
@@ -268,9 +298,9 @@ class FlushRun:
                 committed,
                 last.previous if last else committed,
                 sum(epoch.rows_in for epoch in done),
-                last.inserted if last else 0,
-                last.updated if last else 0,
-                last.deleted if last else 0,
+                sum(epoch.inserted for epoch in own),
+                sum(epoch.updated for epoch in own),
+                sum(epoch.deleted for epoch in own),
                 outcome.seconds,
                 stages,
                 sum(t.size_bytes for t in tables),
@@ -285,6 +315,9 @@ class FlushRun:
                 next((epoch.rebuilt for epoch in done if epoch.rebuilt is not None), None),
                 creation.phase if creation is not None else None,
                 creation.consumed if creation is not None else {},
+                {key: one.text for key, one in quarantined(version, owner).items()},
+                sum(epoch.rows_read_again for epoch in done),
+                sum(epoch.rows_written_again for epoch in own),
             )
 
 

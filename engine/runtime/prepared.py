@@ -75,7 +75,7 @@ class PreparedFrames:
 
 def may_be_kept(spark: SparkSession, task: FragmentTask) -> bool:
     """Tell whether a task's frame can be kept: that of a small epoch, in a session whose jobs can be told something."""
-    small = task.old is not None and task.piece is None and not task.is_large
+    small = task.old is not None and task.piece is None and task.again is None and not task.is_large
     return small and hasattr(spark, "_jsc")
 
 

@@ -16,6 +16,8 @@ from engine.meta.creation import CONSUMING_SNAPSHOT, creations, entry
 from engine.meta.creation import PREFIX as BACKFILL
 from engine.meta.domain import domain_of
 from engine.meta.mutation import renamed
+from engine.meta.partitions import entry as quarantine
+from engine.meta.partitions import forgotten, quarantined
 from engine.meta.recovery import recovered
 from engine.runtime.drop import place_of, readers
 from engine.sql.access import index_name
@@ -73,6 +75,8 @@ def rename(
     if made is not None and domain == old:
         tables = tuple(names.get(table, table) for table in made.tables)
         moved |= {BACKFILL + old: None} | entry(name, msgspec.structs.replace(made, tables=tables))
+    if forgotten(version, old):
+        moved |= forgotten(version, old) | quarantine(name, quarantined(version, old))
     return Commit(alter=altered, catalog=entries(relations, plans) | recovered(version, old) | moved)
 
 

@@ -37,6 +37,9 @@ class ViewReport:
     rebuilt: str | None = None
     backfill_phase: str | None = None
     consumed: dict[str, int] = field(default_factory=dict)
+    quarantined: dict[str, str] = field(default_factory=dict)
+    partition_rows_read: int = 0
+    partition_rows_written: int = 0
 
     @property
     def rows_out(self) -> int:
@@ -90,6 +93,21 @@ class FlushReport:
     def failed(self) -> tuple[ViewReport, ...]:
         """The reports of the views that failed."""
         return tuple(report for report in self.views if report.error is not None)
+
+    @property
+    def quarantined(self) -> tuple[ViewReport, ...]:
+        """The reports of the views of which partitions stay behind."""
+        return tuple(report for report in self.views if report.quarantined)
+
+    def raise_for_quarantine(self) -> None:
+        """Raise EpochFailed that names every partition that stays behind and why; do nothing if none does."""
+        if self.quarantined:
+            told = [
+                f"view {r.view}, partition {k} {t}"
+                for r in self.quarantined
+                for k, t in r.quarantined.items()
+            ]
+            raise EpochFailed("all else is up to date, but not every partition:\n" + "\n".join(told))
 
     def raise_for_errors(self) -> None:
         """Raise EpochFailed that names every view that failed and why; do nothing if none did."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.errors import EpochFailed, SqlError
+from engine.errors import RowFailed, SqlError
 from engine.hummock import Hummock, LogEntry, SstInfo, Table, TableVersion, Version
 from engine.meta.catalog_store import load
 from engine.sql.catalog import Column, Relation
@@ -20,7 +20,7 @@ SHOWN_FAILURES = 5
 
 
 def check_rows(store: Hummock, version: Version, table: Table, ssts: Sequence[SstInfo]) -> None:
-    """Check the new rows in files of a view's table, if it declares a schema; raises EpochFailed with the rows that break it.
+    """Check the new rows in files of a view's table, if it declares a schema; raises RowFailed with the rows that break it.
 
     A frame holds some of the new and changed rows, at most CHECKED_AT_ONCE: checks are of rows, not of the whole view.
     """
@@ -32,7 +32,7 @@ def check_rows(store: Hummock, version: Version, table: Table, ssts: Sequence[Ss
     for rows in _new_rows(store, relation, table, ssts):
         broken = _broken(schema, rows)
         if broken:
-            raise EpochFailed(
+            raise RowFailed(
                 f"rows of {view} break its schema {relation.options[OPTION]}: {'; '.join(broken)}; the view stays as it is: "
                 f"correct the rows that it reads, or the schema"
             )

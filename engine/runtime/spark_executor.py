@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from engine.errors import RowFailed
 from engine.hummock import Hummock
 from engine.operators.context import EpochContext
 from engine.operators.late import Blanks
 from engine.operators.sink import NetChange, collected, write_change, written
 from engine.runtime.epoch_run import context_of, fragment_change
 from engine.runtime.executor import Computed, FragmentTask
-from engine.runtime.failing_row import is_row_error, named
+from engine.runtime.failing_row import is_row_error, named, reason_of
+from engine.runtime.partition_frames import changed_partitions, rows_read, whole_context, with_partitions
 from engine.runtime.prepared import Prepared, PreparedFrames, may_be_kept, shape_of
 from engine.runtime.spark import parallelism
 from engine.sql.plan import Scan
@@ -50,19 +52,9 @@ class SparkExecutor:
             return Computed(written, {"write": time.perf_counter() - started})
         spark = self._spark()
         keep = may_be_kept(spark, task)
-        context = EpochContext(
-            spark,
-            self._store.url,
-            self._store.options,
-            task.tables,
-            task.old,
-            task.new,
-            task.table.options.vnode_groups or parallelism(spark),
-            task.rows,
-            piece=task.piece,
-            blanks=Blanks() if keep else None,
-        )
-        context = context_of(task.fragment, context)
+        context = context_of(task.fragment, self._context(task, spark, Blanks() if keep else None))
+        if task.again is not None:
+            context = whole_context(task.again, context)
         try:
             prepared = self._prepared.take(task) if keep else None
             known = prepared is not None
@@ -81,16 +73,40 @@ class SparkExecutor:
         except PySparkException as error:
             if not is_row_error(error):
                 raise
+            if not task.blame or task.again is not None:
+                raise RowFailed(reason_of(error)) from error
             seen = replace(context, old=None) if task.whole else context
             raise named(error, task.fragment, seen, self._store.reader, fragment_change) from error
-        return Computed(tuple(changes), {"plan": planned - started, "spark": time.perf_counter() - planned})
+        seconds = {"plan": planned - started, "spark": time.perf_counter() - planned}
+        read = rows_read(task.again, context) if task.again is not None else 0
+        return Computed(tuple(changes), seconds, read)
+
+    def partitions(self, task: FragmentTask, keys: Sequence[tuple[Scan, str]], most: int) -> tuple[str, ...]:
+        """Return the partitions, at most `most`, of the rows that change in a task, in one Spark job."""
+        return changed_partitions(keys, self._context(task, self._spark(), None), most)
+
+    def _context(self, task: FragmentTask, spark: SparkSession, blanks: Blanks | None) -> EpochContext:
+        return EpochContext(
+            spark,
+            self._store.url,
+            self._store.options,
+            task.tables,
+            task.old,
+            task.new,
+            task.table.options.vnode_groups or parallelism(spark),
+            task.rows,
+            piece=task.piece,
+            blanks=blanks,
+        )
 
     def _frame(self, task: FragmentTask, context: EpochContext) -> DataFrame | None:
         """Return the frame of a task's one action; None where nothing changes."""
         whole = task.old is None or task.fragment.rule == "full" or task.whole
         context.spark.conf.set("spark.sql.adaptive.enabled", "true" if whole else "false")
         context.spark.conf.set("spark.sql.shuffle.partitions", str(context.partitions))
-        frame = fragment_change(task.fragment, context, whole=task.whole)
+        frame = fragment_change(task.fragment, context, whole=task.whole, mine=task.mine)
+        if task.again is not None:
+            frame = with_partitions(frame, task.again, task.table, context)
         return None if frame is None else written(frame, task.table, context)
 
     def _copy_index(self, task: FragmentTask) -> tuple[NetChange, ...]:

@@ -21,6 +21,7 @@ _FORMS = {
     "on_row_error": (r"fail|null", "fail or null"),
     "domain": (r"[A-Za-z_]\w*", "a name"),
     "partition_by": (_NAMES, "columns of the view"),
+    "partitions": (r"2|4|8|16|32|64|128|256", "a power of two up to 256, the number of groups of vnodes"),
     "retention": (
         r"\d+(\.\d+)?\s*(second|minute|hour|day|week)s?|\d+",
         "a time, for example '2 days', or seconds",

@@ -1,0 +1,176 @@
+"""Quarantined partitions: of each view that is cut into partitions, those that failed, with their own epochs and errors.
+
+All other partitions stand at the view's committed epoch, so a checkpoint records only the exceptions. The record changes in the
+commit that brings the other partitions on; a crash can lose neither without the other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import msgspec
+
+from engine.hummock import Version
+from engine.meta.catalog_store import StoredCatalog
+from engine.meta.frontier import frontiers
+from engine.meta.recovery import FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS
+from engine.sql.partitions import Partitioning, partitioning
+
+PREFIX = "quarantine/"
+_ERROR_CHARACTERS = 2000
+
+
+class Quarantined(msgspec.Struct, frozen=True):
+    """One partition that is left behind: its content is that of `epoch` (None: it has none yet).
+
+    `tried` is the epoch of the inputs at which it failed last; times are seconds since 1970.
+    """
+
+    epoch: int | None
+    error: str
+    tried: int
+    attempts: int
+    since: float
+    last: float
+
+    @property
+    def retry_at(self) -> float:
+        """When it is to be tried again, if its view's inputs have changed: the wait doubles with each failure."""
+        wait = FIRST_WAIT_SECONDS * 2 ** min(self.attempts - 1, 16)
+        return self.last + min(LONGEST_WAIT_SECONDS, wait)
+
+    @property
+    def text(self) -> str:
+        """What is the matter, in words."""
+        times = "once" if self.attempts == 1 else f"{self.attempts} times"
+        at = "without content" if self.epoch is None else f"at epoch {self.epoch}"
+        return f"{at}, failed {times}: {self.error}"
+
+
+@dataclass(frozen=True)
+class PartitionStatus:
+    """Where one partition of a view stands; a healthy one has no error."""
+
+    partition: str
+    epoch: int | None
+    error: str | None = None
+    attempts: int = 0
+    retry_at: float | None = None
+
+
+def partitioning_of(stored: StoredCatalog, view: str) -> Partitioning | None:
+    """Return how a view is cut into partitions, None if it is not."""
+    relation = stored.catalog.relations.get(view)
+    if relation is None or view not in stored.plans:
+        return None
+    return partitioning(stored.plans[view], relation.options)
+
+
+def quarantined(version: Version, view: str) -> Mapping[str, Quarantined]:
+    """Return the quarantined partitions of a view by their names."""
+    text = version.catalog.get(PREFIX + view)
+    return {} if text is None else _decoded(text)
+
+
+@lru_cache(maxsize=1024)
+def _decoded(text: str) -> Mapping[str, Quarantined]:
+    return msgspec.json.decode(text, type=dict[str, Quarantined])
+
+
+def quarantined_views(version: Version) -> tuple[str, ...]:
+    """Return the views of which partitions are in quarantine."""
+    return tuple(name.removeprefix(PREFIX) for name in version.catalog if name.startswith(PREFIX))
+
+
+def entry(view: str, found: Mapping[str, Quarantined]) -> dict[str, str | None]:
+    """Return the catalog entry that holds the quarantined partitions of a view; none is no entry."""
+    text = msgspec.json.encode(dict(sorted(found.items()))).decode() if found else None
+    return {PREFIX + view: text}
+
+
+def forgotten(version: Version, view: str) -> dict[str, str | None]:
+    """Return the catalog entry that removes what is remembered of a view's partitions, if anything is."""
+    return {PREFIX + view: None} if PREFIX + view in version.catalog else {}
+
+
+def with_failures(
+    before: Mapping[str, Quarantined],
+    failures: Mapping[str, str],
+    committed: int | None,
+    tried: int,
+    now: float,
+) -> dict[str, Quarantined]:
+    """Return the quarantine with one more failure of each partition in `failures`, whose content is that of `committed`."""
+    found = dict(before)
+    for key, error in failures.items():
+        known = before.get(key)
+        text = error[:_ERROR_CHARACTERS]
+        if known is None:
+            found[key] = Quarantined(committed, text, tried, 1, now, now)
+        else:
+            found[key] = Quarantined(known.epoch, text, tried, known.attempts + 1, known.since, now)
+    return found
+
+
+def looked_at(
+    before: Mapping[str, Quarantined], keys: Collection[str], tried: int, now: float
+) -> dict[str, Quarantined]:
+    """Return the quarantine after it was seen that the inputs of some partitions have not changed up to the epoch `tried`."""
+    seen = {key: msgspec.structs.replace(before[key], tried=tried, last=now) for key in keys}
+    return {**before, **seen}
+
+
+def due(
+    version: Version, view: str, inputs: Collection[str], now: float, *, eager: bool = False
+) -> frozenset[str]:
+    """Return the quarantined partitions to try again: those whose view's inputs have changed since, and whose wait is over.
+
+    With `eager` the wait does not matter.
+    """
+    found = set()
+    for key, one in quarantined(version, view).items():
+        changed = any(
+            version.tables[name].last_change > one.tried for name in inputs if name in version.tables
+        )
+        if changed and (eager or one.retry_at <= now):
+            found.add(key)
+    return frozenset(found)
+
+
+def retries(version: Version, stored: StoredCatalog, now: float, *, eager: bool = False) -> tuple[str, ...]:
+    """Return the views of which a run would try quarantined partitions again now."""
+    views = [view for view in quarantined_views(version) if view in stored.plans]
+    if not views:
+        return ()
+    known = frontiers(version, stored.order, stored.inputs)
+    found = []
+    for view in views:
+        reach, own = known[view].reach, version.tables.get(view)
+        if reach is not None and own is not None and reach > own.committed_epoch:
+            inputs = source_tables(stored, view)
+            if due(version, view, inputs, now, eager=eager):
+                found.append(view)
+    return tuple(found)
+
+
+def source_tables(stored: StoredCatalog, view: str) -> tuple[str, ...]:
+    """Return the tables outside a view that its fragments follow."""
+    own = {fragment.table for fragment in stored.plans[view].fragments}
+    tables = (name for fragment in stored.plans[view].fragments for name in fragment.inputs)
+    return tuple(dict.fromkeys(name for name in tables if name not in own))
+
+
+def described(found: Mapping[str, Quarantined]) -> str | None:
+    """Return in words which partitions of a view are quarantined and why, None if none is."""
+    if not found:
+        return None
+    lines = [f"{len(found)} {'partition' if len(found) == 1 else 'partitions'} in quarantine"]
+    for key, one in list(found.items())[:5]:
+        again = time.strftime("%H:%M:%S", time.gmtime(one.retry_at))
+        lines.append(f"partition {key} {one.text} (tried again when its inputs change, after {again} UTC)")
+    if len(found) > 5:
+        lines.append(f"and {len(found) - 5} more")
+    return "; ".join(lines)

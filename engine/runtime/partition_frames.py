@@ -1,0 +1,67 @@
+"""Frames over partitions: the difference that some make when they are computed again, and which ones an epoch touches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+
+from pyspark.sql import DataFrame
+
+from engine.hummock import Table
+from engine.operators.compile import batch
+from engine.operators.context import EpochContext, select
+from engine.operators.full_refresh import difference
+from engine.operators.scan import delta, snapshot
+from engine.operators.sink import AGAIN, OPERATION, WAS
+from engine.runtime.analyze import whole_fragment
+from engine.runtime.executor import Again
+from engine.sql.plan import Scan
+
+
+def whole_context(again: Again, context: EpochContext) -> EpochContext:
+    """Return the context of an epoch that reads whole inputs, of which it computes some partitions again."""
+    rows = sum(context.rows_of(name) for name in (again.fragment.table, *again.fragment.inputs))
+    return replace(context, rows_in=rows, blanks=None)
+
+
+def with_partitions(change: DataFrame | None, again: Again, table: Table, context: EpochContext) -> DataFrame:
+    """Return a change of other partitions together with the difference that those computed `again` make, marked as such."""
+    whole = whole_fragment(again.fragment, context)
+    if table.name not in context.tables or context.old is None:
+        difference_made = whole.selectExpr("*", "1L AS `_w`")
+    else:
+        difference_made = difference(whole, table.name, context, again.mine)
+    context.placed = False
+    columns = [*table.schema.names, "_w"]
+    if change is None:
+        return select(difference_made, columns, f"TRUE AS `{AGAIN}`")
+    if OPERATION in change.columns:
+        others = select(change, list(table.schema.names), "0L AS `_w`", WAS, OPERATION, f"FALSE AS `{AGAIN}`")
+        blank = f"FALSE AS `{WAS}`", f"0 AS `{OPERATION}`"
+        marked = select(difference_made, columns, *blank, f"TRUE AS `{AGAIN}`")
+    else:
+        others = select(change, columns, f"FALSE AS `{AGAIN}`")
+        marked = select(difference_made, columns, f"TRUE AS `{AGAIN}`")
+    merged = context.union([others, marked])
+    assert merged is not None
+    return merged
+
+
+def rows_read(again: Again, context: EpochContext) -> int:
+    """Count the input rows, at the new epoch, of the partitions that were computed again."""
+    frames = [batch(node, context).selectExpr("1 AS `one`") for node in again.counted]
+    return reduce(DataFrame.union, frames).count() if frames else 0
+
+
+def changed_partitions(keys: Sequence[tuple[Scan, str]], context: EpochContext, most: int) -> tuple[str, ...]:
+    """Return at most `most` of the partitions of the rows that change in an epoch, or of all rows of a first build."""
+    frames = []
+    for scan, key in keys:
+        rows = snapshot(scan, context) if context.old is None else delta(scan, context)
+        if rows is not None:
+            frames.append(rows.selectExpr(f"{key} AS `key`"))
+    if not frames:
+        return ()
+    found = reduce(DataFrame.union, frames).distinct().limit(most).collect()
+    return tuple(sorted(row.key for row in found))

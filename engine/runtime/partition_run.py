@@ -1,0 +1,257 @@
+"""Epochs of views that are cut into partitions: a poison one is found and put into quarantine, the others go on.
+
+An epoch in which no row fails costs what it costs without partitions. One that fails is halved by partition until those are found
+on which it does; then it is run without them. What is left behind is computed again as a whole, from its inputs alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+
+from engine.errors import RowFailed
+from engine.hummock import Commit, Hummock, Version
+from engine.hummock.epoch import Clock
+from engine.meta.barrier import Barrier, closed
+from engine.meta.catalog_store import StoredCatalog, planned, table_of
+from engine.meta.domain import Domain
+from engine.meta.frontier import lapsed_at
+from engine.meta.partitions import (
+    Quarantined,
+    entry,
+    looked_at,
+    partitioning_of,
+    quarantined,
+    source_tables,
+    with_failures,
+)
+from engine.runtime.domain_run import DomainEpoch, compute_domain, is_pending, reach_of, run_domain
+from engine.runtime.executor import Executor, FragmentTask
+from engine.runtime.partition_cut import Cut, Cuts
+from engine.runtime.slots import Slots
+from engine.sql.partitions import Partitioning
+
+MOST_POISON = 8
+MOST_CANDIDATES = 20_000
+Mint = Callable[[Version, int], tuple[Barrier, int]]
+
+
+@dataclass(frozen=True)
+class PartitionRun:
+    """Runs epochs of one domain, some of whose views are cut into partitions."""
+
+    store: Hummock
+    executor: Executor
+    slots: Slots
+    domain: Domain
+    stored: StoredCatalog
+    clock: Clock
+
+    @property
+    def cut_views(self) -> dict[str, Partitioning]:
+        """The views of the domain that are cut, and how."""
+        found = {view: partitioning_of(self.stored, view) for view in self.domain.members}
+        return {view: how for view, how in found.items() if how is not None}
+
+    def run(
+        self,
+        version: Version,
+        barrier: Barrier,
+        generation: int,
+        again: Mapping[str, Collection[str]] | None = None,
+    ) -> DomainEpoch:
+        """Bring the domain to the end of its barrier; partitions on which a row fails go into quarantine.
+
+        Those `again`, by view, are computed as a whole, and leave the quarantine; then a failing row is raised instead.
+        """
+        views = self.cut_views
+        if not views:
+            return self._commit(version, barrier, generation, {}, {})
+        cuts: dict[str, Cut] = {}
+        standing: dict[str, dict[str, Quarantined]] = {}
+        catalog: dict[str, str | None] = {}
+        for view, how in views.items():
+            wanted = frozenset((again or {}).get(view, ()))
+            known = dict(quarantined(version, view))
+            standing[view] = {key: one for key, one in known.items() if key not in wanted}
+            cuts[view] = Cut(how, frozenset(standing[view]), wanted)
+            if len(standing[view]) < len(known):
+                catalog |= entry(view, standing[view])
+        while True:
+            try:
+                return self._commit(version, barrier, generation, cuts, catalog)
+            except RowFailed as failure:
+                view = failure.view
+                if again or view is None or view not in views:
+                    raise
+                poison = self._poison(view, version, barrier, cuts, failure)
+                if not poison:
+                    raise
+                held = version.tables.get(view)
+                committed = held.committed_epoch if held is not None else None
+                standing[view] = with_failures(standing[view], poison, committed, barrier.curr, self.clock())
+                catalog |= entry(view, standing[view])
+                cuts[view] = replace(cuts[view], behind=frozenset(standing[view]))
+
+    def retry(
+        self, view: str, asked: Collection[str], waiting: Collection[str], mint: Mint
+    ) -> list[DomainEpoch]:
+        """Compute partitions of a view again as a whole: all that are `asked` for, and those `waiting` whose inputs have changed.
+
+        Those on which a row fails stay in, or go into, quarantine.
+        """
+        version = self.store.refresh()
+        reach = reach_of(self.domain, version, self.stored)
+        if reach is None or reach <= version.tables[view].committed_epoch:
+            return []
+        waiting = set(waiting) - set(asked)
+        if waiting:
+            unchanged = waiting - self._changed_since(view, version, waiting, reach)
+            if unchanged:
+                standing = looked_at(quarantined(version, view), unchanged, reach, self.clock())
+                self._remember(view, standing, mint(version, reach)[1])
+            waiting -= unchanged
+        return self._computed_again(view, sorted({*asked, *waiting}), mint)
+
+    def _computed_again(self, view: str, keys: list[str], mint: Mint) -> list[DomainEpoch]:
+        version = self.store.refresh()
+        reach = reach_of(self.domain, version, self.stored)
+        if not keys or reach is None or reach <= version.tables[view].committed_epoch:
+            return []
+        barrier, generation = mint(version, reach)
+        version = self.store.version
+        try:
+            return [self.run(version, barrier, generation, {view: keys})]
+        except RowFailed as failure:
+            if len(keys) > 1:
+                middle = len(keys) // 2
+                first = self._computed_again(view, keys[:middle], mint)
+                return [*first, *self._computed_again(view, keys[middle:], mint)]
+            error: str | None = str(failure)
+            if is_pending(self.domain, version, barrier.curr):  # it may be a row of another partition
+                alone = Cut(self.cut_views[view], again=frozenset(keys), only=frozenset())
+                error = self._failure(view, version, barrier, {view: alone}, blame=False)
+            if error is None:
+                raise
+            known = quarantined(version, view).get(keys[0])
+            if known is not None and known.error.startswith(error):
+                error = known.error  # which names the row as well
+            committed = version.tables[view].committed_epoch
+            before = quarantined(version, view)
+            standing = with_failures(before, {keys[0]: error}, committed, barrier.curr, self.clock())
+            self._remember(view, standing, generation)
+            return []
+
+    def _changed_since(
+        self, view: str, version: Version, keys: Collection[str], reach: int
+    ) -> frozenset[str]:
+        """Return those of some quarantined partitions whose inputs have changed since they were tried."""
+        tried = min(quarantined(version, view)[key].tried for key in keys)
+        inputs = source_tables(self.stored, view)
+        if lapsed_at(version, tried, inputs) is not None:  # the log that could tell is gone
+            return frozenset(keys)
+        return frozenset(self._touched(view, version, tried, reach)) & frozenset(keys)
+
+    def _commit(
+        self,
+        version: Version,
+        barrier: Barrier,
+        generation: int,
+        cuts: Cuts,
+        catalog: Mapping[str, str | None],
+    ) -> DomainEpoch:
+        return run_domain(
+            self.store,
+            self.executor,
+            self.slots,
+            self.domain,
+            self.stored,
+            version,
+            barrier,
+            generation,
+            cuts,
+            catalog,
+        )
+
+    def _poison(
+        self, view: str, version: Version, barrier: Barrier, cuts: Cuts, failure: RowFailed
+    ) -> dict[str, str]:
+        """Return the partitions of a view, at most MOST_POISON, on which an epoch fails, each with its error."""
+        cut, held = cuts[view], version.tables.get(view)
+        old = held.committed_epoch if held is not None else None
+        touched = [key for key in self._touched(view, version, old, barrier.curr) if key not in cut.behind]
+        found: dict[str, str] = {}
+
+        def fails(keys: Collection[str], blame: bool = False) -> str | None:
+            probe = {**cuts, view: Cut(cut.partitioning, only=frozenset(keys))}
+            return self._failure(view, version, barrier, probe, blame=blame)
+
+        def search(keys: list[str]) -> None:
+            if len(keys) == 1:
+                found[keys[0]] = fails(keys, blame=True) or str(failure)
+                if len(found) > MOST_POISON:
+                    raise RowFailed(
+                        f"more than {MOST_POISON} partitions of {view} fail, so the view stays as it is; one of them: {failure}"
+                    )
+                return
+            middle = len(keys) // 2
+            left = fails(keys[:middle]) is not None
+            if left:
+                search(keys[:middle])
+            if not left or fails(keys[middle:]) is not None:
+                search(keys[middle:])
+
+        if touched:
+            search(touched)
+        return found
+
+    def _touched(self, view: str, version: Version, old: int | None, new: int) -> tuple[str, ...]:
+        """Return the partitions of the rows that a view reads and that change in (old, new]; of a first build all."""
+        how = self.cut_views[view]
+        fragments = self.stored.plans[view].fragments
+        scans = [pair for f in fragments for pair in how.sources(f) if pair[0].table not in how.tables]
+        tables = [version.tables[name] for name in {scan.table for scan, _ in scans}]
+        whole = old is None or lapsed_at(version, old, [table.name for table in tables]) is not None
+        rows = sum(table.row_count if whole else table.changed_rows(old or 0, new) for table in tables)
+        start = None if whole else old
+        task = FragmentTask(fragments[-1], table_of(fragments[-1]), version.tables, start, new, rows)
+        found = self.executor.partitions(task, scans, MOST_CANDIDATES)
+        if len(found) == MOST_CANDIDATES:
+            raise RowFailed(
+                f"a row of {view} fails, and more than {MOST_CANDIDATES} partitions have changed, too many to look for it: add "
+                f"partitions = 64 to partition_by"
+            )
+        return found
+
+    def _failure(
+        self, view: str, version: Version, barrier: Barrier, cuts: Cuts, *, blame: bool
+    ) -> str | None:
+        """Return the error on which an epoch of a view under `cuts` fails, None if it does not; nothing is committed."""
+        try:
+            compute_domain(
+                self.store,
+                self.executor,
+                self.slots,
+                self.domain,
+                version,
+                barrier,
+                cuts,
+                upto=view,
+                blame=blame,
+            )
+        except RowFailed as failure:
+            if failure.view == view:
+                return str(failure)
+            raise
+        return None
+
+    def _remember(self, view: str, standing: Mapping[str, Quarantined], generation: int) -> None:
+        """Write down how the quarantine stands after an attempt, whose barrier is closed."""
+        self.store.commit(
+            Commit(
+                catalog=entry(view, standing) | closed(self.store.version.catalog, self.domain.name),
+                writer=self.domain.writer,
+                generation=generation,
+                precondition=planned(self.stored, self.domain.members),
+            )
+        )

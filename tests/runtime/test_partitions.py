@@ -1,0 +1,109 @@
+"""Partitions of a view: a poison one is left behind with its error, all others go on, and it comes back by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.errors import EpochFailed, UnsupportedSql
+from engine.session import Session
+from tests.runtime.test_dml import rows
+
+VIEWS = {
+    "64 groups of vnodes": (
+        "CREATE MATERIALIZED VIEW v WITH (partitions = 64) AS "
+        "SELECT tenant, sum(a DIV b) AS r, count(*) AS n FROM t GROUP BY tenant"
+    ),
+    "a column": (
+        "CREATE MATERIALIZED VIEW v WITH (partition_by = 'tenant') AS "
+        "SELECT tenant, sum(a DIV b) AS r, count(*) AS n FROM t GROUP BY tenant"
+    ),
+}
+TRUTH = "SELECT tenant, CAST(sum(a DIV b) AS BIGINT) AS r, count(*) AS n FROM t WHERE b <> 0 GROUP BY tenant"
+SHOWN = "SELECT tenant, CAST(r AS BIGINT) AS r, n FROM v ORDER BY tenant"
+TENANTS, EACH = 64, 5
+
+
+@pytest.fixture
+def tenants(session: Session) -> Session:
+    session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, tenant BIGINT, a BIGINT, b BIGINT)")
+    values = ", ".join(f"({i}, {i % TENANTS}, {i}, 1)" for i in range(TENANTS * EACH))
+    session.sql(f"INSERT INTO t VALUES {values}")
+    return session
+
+
+@pytest.mark.parametrize("cut", VIEWS)
+def test_one_poison_partition_of_64_is_left_behind_and_comes_back_alone(tenants: Session, cut: str) -> None:
+    tenants.sql(VIEWS[cut])
+    before = dict((tenant, (r, n)) for tenant, r, n in rows(tenants, SHOWN))
+    assert len(before) == TENANTS
+    everyone = {p.epoch for p in tenants.partitions("v")}
+    assert len(tenants.partitions("v")) == 64 and len(everyone) == 1
+    old = everyone.pop()
+
+    poison = 7
+    tenants.sql("INSERT INTO t VALUES " + ", ".join(f"({1000 + i}, {i}, 10, 1)" for i in range(TENANTS)))
+    tenants.sql(f"INSERT INTO t VALUES (2000, {poison}, 1, 0)")
+    report = tenants.flush()["v"]
+    assert report.error is None and len(report.quarantined) == 1
+    ((key, text),) = report.quarantined.items()
+    assert "DIVIDE_BY_ZERO" in text and "{'id': 2000}" in text
+    status = next(s for s in tenants.status() if s.name == "v")
+    assert "DIVIDE_BY_ZERO" in (status.last_error or "") and f"partition {key} " in (status.last_error or "")
+    assert [w.kind for w in tenants.waits()] == ["quarantined"]
+    mates = {tenant for tenant in before if partition_of(tenants, cut, tenant) == key}
+    assert poison in mates
+    now = dict((tenant, (r, n)) for tenant, r, n in rows(tenants, SHOWN))
+    assert {t: now[t] for t in mates} == {t: before[t] for t in mates}
+    assert all(now[t] == (before[t][0] + 10, before[t][1] + 1) for t in set(before) - mates)
+    epochs = {p.partition: p.epoch for p in tenants.partitions("v")}
+    assert epochs.pop(key) == old and set(epochs.values()) == {report.epoch}
+
+    for step in range(1):  # the others go on; the quarantined partition is not looked for again
+        tenants.sql(
+            "INSERT INTO t VALUES " + ", ".join(f"({3000 + 100 * step + i}, {i}, 1, 1)" for i in range(64))
+        )
+        assert tenants.flush(eager=False)["v"].error is None
+    with pytest.raises(EpochFailed, match=f"partition {key} "):
+        tenants.sql("FLUSH")
+
+    tenants.sql("DELETE FROM t WHERE id = 2000")
+    fixed = tenants.materialize("v", key)["v"]
+    assert fixed.quarantined == {} and tenants.waits() == ()
+    assert rows(tenants, SHOWN) == rows(tenants, TRUTH + " ORDER BY tenant")
+    inputs = sum(1 for (tenant,) in rows(tenants, "SELECT tenant FROM t") if tenant in mates)
+    assert fixed.partition_rows_read == inputs
+    assert fixed.partition_rows_written == fixed.rows_out == len(mates)
+    tenants.sql("FLUSH")
+
+
+def partition_of(session: Session, cut: str, tenant: int) -> str:
+    if cut == "a column":
+        return str(tenant)
+    table = session.spark.sql(f"SELECT shiftright(xxhash64({tenant}L), 58) + 32").collect()
+    return str(table[0][0])
+
+
+REFUSED = {
+    "SELECT id, sum(a) AS s FROM t GROUP BY id": ("id", None),
+    "SELECT 1 AS one, sum(a) AS s FROM t": ("one", "the aggregate has no GROUP BY"),
+    "SELECT tenant, n, count(*) AS c FROM (SELECT tenant, count(*) AS n FROM t GROUP BY tenant) AS x GROUP BY tenant, n": (
+        "n",
+        "the aggregate: .* is not among its GROUP BY columns",
+    ),
+    "SELECT x.id, x.tenant, y.a FROM t AS x JOIN t AS y ON x.tenant = y.id": ("id", "the join on tenant"),
+    "SELECT id, a / 2.5D AS half FROM t": ("half", "is double"),
+}
+
+
+@pytest.mark.parametrize("query", REFUSED)
+def test_a_view_is_cut_only_where_every_operator_works_within_a_partition(
+    session: Session, query: str
+) -> None:
+    session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, tenant BIGINT, a BIGINT, b BIGINT)")
+    by, message = REFUSED[query]
+    text = f"CREATE MATERIALIZED VIEW v WITH (partition_by = '{by}') AS {query}"
+    if message is None:
+        session.sql(text, build=False)
+        return
+    with pytest.raises(UnsupportedSql, match=message):
+        session.sql(text, build=False)
