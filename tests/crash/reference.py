@@ -165,7 +165,7 @@ class ReferenceExecutor:
             if task.piece is not None and scan is task.piece[0]:
                 low, high = task.piece[1]
                 within = (LOWEST if aggregate else low, high)
-            elif task.piece is not None and self._beside(task, scan):
+            elif task.piece is not None and self._has_no_change(task, scan):
                 return None
             name = f"t{len(tables)}"
             tables[name] = self._rows(task.tables[scan.table], task.new, within)
@@ -189,19 +189,24 @@ class ReferenceExecutor:
         return pa.Table.from_batches(batches, schema=table.schema) if batches else table.schema.empty_table()
 
     @staticmethod
-    def _beside(task: FragmentTask, scan: Scan) -> bool:
-        """Tell whether a scan stands in another branch of a UNION ALL than the piece: that branch has no change."""
+    def _has_no_change(task: FragmentTask, scan: Scan) -> bool:
+        """Tell whether a scan brings no rows with a piece: it stands in another branch of a UNION ALL.
+
+        What an aggregate has is taken off whole, so for it the branches that were read before the piece's count too.
+        """
         assert task.piece is not None
+        driver, cumulative = task.piece[0], task.fragment.rule == "aggregate"
 
-        def branch_of(node: Node) -> bool:
+        def beside(node: Node) -> bool:
             if isinstance(node, UnionAll):
-                for child in node.inputs:
-                    found = scans(child)
-                    if any(s is scan for s in found) and not any(s is task.piece[0] for s in found):  # type: ignore[index]
-                        return True
-            return any(branch_of(child) for child in children(node))
+                found = [{id(each) for each in scans(child)} for child in node.inputs]
+                mine = next((i for i, ids in enumerate(found) if id(scan) in ids), None)
+                piece = next((i for i, ids in enumerate(found) if id(driver) in ids), None)
+                if mine is not None and piece is not None and mine != piece:
+                    return mine > piece or not cumulative
+            return any(beside(child) for child in children(node))
 
-        return branch_of(task.fragment.plan)
+        return beside(task.fragment.plan)
 
 
 def _signed(rows: pa.Table, task: FragmentTask, weight: int) -> pa.Table:
