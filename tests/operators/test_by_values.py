@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from engine.session import Session
 from tests.oracle.batch import assert_views_equal_duckdb
@@ -58,3 +60,17 @@ def test_views_by_values_equal_a_batch_run(session: Session, views: dict[str, st
         session.write("reading", rows(chance, chance.sample(range(40), 8)), mode="upsert")
         session.flush().raise_for_errors()
         assert_views_equal_duckdb(session, ("reading",), views, f"epoch {epoch}")
+
+
+@pytest.mark.oracle
+def test_a_view_by_values_that_is_built_in_steps_equals_a_batch_run(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    chance = random.Random(7)
+    with Session((tmp_path / "store").as_uri(), spark, backfill_rows=10) as session:
+        session.sql("CREATE TABLE reading (id BIGINT PRIMARY KEY, g BIGINT, x DOUBLE, n BIGINT, note STRING)")
+        session.write("reading", rows(chance, list(range(40))))
+        session.sql(f"CREATE MATERIALIZED VIEW mixed AS {VIEWS['mixed']}")
+        session.write("reading", rows(chance, list(range(5, 15))), mode="upsert")
+        session.flush().raise_for_errors()
+        assert_views_equal_duckdb(session, ("reading",), {"mixed": VIEWS["mixed"]}, "after its steps")
