@@ -24,20 +24,17 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[str]:
     """An S3 server on loopback; the environment names it before Spark starts, so that its workers know it too."""
-    from moto.server import ThreadedMotoServer
+    from tests.s3_server import s3_server as running
 
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    given = {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_DEFAULT_REGION": "us-east-1",
-    }
-    os.environ.update(given)
-    yield given["AWS_ENDPOINT_URL"]
-    server.stop()
+    with running() as url:
+        given = {
+            "AWS_ENDPOINT_URL": url,
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }
+        os.environ.update(given)
+        yield url
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.hummock import Hummock, Put
+from engine.hummock.delta import Delta
 from tests.hummock.conftest import SCHEMA, content, rows
 
 CONTEXT = multiprocessing.get_context("spawn")
@@ -14,39 +15,63 @@ CONTEXT = multiprocessing.get_context("spawn")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a race left: the manifests' numbers, the table, and the epochs that each process was told."""
+    """What a race left: the numbers of its manifests, how many commits of rows they hold, the table, and the epochs
+    that each process was told. Compactions commit meanwhile, as they do for any user, some in a writer's manifest."""
 
     first: int
     numbers: list[int]
+    writes: int
     content: dict[int, str]
     epochs: list[list[int]]
 
 
 def commit_many(url: str, cache: str, part: int, commits: int, start, told) -> None:  # type: ignore[no-untyped-def]
-    """One process: wait for the others, then commit one row at a time."""
-    store = Hummock.open(url, cache_dir=cache, create=False, auto_compact="off")
-    start.wait(300)
-    told.put((part, [store.ingest_batch({"t": [Put(_row(part, step))]}) for step in range(commits)]))
+    """One process: wait for the others, then commit one row at a time; tell the epochs, or the error."""
+    try:
+        store = Hummock.open(url, cache_dir=cache, create=False)
+        start.wait(300)
+        told.put((part, [store.ingest_batch({"t": [Put(_row(part, step))]}) for step in range(commits)]))
+    except BaseException as error:
+        told.put((part, repr(error)))
+        raise
 
 
 def race(url: str, cache: Path, processes: int, commits: int) -> Outcome:
     """Let `processes` make `commits` commits each, all at once, and read what they left."""
-    with Hummock.open(url, cache_dir=cache, auto_compact="off") as store:
+    with Hummock.open(url, cache_dir=cache) as store:
         store.create_table("t", SCHEMA, ["id"], ["id"])
         first = store.version.number
         start, told = CONTEXT.Barrier(processes), CONTEXT.Queue()
         racers = [
-            CONTEXT.Process(target=commit_many, args=(url, str(cache), part, commits, start, told))
+            CONTEXT.Process(
+                target=commit_many, args=(url, str(cache), part, commits, start, told), daemon=True
+            )
             for part in range(processes)
         ]
         for racer in racers:
             racer.start()
-        epochs = dict(told.get(timeout=600) for _ in racers)
+        epochs: dict[int, list[int]] = {}
+        for _ in racers:
+            part, outcome = told.get(timeout=600)
+            assert isinstance(outcome, list), f"process {part}: {outcome}"
+            epochs[part] = outcome
         for racer in racers:
             racer.join()
         store.refresh()
-        numbers = [n for n in store._chain.numbers() if n > first]
-        return Outcome(first, numbers, content(store), [epochs[part] for part in range(processes)])
+        numbers = [number for number in store._chain.numbers() if number > first]
+        return Outcome(
+            first,
+            numbers,
+            sum(bool(delta.writes) for number in numbers for delta in _deltas(store, number)),
+            content(store),
+            [epochs[part] for part in range(processes)],
+        )
+
+
+def _deltas(store: Hummock, number: int) -> tuple[Delta, ...]:
+    manifest = store._chain._manifests.get(number)
+    assert manifest is not None and manifest.delta.number == number
+    return (manifest.delta, *manifest.more)
 
 
 def expected(processes: int, commits: int) -> dict[int, str]:
@@ -55,9 +80,11 @@ def expected(processes: int, commits: int) -> dict[int, str]:
 
 
 def check(outcome: Outcome, processes: int, commits: int) -> None:
-    """Manifests are contiguous, one a commit; each write is readable; epochs rise in each process and never repeat."""
+    """Manifests are contiguous and hold each commit once; each write is readable; epochs rise in each process and
+    never repeat."""
     total = processes * commits
-    assert outcome.numbers == list(range(outcome.first + 1, outcome.first + total + 1))
+    assert outcome.numbers == list(range(outcome.first + 1, outcome.first + 1 + len(outcome.numbers)))
+    assert outcome.writes == total, f"{outcome.writes} commits of rows, {total} were made"
     assert outcome.content == expected(processes, commits)
     assert all(told == sorted(told) for told in outcome.epochs)
     assert len({epoch for told in outcome.epochs for epoch in told}) == total

@@ -7,23 +7,20 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from moto.server import ThreadedMotoServer
 
 from engine.errors import StorageError
 from engine.hummock import Commit, Delete, Hummock, Put
 from engine.hummock.object_store.s3 import S3ObjectStore
 from tests.hummock.conftest import SCHEMA, content, keys, log, rows
+from tests.s3_server import s3_server
 
 pytestmark = pytest.mark.s3
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    moto = ThreadedMotoServer("127.0.0.1", 0)
-    moto.start()
-    host, port = moto.get_host_and_port()
-    yield f"http://{host}:{port}"
-    moto.stop()
+    with s3_server() as url:
+        yield url
 
 
 @pytest.fixture(autouse=True)
