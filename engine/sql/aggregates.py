@@ -63,9 +63,6 @@ def take_apart(node: exp.Expression) -> Call:
             arguments += argument.expressions
         else:
             arguments.append(argument)
-    # count(DISTINCT (a, b)) counts pairs
-    if distinct and len(arguments) == 1 and isinstance(arguments[0], exp.Tuple):
-        arguments = list(arguments[0].expressions)
     return Call(
         node, _NAMES.get(type(node)) or _name(node), arguments, order, distinct, where, ignore, within
     )
@@ -140,6 +137,8 @@ class Aggregates:
         rule = _RULES.get(call.name)
         if rule is not None:
             return rule(self, call, where)
+        if call.name == "count" and len(call.arguments) == 1 and isinstance(call.arguments[0], exp.Tuple):
+            return self._count_of_rows(call, call.arguments[0].expressions, where), "bigint"
         return self._plain(call, where), None
 
     def _refuse(self, call: Call, what: str, hint: str) -> Exception:
@@ -185,6 +184,13 @@ class Aggregates:
         bound = tuple(self.expressions.scalar(argument, name) for argument in call.arguments)
         self.expressions.operands.of_aggregate(name, bound, call.node)
         return AggCall("", name, bound, call.distinct and name not in ("min", "max"), where)
+
+    def _count_of_rows(self, call: Call, items: Sequence[exp.Expression], where: Expr | None) -> AggCall:
+        """A row is no null, whatever is in it: `count(DISTINCT (a, b))` counts pairs with a null, `count(DISTINCT a, b)` none."""
+        fields = [self.expressions.scalar(item, "count") for item in items]
+        row = ", ".join(f"'f{n}', {field.sql}" for n, field in enumerate(fields))
+        text = f"count({'DISTINCT ' if call.distinct else ''}named_struct({row}))"
+        return self._text(call, filtered(text, where), where, arguments=fields)
 
     # ---- lists -----------------------------------------------------------------------------------------------
     def _array_agg(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:

@@ -10,6 +10,7 @@ from engine.sql.expression_types import INTEGRAL
 from engine.sql.intervals import day_time_literal, interval_value, is_interval
 from engine.sql.postgres_functions import as_spark_call
 from engine.sql.postgres_json import as_spark_json
+from engine.sql.postgres_lists import as_spark_list
 
 TypeOf = Callable[[exp.Expression], str | None]
 _KIND = exp.DataType.Type
@@ -26,7 +27,19 @@ def as_spark(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
             node.set(key, as_spark(value, type_of))
         elif isinstance(value, list):
             node.set(key, [as_spark(v, type_of) if isinstance(v, exp.Expression) else v for v in value])
-    for rule in (_json, _interval, _type, _cast, _division, _dates, _field, _logarithm, _pattern, _function):
+    for rule in (
+        _json,
+        _list,
+        _interval,
+        _type,
+        _cast,
+        _division,
+        _dates,
+        _field,
+        _logarithm,
+        _pattern,
+        _function,
+    ):
         found = rule(node, type_of)
         if found is not None:
             return found
@@ -36,6 +49,11 @@ def as_spark(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
 def _json(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
     """JSON is text. `a -> 'b'` -> `TO_JSON(TRY_VARIANT_GET(PARSE_JSON(a), '$.b'))`"""
     return as_spark_json(node)
+
+
+def _list(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+    """Nulls stay, the order counts. `array_agg(x ORDER BY y)` -> `transform(array_sort(collect_list(…), …), _e -> _e.v)`"""
+    return as_spark_list(node)
 
 
 def _interval(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:

@@ -274,7 +274,7 @@ SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY s) AS y FROM t
 -- aggregates of nothing
 SELECT count(*) AS c, sum(a) AS s, array_agg(a ORDER BY id) AS x, string_agg(c::varchar, ',' ORDER BY id) AS y, bool_and(a = 1) AS z FROM nothing
 -- distinct tuples
-SELECT count(DISTINCT (a, b)) AS n FROM t WHERE a IS NOT NULL AND b IS NOT NULL
+SELECT s, count(DISTINCT (a, b)) AS n, count(DISTINCT (a, b)) FILTER (WHERE b > 1) AS m FROM t GROUP BY s
 -- array any
 SELECT id FROM w WHERE 1 = ANY (n)
 -- joins in parentheses

@@ -9,10 +9,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from engine.errors import SqlError
+from engine.sql.ad_hoc import to_spark
 from engine.sql.binder import bind
 from engine.sql.catalog import Catalog
 from engine.sql.plan import Project
 from engine.sql.statements import Select, parse
+from tests.oracle.batch import assert_equal, by_duckdb
 from tests.sql.catalog import table
 
 ROW = {
@@ -175,6 +177,21 @@ def test_expressions_of_postgres_have_their_values(spark: SparkSession) -> None:
 def test_json_aggregates_are_known_by_their_names(name: str, dialect: str) -> None:
     arguments = "s, i ORDER BY id" if "object" in name else "i ORDER BY id"
     assert expression_of(f"{name}({arguments})", dialect).startswith("`agg:json")
+
+
+def test_lists_of_a_query_that_is_answered_once_are_those_of_duckdb(spark: SparkSession) -> None:
+    calls = (
+        "array_agg(x ORDER BY y DESC, x NULLS FIRST)",
+        "array_agg(x ORDER BY x NULLS LAST) FILTER (WHERE y > 1)",
+        "array_agg(x ORDER BY x) FILTER (WHERE y > 9)",
+        "array_agg(DISTINCT x ORDER BY x DESC NULLS LAST)",
+        "count(DISTINCT (x, y))",
+    )
+    query = f"SELECT {', '.join(calls)} FROM (VALUES (2, 1), (NULL, 2), (1, 2), (2, 3), (NULL, 2)) AS t(x, y)"
+    parsed = parse(query, "postgres")
+    assert isinstance(parsed, Select)
+    mine = spark.sql(to_spark(parsed.query, Catalog({}), "postgres")).toArrow()
+    assert_equal(mine, by_duckdb({}, query), "lists")
 
 
 def test_spark_divides_as_spark_does() -> None:

@@ -30,20 +30,32 @@ from engine.sql.rewrites.free import free_columns, map_call, rename_free
 from engine.sql.rewrites.pull_up import Pulled
 
 ZERO_WHEN_EMPTY = ("count", "count_if", "regr_count", "approx_count_distinct")
+_NESTED = ("array<", "struct<", "map<")
+_NULLS = "map('ignoreNullFields', 'false')"
 
 
 def over_domain(
     plan: Node, inner: Node, columns: tuple[str, ...], equalities: Equalities, keys: JoinKeys
 ) -> Pulled:
-    """Return `inner` for each distinct value of the outer `columns` of `plan`; null is a value as any other."""
+    """Return `inner` for each distinct value of the outer `columns` of `plan`; null is a value as any other.
+
+    Arrays, structs and maps are no keys of a table: the domain holds their JSON text, from which they are read again.
+    """
     names = {column: keys.fresh(f"domain:{column}") for column in columns}
+    values, by = {}, {}
     for column, name in names.items():
-        keys.copied(name, Expr.of(column))
-    domain = Aggregate(plan, tuple((name, Expr.of(column)) for column, name in names.items()), ())
-    by = {column: Expr.of(name) for column, name in names.items()}
+        kind = keys.types.get(quote(column), "")
+        if kind.startswith(_NESTED):
+            values[column] = Expr(f"to_json({quote(column)}, {_NULLS})", (column,))
+            by[column] = Expr(f"from_json({quote(name)}, '{kind}')", (name,))
+            keys.types[values[column].sql] = "string"
+        else:
+            values[column], by[column] = Expr.of(column), Expr.of(name)
+        keys.copied(name, values[column])
+    domain = Aggregate(plan, tuple((name, values[column]) for column, name in names.items()), ())
     equalities.rename(by)
     node = _Unnesting(domain, tuple(names.values()), equalities, keys).node(rename_free(inner, by))
-    pairs = tuple((Expr.of(column), Expr.of(name)) for column, name in names.items())
+    pairs = tuple((values[column], Expr.of(name)) for column, name in names.items())
     return Pulled(node, pairs, null_safe=True)
 
 
