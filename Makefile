@@ -53,7 +53,7 @@ races: setup ## Race 16 processes for 800 manifests on a directory, on moto and,
 	$(BIN)/python -m pytest -m crash tests/hummock/test_race.py
 
 crash: setup ## Random programs with crashes: 1,000 over a reference executor, 50 in killed processes on Spark, planted bugs (SEEDS, SPARK_SEEDS).
-	$(BIN)/python -W ignore -m tests.crash.program range $(subst :, ,$(SEEDS))
+	$(BIN)/python -W ignore -m tests.crash.program --jobs $(WORKERS) range $(subst :, ,$(SEEDS))
 	$(BIN)/python -W ignore -m tests.crash.program --executor spark range $(subst :, ,$(SPARK_SEEDS))
 	$(BIN)/python -m pytest -m crash tests/crash --deselect tests/crash/test_programs.py --deselect tests/crash/test_processes.py
 

@@ -13,8 +13,11 @@ import random
 import sys
 import tempfile
 import threading
+import traceback
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -462,23 +465,40 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--executor", choices=("reference", "spark"), default="reference")
     parser.add_argument("--spark", default="local[2]", help="where the processes of --executor spark run")
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="programs at the same time, each in a process of its own"
+    )
     parser.add_argument("words", nargs="+", metavar="SEED | range FIRST LAST")
     options = parser.parse_args()
     words = options.words
     seeds = range(int(words[1]), int(words[2])) if words[0] == "range" else [int(word) for word in words]
-    for seed in seeds:
+    one = partial(_replayed, options.executor, options.spark)
+    with ProcessPoolExecutor(max(options.jobs, 1)) as pool:
+        outcomes = pool.map(one, seeds) if options.jobs > 1 else map(one, seeds)
+        failed = 0
+        for failure, told in outcomes:
+            failed += failure
+            print(told, flush=True)
+    print(f"{len(seeds) - failed} of {len(seeds)} seeds fine", flush=True)
+    sys.exit(1 if failed else 0)
+
+
+def _replayed(executor: str, spark: str, seed: int) -> tuple[bool, str]:
+    """Run one seed; return whether it failed and what there is to say."""
+    try:
         with tempfile.TemporaryDirectory() as folder:
-            if options.executor == "spark":
+            if executor == "spark":
                 from tests.crash.processes import ProcessProgram
 
-                processes = ProcessProgram(seed, Path(folder), options.spark)
+                processes = ProcessProgram(seed, Path(folder), spark)
                 processes.run()
-                print(f"seed {seed}: {processes.kills} killed, {processes.stops} stopped, fine", flush=True)
-            else:
-                program = Program(seed, Path(folder))
-                program.run()
-                steps, manifests = len(program.trace), program.store.version.number
-                print(f"seed {seed}: {steps} steps, {manifests} manifests, fine", flush=True)
+                return False, f"seed {seed}: {processes.kills} killed, {processes.stops} stopped, fine"
+            program = Program(seed, Path(folder))
+            program.run()
+            steps, manifests = len(program.trace), program.store.version.number
+            return False, f"seed {seed}: {steps} steps, {manifests} manifests, fine"
+    except Broken:
+        return True, f"seed {seed} FAILED\n{traceback.format_exc()}"
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ It follows the definition and nothing else: the change of a table is its query o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 
 import duckdb
 import msgspec
@@ -101,12 +102,23 @@ def fragment_sql(fragment: Fragment, source: Source) -> str | None:
     return f"SELECT {', '.join(items + stored)} FROM ({computed}) AS t"
 
 
+@cache
+def _duckdb() -> duckdb.DuckDBPyConnection:
+    """One DuckDB a process: starting one costs ten queries of a program."""
+    return duckdb.connect(config={"threads": 1})
+
+
+@cache
+def _translated(sql: str) -> str:
+    return sqlglot.transpile(sql, read="spark", write="duckdb")[0]
+
+
 def run(sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
     """Run Spark SQL over Arrow tables in DuckDB."""
-    connection = duckdb.connect(config={"threads": 1})
-    for name, rows in tables.items():
-        connection.register(name, rows)
-    return connection.execute(sqlglot.transpile(sql, read="spark", write="duckdb")[0]).to_arrow_table()
+    with _duckdb().cursor() as cursor:
+        for name, rows in tables.items():
+            cursor.register(name, rows)
+        return cursor.sql(_translated(sql)).to_arrow_table()
 
 
 _SPARK_TYPES = {pa.int64(): "bigint", pa.int32(): "int", pa.string(): "string", pa.bool_(): "boolean"}
