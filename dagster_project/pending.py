@@ -13,6 +13,7 @@ from engine.connectors.sources import pending_digest
 from engine.hummock import Hummock, Version
 from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.domain import domain_of
+from engine.meta.mutation import control_of
 from engine.meta.partitions import retries
 from engine.meta.sinks import sinks, source_of, standing
 from engine.meta.waits import GOING_ON, waits
@@ -66,7 +67,9 @@ def find_pending(store: Hummock, models: Sequence[Model]) -> Pending:
     plan = plan_sync(stored.catalog, models)
     work = hashlib.sha256(folders.encode())
     for name in lagging:
-        work.update(f"{name}:{_position(name, version, stored)}\n".encode())
+        control = control_of(version, domain_of(stored, name))
+        numbers = ",".join(str(asked.number) for asked in control.asked)
+        work.update(f"{name}:{_position(name, version, stored)}:{numbers}\n".encode())
     behind = []
     for sink in sinks(stored):
         at = standing(version, sink)

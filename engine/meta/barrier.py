@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import msgspec
@@ -59,11 +59,19 @@ def open_barrier(version: Version, domain: str) -> OpenBarrier | None:
     return None if text is None else msgspec.json.decode(text, type=OpenBarrier)
 
 
-def minted(version: Version, domain: str, tables: tuple[str, ...], reach: int, now: float) -> OpenBarrier:
+def minted(
+    version: Version,
+    domain: str,
+    tables: tuple[str, ...],
+    reach: int,
+    now: float,
+    inputs: Iterable[str] = (),
+) -> OpenBarrier:
     """Return the barrier of a domain's next epoch, up to `reach` at most.
 
     One that a crash has left open is taken as it was, so that the rerun reads the same range; not so after a failure, which
-    another range may end, nor when the domain has other tables by now or has committed since.
+    another range may end, nor when the domain has other tables by now or has committed since, nor when the history of one of
+    its `inputs` begins later by now.
     """
     held = [version.tables[table].committed_epoch for table in tables if table in version.tables]
     prev = max(held, default=0)
@@ -72,7 +80,8 @@ def minted(version: Version, domain: str, tables: tuple[str, ...], reach: int, n
     curr, left = max(reach, prev), open_barrier(version, domain)
     failing = f"failure/{domain}" in version.catalog
     same = left is not None and left.tables == tables and left.barrier.prev == prev and not failing
-    if left is not None and same and prev < left.barrier.curr <= reach:
+    safe = max((version.tables[name].safe_epoch for name in inputs if name in version.tables), default=0)
+    if left is not None and same and max(prev + 1, safe) <= left.barrier.curr <= reach:
         curr = left.barrier.curr
     return OpenBarrier(Barrier(prev, curr, kind, mutation), tables, now, now + DEADLINE_SECONDS)
 

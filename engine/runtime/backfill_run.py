@@ -5,7 +5,6 @@ The view has no live edge to its inputs meanwhile: it reads their snapshot at on
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import msgspec
@@ -42,8 +41,10 @@ class BackfillRun:
         executor: Executor,
         least_rows: int = BACKFILL_ROWS,
         clock: Clock = system_clock,
+        largest_step: int = LARGEST_STEP,
     ) -> None:
         self.store, self.executor, self.least_rows, self.clock = store, executor, least_rows, clock
+        self.largest_step = largest_step
         self._paces: dict[str, Pace] = {}
 
     def is_due(self, domain: Domain, version: Version, stored: StoredCatalog) -> bool:
@@ -79,6 +80,7 @@ class BackfillRun:
             creation = self._begin(domain, reach, generation, unchanged)
         pace = self.pace(domain.name)
         most_rows = most_at_once(creation.total) if in_background(domain, stored) else LARGEST_STEP
+        most_rows = min(most_rows, self.largest_step)
         while creation.state == CONSUMING_SNAPSHOT and not stop():
             version = self.store.refresh()
             if not is_planned(version, stored, domain.members):
@@ -87,14 +89,14 @@ class BackfillRun:
             limit = rate_limit(domain, load(self.store.version), control)
             if limit == 0 or control.paused:
                 break
-            started = time.perf_counter()
+            started = self.clock.monotonic()
             before = creation.rows
             creation = self._step(
                 domain, creation, version, generation, slots, pace, limit, unchanged, most_rows
             )
-            rest = rest_seconds(creation.rows - before, time.perf_counter() - started, limit)
+            rest = rest_seconds(creation.rows - before, self.clock.monotonic() - started, limit)
             while rest > 0 and not stop():
-                time.sleep(min(rest, 0.05))
+                self.clock.sleep(min(rest, 0.05))
                 rest -= 0.05
         return creation
 
@@ -108,7 +110,7 @@ class BackfillRun:
         total = self._snapshot_rows(domain, version) or 0
         stored, control = load(version), control_of(version, domain.name)
         creation = Creation(reach, tables, self.clock(), total, sizes)
-        barrier = minted(version, domain.name, tables, reach, self.clock())
+        barrier = minted(version, domain.name, tables, reach, self.clock(), domain.inputs)
         acks: dict[str, dict[str, int | None]] = {}
         for table, dependencies in domain.dependencies.items():
             for name in dependencies:
@@ -141,7 +143,7 @@ class BackfillRun:
         fragments = {fragment.table: fragment for _, fragment in domain.fragments}
         fragment = fragments[creation.tables[creation.fragment]]
         scans = drivers(fragment, lambda name: creation.sizes.get(name, 0))
-        started = time.perf_counter()
+        started = self.clock.monotonic()
         if scans is None:
             rows = sum(version.tables[name].row_count for name in fragment.inputs)
             piece, last, after = None, True, creation
@@ -198,7 +200,7 @@ class BackfillRun:
                 precondition=unchanged,
             )
         )
-        pace.took(rows, time.perf_counter() - started)
+        pace.took(rows, self.clock.monotonic() - started)
         return after
 
     def _snapshot_rows(self, domain: Domain, version: Version) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -191,7 +190,7 @@ class FlushRun:
                     self.generations.pop(domain.writer, None)
                     if attempt == RACE_ATTEMPTS - 1:
                         raise
-                    time.sleep(random.uniform(0, 0.05 * (attempt + 1)))
+                    self.clock.sleep(self.clock.jitter(0.05 * (attempt + 1)))
             if outcome.waits_for is None:
                 self._retry(domain, stored, outcome)
         except TidelineError as failure:
@@ -237,7 +236,7 @@ class FlushRun:
 
     def _mint(self, domain: Domain, stored: StoredCatalog, version: Version, reach: int) -> Barrier:
         """Make the barrier of a domain's next epoch durable before its work, in one commit with the claim where there is none."""
-        barrier = minted(version, domain.name, domain.tables, reach, self.clock())
+        barrier = minted(version, domain.name, domain.tables, reach, self.clock(), domain.inputs)
         catalog, generation = opened(domain.name, barrier), self.generations.get(domain.writer)
         there = planned(stored, domain.members)
         if generation is None:
@@ -252,10 +251,10 @@ class FlushRun:
     def _backfill(self, domain: Domain, reach: int, generation: int, stored: StoredCatalog) -> str | None:
         """Go on with a domain's backfill; return why it is not whole yet, or None when it is."""
         background = in_background(domain, stored)
-        until = time.monotonic() + self._background_seconds
+        until = self.clock.monotonic() + self._background_seconds
 
         def stop() -> bool:
-            return background and time.monotonic() > until
+            return background and self.clock.monotonic() > until
 
         creation = self.backfill.run(domain, stored, reach, generation, self.slots, stop)
         if creation is None:

@@ -7,16 +7,16 @@ from collections import Counter
 
 import pyarrow as pa
 
-from engine.errors import EpochExpired
 from engine.hummock import Hummock, Version
 from engine.hummock.epoch import Clock, seconds_of
 from engine.hummock.manifest import manifest_number
 from engine.hummock.object_store import ObjectStore
 from engine.meta.catalog_store import load
 from engine.meta.creation import computed
-from engine.meta.domain import domain_of
+from engine.meta.domain import domain_of, domains
 from engine.meta.frontier import frontiers, lapsed_at
 from engine.meta.mutation import control_of
+from engine.meta.recovery import failures
 from engine.meta.retention import READERS_SECONDS
 from engine.meta.sinks import consumers_of, sinks
 from engine.meta.waits import waits
@@ -58,6 +58,8 @@ class Checks:
         self._mutations_are_kept(version)
         self.in_force.check(version)
         stored = load(version)
+        if strange := failures(version).keys() - domains(stored).keys():
+            raise Broken(f"failures outlive their domains: {sorted(strange)}")
         if any(not wait.reason for wait in waits(version, stored, self.clock())):
             raise Broken("a wait has no reason")
         consumers = {*stored.fragments, *(c for sink in sinks(stored) for c in consumers_of(sink))}
@@ -110,17 +112,24 @@ class Checks:
             for upstream in stored.inputs[name]:
                 if own is None:
                     continue
+                if upstream not in TABLES and computed(version, upstream) is None:
+                    raise Broken(f"{name} was computed from {upstream}, which is not whole")
                 front = known[upstream].frontier
                 if front is None or front < own.committed_epoch:
                     raise Broken(f"{name} is at {own.committed_epoch}, above its input {upstream} at {front}")
                 age = self.clock() - seconds_of(own.committed_epoch)
-                if age < READERS_SECONDS and name not in version.tables[upstream].acks:
+                held = version.tables[upstream].acks.get(name)
+                if age < READERS_SECONDS and held is None:
                     raise Broken(f"{name} let go of the log of {upstream} too early")
-                try:
-                    version.tables[upstream].changes(own.committed_epoch, version.epoch)
-                except EpochExpired as error:
-                    if name in version.tables[upstream].acks:
-                        raise Broken(f"{name} lost the log of {upstream}: {error}") from error
+                if held is None:
+                    continue
+                goes_on = lapsed_at(version, own.committed_epoch, stored.inputs[name]) is None
+                if (
+                    held > own.committed_epoch and goes_on
+                ):  # else it is about to be computed as a whole, at `held`
+                    raise Broken(f"{name} is at {own.committed_epoch} and let {upstream} go up to {held}")
+                if held < version.tables[upstream].safe_epoch:
+                    raise Broken(f"{name} lost the log of {upstream}, which it held from {held} on")
 
     def _views_equal_their_queries(self, version: Version) -> None:
         stored = load(version)

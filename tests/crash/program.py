@@ -106,12 +106,17 @@ class Program(Checks):
             clock=self.clock,
         )
         self.flusher = self._flush_run(self.store)
+        self.targets = FaultPlan(plan.seed, rate=self.random.choice((0.0, 0.05)))
+        self._reached: dict[str, FaultyObjectStore] = {}
 
     def _flush_run(self, store: Hummock) -> FlushRun:
         executor = ReferenceExecutor(store, self._before)
-        return FlushRun(store, executor, backfill_rows=60, threads=1, clock=self.clock)
+        run = FlushRun(store, executor, backfill_rows=60, threads=1, clock=self.clock)
+        run.backfill.largest_step = self.random.choice((5, 20, 1000))
+        return run
 
     def _before(self, task: FragmentTask) -> None:
+        self.clock.sleep(self.random.choice((0.0, 0.01, 0.1)))
         owner = load(self.store.version).owners.get(task.fragment.table)
         if owner in self.failing:
             raise EpochFailed(f"{owner} is made to fail")
@@ -279,16 +284,15 @@ class Program(Checks):
 
     def _drop(self) -> None:
         if self.texts:
-            name = self.random.choice(sorted(self.texts))
+            failing = sorted(self.failing & set(self.texts)) if self.random.random() < 0.5 else []
+            name = self.random.choice(failing or sorted(self.texts))
             self.trace[-1] += f" {name}"
             drop(self.store, st.Drop("materialized view", name, True, True, ""))
             stored = load(self.store.refresh())
             self.texts = {view: text for view, text in self.texts.items() if view in stored.plans}
 
     def _flush(self) -> None:
-        eager, seconds = self.random.random() < 0.7, self.random.choice((0.0, 0.0, 0.02))
-        if self.random.random() < 0.2:
-            self.flusher.backfill.pace("any").rows = 5
+        eager, seconds = self.random.random() < 0.7, self.random.choice((0.0, 0.0, 0.2))
         report = self.flusher.run(eager=eager, background_seconds=seconds)
         for view in report.failed:
             if "made to fail" not in str(view.error):
@@ -377,13 +381,29 @@ class Program(Checks):
         return self.random.choice(known) if known else None
 
     def _deliver(self) -> None:
+        """Deliver what waits; a target that does not answer makes its sink fail, and may be where this process ends."""
+        if self.random.random() < 0.2:
+            self.targets.crash_at = 1 + int(self.random.expovariate(0.5))
+        self._deliver_what_waits()
+        self.targets.crash_at = None
+
+    def _deliver_what_waits(self) -> None:
         for relation in sinks(load(self.store.refresh())):
-            delivery = Delivery(
-                self.store, relation, lambda url: self.outside[url.rpartition("/")[2]], self.clock
-            )
+            delivery = Delivery(self.store, relation, self._target, self.clock)
             delivery.run()
-            if delivery.error is not None:
+            if delivery.error is not None and not self._is_of_its_target(delivery.error):
                 raise Broken(f"sink {relation.name} failed: {delivery.error}")
+
+    def _target(self, url: str) -> FaultyObjectStore:
+        """What a sink of this process writes to; each target fails by itself."""
+        name = url.rpartition("/")[2]
+        if name not in self._reached:
+            self._reached[name] = FaultyObjectStore(self.outside[name], self.targets, self.clock)
+        return self._reached[name]
+
+    @staticmethod
+    def _is_of_its_target(error: str) -> bool:
+        return error.startswith("Unavailable: ") or "the answer was lost" in error or ".jsonl: " in error
 
     def _delivered(self, relation: Relation) -> Counter:
         stored = self.outside[relation.name]
@@ -423,7 +443,7 @@ class Program(Checks):
             self._alter(name, "SET (backfill_rate_limit = 1000000)")
         for _ in range(60):
             self.clock.sleep(1.0)
-            report = self.flusher.run(background_seconds=0.05)
+            report = self.flusher.run(background_seconds=1.0)
             version = self.store.refresh()
             stored = load(version)
             if not waits(version, stored, self.clock()):
@@ -438,7 +458,8 @@ class Program(Checks):
         for relation in sinks(load(self.store.version)):
             if state_of(self.store.version, relation.name).paused:
                 alter_sink(self.store, st.parse(f"ALTER SINK {relation.name} RESUME", "spark"))  # type: ignore[arg-type]
-        self._deliver()
+        self.targets.rate = 0.0
+        self._deliver_what_waits()
         for relation in sinks(load(self.store.refresh())):
             if self._delivered(relation) != self._content(source_of(relation), None):
                 raise Broken(f"sink {relation.name} did not deliver what {source_of(relation)} holds")

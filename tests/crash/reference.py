@@ -5,6 +5,7 @@ It follows the definition and nothing else: the change of a table is its query o
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable, Mapping
 from functools import cache
 
@@ -105,7 +106,9 @@ def fragment_sql(fragment: Fragment, source: Source) -> str | None:
 @cache
 def _duckdb() -> duckdb.DuckDBPyConnection:
     """One DuckDB a process: starting one costs ten queries of a program."""
-    return duckdb.connect(config={"threads": 1})
+    connection = duckdb.connect(config={"threads": 1})
+    atexit.register(connection.close)
+    return connection
 
 
 @cache

@@ -16,7 +16,7 @@ from engine.meta.checkpoint import Checkpoint
 from engine.runtime import backfill_run, domain_run, drop, epoch_run, flush, lapse, mutation_run
 from tests.crash.program import Broken, Program
 
-SEEDS = 40
+SEEDS = 100
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 

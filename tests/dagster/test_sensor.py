@@ -16,7 +16,7 @@ from dagster_project.jobs import EPOCH_RUN
 from dagster_project.liveness import active_run, worker_is_gone
 from dagster_project.pending import find_pending, retry_delay
 from dagster_project.sensors import WORK_TAG, evaluate, request
-from tests.dagster.conftest import Project
+from tests.dagster.conftest import SOURCE, TOTALS, Project
 
 FIRST = "id,shop,price\n1,a,10\n"
 
@@ -56,6 +56,21 @@ def test_a_write_by_anybody_makes_views_lag(project: Project) -> None:
     project.run()
     project.session.sql("INSERT INTO orders VALUES (7, 'x', 1)")
     assert set(find_pending(project.session.store, project.models).lagging) == {"totals", "large"}
+
+
+def test_a_mutation_that_waits_is_a_reason_to_run_and_new_work_each_time(project: Project) -> None:
+    project.session.sql(SOURCE)
+    project.session.sql(TOTALS)
+    project.session.flush()
+    digests = set()
+    for word in ("PAUSE", "RESUME", "PAUSE"):
+        project.session.sql(f"ALTER MATERIALIZED VIEW totals {word}")
+        pending = find_pending(project.session.store, ())
+        assert pending.lagging == ("totals",)
+        digests.add(pending.digest)
+        project.session.flush(eager=False)
+        assert not find_pending(project.session.store, ())
+    assert len(digests) == 3
 
 
 def test_it_waits_while_a_run_is_under_way(project: Project) -> None:

@@ -50,3 +50,17 @@ def test_a_barrier_that_a_crash_left_open_is_taken_as_it_was_but_not_after_a_fai
         assert minted(version, "v", ("v",), held + 50, 2.0).barrier.curr == held + 50
         version = opening.commit(Commit(catalog=closed(version.catalog, "v")))
         assert open_barrier(version, "v") is None and closed(version.catalog, "v") == {}
+
+
+def test_a_barrier_is_not_taken_over_when_the_history_of_an_input_begins_later_by_now() -> None:
+    with store() as opening:
+        left = minted(opening.version, "w", ("w",), opening.version.epoch, 1.0, ("v",))
+        opening.commit(Commit(catalog=opened("w", left)))
+        opening.ingest_batch({"v": [Put(ROW)]})
+        assert (
+            minted(opening.version, "w", ("w",), opening.version.epoch, 2.0, ("v",)).barrier == left.barrier
+        )
+        opening.compact("v")
+        version = opening.commit(Commit(truncate={"v": opening.version.epoch}))
+        assert version.tables["v"].safe_epoch > left.barrier.curr
+        assert minted(version, "w", ("w",), version.epoch, 3.0, ("v",)).barrier.curr == version.epoch

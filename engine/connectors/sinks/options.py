@@ -94,6 +94,9 @@ def _address(statement: CreateSink) -> str:
     if bool(path) == bool(url):
         hint = "path = 'folder' (relative to TIDELINE_HOME), or url = 'file:///…' or 's3://bucket/prefix'"
         raise _error(statement, "url", "a file sink needs a path or a url", hint)
+    if path and re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", path):
+        hint = f"write url = '{path}', or path = 'folder'"
+        raise _error(statement, "path", f'the path "{path}" is an address', hint)
     if path:
         return project_path(path).as_uri()
     assert url is not None

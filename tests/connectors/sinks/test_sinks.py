@@ -165,6 +165,11 @@ REFUSED = [
         "is not among its columns",
         "append-only",
     ),
+    (
+        "CREATE SINK s FROM t WITH (connector='file', path='file:///x')",
+        "is an address",
+        "write url = 'file:///x'",
+    ),
     ("CREATE SINK s INTO t FROM t", "would feed itself", "another table"),
     ("CREATE SINK s INTO plain FROM t", "is a view", "CREATE TABLE"),
     ("CREATE SINK s INTO e FROM t", "APPEND ONLY", "PRIMARY KEY"),
