@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from engine.operators.context import EpochContext, placed_by_vnode, select
 from engine.operators.expand import expand
+from engine.operators.flow import Rows
 from engine.operators.linear import project
 from engine.operators.lookup import End, lookup
 from engine.operators.sink import OPERATION, WAS
@@ -15,12 +16,12 @@ from engine.sql.partials import GLOBAL_KEY, Partial, Partials, Seek, rows_partia
 from engine.sql.plan import AggCall, Aggregate, Project, quote
 
 
-def batch(node: Aggregate, source: DataFrame) -> DataFrame:
+def batch(node: Aggregate, source: Rows) -> DataFrame:
     """Return the groups of a whole input."""
     return _grouped(node, source, [(call.name, call.sql) for call in node.calls])
 
 
-def _grouped(node: Aggregate, source: DataFrame, calls: list[tuple[str, str]]) -> DataFrame:
+def _grouped(node: Aggregate, source: Rows, calls: list[tuple[str, str]]) -> DataFrame:
     results = [F.expr(sql).alias(name) for name, sql in calls]
     keys = [F.expr(expr.sql).alias(name) for name, expr in node.keys]
     if is_global(node):
@@ -36,12 +37,12 @@ def all_partials(partials: tuple[Partials, ...]) -> tuple[Partial, ...]:
     return (*(partial for call in partials for partial in call.partials), rows_partial())
 
 
-def partials_batch(top: Project, partials: tuple[Partials, ...], change: DataFrame) -> DataFrame:
+def partials_batch(top: Project, partials: tuple[Partials, ...], change: Rows) -> Rows:
     """Return the fragment's table from a whole input given as rows of weight +1: results, key and partials."""
     return _finish(top, partials, _fold(top, partials, change))
 
 
-def _fold(top: Project, partials: tuple[Partials, ...], change: DataFrame) -> DataFrame:
+def _fold(top: Project, partials: tuple[Partials, ...], change: Rows) -> DataFrame:
     assert isinstance(top.input, Aggregate)
     return _grouped(top.input, change, _folds(partials))
 
@@ -52,7 +53,7 @@ def _folds(partials: tuple[Partials, ...]) -> list[tuple[str, str]]:
     return [*((partial.name, partial.delta) for partial in all_partials(partials)), *gone]
 
 
-def _finish(top: Project, partials: tuple[Partials, ...], groups: DataFrame, *carried: str) -> DataFrame:
+def _finish(top: Project, partials: tuple[Partials, ...], groups: Rows, *carried: str) -> Rows:
     node = top.input
     assert isinstance(node, Aggregate)
     stored = [quote(p.name) for p in all_partials(partials)]
@@ -62,11 +63,11 @@ def _finish(top: Project, partials: tuple[Partials, ...], groups: DataFrame, *ca
 
 
 def partials_delta(
-    top: Project, table: str, partials: tuple[Partials, ...], change: DataFrame, context: EpochContext
-) -> DataFrame:
+    top: Project, table: str, partials: tuple[Partials, ...], change: Rows, context: EpochContext
+) -> Rows:
     """Return the settled change of the fragment's table: one row a touched group whose partials are others now, see `Settled`."""
     found = context.fresh("found")
-    looked = lookup(
+    looked: Rows = lookup(
         _folded_in_place(top, table, partials, change, context),
         context,
         table,
@@ -93,7 +94,7 @@ def partials_delta(
 
 
 def _folded_in_place(
-    top: Project, table: str, partials: tuple[Partials, ...], change: DataFrame, context: EpochContext
+    top: Project, table: str, partials: tuple[Partials, ...], change: Rows, context: EpochContext
 ) -> DataFrame:
     """Return the change's partials by group; those of a large change stand where the groups are written, after one shuffle."""
     node = _aggregate(top)
@@ -117,7 +118,7 @@ def _aggregate(top: Project) -> Aggregate:
     return top.input
 
 
-def _sought(frame: DataFrame, seek: Seek, context: EpochContext) -> DataFrame:
+def _sought(frame: Rows, seek: Seek, context: EpochContext) -> Rows:
     """Add the state's first or last row of each group whose stored extreme went."""
     needed, condition = seek.needed
     present = context.fresh("present")
@@ -138,7 +139,7 @@ def _sought(frame: DataFrame, seek: Seek, context: EpochContext) -> DataFrame:
     )
 
 
-def keyed_recompute(top: Project, table: str, change: DataFrame, context: EpochContext) -> DataFrame:
+def keyed_recompute(top: Project, table: str, change: Rows, context: EpochContext) -> Rows:
     """Return the signed change of the fragment's table: every touched group computed again from its rows.
 
     The reference rule: out_change = f(new input rows of the key) - the key's stored output.
@@ -179,7 +180,7 @@ def keyed_recompute(top: Project, table: str, change: DataFrame, context: EpochC
     return select(looked.selectExpr(both).where("`_lives`"), [*columns, "_w"])
 
 
-def _recompute_apart(top: Project, table: str, change: DataFrame, context: EpochContext) -> DataFrame:
+def _recompute_apart(top: Project, table: str, change: Rows, context: EpochContext) -> Rows:
     """Return the same where a call cannot be narrowed to hits: of each touched group the old row goes, the new one comes."""
     node = top.input
     assert isinstance(node, Aggregate)

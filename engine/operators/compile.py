@@ -18,6 +18,7 @@ from engine.operators import (
     values,
 )
 from engine.operators.context import EpochContext
+from engine.operators.flow import Rows, as_frame
 from engine.sql.plan import (
     Aggregate,
     Filter,
@@ -47,9 +48,9 @@ def over(node: Node, inputs: list[DataFrame], context: EpochContext) -> DataFram
         case Scan():
             raise AssertionError("a scan has no inputs")
         case Filter():
-            return linear.filter_rows(node, inputs[0])
+            return as_frame(linear.filter_rows(node, inputs[0]))
         case Project():
-            return linear.project(node, inputs[0])
+            return as_frame(linear.project(node, inputs[0]))
         case Join():
             return join.batch(node, inputs[0], inputs[1], context)
         case UnionAll():
@@ -57,16 +58,16 @@ def over(node: Node, inputs: list[DataFrame], context: EpochContext) -> DataFram
         case Values():
             return values.batch(node, context)
         case Unnest():
-            return unnest.unnest(node, inputs[0])
+            return as_frame(unnest.unnest(node, inputs[0]))
         case TopN():
-            return top_n.batch(node, inputs[0])
+            return as_frame(top_n.batch(node, inputs[0]))
         case Recompute():
             return full_refresh.batch(node, inputs, context)
         case Aggregate():
             return aggregate.batch(node, inputs[0])
 
 
-def delta(node: Node, context: EpochContext) -> DataFrame | None:
+def delta(node: Node, context: EpochContext) -> Rows | None:
     """Return the signed change of `node` in (old, new] with its weight `_w` (+1 or -1), or None when nothing changed.
 
     Rows may cancel each other; aggregates stand only at the top of a fragment and have their own rules.

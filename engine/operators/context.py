@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from engine.hummock import TableVersion
+from engine.operators.flow import Rows, as_frame, union
 from engine.operators.late import Blanks, Source, TableAt
 from engine.sql.plan import Scan, quote
 
@@ -79,14 +80,12 @@ class EpochContext:
         """Return a column name that nothing else in this epoch has."""
         return f"_{prefix}_{next(self._names)}"
 
-    def union(self, frames: list[DataFrame]) -> DataFrame | None:
-        """Return the union by position of the frames that are there, in one partition when the epoch is small."""
-        if not frames:
+    def union(self, parts: list[Rows]) -> Rows | None:
+        """Return the union by position of the parts that are there, in one partition when the epoch is small."""
+        if not parts:
             return None
-        merged = frames[0]
-        for frame in frames[1:]:
-            merged = merged.union(frame)
-        return merged.coalesce(1) if self.small and len(frames) > 1 else merged
+        merged = union(parts)
+        return merged.coalesce(1) if self.small and len(parts) > 1 else merged
 
 
 def partitions_for(rows: int, parallelism: int) -> int:
@@ -96,16 +95,16 @@ def partitions_for(rows: int, parallelism: int) -> int:
     return min(256, max(parallelism, ceil(rows / ROWS_PER_PARTITION)))
 
 
-def placed_by_vnode(frame: DataFrame, columns: Sequence[str], context: EpochContext, place: str) -> DataFrame:
+def placed_by_vnode(frame: Rows, columns: Sequence[str], context: EpochContext, place: str) -> DataFrame:
     """Return `frame` with its rows in the partitions of the vnodes of `columns`, and a column `place` that names the partition.
 
     A GROUP BY of `place` and more needs no second shuffle.
     """
     key, n = ", ".join(quote(column) for column in columns), context.partitions
     vnode = f"CAST((shiftright(xxhash64({key}), 56) + 128) * {n} / 256 AS INT) AS {quote(place)}"
-    return frame.selectExpr("*", vnode).repartitionById(n, F.col(quote(place)))
+    return as_frame(frame).selectExpr("*", vnode).repartitionById(n, F.col(quote(place)))
 
 
-def select(frame: DataFrame, columns: tuple[str, ...] | list[str], *expressions: str) -> DataFrame:
+def select(frame: Rows, columns: tuple[str, ...] | list[str], *expressions: str) -> Rows:
     """Return `frame` with just `columns`, and after them `expressions`."""
     return frame.selectExpr(*(quote(column) for column in columns), *expressions)

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from engine.operators.context import EpochContext, select
+from engine.operators.flow import Rows, as_frame
 from engine.sql.plan import Join, Node
 
 HOW = {"inner": "inner", "left": "left", "semi": "left_semi", "anti": "left_anti"}
@@ -20,14 +21,14 @@ Batch = Callable[[Node, EpochContext], DataFrame]
 
 
 def delta(
-    node: Join, left: DataFrame | None, right: DataFrame | None, context: EpochContext, batch: Batch
-) -> DataFrame | None:
+    node: Join, left: Rows | None, right: Rows | None, context: EpochContext, batch: Batch
+) -> Rows | None:
     """Return the signed change; `batch` gives a whole side at the context's new epoch."""
     if left is None and right is None:
         return None
     assert context.old is not None
     before = replace(context, new=context.old)
-    terms = []
+    terms: list[DataFrame] = []
     if right is not None and node.kind != "inner":
         for weight, at in (("-1L", before), ("1L", context)):
             whole = _pairs(node, batch(node.left, at), batch(node.right, at))
@@ -41,6 +42,6 @@ def delta(
     return context.union([select(term, [*node.columns, "_w"]) for term in terms])
 
 
-def _pairs(node: Join, left: DataFrame, right: DataFrame) -> DataFrame:
+def _pairs(node: Join, left: Rows, right: Rows) -> DataFrame:
     condition = node.residual.sql if node.residual is not None else "TRUE"
-    return left.join(right.hint("broadcast"), F.expr(condition), HOW[node.kind])
+    return as_frame(left).join(as_frame(right).hint("broadcast"), F.expr(condition), HOW[node.kind])

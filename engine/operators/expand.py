@@ -5,9 +5,8 @@ No driving row is dropped: a boolean column says whether the joined columns hold
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-
 from engine.operators.context import At, EpochContext, select
+from engine.operators.flow import Rows
 from engine.operators.lookup import lookup
 from engine.sql.access import access_path, join_sides, through_project
 from engine.sql.plan import Expr, Filter, Join, Node, Project, Scan, children, quote
@@ -17,14 +16,14 @@ Pairs = tuple[tuple[str, str], ...]
 
 def expand(
     node: Node,
-    frame: DataFrame,
+    frame: Rows,
     pairs: Pairs,
     context: EpochContext,
     *,
     at: At,
     given: str | None = None,
     null_safe: bool = False,
-) -> tuple[DataFrame, str]:
+) -> tuple[Rows, str]:
     """Return the frame with the node's columns added, and the name of the hit column.
 
     `pairs` = (frame column, node column) that must be equal.
@@ -48,7 +47,7 @@ def expand(
     raise AssertionError(f"the planner arranges {type(node).__name__} before it is looked up")
 
 
-def narrow(frame: DataFrame, hit: str, predicate: Expr, context: EpochContext) -> tuple[DataFrame, str]:
+def narrow(frame: Rows, hit: str, predicate: Expr, context: EpochContext) -> tuple[Rows, str]:
     """Keep every row, but let a hit stand only where the predicate is true; return the new hit column too."""
     narrowed = context.fresh("hit")
     test = f"IF({quote(hit)}, coalesce({predicate.sql}, FALSE), FALSE) AS {quote(narrowed)}"
@@ -57,13 +56,13 @@ def narrow(frame: DataFrame, hit: str, predicate: Expr, context: EpochContext) -
 
 def _expand_project(
     node: Project,
-    frame: DataFrame,
+    frame: Rows,
     pairs: Pairs,
     context: EpochContext,
     at: At,
     given: str | None,
     null_safe: bool,
-) -> tuple[DataFrame, str]:
+) -> tuple[Rows, str]:
     inner_columns = through_project(node, tuple(column for _, column in pairs))
     inner = tuple((ours, column) for (ours, _), column in zip(pairs, inner_columns, strict=True))
     below = _all_columns(node.input)
@@ -79,13 +78,13 @@ def _expand_project(
 
 def _expand_join(
     node: Join,
-    frame: DataFrame,
+    frame: Rows,
     pairs: Pairs,
     context: EpochContext,
     at: At,
     given: str | None,
     null_safe: bool,
-) -> tuple[DataFrame, str]:
+) -> tuple[Rows, str]:
     near, _ = join_sides(node, tuple(column for _, column in pairs), null_safe)
     first = node.left if near == "left" else node.right
     mine = tuple((ours, column) for ours, column in pairs if column in first.columns)
@@ -109,7 +108,7 @@ def _expand_join(
     return joined, hit
 
 
-def _mark(frame: DataFrame, hit: str, node: Join, context: EpochContext, at: At) -> tuple[DataFrame, str]:
+def _mark(frame: Rows, hit: str, node: Join, context: EpochContext, at: At) -> tuple[Rows, str]:
     """Let a hit on the left side of a semi or anti join stand only where the join keeps the row."""
     from engine.operators.semi import attach_mark, wanted
 
@@ -119,9 +118,7 @@ def _mark(frame: DataFrame, hit: str, node: Join, context: EpochContext, at: At)
     return select(marked, [c for c in frame.columns if c != hit], test), kept
 
 
-def attach_left(
-    frame: DataFrame, node: Join, context: EpochContext, *, at: At, given: str | None
-) -> DataFrame:
+def attach_left(frame: Rows, node: Join, context: EpochContext, *, at: At, given: str | None) -> Rows:
     """Left-join each row of `frame`, which holds the left side's columns, with the right side: nulls where none matches."""
     plain = isinstance(node.right, Scan) and node.residual is None
     line = context.fresh("line")

@@ -40,7 +40,7 @@ def difference(new: DataFrame, table: str, context: EpochContext, mine: Expr | N
     old = read_table(
         context.spark, context.url, context.options, source, version.schema, items, at="old", parts=parts
     )
-    old = (old if mine is None else old.where(mine.sql)).selectExpr("*", "-1L AS `_w`")
+    kept = old.frame if mine is None else old.frame.where(mine.sql)
     arranged = new.selectExpr(*(quote(name) for name in version.schema.names), "1L AS `_w`")
-    change = arranged.union(old)
+    change = arranged.union(kept.selectExpr("*", "-1L AS `_w`"))
     return change.coalesce(1) if context.small else change

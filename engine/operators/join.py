@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from engine.operators.context import EpochContext, select
 from engine.operators.cross import HOW
 from engine.operators.expand import attach_left, expand
-from engine.operators.lookup import SIDE
+from engine.operators.flow import Rows, both_sides
 from engine.sql.plan import Join, quote, scans
 
 BROADCAST_ROWS = 100_000
@@ -29,9 +29,7 @@ def batch(node: Join, left: DataFrame, right: DataFrame, context: EpochContext) 
     return left.join(right, F.expr(condition), HOW[node.kind])
 
 
-def delta(
-    node: Join, left: DataFrame | None, right: DataFrame | None, context: EpochContext
-) -> DataFrame | None:
+def delta(node: Join, left: Rows | None, right: Rows | None, context: EpochContext) -> Rows | None:
     """Return the signed change of the join; rows of the two terms may cancel each other."""
     terms = []
     if left is not None:
@@ -46,31 +44,30 @@ def delta(
     return context.union(terms)
 
 
-def _left_term(node: Join, left: DataFrame, context: EpochContext) -> DataFrame:
+def _left_term(node: Join, left: Rows, context: EpochContext) -> Rows:
     if node.kind == "left":
         return select(attach_left(left, node, context, at="new", given=None), [*node.columns, "_w"])
     joined, hit = expand(node.right, left, node.on, context, at="new", null_safe=node.null_safe)
     return _matched(node, joined, hit)
 
 
-def _inner_right_term(node: Join, right: DataFrame, context: EpochContext) -> DataFrame:
+def _inner_right_term(node: Join, right: Rows, context: EpochContext) -> Rows:
     pairs = tuple((b, a) for a, b in node.on)
     joined, hit = expand(node.left, right, pairs, context, at="old", null_safe=node.null_safe)
     return _matched(node, joined, hit)
 
 
-def _outer_right_term(node: Join, right: DataFrame, context: EpochContext) -> DataFrame:
+def _outer_right_term(node: Join, right: Rows, context: EpochContext) -> Rows:
     names = {b: context.fresh("key") for b in dict.fromkeys(b for _, b in node.on)}
     keys = right.selectExpr(*(f"{quote(b)} AS {quote(name)}" for b, name in names.items())).distinct()
     pairs = tuple((names[b], a) for a, b in node.on)
     joined, hit = expand(node.left, keys, pairs, context, at="old", null_safe=node.null_safe)
     found = select(joined.where(quote(hit)), node.left.columns)
-    sides = found.selectExpr("*", f"explode(array(0, 1)) AS {quote(SIDE)}")
-    signed = sides.selectExpr("*", f"IF({quote(SIDE)} = 1, 1L, -1L) AS `_w`")
-    return select(attach_left(signed, node, context, at="side", given=None), [*node.columns, "_w"])
+    attached = attach_left(both_sides(found), node, context, at="side", given=None)
+    return select(attached, [*node.columns, "_w"])
 
 
-def _matched(node: Join, joined: DataFrame, hit: str) -> DataFrame:
+def _matched(node: Join, joined: Rows, hit: str) -> Rows:
     kept = joined.where(quote(hit))
     if node.residual is not None:
         kept = kept.where(node.residual.sql)

@@ -12,15 +12,16 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 from pyspark.sql.types import BooleanType, StructField, StructType
 
 from engine.hummock import Reader, TableVersion
 from engine.operators.context import At, EpochContext
+from engine.operators.flow import SIDE, Flow, Rows
 from engine.operators.late import Source, TableAt
 from engine.operators.scan import spark_schema
 
-SIDE = "_side"
+MOST_ROWS = 1 << 16
+"""So many are looked up at once: a row may match many."""
 End = Literal["first", "last"]
 
 
@@ -42,8 +43,9 @@ class LookupTable:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         reader, table = Reader.open(self.url, self.options), self.source.now()
         for batch in batches:
-            if batch.num_rows:
-                yield from self._join(reader, table, pa.Table.from_batches([batch])).to_batches()
+            for start in range(0, batch.num_rows, MOST_ROWS):
+                rows = pa.Table.from_batches([batch.slice(start, MOST_ROWS)])
+                yield from self._join(reader, table, rows).to_batches()
 
     def _join(self, reader: Reader, table: TableAt, rows: pa.Table) -> pa.Table:
         asks = np.ones(rows.num_rows, dtype=bool)
@@ -106,7 +108,7 @@ class LookupTable:
 
 
 def lookup(
-    frame: DataFrame,
+    rows: Rows,
     context: EpochContext,
     table: str,
     pairs: tuple[tuple[str, str], ...],
@@ -117,10 +119,10 @@ def lookup(
     given: str | None = None,
     null_safe: bool = False,
     end: End | None = None,
-) -> DataFrame:
+) -> Flow:
     """Join each row with the rows of `table` whose columns equal its own, or with just the first or last of them.
 
-    `pairs` = (frame column, table column) to compare, `items` = (output name, table column) to add. `hit` names a boolean
+    `pairs` = (column of the rows, table column) to compare, `items` = (output name, table column) to add. `hit` names a boolean
     column that is added; rows whose `given` column is false are not looked up. `at` picks the epoch: old, new, or by the
     row's `_side` column (0 old, 1 new).
     """
@@ -140,5 +142,5 @@ def lookup(
     )
     fields = [version.schema.field(column).with_name(name).with_nullable(True) for name, column in items]
     added = spark_schema(pa.schema(fields)).fields
-    schema = StructType([*frame.schema.fields, *added, StructField(hit, BooleanType())])
-    return frame.mapInArrow(body, schema)
+    before = Flow.of(rows)
+    return before.then(body, StructType([*before.schema.fields, *added, StructField(hit, BooleanType())]))

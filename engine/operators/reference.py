@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 from engine.operators.compile import batch, delta, over
 from engine.operators.context import At, EpochContext, select
 from engine.operators.expand import expand
+from engine.operators.flow import Rows, as_frame
 from engine.operators.linear import project
 from engine.sql.plan import Aggregate, Join, Node, Project, TopN, quote
 
@@ -33,7 +34,7 @@ def sides(node: Node) -> tuple[tuple[Node, tuple[str, ...]], ...]:
     raise AssertionError(f"{type(node).__name__} works on changes alone")
 
 
-def keyed_delta(top: Project, context: EpochContext) -> DataFrame | None:
+def keyed_delta(top: Project, context: EpochContext) -> Rows | None:
     """Return the signed change of a projection over an operator: rows of the touched keys go out as they were and come in."""
     node = top.input
     inputs = sides(node)
@@ -59,10 +60,10 @@ def keyed_delta(top: Project, context: EpochContext) -> DataFrame | None:
 
 def _touched(
     keys: Sequence[tuple[str, ...]],
-    changes: Sequence[DataFrame | None],
+    changes: Sequence[Rows | None],
     drivers: list[str],
     context: EpochContext,
-) -> DataFrame:
+) -> Rows:
     frames = [
         change.selectExpr(
             *(f"{quote(column)} AS {quote(driver)}" for column, driver in zip(by, drivers, strict=True))
@@ -77,7 +78,7 @@ def _touched(
 
 def _restricted(
     inputs: Sequence[tuple[Node, tuple[str, ...]]],
-    touched: DataFrame,
+    touched: Rows,
     drivers: list[str],
     context: EpochContext,
     at: At,
@@ -87,5 +88,5 @@ def _restricted(
     for side, by in inputs:
         pairs = tuple(zip(drivers, by, strict=True))
         joined, hit = expand(side, touched, pairs, context, at=at, null_safe=True)
-        found.append(select(joined.where(quote(hit)), side.columns))
+        found.append(as_frame(select(joined.where(quote(hit)), side.columns)))
     return found

@@ -14,6 +14,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from engine.hummock import Reader, TableVersion
 from engine.operators.context import EpochContext, partitions_for
+from engine.operators.flow import Flow, Rows
 from engine.operators.late import Source, TableAt
 from engine.sql.plan import Scan, quote
 
@@ -83,18 +84,18 @@ def read_table(
     change: bool = False,
     parts: int = 1,
     within: tuple[int, int] | None = None,
-) -> DataFrame:
-    """Return a frame of a table's columns, `items` = (output name, table column), of those in `schema`.
+) -> Flow:
+    """Return a table's columns, `items` = (output name, table column), of those in `schema`.
 
-    It holds the rows at the source's old or new epoch, or with `change` the signed rows between them and `_w`. `within` is an
-    inclusive range of hashes to read.
+    The flow holds the rows at the source's old or new epoch, or with `change` the signed rows between them and `_w`.
+    `within` is an inclusive range of hashes to read.
     """
     body = ReadTable(url, dict(options), source, items, at, change, parts, within)
     fields = [schema.field(column).with_name(name).with_nullable(True) for name, column in items]
     shown = spark_schema(pa.schema(fields))
     if change:
         shown = StructType([*shown.fields, StructField("_w", LongType())])
-    return spark.range(0, parts, 1, parts).mapInArrow(body, shown)
+    return Flow(spark.range(0, parts, 1, parts), (body,), shown, single=parts == 1)
 
 
 def snapshot(scan: Scan, context: EpochContext) -> DataFrame:
@@ -107,10 +108,10 @@ def snapshot(scan: Scan, context: EpochContext) -> DataFrame:
     source, at = context.fixed(scan.table), context.moment  # how many tasks read it follows its size
     return read_table(
         context.spark, context.url, context.options, source, table.schema, scan.items, at=at, parts=parts
-    )
+    ).frame
 
 
-def delta(scan: Scan, context: EpochContext) -> DataFrame | None:
+def delta(scan: Scan, context: EpochContext) -> Rows | None:
     """Return the signed rows of the table's change in (old, new], or None if there is none."""
     table = context.tables[scan.table]
     if context.piece is not None and scan is context.piece[0]:
@@ -132,7 +133,7 @@ def delta(scan: Scan, context: EpochContext) -> DataFrame | None:
     )
 
 
-def _piece(scan: Scan, table: TableVersion, within: tuple[int, int], context: EpochContext) -> DataFrame:
+def _piece(scan: Scan, table: TableVersion, within: tuple[int, int], context: EpochContext) -> Rows:
     """Return the rows of a range of hashes as rows that came in."""
     rows = read_table(
         context.spark,

@@ -5,17 +5,15 @@ Rule: d(L ⋉ R) = dL ⋉ R_new + L_old ⋉ R_new - L_old ⋉ R_old, of which th
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-
 from engine.operators.context import At, EpochContext, select
 from engine.operators.expand import expand, narrow
-from engine.operators.lookup import SIDE
+from engine.operators.flow import Rows, both_sides
 from engine.sql.plan import Join, quote
 
 
 def attach_mark(
-    frame: DataFrame, node: Join, context: EpochContext, *, at: At, given: str | None = None
-) -> tuple[DataFrame, str]:
+    frame: Rows, node: Join, context: EpochContext, *, at: At, given: str | None = None
+) -> tuple[Rows, str]:
     """Add a column that says whether a row, which holds the left side's columns, has a match; and return its name."""
     line, rank = context.fresh("line"), context.fresh("rank")
     outer = list(frame.columns)
@@ -36,9 +34,7 @@ def wanted(node: Join, mark: str) -> str:
     return quote(mark) if node.kind == "semi" else f"NOT {quote(mark)}"
 
 
-def delta(
-    node: Join, left: DataFrame | None, right: DataFrame | None, context: EpochContext
-) -> DataFrame | None:
+def delta(node: Join, left: Rows | None, right: Rows | None, context: EpochContext) -> Rows | None:
     """Return the signed change; rows whose match did not change come twice and cancel each other."""
     terms = []
     if left is not None:
@@ -50,9 +46,7 @@ def delta(
         pairs = tuple((names[b], a) for a, b in node.on)
         joined, hit = expand(node.left, keys, pairs, context, at="old", null_safe=node.null_safe)
         found = select(joined.where(quote(hit)), node.left.columns)
-        sides = found.selectExpr("*", f"explode(array(0, 1)) AS {quote(SIDE)}")
-        signed = sides.selectExpr("*", f"IF({quote(SIDE)} = 1, 1L, -1L) AS `_w`")
-        marked, mark = attach_mark(signed, node, context, at="side")
+        marked, mark = attach_mark(both_sides(found), node, context, at="side")
         terms.append(select(marked.where(wanted(node, mark)), [*node.columns, "_w"]))
         context.terms += 1
     context.terms += len(terms)

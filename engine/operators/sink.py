@@ -11,13 +11,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
+from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from engine.errors import DuplicateKey
 from engine.hummock import Reader, SstInfo, Table
 from engine.hummock.ordering import equal_to_previous
 from engine.operators.context import EpochContext, placed_by_vnode
+from engine.operators.flow import Flow, Rows
 
-RESULT_SCHEMA = "ssts binary, inserted long, updated long, deleted long, again long"
+_COUNTS = ("inserted", "updated", "deleted", "again")
+RESULT_SCHEMA = StructType(
+    [StructField("ssts", BinaryType()), *(StructField(name, LongType()) for name in _COUNTS)]
+)
 AGAIN = "_again"
 OPERATION, WAS = "_op", "_was"
 """The columns of a *settled* change, which has one row a key: 0 to put it or 1 to delete it, and whether the key was there."""
@@ -147,10 +152,7 @@ class WriteTable:
                     "again": change.again,
                 }
             ],
-            schema=pa.schema(
-                [("ssts", pa.binary())]
-                + [(name, pa.int64()) for name in ("inserted", "updated", "deleted", "again")]
-            ),
+            schema=pa.schema([("ssts", pa.binary())] + [(name, pa.int64()) for name in _COUNTS]),
         )
 
 
@@ -191,14 +193,14 @@ def write_change(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
     return NetChange(tuple(ssts), inserted, updated, deleted, again)
 
 
-def written(frame: DataFrame, table: Table, context: EpochContext) -> DataFrame:
-    """Return the frame of a fragment's one Spark action: `frame`, the table's signed or settled change, goes into files."""
+def written(rows: Rows, table: Table, context: EpochContext) -> DataFrame:
+    """Return the frame of a fragment's one Spark action: `rows`, the table's signed or settled change, goes into files."""
     if context.small and context.terms > 1:  # rows that cancel each other meet in one task
-        frame = frame.coalesce(1)
+        rows = rows.coalesce(1)
     if not context.small and not context.placed:
-        frame = placed_by_vnode(frame, table.distribution_key or table.primary_key, context, "_place")
-        frame = frame.drop("_place")
-    return frame.mapInArrow(WriteTable(context.url, dict(context.options), table), RESULT_SCHEMA)
+        rows = placed_by_vnode(rows, table.distribution_key or table.primary_key, context, "_place")
+        rows = rows.drop("_place")
+    return Flow.of(rows).then(WriteTable(context.url, dict(context.options), table), RESULT_SCHEMA).frame
 
 
 def collected(frame: DataFrame) -> list[NetChange]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-
 from engine.operators.context import EpochContext, select
 from engine.operators.expand import expand
+from engine.operators.flow import Rows
 from engine.operators.linear import project
 from engine.operators.lookup import lookup
 from engine.sql.plan import Project, TopN, quote
 
 
-def batch(node: TopN, rows: DataFrame) -> DataFrame:
+def batch(node: TopN, rows: Rows) -> Rows:
     """Return the first rows of every group of a whole input."""
     order = [
         f"{quote(key.column)} {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
@@ -24,7 +23,7 @@ def batch(node: TopN, rows: DataFrame) -> DataFrame:
     return select(ranked.where(f"`_rank` > {node.offset}{upto}"), node.columns)
 
 
-def delta(top: Project, table: str, change: DataFrame, context: EpochContext) -> DataFrame:
+def delta(top: Project, table: str, change: Rows, context: EpochContext) -> Rows:
     """Return the signed change of the fragment's table: of each touched group the old rows go and the new ones come."""
     node = top.input
     assert isinstance(node, TopN) and node.partition

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from engine.operators.context import EpochContext
+from engine.operators.flow import Rows, as_frame
 from engine.sql.plan import Node, UnionAll, quote
 
 
-def _branch(position: int, node: Node, names: tuple[str, ...], frame: DataFrame, *carried: str) -> DataFrame:
+def _branch(position: int, node: Node, names: tuple[str, ...], frame: Rows, *carried: str) -> DataFrame:
     items = [f"{quote(old)} AS {quote(new)}" for old, new in zip(node.columns, names, strict=False)]
     keys = [f"{quote(column)} AS {quote(f'_key{position}_{n}')}" for n, column in enumerate(node.key)]
-    return frame.selectExpr(*items, f"{position} AS `_branch`", *keys, *carried)
+    return as_frame(frame.selectExpr(*items, f"{position} AS `_branch`", *keys, *carried))
 
 
 def _merge(node: UnionAll, branches: list[DataFrame], *carried: str) -> DataFrame:
@@ -30,7 +31,7 @@ def batch(node: UnionAll, inputs: list[DataFrame]) -> DataFrame:
     return _merge(node, branches)
 
 
-def delta(node: UnionAll, inputs: list[DataFrame | None], context: EpochContext) -> DataFrame | None:
+def delta(node: UnionAll, inputs: list[Rows | None], context: EpochContext) -> DataFrame | None:
     """Return the changes of all inputs that changed.
 
     Branches without a change take part with no rows, so that the types are those of the whole union.

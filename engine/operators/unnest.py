@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-
 from engine.operators.context import select
+from engine.operators.flow import Rows
 from engine.sql.plan import Unnest, quote
 
 
-def unnest(node: Unnest, frame: DataFrame, *carried: str) -> DataFrame:
+def unnest(node: Unnest, frame: Rows, *carried: str) -> Rows:
     """Return one row per element of the array with its position; `carried` names further columns to keep."""
     item, ordinal = quote(node.item), quote(node.ordinal)
     explode = "posexplode_outer" if node.outer else "posexplode"

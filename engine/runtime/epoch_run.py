@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pyspark.sql import DataFrame
-
 from engine.hummock import Commit, Table, Version
 from engine.meta.catalog_store import table_of
 from engine.meta.frontier import lapsed_at
@@ -13,6 +11,7 @@ from engine.operators import full_refresh, reference, top_n
 from engine.operators.aggregate import keyed_recompute, partials_delta
 from engine.operators.compile import delta
 from engine.operators.context import EpochContext
+from engine.operators.flow import Rows
 from engine.runtime.analyze import whole_fragment
 from engine.runtime.executor import Again, Executor, FragmentTask
 from engine.sql.fragments import Fragment, is_global
@@ -114,7 +113,7 @@ def context_of(fragment: Fragment, context: EpochContext) -> EpochContext:
 
 def fragment_change(
     fragment: Fragment, context: EpochContext, *, whole: bool = False, mine: Expr | None = None
-) -> DataFrame | None:
+) -> Rows | None:
     """Return the signed change of a fragment's table in the context's epoch, or None if there is none.
 
     With `whole` it is the difference between the query over the whole inputs and what the table has, of rows that `mine` is
@@ -144,7 +143,7 @@ def fragment_change(
     return keyed_recompute(plan, fragment.table, change, context)
 
 
-def _top_n_change(fragment: Fragment, context: EpochContext) -> DataFrame | None:
+def _top_n_change(fragment: Fragment, context: EpochContext) -> Rows | None:
     top = fragment.plan
     assert isinstance(top, Project) and isinstance(top.input, TopN)
     change = delta(top.input.input, context)

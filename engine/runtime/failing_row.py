@@ -12,20 +12,20 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
 
 from engine.errors import RowFailed
 from engine.hummock import Reader, TableVersion
 from engine.hummock.hash import xxhash64
 from engine.meta.catalog_store import table_of
 from engine.operators.context import EpochContext
+from engine.operators.flow import Rows, as_frame
 from engine.sql.fragments import Fragment
 from engine.sql.plan import Scan, scans
 
 BUDGET_SECONDS = 120.0
 MOST_ROWS = 2_000_000
 DATA_EXCEPTION = "22"  # the class of SQLSTATE for values on which an expression fails
-Change = Callable[[Fragment, EpochContext], DataFrame | None]
+Change = Callable[[Fragment, EpochContext], Rows | None]
 
 
 def is_row_error(error: PySparkException) -> bool:
@@ -66,9 +66,9 @@ def _failing_row(
     def fails(scan: Scan, low: int, high: int) -> bool:
         piece = replace(context, old=context.new, piece=(scan, (low, high)), rows_in=1, terms=0, blanks=None)
         try:
-            frame = change(fragment, piece)
-            if frame is not None:
-                frame.write.format("noop").mode("overwrite").save()
+            rows = change(fragment, piece)
+            if rows is not None:
+                as_frame(rows).write.format("noop").mode("overwrite").save()
         except PySparkException as other:
             return other.getCondition() == condition
         return False

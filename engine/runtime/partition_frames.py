@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from engine.hummock import Table
 from engine.operators.compile import batch
 from engine.operators.context import EpochContext, select
+from engine.operators.flow import Rows, as_frame
 from engine.operators.full_refresh import difference
 from engine.operators.scan import delta, snapshot
 from engine.operators.sink import AGAIN, OPERATION, WAS
@@ -25,7 +26,7 @@ def whole_context(again: Again, context: EpochContext) -> EpochContext:
     return replace(context, rows_in=rows, blanks=None)
 
 
-def with_partitions(change: DataFrame | None, again: Again, table: Table, context: EpochContext) -> DataFrame:
+def with_partitions(change: Rows | None, again: Again, table: Table, context: EpochContext) -> Rows:
     """Return a change of other partitions together with the difference that those computed `again` make, marked as such."""
     whole = whole_fragment(again.fragment, context)
     if table.name not in context.tables or context.old is None:
@@ -60,7 +61,7 @@ def changed_partitions(keys: Sequence[tuple[Scan, str]], context: EpochContext, 
     for scan, key in keys:
         rows = snapshot(scan, context) if context.old is None else delta(scan, context)
         if rows is not None:
-            frames.append(rows.selectExpr(f"{key} AS `key`"))
+            frames.append(as_frame(rows.selectExpr(f"{key} AS `key`")))
     if not frames:
         return ()
     found = reduce(DataFrame.union, frames).distinct().limit(most).collect()

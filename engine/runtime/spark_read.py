@@ -67,13 +67,13 @@ def temporary_views(
                 else epoch_of(reading.moment, reading.table, version, stored)
             )
             parts = partitions_for(table.row_count, cores)
-            frame = read_table(
+            rows = read_table(
                 session, store.url, store.options, TableAt(table, None, at), table.schema, items, parts=parts
             )
-            frame.createOrReplaceTempView(reading.view)
+            rows.frame.createOrReplaceTempView(reading.view)
             made.append(reading.view)
-        rows = sum(version.tables[r.table].row_count for r in readings if r.table in version.tables)
-        session.conf.set("spark.sql.shuffle.partitions", str(partitions_for(rows, cores)))
+        size = sum(version.tables[r.table].row_count for r in readings if r.table in version.tables)
+        session.conf.set("spark.sql.shuffle.partitions", str(partitions_for(size, cores)))
         session.conf.set("spark.sql.adaptive.enabled", "true")
         yield
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from engine.runtime import spark_executor
+from engine.runtime import prepared, spark_executor
 from engine.session import Session
 from tests.oracle.batch import assert_equal, by_duckdb, content
 
@@ -82,3 +82,25 @@ def test_a_view_that_is_created_again_over_another_table_has_a_frame_of_its_own(
         session.sql("DROP TABLE bid CASCADE")
         session.sql("CREATE TABLE bid (id INT PRIMARY KEY, auction INT, price DOUBLE)")
         session.write("bid", bids(n).cast(session.store.table("bid").schema))
+
+
+def test_a_small_change_of_a_join_of_plain_columns_is_one_pass_through_python(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans: list[str] = []
+    collected = prepared.collected
+
+    def noted(frame):  # type: ignore[no-untyped-def]
+        plans.append(frame._jdf.queryExecution().executedPlan().toString())
+        return collected(frame)
+
+    session.sql("CREATE TABLE bid (id BIGINT PRIMARY KEY, auction BIGINT, price BIGINT)")
+    session.sql("CREATE TABLE auction (id BIGINT PRIMARY KEY, item STRING)")
+    session.write("bid", bids(0))
+    session.write("auction", pa.table({"id": [0, 1], "item": ["a", "b"]}))
+    session.sql(f"CREATE MATERIALIZED VIEW joined AS {JOINED}")
+    monkeypatch.setattr(prepared, "collected", noted)
+    session.write("bid", bids(1))
+    session.write("auction", pa.table({"id": [1, 2], "item": ["x", "y"]}))
+    check(session, {"joined": JOINED})
+    assert [plan.count("MapInArrow") for plan in plans] == [1]
