@@ -122,7 +122,7 @@ def _measured(
     results = {}
     for changes in sizes:
         measured = results[changes] = Measured()
-        for number in range(WARM_UP + epochs):
+        for number in range(WARM_UP + (2 * epochs if changes <= SMALL_CHANGES else epochs)):
             change = case.epoch(changes)
             seconds = {"ours": _epoch(session, change)}
             if merge is not None:

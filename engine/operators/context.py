@@ -17,7 +17,7 @@ from engine.operators.flow import Rows, as_frame, union
 from engine.operators.late import Blanks, Source, TableAt
 from engine.sql.plan import Scan, quote
 
-SMALL_CHANGE_ROWS = 50_000
+SMALL_CHANGE_ROWS = 150_000
 ROWS_PER_PARTITION = 500_000
 At = Literal["old", "new", "side"]
 
