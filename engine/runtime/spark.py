@@ -25,6 +25,7 @@ STATIC_SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.python.worker.reuse": "true",
     "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
+    "spark.python.daemon.module": "engine.runtime.worker_daemon",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "2",

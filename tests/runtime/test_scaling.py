@@ -7,10 +7,12 @@ import pyarrow as pa
 
 from engine.hummock.compaction.pickers.vnode import VnodeAlignment, group_of
 from engine.meta.mutation import control_of
+from engine.operators.context import SMALL_CHANGE_ROWS
 from engine.session import Session
 from tests.oracle.batch import assert_equal, by_duckdb, content
 
 QUERY = "SELECT id % 1000 AS g, shop, count(*) AS n, sum(price) AS total FROM sale GROUP BY id % 1000, shop"
+LARGE = SMALL_CHANGE_ROWS + 10_000
 
 
 def sales(low: int, high: int) -> pa.Table:
@@ -28,11 +30,11 @@ def check(session: Session) -> None:
 
 def test_a_view_scales_up_and_down_between_epochs_and_within_one_and_over_a_crash(session: Session) -> None:
     session.sql("CREATE TABLE sale (id BIGINT PRIMARY KEY, shop BIGINT, price BIGINT)")
-    session.write("sale", sales(0, 60_000))
+    session.write("sale", sales(0, LARGE))
     session.sql(f"CREATE MATERIALIZED VIEW v WITH (parallelism = 2) AS {QUERY}")
     assert newest_files(session) == 2
     session.sql("ALTER MATERIALIZED VIEW v SET PARALLELISM 5")
-    session.write("sale", sales(60_000, 120_000))
+    session.write("sale", sales(LARGE, 2 * LARGE))
     executor = session._runner.executor
     compute = executor.compute
 
@@ -46,7 +48,9 @@ def test_a_view_scales_up_and_down_between_epochs_and_within_one_and_over_a_cras
     assert report["v"].mutations == ("update v to 5 tasks",) and newest_files(session) == 5
     assert control_of(session.store.version, "v").asked[0].value == 3
     check(session)
-    session.write("sale", sales(30_000, 90_000).set_column(2, "price", pa.array(np.full(60_000, 7))))
+    session.write(
+        "sale", sales(LARGE // 2, LARGE // 2 + LARGE).set_column(2, "price", pa.array(np.full(LARGE, 7)))
+    )
 
     def crashed(task):  # type: ignore[no-untyped-def]
         compute(task)
