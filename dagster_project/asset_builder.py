@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import dagster as dg
 
+from dagster_project.epoch_events import last_versions
 from dagster_project.epoch_run import run_epoch
 from dagster_project.jobs import GROUP_TAG
 from dagster_project.models import Model
+from dagster_project.partitioned import partitioned_asset
 from dagster_project.view_spec import spec_of
 from engine.sql.catalog import Relation
 from resources import HummockResource, SparkResource
@@ -22,9 +24,11 @@ def build_assets(
 ) -> list[dg.AssetsDefinition | dg.AssetSpec]:
     """Return the assets of the models; `relations` are those that the store holds already."""
     plain = [spec_of(model, relations.get(model.name)) for model in models if model.kind == "view"]
-    specs = [spec_of(model, relations.get(model.name)) for model in models if model.kind != "view"]
+    ours = epoch_models(models)
+    specs = [spec_of(model, relations.get(model.name)) for model in models if model.name in ours]
+    cut = [partitioned_asset(model, relations.get(model.name)) for model in models if model.is_partitioned]
     if not specs:
-        return list(plain)
+        return [*plain, *cut]
 
     @dg.multi_asset(name=OP_NAME, specs=specs, can_subset=True)
     def epoch(
@@ -32,23 +36,29 @@ def build_assets(
     ) -> Iterator[dg.MaterializeResult]:
         context.instance.add_run_tags(context.run_id, {WORKER_TAG: worker_name()})
         selected = {key.to_user_string() for key in context.selected_asset_keys}
-        known = last_versions(context.instance, [spec.key for spec in specs])
+        if (
+            selected >= ours
+        ):  # an epoch of everything; partitioned views are assets of their own, as Dagster asks
+            selected |= {model.name for model in models if model.is_partitioned}
+        known = last_versions(
+            context.instance, [dg.AssetKey(model.name) for model in models if model.kind != "view"]
+        )
         with hummock.session(spark) as session:
             by_hand = GROUP_TAG not in context.run.tags
-            yield from run_epoch(session, models, selected, known, context.log, eager=by_hand)
+            for event in run_epoch(
+                session, models, selected, known, context.log, context.instance, eager=by_hand
+            ):
+                if isinstance(event, dg.MaterializeResult):
+                    yield event
+                else:
+                    context.log_event(event)
 
-    return [epoch, *plain]
+    return [epoch, *plain, *cut]
 
 
-def last_versions(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]) -> dict[str, str | None]:
-    """Return the data version of each asset's newest event."""
-    found: dict[str, str | None] = {}
-    for record in instance.get_asset_records(keys):
-        entry = record.asset_entry.last_materialization_record
-        event = entry.asset_materialization if entry is not None else None
-        tags = event.tags if event is not None and event.tags else {}
-        found[record.asset_entry.asset_key.to_user_string()] = tags.get("dagster/data_version")
-    return found
+def epoch_models(models: Sequence[Model]) -> set[str]:
+    """Return the names of the models whose assets an epoch run materializes; views that are cut are told of by partition."""
+    return {model.name for model in models if model.kind != "view" and not model.is_partitioned}
 
 
 def worker_name() -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import dagster as dg
 
-from dagster_project.asset_builder import build_assets
+from dagster_project.asset_builder import build_assets, epoch_models
 from dagster_project.jobs import compaction_job, epoch_job
 from dagster_project.models import load_models
 from dagster_project.schedules import compaction_schedule, full_compaction_schedule
@@ -36,7 +36,7 @@ def build_definitions() -> dg.Definitions:
     url = store_url()
     resources = {"hummock": HummockResource(url=url), "spark": SparkResource()}
     assets = build_assets(models, stored_relations(url))
-    keys = [dg.AssetKey(model.name) for model in models if model.kind != "view"]
+    keys = [dg.AssetKey(name) for name in sorted(epoch_models(models))]
     if not keys:
         return dg.Definitions(
             jobs=[compaction_job],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -66,6 +66,20 @@ def view_event(
     epoch = str(content_epoch(table, None, before))
     if report.skipped and epoch == before and not always:
         return None
+    metadata = view_metadata(report, table)
+    schema = column_schema(relation.columns)
+    if before is None and schema is not None:
+        metadata[COLUMN_SCHEMA] = schema
+    return dg.MaterializeResult(
+        asset_key=report.view,
+        metadata=metadata,
+        data_version=dg.DataVersion(epoch),
+        tags=input_tags(reads, version, report.epoch, known),
+    )
+
+
+def view_metadata(report: ViewReport, table: TableVersion) -> dict[str, object]:
+    """Return what an epoch of a view did, in numbers."""
     metadata: dict[str, object] = {
         "rows_at_most": table.row_count,
         "rows_in": report.rows_in,
@@ -86,15 +100,7 @@ def view_event(
         metadata["partition_rows_read"] = report.partition_rows_read
         metadata["partition_rows_written"] = report.partition_rows_written
     metadata |= {f"seconds_{stage}": round(seconds, 3) for stage, seconds in report.stages.items()}
-    schema = column_schema(relation.columns)
-    if before is None and schema is not None:
-        metadata[COLUMN_SCHEMA] = schema
-    return dg.MaterializeResult(
-        asset_key=report.view,
-        metadata=metadata,
-        data_version=dg.DataVersion(epoch),
-        tags=input_tags(reads, version, report.epoch, known),
-    )
+    return metadata
 
 
 def sink_event(report: SinkReport) -> dg.MaterializeResult | None:
@@ -111,6 +117,17 @@ def sink_event(report: SinkReport) -> dg.MaterializeResult | None:
     }
     version = dg.DataVersion(str(report.epoch)) if report.epoch is not None else None
     return dg.MaterializeResult(asset_key=report.sink, metadata=metadata, data_version=version)
+
+
+def last_versions(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]) -> dict[str, str | None]:
+    """Return the data version of each asset's newest event."""
+    found: dict[str, str | None] = {}
+    for record in instance.get_asset_records(keys):
+        entry = record.asset_entry.last_materialization_record
+        event = entry.asset_materialization if entry is not None else None
+        tags = event.tags if event is not None and event.tags else {}
+        found[record.asset_entry.asset_key.to_user_string()] = tags.get("dagster/data_version")
+    return found
 
 
 def input_tags(

@@ -9,6 +9,7 @@ import dagster as dg
 
 from dagster_project.epoch_events import failure_text, sink_event, table_event, view_event
 from dagster_project.models import Model
+from dagster_project.partitioned import partition_events
 from dagster_project.sync import sync_models
 from engine.connectors.landing import LandingReport
 from engine.connectors.sources import poll_all
@@ -25,10 +26,11 @@ def run_epoch(
     selected: Collection[str],
     known: Mapping[str, str | None],
     log: dg.DagsterLogManager,
+    instance: dg.DagsterInstance,
     *,
     eager: bool = True,
-) -> Iterator[dg.MaterializeResult]:
-    """Take all that is pending for the selected assets and yield one event for each that moved.
+) -> Iterator[dg.MaterializeResult | dg.AssetMaterialization | dg.AssetObservation]:
+    """Take all that is pending for the selected assets and yield one event for each that moved; of cut views one a partition.
 
     `known` are the data versions told last. Without `eager` a view that failed lately rests until its time comes. Raises
     dg.Failure at the end, naming every table and view that failed.
@@ -54,7 +56,11 @@ def run_epoch(
             log.warning(f"{report.view}, partition {key} {text}")
     errors |= {report.view: report.error for report in flushed.failed if report.error is not None}
     yield from _table_events(session, tables, landed, known, errors)
-    yield from _view_events(session, models, flushed, selected, known, errors)
+    cut = {model.name for model in models if model.is_partitioned and model.name in selected}
+    yield from _view_events(session, models, flushed, set(selected) - cut, known, errors)
+    for report in flushed.views:
+        if report.view in cut:
+            yield from partition_events(session, report, known.get(report.view), instance)
     yield from _sink_events(flushed, selected, errors, log)
     if errors:
         raise dg.Failure(failure_text(errors), metadata={name: text for name, text in errors.items()})

@@ -13,6 +13,7 @@ from sqlglot.tokens import TokenType
 
 from engine.errors import SqlError, TidelineError
 from engine.sql.catalog import Column
+from engine.sql.partitions import declared
 from engine.sql.statements import (
     CreateMaterializedView,
     CreateSink,
@@ -46,6 +47,11 @@ class Model:
     def code_version(self) -> str:
         """A hash of the statement that white space, comments and the case of names do not change."""
         return hashlib.sha256(normalised(self.sql, self.dialect).encode()).hexdigest()[:16]
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether it is a view that is cut into partitions."""
+        return self.kind == "materialized view" and declared(self.options)
 
 
 def normalised(sql: str, dialect: str) -> str:
@@ -109,7 +115,13 @@ def _of_statement(text: str, path: str, dialect: str, header: Mapping[str, str])
             columns = tuple(statement.columns)
             return Model(statement.name, "table", columns=columns, options=dict(statement.options), **common)
         case CreateMaterializedView():
-            return Model(statement.name, "materialized view", reads=relations_read(statement.query), **common)
+            return Model(
+                statement.name,
+                "materialized view",
+                reads=relations_read(statement.query),
+                options=dict(statement.options),
+                **common,
+            )
         case CreateView():
             return Model(statement.name, "view", reads=relations_read(statement.query), **common)
         case CreateSink():

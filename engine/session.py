@@ -36,7 +36,7 @@ from engine.runtime.drop import drop, place_of
 from engine.runtime.flush import BACKGROUND_SECONDS, FlushRun
 from engine.runtime.mutation_run import ask
 from engine.runtime.partition_checks import checked_partition, checked_partitioning
-from engine.runtime.partition_values import partition_values
+from engine.runtime.partition_values import changed_partitions, partition_values
 from engine.runtime.report import FlushReport, SinkReport, ViewReport, followed_by
 from engine.runtime.show import describe, explain, explain_incremental, show, show_create
 from engine.runtime.spark import connect
@@ -287,6 +287,17 @@ class Session:
         elif own is not None:
             keys = partition_values(self.store, lambda: self.spark, own, how)
         return (*found, *(PartitionStatus(key, epoch) for key in keys if key not in behind))
+
+    def changed_partitions(self, view: str, after: int | None) -> tuple[str, ...]:
+        """Return the partitions of which a view's rows have changed after an epoch; all if its log does not reach back there."""
+        relation = self.stored.catalog.get(view)
+        how = checked_partitioning(relation, partitioning_of(self.stored, relation.name))
+        own = computed(self.store.version, relation.name)
+        if own is None:
+            return ()
+        if after is not None and own.safe_epoch <= after:
+            return tuple(changed_partitions(self.store, lambda: self.spark, own, how, after))
+        return tuple(partition_values(self.store, lambda: self.spark, own, how))
 
     def materialize(self, view: str, partition: str | Collection[str] | None = None) -> FlushReport:
         """Bring a view and what it reads up to date; with `partition` compute those again from the inputs, as a whole.

@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
-from dagster_project.asset_builder import build_assets
+from dagster_project.asset_builder import build_assets, epoch_models
 from dagster_project.jobs import epoch_job
 from dagster_project.models import Model, load_models
 from engine.session import Session
@@ -50,7 +50,7 @@ class Project:
     def run(self, selection: list[str] | None = None) -> dg.ExecuteInProcessResult:
         """Run an epoch in this process, over all assets or some."""
         assets = build_assets(self.models, {})
-        keys = [dg.AssetKey(model.name) for model in self.models if model.kind != "view"]
+        keys = [dg.AssetKey(name) for name in epoch_models(self.models)]
         definitions = dg.Definitions(
             assets=assets,
             jobs=[epoch_job(keys)],  # type: ignore[list-item]

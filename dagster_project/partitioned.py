@@ -1,0 +1,100 @@
+"""Views that are cut into partitions, as partitioned assets: epoch runs tell which have changed, a click computes one again."""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from dagster_project.epoch_events import failure_text, last_versions, view_metadata
+from dagster_project.models import Model
+from dagster_project.view_spec import spec_of
+from engine.sql.catalog import Relation
+from resources import HummockResource, SparkResource
+
+if TYPE_CHECKING:
+    from engine.session import Session, ViewReport
+
+MOST_EVENTS = 64
+"""So many partitions of a view are told of in one epoch, those that Dagster has not seen yet before others."""
+DATA_VERSION = "dagster/data_version"
+_NOT_IN_A_KEY = ("...", *"\a\b\f\n\r\t\v\0")
+
+
+def partitions_of(view: str) -> dg.DynamicPartitionsDefinition:
+    """Return the set of a view's partitions as Dagster knows it: it grows as rows of new partitions come in."""
+    return dg.DynamicPartitionsDefinition(name=view)
+
+
+def partitioned_asset(model: Model, relation: Relation | None) -> dg.AssetsDefinition:
+    """Return the asset of a view that is cut; materializing some of its partitions computes just those again from the inputs."""
+    spec = spec_of(model, relation).replace_attributes(
+        partitions_def=partitions_of(model.name), skippable=False
+    )
+
+    @dg.multi_asset(
+        name=f"partitions_of_{model.name}", specs=[spec], backfill_policy=dg.BackfillPolicy.single_run()
+    )
+    def materialize(
+        context: dg.AssetExecutionContext, hummock: HummockResource, spark: SparkResource
+    ) -> Iterator[dg.MaterializeResult]:
+        known = last_versions(context.instance, [dg.AssetKey(model.name)]).get(model.name)
+        with hummock.session(spark) as session:
+            report = session.materialize(model.name, context.partition_keys)[model.name]
+            for event in partition_events(session, report, known, context.instance):
+                if event.partition not in context.partition_keys:
+                    context.log_event(event)
+            behind = {
+                key: report.quarantined[key] for key in context.partition_keys if key in report.quarantined
+            }
+            if report.error is not None or behind:
+                told = behind or {model.name: report.error or ""}
+                raise dg.Failure(failure_text(told), metadata=dict(told))
+            yield dg.MaterializeResult(
+                asset_key=model.name,
+                metadata=view_metadata(report, session.store.version.tables[model.name]),
+                data_version=dg.DataVersion(str(report.epoch)),
+            )
+
+    return materialize
+
+
+def partition_events(
+    session: "Session", report: "ViewReport", known: str | None, instance: dg.DagsterInstance
+) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
+    """Yield an event for each partition of a view that has changed, and the error of each that an epoch has left behind.
+
+    `known` is the data version told last: changes by whatever has run since then are told as well.
+    """
+    view = report.view
+    if report.error is not None or report.epoch is None:
+        return
+    there = set(instance.get_dynamic_partitions(view))
+    told = instance.get_materialized_partitions(dg.AssetKey(view))
+    after = int(known) if told and known is not None and known.isdigit() else None
+    changed = [] if after is not None and report.epoch <= after else session.changed_partitions(view, after)
+    changed = [key for key in changed if key not in report.quarantined and _is_a_key(key)]
+    changed.sort(key=lambda key: (key in told, key))
+    behind = [key for key in report.quarantined if _is_a_key(key)]
+    new = [key for key in (*changed, *behind) if key not in there]
+    if new:
+        instance.add_dynamic_partitions(view, new)
+    if not report.skipped:
+        for key in behind:
+            yield dg.AssetObservation(view, partition=key, metadata={"quarantined": report.quarantined[key]})
+    metadata = view_metadata(report, session.store.version.tables[view])
+    for key in _sampled(changed, told):
+        yield dg.AssetMaterialization(
+            view, partition=key, metadata=metadata, tags={DATA_VERSION: str(report.epoch)}
+        )
+
+
+def _sampled(changed: Iterable[str], told: set[str]) -> Iterator[str]:
+    """Yield the partitions to tell of: all that Dagster has never heard of, and others up to MOST_EVENTS."""
+    for number, key in enumerate(changed):
+        if key not in told or number < MOST_EVENTS:
+            yield key
+
+
+def _is_a_key(key: str) -> bool:
+    """Whether Dagster takes a partition's name; others are kept up to date as well, but have no status there."""
+    return bool(key) and not any(part in key for part in _NOT_IN_A_KEY)

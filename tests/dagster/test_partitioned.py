@@ -1,0 +1,97 @@
+"""A view that is cut into partitions is a partitioned asset: runs tell which have changed, and a click computes one again."""
+
+from __future__ import annotations
+
+import dagster as dg
+import pytest
+from dagster import AssetRecordsFilter
+from dagster._core.storage.partition_status_cache import AssetPartitionStatus
+
+from dagster_project.asset_builder import build_assets
+from dagster_project.partitioned import partitions_of
+from resources import HummockResource, SparkResource
+from tests.dagster.conftest import Project
+
+CUT = (
+    "CREATE MATERIALIZED VIEW ratios WITH (partition_by = 'shop') AS "
+    "SELECT shop, sum(100 DIV price) AS r, count(*) AS n FROM orders GROUP BY shop;"
+)
+ABOVE = "CREATE MATERIALIZED VIEW shops AS SELECT count(*) AS n FROM ratios;"
+KEY = dg.AssetKey("ratios")
+
+
+@pytest.fixture
+def cut(project: Project) -> Project:
+    """The project with a view that is cut by shop, and one on top of it."""
+    project.model("shop/ratios.sql", CUT)
+    project.model("shop/shops.sql", ABOVE)
+    project.land("1.csv", "id,shop,price\n1,a,10\n2,b,20\n3,c,50\n")
+    assert project.run().success
+    return project
+
+
+def told(project: Project) -> list[tuple[str | None, int]]:
+    """The partitions that events tell of, oldest first, with the rows that each event says were written of them again."""
+    records = project.instance.fetch_materializations(AssetRecordsFilter(asset_key=KEY), limit=100).records
+    return [
+        (r.partition_key, int(r.asset_materialization.metadata["updated"].value))  # type: ignore[union-attr, arg-type]
+        for r in reversed(records)
+    ]
+
+
+def materialize(project: Project, partition: str) -> dg.ExecuteInProcessResult:
+    """What the UI does when somebody materializes one partition."""
+    definitions = dg.Definitions(
+        assets=build_assets(project.models, {}),
+        resources={
+            "hummock": HummockResource(url=project.session.url),
+            "spark": SparkResource(target="local[2]"),
+        },
+    )
+    job = definitions.resolve_implicit_global_asset_job_def()
+    return job.execute_in_process(
+        instance=project.instance, asset_selection=[KEY], partition_key=partition, raise_on_error=False
+    )
+
+
+def statuses(project: Project) -> dict[str, AssetPartitionStatus | None]:
+    keys = project.instance.get_dynamic_partitions("ratios")
+    found = project.instance.get_status_by_partition(KEY, keys, partitions_of("ratios"))
+    return dict(found or {})
+
+
+def test_a_run_tells_of_every_new_partition_and_then_of_those_that_change(cut: Project) -> None:
+    assert sorted(cut.instance.get_dynamic_partitions("ratios")) == ["a", "b", "c"]
+    assert sorted(told(cut)) == [("a", 0), ("b", 0), ("c", 0)]
+    cut.land("2.csv", "id,shop,price\n4,b,10\n5,d,10\n")
+    assert cut.run().success
+    assert sorted(partition for partition, _ in told(cut)[3:]) == ["b", "d"]
+    assert cut.contents("shops") == [{"n": 4}]
+    cut.run()
+    assert len(told(cut)) == 5
+
+
+def test_a_poison_partition_is_told_with_its_error_and_comes_back_when_it_alone_is_materialized(
+    cut: Project,
+) -> None:
+    cut.land("2.csv", "id,shop,price\n4,b,0\n5,c,10\n")
+    assert cut.run().success
+    assert [partition for partition, _ in told(cut)[3:]] == ["c"]
+    seen = cut.instance.fetch_observations(AssetRecordsFilter(asset_key=KEY), limit=10).records
+    ((partition, text),) = [(r.partition_key, r.asset_observation.metadata["quarantined"]) for r in seen]  # type: ignore[union-attr]
+    assert partition == "b" and "DIVIDE_BY_ZERO" in str(text.value)
+
+    assert not materialize(cut, "b").success
+    assert statuses(cut)["b"] is AssetPartitionStatus.FAILED
+    assert statuses(cut)["a"] is AssetPartitionStatus.MATERIALIZED
+
+    cut.session.sql("DELETE FROM orders WHERE id = 4")
+    cut.session.sql("INSERT INTO orders VALUES (6, 'b', 1)")
+    assert materialize(cut, "b").success
+    assert set(statuses(cut).values()) == {AssetPartitionStatus.MATERIALIZED}
+    assert told(cut)[4:] == [("b", 1)]
+    assert cut.contents("ratios") == [
+        {"shop": "a", "r": 10, "n": 1},
+        {"shop": "b", "r": 105, "n": 2},
+        {"shop": "c", "r": 12, "n": 2},
+    ]
