@@ -125,6 +125,8 @@ def _rows(rows: pa.Table) -> list[tuple[Any, ...]]:
 
 
 def _sortable(value: Any) -> tuple[bool, str, Any]:
+    if isinstance(value, tuple):  # a list, in which there may be nulls
+        return (True, "tuple", tuple(_sortable(item) for item in value))
     return (value is not None, type(value).__name__, value if value is not None else 0)
 
 
