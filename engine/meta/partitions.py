@@ -16,7 +16,7 @@ import msgspec
 from engine.hummock import Version
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.frontier import frontiers
-from engine.meta.recovery import FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS
+from engine.meta.recovery import retry_at
 from engine.sql.partitions import Partitioning, partitioning
 
 PREFIX = "quarantine/"
@@ -39,8 +39,7 @@ class Quarantined(msgspec.Struct, frozen=True):
     @property
     def retry_at(self) -> float:
         """When it is to be tried again, if its view's inputs have changed: the wait doubles with each failure."""
-        wait = FIRST_WAIT_SECONDS * 2 ** min(self.attempts - 1, 16)
-        return self.last + min(LONGEST_WAIT_SECONDS, wait)
+        return retry_at(self.attempts, self.last)
 
     @property
     def text(self) -> str:

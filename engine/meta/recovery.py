@@ -25,8 +25,13 @@ class Failure(msgspec.Struct, frozen=True):
     @property
     def retry_at(self) -> float:
         """When the domain is to be tried again: the wait doubles with each failure, up to two minutes."""
-        wait = FIRST_WAIT_SECONDS * 2 ** min(self.attempts - 1, 16)
-        return self.last + min(LONGEST_WAIT_SECONDS, wait)
+        return retry_at(self.attempts, self.last)
+
+
+def retry_at(attempts: int, last: float) -> float:
+    """Return when to try again what has failed `attempts` times, the last time at `last`; in seconds since 1970."""
+    wait = FIRST_WAIT_SECONDS * 2 ** min(attempts - 1, 16)
+    return last + min(LONGEST_WAIT_SECONDS, wait)
 
 
 def failures(version: Version) -> Mapping[str, Failure]:
