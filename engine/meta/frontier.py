@@ -45,10 +45,9 @@ def frontiers(
 def _of_view(version: Version, name: str, inputs: Mapping[str, Frontier]) -> Frontier:
     table = computed(version, name)
     committed = table.committed_epoch if table is not None else None
-    fronts = [upstream.frontier for upstream in inputs.values()]
-    if any(front is None for front in fronts):
+    reach = reach_over(inputs.values(), version)
+    if reach is None:
         return Frontier(committed, committed, None, False, True)
-    reach = min((front for front in fronts if front is not None), default=version.epoch)
     if committed is None:
         return Frontier(None, None, reach, True, True)
     held_from = lapsed_at(version, committed, inputs)
@@ -60,6 +59,13 @@ def _of_view(version: Version, name: str, inputs: Mapping[str, Frontier]) -> Fro
     if first is not None and first <= reach:
         return Frontier(committed, max(committed, first - 1), reach, True, True, first)
     return Frontier(committed, max(committed, reach), reach, False, behind, first)
+
+
+def reach_over(inputs: Iterable[Frontier], version: Version) -> int | None:
+    """Return up to which epoch what reads `inputs` could be brought: their least frontier, None if one was never computed."""
+    fronts = [upstream.frontier for upstream in inputs]
+    known = [front for front in fronts if front is not None]
+    return min(known, default=version.epoch) if len(known) == len(fronts) else None
 
 
 def lapsed_at(version: Version, committed: int, inputs: Iterable[str]) -> int | None:

@@ -14,7 +14,7 @@ from engine.meta.catalog_store import StoredCatalog
 from engine.meta.creation import CONSUMING_SNAPSHOT, computed, creations
 from engine.meta.domain import Domain, domains, rate_limit
 from engine.meta.frequency import sealed
-from engine.meta.frontier import Frontier, frontiers, lapsed_at
+from engine.meta.frontier import Frontier, frontiers, lapsed_at, reach_over
 from engine.meta.mutation import control_of
 from engine.meta.partitions import quarantined, quarantined_views
 from engine.meta.recovery import Failure, failures
@@ -89,8 +89,7 @@ def _wait(
         paused = rate_limit(domain, stored, control_of(version, domain.name)) == 0
         reason = f"{creation.text}; paused by backfill_rate_limit = 0" if paused else creation.text
         return Wait(domain.name, "paused" if paused else "backfill", reason, creation.started, None)
-    fronts = [known[name].frontier for name in domain.inputs]
-    reach = None if None in fronts else min((f for f in fronts if f is not None), default=None)
+    reach = reach_over((known[name] for name in domain.inputs), version)
     if (waiting := sealed(domain, version, stored, reach, now)) is not None:
         return Wait(domain.name, "barrier", waiting.text, waiting.since, waiting.until)
     left = open_barrier(version, domain.name)

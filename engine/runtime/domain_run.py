@@ -14,7 +14,7 @@ from engine.meta.catalog_store import StoredCatalog, load, planned, table_of
 from engine.meta.checkpoint import Checkpoint
 from engine.meta.creation import creations, entry
 from engine.meta.domain import Domain
-from engine.meta.frontier import frontiers, lapsed_at, pending
+from engine.meta.frontier import frontiers, lapsed_at, pending, reach_over
 from engine.meta.mutation import control_of
 from engine.meta.placement import placed
 from engine.meta.recovery import recovered
@@ -40,10 +40,7 @@ def reach_of(domain: Domain, version: Version, stored: StoredCatalog) -> int | N
     None while one of those tables was never computed.
     """
     known = frontiers(version, stored.upstream_order(domain.inputs), stored.inputs)
-    fronts = [known[name].frontier for name in domain.inputs]
-    if any(front is None for front in fronts):
-        return None
-    return min((front for front in fronts if front is not None), default=version.epoch)
+    return reach_over((known[name] for name in domain.inputs), version)
 
 
 def is_pending(domain: Domain, version: Version, reach: int) -> bool:
