@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any, Literal
 
@@ -65,6 +65,10 @@ class EpochContext:
         if self.blanks is not None:
             self.blanks.closed = True
         return TableAt(self.tables[table], self.old, self.new)
+
+    def over_whole(self, tables: Iterable[str]) -> EpochContext:
+        """Return the context of an epoch whose cost follows all rows of `tables`, not the changed ones; its frame is not kept."""
+        return replace(self, rows_in=sum(self.rows_of(name) for name in tables), blanks=None)
 
     @property
     def small(self) -> bool:

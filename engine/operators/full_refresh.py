@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pyspark.sql import DataFrame
 
 from engine.operators.context import EpochContext, partitions_for
@@ -19,12 +17,6 @@ def batch(node: Recompute, inputs: list[DataFrame], context: EpochContext) -> Da
     }
     rows = context.spark.sql(node.text, **shown).toDF(*node.names)
     return rows if node.numbered is None else rows.selectExpr("*", f"{node.numbered} AS {OCCURRENCE}")
-
-
-def whole_context(node: Recompute, table: str, context: EpochContext) -> EpochContext:
-    """Return the context of an epoch whose cost follows all rows, not the changed ones."""
-    rows = context.rows_of(table) + sum(context.rows_of(scan.table) for scan in node.inputs)
-    return replace(context, rows_in=rows)
 
 
 def difference(new: DataFrame, table: str, context: EpochContext, mine: Expr | None = None) -> DataFrame:

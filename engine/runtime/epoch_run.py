@@ -107,7 +107,7 @@ def lapse_of(version: Version, name: str, dependencies: tuple[str, ...]) -> str:
 def context_of(fragment: Fragment, context: EpochContext) -> EpochContext:
     """Return the context in which a fragment's rule runs: that of a recomputed query is as large as its tables."""
     if isinstance(fragment.plan, Recompute):
-        return full_refresh.whole_context(fragment.plan, fragment.table, context)
+        return context.over_whole([fragment.table, *(scan.table for scan in fragment.plan.inputs)])
     return context
 
 

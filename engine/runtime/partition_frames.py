@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import reduce
 
 from pyspark.sql import DataFrame
@@ -18,12 +17,6 @@ from engine.operators.sink import AGAIN, OPERATION, WAS
 from engine.runtime.analyze import whole_fragment
 from engine.runtime.executor import Again
 from engine.sql.plan import Scan
-
-
-def whole_context(again: Again, context: EpochContext) -> EpochContext:
-    """Return the context of an epoch that reads whole inputs, of which it computes some partitions again."""
-    rows = sum(context.rows_of(name) for name in (again.fragment.table, *again.fragment.inputs))
-    return replace(context, rows_in=rows, blanks=None)
 
 
 def with_partitions(change: Rows | None, again: Again, table: Table, context: EpochContext) -> Rows:

@@ -18,7 +18,7 @@ from engine.operators.sink import NetChange, collected, write_change, written
 from engine.runtime.epoch_run import context_of, fragment_change
 from engine.runtime.executor import Computed, FragmentTask
 from engine.runtime.failing_row import is_row_error, named, reason_of
-from engine.runtime.partition_frames import changed_partitions, rows_read, whole_context, with_partitions
+from engine.runtime.partition_frames import changed_partitions, rows_read, with_partitions
 from engine.runtime.prepared import Prepared, PreparedFrames, may_be_kept, shape_of
 from engine.runtime.spark import parallelism
 from engine.sql.plan import Scan
@@ -54,7 +54,7 @@ class SparkExecutor:
         keep = may_be_kept(spark, task)
         context = context_of(task.fragment, self._context(task, spark, Blanks() if keep else None))
         if task.again is not None:
-            context = whole_context(task.again, context)
+            context = context.over_whole([task.again.fragment.table, *task.again.fragment.inputs])
         try:
             prepared = self._prepared.take(task) if keep else None
             known = prepared is not None
