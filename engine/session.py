@@ -19,7 +19,7 @@ from engine.errors import SqlError
 from engine.hummock import Hummock
 from engine.hummock.epoch import seconds_of
 from engine.meta.catalog_store import StoredCatalog, load
-from engine.meta.creation import Creation, computed, creations
+from engine.meta.creation import Creation, creations
 from engine.meta.domain import BACKGROUND, domain_of
 from engine.meta.frontier import frontiers
 from engine.meta.mutation import PARALLELISM, RATE_LIMIT
@@ -36,7 +36,7 @@ from engine.runtime.drop import drop, place_of
 from engine.runtime.flush import BACKGROUND_SECONDS, FlushRun
 from engine.runtime.mutation_run import ask
 from engine.runtime.partition_checks import checked_partition, checked_partitioning
-from engine.runtime.partition_values import changed_partitions, partition_values
+from engine.runtime.partition_values import changed_partitions, partition_statuses
 from engine.runtime.report import FlushReport, SinkReport, ViewReport, followed_by
 from engine.runtime.show import describe, explain, explain_incremental, show, show_create
 from engine.runtime.spark import connect
@@ -273,31 +273,11 @@ class Session:
 
         Groups of vnodes are all listed; of a view that is cut by values those that it holds rows of.
         """
-        stored = self.stored
-        relation = stored.catalog.get(view)
-        how = checked_partitioning(relation, partitioning_of(stored, relation.name))
-        version = self.store.version
-        behind = quarantined(version, relation.name)
-        own = computed(version, relation.name)
-        epoch = own.committed_epoch if own is not None else None
-        found = [PartitionStatus(key, q.epoch, q.error, q.attempts, q.retry_at) for key, q in behind.items()]
-        keys: Collection[str] = ()
-        if how.groups is not None:
-            keys = [str(group) for group in range(how.groups)]
-        elif own is not None:
-            keys = partition_values(self.store, lambda: self.spark, own, how)
-        return (*found, *(PartitionStatus(key, epoch) for key in keys if key not in behind))
+        return partition_statuses(self.store, lambda: self.spark, view)
 
     def changed_partitions(self, view: str, after: int | None) -> tuple[str, ...]:
         """Return the partitions of which a view's rows have changed after an epoch; all if its log does not reach back there."""
-        relation = self.stored.catalog.get(view)
-        how = checked_partitioning(relation, partitioning_of(self.stored, relation.name))
-        own = computed(self.store.version, relation.name)
-        if own is None:
-            return ()
-        if after is not None and own.safe_epoch <= after:
-            return tuple(changed_partitions(self.store, lambda: self.spark, own, how, after))
-        return tuple(partition_values(self.store, lambda: self.spark, own, how))
+        return changed_partitions(self.store, lambda: self.spark, view, after)
 
     def materialize(self, view: str, partition: str | Collection[str] | None = None) -> FlushReport:
         """Bring a view and what it reads up to date; with `partition` compute those again from the inputs, as a whole.

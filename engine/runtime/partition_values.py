@@ -1,57 +1,88 @@
-"""Which partitions a view holds rows of, and in which of them rows have changed."""
+"""Where the partitions of a view stand, and in which of them rows have changed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from engine.hummock import Hummock, TableVersion
+from engine.meta.catalog_store import load
+from engine.meta.creation import computed
+from engine.meta.partitions import PartitionStatus, partitioning_of, quarantined
+from engine.runtime.partition_checks import checked_partitioning
 from engine.sql.partitions import NULL_KEY, Partitioning
 
 _AS_TEXT = ("tinyint", "smallint", "int", "bigint", "string", "date")
 
 
-def partition_values(
+def partition_statuses(
+    store: Hummock, spark: Callable[[], SparkSession], view: str
+) -> tuple[PartitionStatus, ...]:
+    """Return where the partitions of a view stand, those in quarantine first; raises SqlError if it has none.
+
+    Groups of vnodes are all listed; of a view that is cut by values those that it holds rows of.
+    """
+    how, own = _partitioned(store, view)
+    behind = quarantined(store.version, how.view)
+    epoch = own.committed_epoch if own is not None else None
+    found = [PartitionStatus(key, q.epoch, q.error, q.attempts, q.retry_at) for key, q in behind.items()]
+    keys: Collection[str] = ()
+    if how.groups is not None:
+        keys = [str(group) for group in range(how.groups)]
+    elif own is not None:
+        keys = _held(store, spark, own, how)
+    return (*found, *(PartitionStatus(key, epoch) for key in keys if key not in behind))
+
+
+def changed_partitions(
+    store: Hummock, spark: Callable[[], SparkSession], view: str, after: int | None
+) -> tuple[str, ...]:
+    """Return the partitions of which a view's rows came, changed or went after an epoch, sorted.
+
+    All that it has rows of, if its change log does not reach back there. Raises SqlError if the view has no partitions.
+    """
+    how, own = _partitioned(store, view)
+    if own is None:
+        return ()
+    if after is None or own.safe_epoch > after:
+        return _held(store, spark, own, how)
+    columns = list(how.columns)
+    schema = pa.schema([own.schema.field(name).with_nullable(True) for name in columns])
+    # read with all columns: a change that the columns asked for do not show would be left out
+    changes = store.reader.changes(own, after, own.committed_epoch)
+    return _keys(pa.Table.from_batches((batch.select(columns) for batch in changes), schema), spark, how)
+
+
+def _partitioned(store: Hummock, view: str) -> tuple[Partitioning, TableVersion | None]:
+    version = store.refresh()
+    stored = load(version)
+    relation = stored.catalog.get(view)
+    how = checked_partitioning(relation, partitioning_of(stored, relation.name))
+    return how, computed(version, relation.name)
+
+
+def _held(
     store: Hummock, spark: Callable[[], SparkSession], table: TableVersion, how: Partitioning
-) -> list[str]:
-    """Return the names of the partitions that a view has rows of, sorted; dates, texts and whole numbers need no Spark."""
+) -> tuple[str, ...]:
+    """Return the names of the partitions that a view has rows of, sorted."""
     columns = list(how.columns)
     batches = list(store.reader.scan(table, table.committed_epoch, columns=columns))
     schema = pa.schema([table.schema.field(name) for name in columns])
     return _keys(pa.Table.from_batches(batches, schema), spark, how)
 
 
-def changed_partitions(
-    store: Hummock, spark: Callable[[], SparkSession], table: TableVersion, how: Partitioning, after: int
-) -> list[str]:
-    """Return the names of the partitions of which a view's rows came, changed or went after epoch `after`, sorted.
-
-    Raises EpochExpired if the view's change log does not reach back there.
-    """
-    schema = pa.schema([table.schema.field(name) for name in how.columns])
-    sides: list[pa.Table] = []
-    for batch in store.iter_log(table.name, after, table.committed_epoch):
-        rows = pa.Table.from_batches([batch])
-        for prefix, absent in (("", "delete"), ("_old_", "insert")):
-            there = rows.filter(pc.not_equal(rows.column("_op"), absent))
-            arrays = [there.column(prefix + name) for name in how.columns]
-            sides.append(pa.Table.from_arrays(arrays, schema=schema))
-    return _keys(pa.concat_tables(sides) if sides else schema.empty_table(), spark, how)
-
-
-def _keys(rows: pa.Table, spark: Callable[[], SparkSession], how: Partitioning) -> list[str]:
+def _keys(rows: pa.Table, spark: Callable[[], SparkSession], how: Partitioning) -> tuple[str, ...]:
     rows = rows.group_by(list(how.columns)).aggregate([])
     if not rows.num_rows:
-        return []
+        return ()
     if how.groups is None and all(kind in _AS_TEXT for kind in how.types):
         texts = [
             [NULL_KEY if value is None else str(value) for value in rows.column(name).to_pylist()]
             for name in how.columns
         ]
-        return sorted({"|".join(parts) for parts in zip(*texts, strict=True)})
+        return tuple(sorted({"|".join(parts) for parts in zip(*texts, strict=True)}))
     frame = spark().createDataFrame(rows)
     found = frame.selectExpr(f"{how.key(how.tables[how.view])} AS `key`").distinct().collect()
-    return sorted(row.key for row in found)
+    return tuple(sorted(row.key for row in found))
