@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from engine.hummock.background import Background
 from engine.hummock.files import FileSet
-from engine.hummock.version import SstInfo, TableVersion
+from engine.hummock.version import SstInfo, TableVersion, Version
+
+
+def prefetch(before: Version, after: Version, files: FileSet, background: Background) -> None:
+    """Decode in the background what a compaction elsewhere made of files that are in use here."""
+    for name, table in after.tables.items():
+        known = before.tables.get(name)
+        due = [] if known is None or known is table else replacements(known, table, files)
+        if due:
+            background.offer(f"prefetch of {name}", lambda due=due: [files.whole(sst) for sst in due])
 
 
 def replacements(before: TableVersion, after: TableVersion, files: FileSet) -> list[SstInfo]:

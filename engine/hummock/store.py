@@ -4,46 +4,41 @@ them.
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import os
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
 
-from engine.errors import Conflict, InvalidRow, StorageError, UnknownTable, WriteStopped
+from engine.errors import StorageError
 from engine.hummock import compaction, gc
 from engine.hummock.altering import altered, options_of
 from engine.hummock.background import Background
 from engine.hummock.batch import Operation, gather
 from engine.hummock.cache import ArrowCache
 from engine.hummock.chain import ManifestChain
-from engine.hummock.compaction.claim import lapsed
 from engine.hummock.epoch import COUNTER_BITS, Clock, epoch_at, system_clock
 from engine.hummock.epoch_batch import EpochBatch
 from engine.hummock.expiry import watermark_number
-from engine.hummock.invariants import unknown_table
+from engine.hummock.keys import key_row, whole_key_row, whole_keys
 from engine.hummock.lookup import padded
+from engine.hummock.maintenance import Maintenance
 from engine.hummock.merge import HashRange
 from engine.hummock.metrics import Counters, Metrics, counters_of, snapshot
 from engine.hummock.object_store import ObjectStore, open_object_store
 from engine.hummock.object_store.retrying import dependable
-from engine.hummock.pins import Pin, new_pin, over
-from engine.hummock.prefetch import replacements
+from engine.hummock.pins import Pin, new_pin
+from engine.hummock.preconditions import Precondition, same_tables, unaltered
+from engine.hummock.prefetch import prefetch
 from engine.hummock.range_scan import KeyRange, scan_range
 from engine.hummock.reader import CACHE_BYTES, Reader, batches, cache_folder, known_columns
 from engine.hummock.shared_buffer import BUFFER_BYTES, SharedBuffer
+from engine.hummock.snapshots import Snapshots
 from engine.hummock.version import Commit, Compaction, Table, TableVersion, Version
-from engine.hummock.write_stop import with_write_stop
 
 TableRef = Table | str
-WRITE_STOP_SECONDS = 60.0
-STOPPED_LOOK_SECONDS = 0.05
 AUTO_COMPACT = ("background", "inline", "off")
 
 
@@ -62,9 +57,18 @@ class Hummock:
     ) -> None:
         self.url, self.options, self.reader, self.counters = url, options, reader, counters
         self._chain, self._objects, self._clock = chain, objects, clock
-        self._retention = float(options["retention_seconds"])
-        self._compacting = threading.Lock()
         self._background = Background("tideline-background")
+        self._maintenance = Maintenance(
+            chain,
+            objects,
+            reader,
+            clock,
+            counters,
+            self._background,
+            self.refresh,
+            retention_seconds=float(options["retention_seconds"]),
+            auto_compact=options["auto_compact"],
+        )
         self.buffer = SharedBuffer(
             reader,
             self._commit_writes,
@@ -74,6 +78,7 @@ class Hummock:
             clock=clock,
         )
         """Epochs that were handed over by `epoch(wait=False)` and are not committed yet."""
+        self._snapshots = Snapshots(chain, self.refresh, reader, self.buffer, clock)
 
     @classmethod
     def open(
@@ -165,7 +170,7 @@ class Hummock:
         before = self._chain.version
         version = self._chain.refresh()
         if version is not before and self.options["auto_compact"] != "inline":
-            self._prefetch(before, version)
+            prefetch(before, version, self.reader.files, self._background)
         return version
 
     def create_table(
@@ -191,7 +196,7 @@ class Hummock:
         """Return a table's handle; looks for newer manifests if the name is not known yet. Raises
         UnknownTable.
         """
-        return self._known(name).table
+        return self._snapshots.known(name).table
 
     def alter_table(
         self, table: TableRef, add: Sequence[pa.Field] = (), drop: Sequence[str] = (), **options: Any
@@ -202,24 +207,17 @@ class Hummock:
         """
         name = _name(table)
         self.refresh()
-        before = self._known(name)
-
-        def unchanged(version: Version) -> None:
-            now = version.tables.get(name)
-            if now is None or now.table != before.table:
-                raise Conflict(
-                    f"table {name} was altered by another process at the same time: alter it again"
-                )
+        before = self._snapshots.known(name)
 
         changed = altered(before.table, add, drop, options)
-        return self.commit(Commit(alter={name: changed}, precondition=unchanged)).tables[name].table
+        return self.commit(Commit(alter={name: changed}, precondition=unaltered(before))).tables[name].table
 
     def set_watermark(self, table: TableRef, value: Any) -> int:
         """Hide the rows whose watermark column is below `value`, from the epoch on that is returned, in one commit; later
         compactions delete them. Raises InvariantViolation if the watermark would fall.
         """
         name = _name(table)
-        number = watermark_number(self._known(name).table, value)
+        number = watermark_number(self._snapshots.known(name).table, value)
         return self.commit(Commit(watermarks={name: number})).epoch
 
     def pin(self, table: TableRef, epoch: int | None = None, *, seconds: float, owner: str = "pin") -> Pin:
@@ -227,7 +225,7 @@ class Hummock:
 
         Raises Conflict if that epoch is not readable any more.
         """
-        version, at = self._at(table, epoch)
+        version, at = self._snapshots.at(_name(table), epoch)
         made = new_pin(version.name, at, owner, self._now_ms() + int(seconds * 1000))
         self.commit(Commit(pins={made.table: {made.name: at}}))
         return made
@@ -248,40 +246,7 @@ class Hummock:
         was committed then. Only after CommitUncertain it may have been: read before writing again.
         """
         written = [name for name, ssts in commit.writes.items() if ssts]
-        version = self._admitted(commit, written) if written else self._chain.commit(commit)
-        for name in written:
-            self._tier_if_due(name)
-        return version
-
-    def _admitted(self, commit: Commit, written: Sequence[str]) -> Version:
-        """Commit a write, or wait while one of its tables has more runs than reads should merge: the write stop."""
-        stopping = with_write_stop(commit, written)
-        deadline: float | None = None
-        while True:
-            try:
-                return self._chain.commit(stopping)
-            except WriteStopped as stopped:
-                now = self._clock.monotonic()
-                if deadline is None:
-                    self.counters.add("stalls")
-                    deadline = now + WRITE_STOP_SECONDS
-                elif now > deadline:
-                    raise
-                self._relieve(stopped.table)
-                self.counters.add("stall_seconds", self._clock.monotonic() - now)
-
-    def _relieve(self, name: str) -> None:
-        """Lower the number of a table's runs, or give another process time to do it."""
-        if self.options["auto_compact"] == "off":
-            self._clock.sleep(STOPPED_LOOK_SECONDS)
-            self.refresh()
-            return
-        with self._compacting:
-            table = self.refresh().tables.get(name)
-            task = None if table is None else compaction.relief(table)
-            if task is not None:
-                with contextlib.suppress(Conflict, UnknownTable):  # another process was faster
-                    self.commit_compaction(name, compaction.run_task(self.reader, task))
+        return self._maintenance.commit_writes(commit, written) if written else self._chain.commit(commit)
 
     def claim(self, writer: str) -> int:
         """Take over as `writer`: return its new generation; commits of older ones are refused from now on."""
@@ -291,14 +256,14 @@ class Hummock:
         self,
         writes: Mapping[TableRef, Operation | Sequence[Operation]],
         *,
-        precondition: Callable[[Version], None] | None = None,
+        precondition: Precondition | None = None,
     ) -> int:
         """Write to any number of tables atomically and durably; later operations win. Returns the epoch.
 
         `precondition` is called with the version each attempt is based on, and raises to give up.
         """
         named = {_name(table): _operations(operations) for table, operations in writes.items()}
-        tables = {name: self._known(name) for name in named}
+        tables = {name: self._snapshots.known(name) for name in named}
         ssts = gather(self.reader, {name: table.table for name, table in tables.items()}, named)
         return self._commit_writes(tables, ssts, precondition)
 
@@ -309,19 +274,16 @@ class Hummock:
         committed in their order, the batch's `sealed.result()` waits for the epoch, and reads see it before that
         where they ask for `pending`.
         """
-        return EpochBatch(self.reader, self._known, self._commit_writes, None if wait else self.buffer)
+        return EpochBatch(
+            self.reader, self._snapshots.known, self._commit_writes, None if wait else self.buffer
+        )
 
     def get(
         self, table: TableRef, key: Mapping[str, Any], epoch: int | None = None, *, pending: bool = False
     ) -> dict[str, Any] | None:
         """Return the row with this primary key, or None; with `pending` as the shared buffer has it already."""
-        reader, version, at = self._source(table, epoch, pending)
-        keys = _key_row(version.table, key)
-        if set(version.primary_key) - set(keys.column_names):
-            raise InvalidRow(
-                f"table {version.name}: get needs the whole primary key {', '.join(version.primary_key)}"
-            )
-        _, rows = reader.lookup(version, keys, at, null_safe=True)
+        reader, version, at = self._snapshots.source(_name(table), epoch, pending)
+        _, rows = reader.lookup(version, whole_key_row(version.table, key), at, null_safe=True)
         return rows.to_pylist()[0] if rows.num_rows else None
 
     def multi_get(
@@ -336,15 +298,10 @@ class Hummock:
         """Return one row per key in the keys' order, all null where there is none; `keys` has the primary
         key's columns.
         """
-        reader, version, at = self._source(table, epoch, pending)
-        if isinstance(keys, pa.RecordBatch):
-            keys = pa.Table.from_batches([keys])
-        missing = [name for name in version.primary_key if name not in keys.column_names]
-        if missing:
-            raise InvalidRow(f"table {version.name}: the keys lack {', '.join(missing)} of the primary key")
-        keys = keys.select(list(version.primary_key))
-        index, rows = reader.lookup(version, keys, at, columns=columns, null_safe=True)
-        return padded(index, rows, keys.num_rows)
+        reader, version, at = self._snapshots.source(_name(table), epoch, pending)
+        wanted = whole_keys(version.table, keys)
+        index, rows = reader.lookup(version, wanted, at, columns=columns, null_safe=True)
+        return padded(index, rows, wanted.num_rows)
 
     def iter(
         self,
@@ -363,13 +320,13 @@ class Hummock:
         (low, high), half open, each a mapping of leading primary-key columns or None; only for tables without
         a distribution key.
         """
-        reader, version, at = self._source(table, epoch, pending)
+        reader, version, at = self._snapshots.source(_name(table), epoch, pending)
         names = known_columns(version.table, columns)
         if range is not None:
             return scan_range(reader, version, at, range, names)
         if prefix:
             _, rows = reader.lookup(
-                version, _key_row(version.table, prefix), at, columns=names, null_safe=True
+                version, key_row(version.table, prefix), at, columns=names, null_safe=True
             )
             return batches(rows, pa.schema([version.schema.field(name) for name in names]))
         return reader.scan(version, at, columns=names, hash_range=hash_range)
@@ -381,7 +338,7 @@ class Hummock:
         Of a deletion the row holds the key only. Raises EpochExpired if the log no longer reaches back to
         `after`.
         """
-        version, at = self._at(table, upto)
+        version, at = self._snapshots.at(_name(table), upto)
         version.changes(after, at)
         return self.reader.log(version, after, at)
 
@@ -391,160 +348,38 @@ class Hummock:
         """Merge what `picker` picks, by default everything, to one run without deletions; older epochs stay
         readable within the retention.
         """
-        return self._compact(_name(table), picker or compaction.Full())
+        return self._maintenance.compact(_name(table), picker or compaction.Full())
 
     def compact_l0(self, table: TableRef) -> compaction.CompactionReport:
         """Merge the newest runs of like size to one; cheap, the cost follows the recent changes."""
-        return self._compact(_name(table), compaction.Tier())
+        return self._maintenance.compact(_name(table), compaction.Tier())
 
     def gc(self, dry_run: bool = False, grace_seconds: float = 3600.0) -> gc.GcReport:
         """Delete files that nothing needs, orphans included, and old manifests; history beyond the retention
         goes first.
         """
-        if not dry_run:
-            self._truncate()
-        return gc.collect(
-            self._objects, self._chain, now=self._clock(), grace_seconds=grace_seconds, dry_run=dry_run
-        )
-
-    def _prefetch(self, before: Version, after: Version) -> None:
-        """Decode in the background what a compaction elsewhere made of files that are in use here."""
-        for name, table in after.tables.items():
-            known = before.tables.get(name)
-            due = [] if known is None or known is table else replacements(known, table, self.reader.files)
-            if due:
-                self._background.offer(
-                    f"prefetch of {name}", lambda due=due: [self.reader.files.whole(sst) for sst in due]
-                )
+        return self._maintenance.collect(dry_run=dry_run, grace_seconds=grace_seconds)
 
     def next_task(self, name: str) -> compaction.CompactionTask | None:
         """Return what a compactor should do for a table of the known version now, or None; no I/O."""
-        version = self.version
-        table = version.tables.get(name)
-        return (
-            None if table is None else compaction.next_task(table, version, self._retained_from(table.table))
-        )
-
-    def _truncate(self) -> None:
-        version = self.refresh()
-        pins, claims = over(version, self._now_ms()), lapsed(version, self._clock())
-        if pins or claims:
-            version = self.commit(Commit(pins=pins, catalog=claims))
-        due = {}
-        for name, table in version.tables.items():
-            upto = self._retained_from(table.table)
-            held = table.held_from(upto)
-            if len(table.generations) > 1 and table.generations[1].upto <= held:
-                due[name] = upto
-        if due:
-            self.commit(Commit(truncate=due))
-
-    def _retained_from(self, table: Table) -> int:
-        own = table.options.retention_seconds
-        return epoch_at(self._clock() - (self._retention if own is None else own))
+        return self._maintenance.next_task(name)
 
     def _now_ms(self) -> int:
         return epoch_at(self._clock()) >> COUNTER_BITS
-
-    def _tier_if_due(self, name: str) -> None:
-        table, how = self.version.tables.get(name), self.options["auto_compact"]
-        if table is None or how == "off" or not compaction.tier_is_due(table):
-            return
-        if how == "inline":
-            self._background.run(name, lambda: self._tier(name))
-        else:
-            self._background.offer(f"compaction of {name}", lambda: self._tier(name))
-
-    def _tier(self, name: str) -> None:
-        table = self.version.tables.get(name)
-        if table is None:
-            return
-        task = compaction.Tier(compaction.TIER_ROWS, compaction.TIER_RUNS).pick(table)
-        if task is None or not self._compacting.acquire(blocking=False):
-            return
-        try:
-            self.commit_compaction(name, compaction.run_task(self.reader, task))
-        except (Conflict, UnknownTable):
-            return  # another process was faster, or the table is gone: nothing to do
-        finally:
-            self._compacting.release()
-
-    def _compact(self, name: str, picker: compaction.Picker) -> compaction.CompactionReport:
-        started = time.perf_counter()
-        self.refresh()
-        with self._compacting:
-            table = self._known(name)
-            task = picker.pick(table)
-            if task is not None:
-                hidden = compaction.hidden_at(table, self._retained_from(table.table))
-                task = dataclasses.replace(task, hidden_at=hidden)
-            done = None if task is None else compaction.run_task(self.reader, task)
-            if done is not None:
-                self.commit_compaction(name, done)
-        return compaction.report_of(table, done, started)
 
     def commit_compaction(
         self, name: str, done: Compaction, catalog: Mapping[str, str | None] | None = None
     ) -> None:
         """Make a compaction visible, with entries of the catalog; raises Conflict if its inputs were replaced meanwhile."""
-        table = self.version.tables.get(name)
-        upto = {} if table is None else {name: self._retained_from(table.table)}
-        self._chain.commit(Commit(compactions={name: done}, truncate=upto, catalog=catalog or {}))
+        self._maintenance.commit_compaction(name, done, catalog)
 
     def _commit_writes(
         self,
         tables: Mapping[str, TableVersion],
         ssts: Mapping[str, Any],
-        precondition: Callable[[Version], None] | None = None,
+        precondition: Precondition | None = None,
     ) -> int:
-        ids = {name: table.table_id for name, table in tables.items()}
-
-        def same_tables(version: Version) -> None:
-            for name, table_id in ids.items():
-                now = version.tables.get(name)
-                if now is None:
-                    raise unknown_table(name, version.tables)
-                if now.table_id != table_id:
-                    raise Conflict(
-                        f"table {name} was dropped and created again during the write: write again"
-                    )
-            if precondition is not None:
-                precondition(version)
-
-        return self.commit(Commit(writes=ssts, precondition=same_tables)).epoch
-
-    def _known(self, name: str) -> TableVersion:
-        found = self.version.tables.get(name)
-        if found is None:
-            found = self.refresh().tables.get(name)
-        if found is None:
-            raise unknown_table(name, self.version.tables)
-        return found
-
-    def _source(self, table: TableRef, epoch: int | None, pending: bool) -> tuple[Reader, TableVersion, int]:
-        """What a read works from: the committed version, or with what the shared buffer holds above it."""
-        if not pending:
-            return self.reader, *self._at(table, epoch)
-        if epoch is not None:
-            raise StorageError("a read of what is pending names no epoch: it has none before its commit")
-        self._known(_name(table))
-        reader, version = self.buffer.over(lambda: self._known(_name(table)))
-        return reader, version, self._newest(version)
-
-    def _at(self, table: TableRef, epoch: int | None) -> tuple[TableVersion, int]:
-        """The table's version and the epoch to read, by default the newest one; a newer epoch than known is
-        looked for.
-        """
-        if epoch is not None and epoch > self.version.epoch:
-            self.refresh()
-        version = self._known(_name(table))
-        return version, self._newest(version) if epoch is None else epoch
-
-    def _newest(self, version: TableVersion) -> int:
-        """The epoch of a read that names none: the newest; of a table whose rows expire, the present."""
-        newest = max(version.committed_epoch, version.safe_epoch)
-        expires = version.table.options.ttl_seconds is not None
-        return max(newest, epoch_at(self._clock())) if expires else newest
+        return self.commit(Commit(writes=ssts, precondition=same_tables(tables, precondition))).epoch
 
 
 def _name(table: TableRef) -> str:
@@ -553,19 +388,3 @@ def _name(table: TableRef) -> str:
 
 def _operations(operations: Operation | Sequence[Operation]) -> Sequence[Operation]:
     return operations if isinstance(operations, (list, tuple)) else [operations]  # type: ignore[list-item]
-
-
-def _key_row(table: Table, key: Mapping[str, Any]) -> pa.Table:
-    """One row of key columns, typed as the table's."""
-    arrays = {}
-    for name, value in key.items():
-        if name not in table.schema.names:
-            raise InvalidRow(
-                f"table {table.name} has no column {name}; it has {', '.join(table.schema.names)}"
-            )
-        kind = table.schema.field(name).type
-        try:
-            arrays[name] = pa.array([value], kind)
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise InvalidRow(f"table {table.name}: {value!r} is no {kind} for column {name}") from error
-    return pa.table(arrays)

@@ -14,7 +14,7 @@ import pytest
 
 from engine.errors import WriteStopped
 from engine.hummock import Commit, Hummock, Put, write_stop
-from engine.hummock import store as store_module
+from engine.hummock.clock import ManualClock
 from engine.hummock.compaction import run_elsewhere
 from engine.hummock.compaction.claim import CLAIM_SECONDS, claim_of, held, is_free
 from engine.hummock.compaction.task import live_runs
@@ -114,8 +114,9 @@ def test_a_writer_that_runs_flat_out_never_passes_the_limit(
 
 def test_a_writer_nobody_relieves_is_told_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_stop, "WRITE_STOP_RUNS", 3)
-    monkeypatch.setattr(store_module, "WRITE_STOP_SECONDS", 0.2)
-    store = Hummock.open((tmp_path / "s").as_uri(), cache_dir=tmp_path / "c", auto_compact="off")
+    store = Hummock.open(
+        (tmp_path / "s").as_uri(), cache_dir=tmp_path / "c", auto_compact="off", clock=ManualClock()
+    )
     table = store.create_table("t", SCHEMA, ["id"], ["id"])
     for step in range(3):
         store.ingest_batch({table: [Put(rows({step: "x"}))]})

@@ -1,0 +1,182 @@
+"""What keeps a store small and quick to read: small runs merged as they come, the write stop, history cut at the
+retention, files collected.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from engine.errors import Conflict, UnknownTable, WriteStopped
+from engine.hummock import compaction, gc
+from engine.hummock.background import Background
+from engine.hummock.chain import ManifestChain
+from engine.hummock.compaction.claim import lapsed
+from engine.hummock.epoch import COUNTER_BITS, Clock, epoch_at
+from engine.hummock.invariants import unknown_table
+from engine.hummock.metrics import Counters
+from engine.hummock.object_store import ObjectStore
+from engine.hummock.pins import over
+from engine.hummock.reader import Reader
+from engine.hummock.version import Commit, Compaction, Table, Version
+from engine.hummock.write_stop import with_write_stop
+
+WRITE_STOP_SECONDS = 60.0
+STOPPED_LOOK_SECONDS = 0.05
+
+
+class Maintenance:
+    """Compaction, retention and collection of one open store; safe for threads.
+
+    `auto_compact` as of `Hummock.open`: where the merges that commits ask for run, if at all. `refresh` looks for
+    newer manifests.
+    """
+
+    def __init__(
+        self,
+        chain: ManifestChain,
+        objects: ObjectStore,
+        reader: Reader,
+        clock: Clock,
+        counters: Counters,
+        background: Background,
+        refresh: Callable[[], Version],
+        *,
+        retention_seconds: float,
+        auto_compact: str,
+    ) -> None:
+        self._chain, self._objects, self._reader = chain, objects, reader
+        self._clock, self._counters, self._background = clock, counters, background
+        self._refresh, self._retention, self._auto_compact = refresh, retention_seconds, auto_compact
+        self._compacting = threading.Lock()
+
+    def commit_writes(self, commit: Commit, written: Sequence[str]) -> Version:
+        """Commit what writes to the tables `written` once none of them has too many runs, and have small runs merged.
+
+        Raises what `Hummock.commit` raises, and WriteStopped after 60 s in which nothing lowered the number of runs.
+        """
+        version = self._admitted(with_write_stop(commit, written))
+        for name in written:
+            self._tier_if_due(name)
+        return version
+
+    def next_task(self, name: str) -> compaction.CompactionTask | None:
+        """Return what a compactor should do for a table of the known version now, or None; no I/O."""
+        version = self._chain.version
+        table = version.tables.get(name)
+        return (
+            None if table is None else compaction.next_task(table, version, self._retained_from(table.table))
+        )
+
+    def compact(self, name: str, picker: compaction.Picker) -> compaction.CompactionReport:
+        """Merge what `picker` picks of a table, and commit it; raises UnknownTable."""
+        started = time.perf_counter()
+        self._refresh()
+        with self._compacting:
+            version = self._chain.version
+            table = version.tables.get(name)
+            if table is None:
+                raise unknown_table(name, version.tables)
+            task = picker.pick(table)
+            if task is not None:
+                hidden = compaction.hidden_at(table, self._retained_from(table.table))
+                task = dataclasses.replace(task, hidden_at=hidden)
+            done = None if task is None else compaction.run_task(self._reader, task)
+            if done is not None:
+                self.commit_compaction(name, done)
+        return compaction.report_of(table, done, started)
+
+    def commit_compaction(
+        self, name: str, done: Compaction, catalog: Mapping[str, str | None] | None = None
+    ) -> None:
+        """Make a compaction visible, with entries of the catalog, and cut the table's history at its retention.
+
+        Raises Conflict if its inputs were replaced meanwhile.
+        """
+        table = self._chain.version.tables.get(name)
+        upto = {} if table is None else {name: self._retained_from(table.table)}
+        self._chain.commit(Commit(compactions={name: done}, truncate=upto, catalog=catalog or {}))
+
+    def collect(self, *, dry_run: bool, grace_seconds: float) -> gc.GcReport:
+        """Delete the files that nothing needs, after the history beyond the retention."""
+        if not dry_run:
+            self._truncate()
+        return gc.collect(
+            self._objects, self._chain, now=self._clock(), grace_seconds=grace_seconds, dry_run=dry_run
+        )
+
+    def _admitted(self, stopping: Commit) -> Version:
+        """Commit a write, or wait while one of its tables has more runs than reads should merge: the write stop."""
+        deadline: float | None = None
+        while True:
+            try:
+                return self._chain.commit(stopping)
+            except WriteStopped as stopped:
+                now = self._clock.monotonic()
+                if deadline is None:
+                    self._counters.add("stalls")
+                    deadline = now + WRITE_STOP_SECONDS
+                elif now > deadline:
+                    raise
+                self._relieve(stopped.table)
+                self._counters.add("stall_seconds", self._clock.monotonic() - now)
+
+    def _relieve(self, name: str) -> None:
+        """Lower the number of a table's runs, or give another process time to do it."""
+        if self._auto_compact == "off":
+            self._clock.sleep(STOPPED_LOOK_SECONDS)
+            self._refresh()
+            return
+        with self._compacting:
+            table = self._refresh().tables.get(name)
+            task = None if table is None else compaction.relief(table)
+            if task is not None:
+                with contextlib.suppress(Conflict, UnknownTable):  # another process was faster
+                    self.commit_compaction(name, compaction.run_task(self._reader, task))
+
+    def _tier_if_due(self, name: str) -> None:
+        table = self._chain.version.tables.get(name)
+        if table is None or self._auto_compact == "off" or not compaction.tier_is_due(table):
+            return
+        if self._auto_compact == "inline":
+            self._background.run(name, lambda: self._tier(name))
+        else:
+            self._background.offer(f"compaction of {name}", lambda: self._tier(name))
+
+    def _tier(self, name: str) -> None:
+        table = self._chain.version.tables.get(name)
+        if table is None:
+            return
+        task = compaction.Tier(compaction.TIER_ROWS, compaction.TIER_RUNS).pick(table)
+        if task is None or not self._compacting.acquire(blocking=False):
+            return
+        try:
+            self.commit_compaction(name, compaction.run_task(self._reader, task))
+        except (Conflict, UnknownTable):
+            return  # another process was faster, or the table is gone: nothing to do
+        finally:
+            self._compacting.release()
+
+    def _truncate(self) -> None:
+        """Let go of pins and claims whose time is over, and of the history that no retention asks for."""
+        version = self._refresh()
+        now_ms = epoch_at(self._clock()) >> COUNTER_BITS
+        pins, claims = over(version, now_ms), lapsed(version, self._clock())
+        if pins or claims:
+            version = self._chain.commit(Commit(pins=pins, catalog=claims))
+        due = {}
+        for name, table in version.tables.items():
+            upto = self._retained_from(table.table)
+            held = table.held_from(upto)
+            if len(table.generations) > 1 and table.generations[1].upto <= held:
+                due[name] = upto
+        if due:
+            self._chain.commit(Commit(truncate=due))
+
+    def _retained_from(self, table: Table) -> int:
+        """The first epoch of a table that its retention keeps readable."""
+        own = table.options.retention_seconds
+        return epoch_at(self._clock() - (self._retention if own is None else own))

@@ -1,0 +1,41 @@
+"""What must still hold of the version a commit follows, besides the invariants: the tables it was made for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from engine.errors import Conflict
+from engine.hummock.invariants import unknown_table
+from engine.hummock.version import TableVersion, Version
+
+Precondition = Callable[[Version], None]
+
+
+def same_tables(tables: Mapping[str, TableVersion], further: Precondition | None = None) -> Precondition:
+    """Return the check that these tables are still the ones that rows were written for, and then the `further` one."""
+    ids = {name: table.table_id for name, table in tables.items()}
+
+    def check(version: Version) -> None:
+        for name, table_id in ids.items():
+            now = version.tables.get(name)
+            if now is None:
+                raise unknown_table(name, version.tables)
+            if now.table_id != table_id:
+                raise Conflict(f"table {name} was dropped and created again during the write: write again")
+        if further is not None:
+            further(version)
+
+    return check
+
+
+def unaltered(before: TableVersion) -> Precondition:
+    """Return the check that a table is as it was when its change was worked out."""
+
+    def check(version: Version) -> None:
+        now = version.tables.get(before.name)
+        if now is None or now.table != before.table:
+            raise Conflict(
+                f"table {before.name} was altered by another process at the same time: alter it again"
+            )
+
+    return check

@@ -1,0 +1,62 @@
+"""What a read works from: the reader, the version of a table, and the epoch it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.errors import StorageError
+from engine.hummock.chain import ManifestChain
+from engine.hummock.epoch import Clock, epoch_at
+from engine.hummock.invariants import unknown_table
+from engine.hummock.reader import Reader
+from engine.hummock.shared_buffer import SharedBuffer
+from engine.hummock.version import TableVersion, Version
+
+
+class Snapshots:
+    """The tables of one open store as reads ask for them, committed or with what the shared buffer holds."""
+
+    def __init__(
+        self,
+        chain: ManifestChain,
+        refresh: Callable[[], Version],
+        reader: Reader,
+        buffer: SharedBuffer,
+        clock: Clock,
+    ) -> None:
+        self._chain, self._refresh = chain, refresh
+        self._reader, self._buffer, self._clock = reader, buffer, clock
+
+    def known(self, name: str) -> TableVersion:
+        """Return a table of the known version; looks for newer manifests if it is not there. Raises UnknownTable."""
+        found = self._chain.version.tables.get(name)
+        if found is None:
+            found = self._refresh().tables.get(name)
+        if found is None:
+            raise unknown_table(name, self._chain.version.tables)
+        return found
+
+    def at(self, name: str, epoch: int | None) -> tuple[TableVersion, int]:
+        """Return a table's version and the epoch to read, by default the newest one; a newer epoch than known is
+        looked for.
+        """
+        if epoch is not None and epoch > self._chain.version.epoch:
+            self._refresh()
+        version = self.known(name)
+        return version, self._newest(version) if epoch is None else epoch
+
+    def source(self, name: str, epoch: int | None, pending: bool) -> tuple[Reader, TableVersion, int]:
+        """Return what a read works from: the committed version, or with what the shared buffer holds above it."""
+        if not pending:
+            return self._reader, *self.at(name, epoch)
+        if epoch is not None:
+            raise StorageError("a read of what is pending names no epoch: it has none before its commit")
+        self.known(name)
+        reader, version = self._buffer.over(lambda: self.known(name))
+        return reader, version, self._newest(version)
+
+    def _newest(self, version: TableVersion) -> int:
+        """The epoch of a read that names none: the newest; of a table whose rows expire, the present."""
+        newest = max(version.committed_epoch, version.safe_epoch)
+        expires = version.table.options.ttl_seconds is not None
+        return max(newest, epoch_at(self._clock())) if expires else newest
