@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.hummock.state_machine import run
+from tests.hummock.state_machine.machine import run
 
 
 def test_any_verb_in_any_order_reads_as_the_dictionary_of_versions() -> None:
