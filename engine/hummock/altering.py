@@ -1,9 +1,10 @@
-"""What a table becomes by `alter_table`: columns, name, options; its files stay as they are."""
+"""What a table becomes by ALTER: columns, options; its files stay as they are."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ from engine.errors import InvalidRow
 from engine.hummock.version import Table, TableOptions
 
 
-def options_of(given: dict[str, Any], before: TableOptions = TableOptions()) -> TableOptions:
+def options_of(given: Mapping[str, Any], before: TableOptions = TableOptions()) -> TableOptions:
     """Return options with those of `given` replaced; raises InvalidRow for a name that is none."""
     known = {field.name for field in msgspec.structs.fields(TableOptions)} - {"dropped"}
     unknown = sorted(set(given) - known)
@@ -24,7 +25,12 @@ def options_of(given: dict[str, Any], before: TableOptions = TableOptions()) -> 
     return msgspec.structs.replace(before, **given)
 
 
-def altered(table: Table, add: Sequence[pa.Field], drop: Sequence[str], options: dict[str, Any]) -> Table:
+def altered(
+    table: Table,
+    add: Sequence[pa.Field] = (),
+    drop: Sequence[str] = (),
+    options: Mapping[str, Any] = MappingProxyType({}),
+) -> Table:
     """Return a table with columns added at the end, others dropped, and options replaced.
 
     Raises InvalidRow for a column that is there already, or is not, or must not go.

@@ -28,14 +28,15 @@ def same_tables(tables: Mapping[str, TableVersion], further: Precondition | None
     return check
 
 
-def unaltered(before: TableVersion) -> Precondition:
-    """Return the check that a table is as it was when its change was worked out."""
+def unaltered(*before: TableVersion) -> Precondition:
+    """Return the check that tables are as they were when their change was worked out."""
 
     def check(version: Version) -> None:
-        now = version.tables.get(before.name)
-        if now is None or now.table != before.table:
-            raise Conflict(
-                f"table {before.name} was altered by another process at the same time: alter it again"
-            )
+        for seen in before:
+            now = version.tables.get(seen.name)
+            if now is None or now.table != seen.table:
+                raise Conflict(
+                    f"table {seen.name} was altered by another process at the same time: alter it again"
+                )
 
     return check

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -14,7 +14,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from engine.errors import Conflict, SqlError
-from engine.hummock import Commit, Hummock, Table, Version
+from engine.hummock import Commit, Hummock, Version
+from engine.hummock.altering import altered
 from engine.hummock.version import with_default
 from engine.meta.catalog_store import StoredCatalog, entries, load
 from engine.meta.domain import domain_of, domains
@@ -151,7 +152,7 @@ def _add_column(
         hint = "give it a DEFAULT, or take NOT NULL out"
         message = f"column {column.name} would be null in the rows that {relation.name} has"
         raise _error(message, column.name, statement.sql, hint)
-    taken = {*table.schema.names, *relation.former}
+    taken = {*table.schema.names, *table.table.options.dropped}
     n = 1
     while (source := column.name if n == 1 else f"{column.name}__{n}") in taken:
         n += 1
@@ -163,7 +164,7 @@ def _add_column(
     visible = [c for c in relation.columns if not c.hidden]
     hidden = [c for c in relation.columns if c.hidden]
     changed = msgspec.structs.replace(relation, columns=(*visible, column, *hidden))
-    return _with_indexes(store, stored, _rewritten(changed), lambda old: old.append(field))
+    return _with_indexes(store, stored, _rewritten(changed), add=[field])
 
 
 def _default(column: Column, spark: Callable[[], SparkSession], sql: str) -> pa.Scalar:
@@ -195,16 +196,9 @@ def _drop_column(
         raise _error(
             f"column {name} of {relation.name} is read by {', '.join(used)}", name, statement.sql, hint
         )
-    changed = msgspec.structs.replace(
-        relation,
-        columns=tuple(c for c in relation.columns if c.name != name),
-        former=(*relation.former, column.source),
-    )
-
-    def without(old: pa.Schema) -> pa.Schema:
-        return pa.schema([field for field in old if field.name != column.source])
-
-    return _with_indexes(store, stored, _rewritten(changed), without)
+    kept = tuple(c for c in relation.columns if c.name != name)
+    changed = msgspec.structs.replace(relation, columns=kept)
+    return _with_indexes(store, stored, _rewritten(changed), drop=[column.source])
 
 
 def _users_of(stored: StoredCatalog, relation: Relation, column: Column) -> list[str]:
@@ -240,11 +234,13 @@ def _with_indexes(
     store: Hummock,
     stored: StoredCatalog,
     relation: Relation,
-    changed: Callable[[pa.Schema], pa.Schema],
+    *,
+    add: Sequence[pa.Field] = (),
+    drop: Sequence[str] = (),
 ) -> Commit:
     """Return the commit that gives a table and its indexes other columns."""
     tables = store.version.tables
-    altered = {relation.name: _altered(tables[relation.name].table, changed)}
+    changed = {relation.name: altered(tables[relation.name].table, add, drop)}
     relations: Relations = {relation.name: relation}
     plans: Plans = {}
     catalog = Catalog({**stored.catalog.relations, relation.name: relation})
@@ -260,8 +256,8 @@ def _with_indexes(
         plans[name] = IncrementalPlan(name, (fragment,))
         relations[name] = msgspec.structs.replace(other, columns=relation.columns)
         if name in tables:
-            altered[name] = _altered(tables[name].table, changed)
-    return Commit(alter=altered, catalog=entries(relations, plans))
+            changed[name] = altered(tables[name].table, add, drop)
+    return Commit(alter=changed, catalog=entries(relations, plans))
 
 
 def _index_columns(stored: StoredCatalog, table: str) -> list[tuple[str, ...]]:
@@ -272,10 +268,6 @@ def _index_columns(stored: StoredCatalog, table: str) -> list[tuple[str, ...]]:
         if relation.kind == "index" and relation.depends_on == (table,):
             found.append(plan.fragments[-1].distribution_key)
     return found
-
-
-def _altered(table: Table, changed: Callable[[pa.Schema], pa.Schema]) -> Table:
-    return dataclasses.replace(table, schema=changed(table.schema))
 
 
 def _set_options(

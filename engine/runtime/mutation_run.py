@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from engine.errors import Conflict, SqlError
 from engine.hummock import Commit, Hummock, Table, Version
 from engine.hummock.epoch import Clock
+from engine.hummock.preconditions import unaltered
 from engine.meta.barrier import Mutation
 from engine.meta.catalog_store import StoredCatalog, load, planned
 from engine.meta.domain import Domain, domain_of
@@ -86,12 +87,10 @@ def take_mutations(
 
 
 def _unchanged(seen: Version, domain: str, altered: Mapping[str, Table]) -> Callable[[Version], None]:
-    queue = same_queue(seen, domain)
+    queue, tables = same_queue(seen, domain), unaltered(*(seen.tables[name] for name in altered))
 
     def check(version: Version) -> None:
         queue(version)
-        for name in altered:
-            if name not in version.tables or version.tables[name].table != seen.tables[name].table:
-                raise Conflict(f"table {name} was altered at the same time; try again")
+        tables(version)
 
     return check

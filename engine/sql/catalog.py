@@ -39,7 +39,7 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     Keys name columns as they are stored. `on_conflict` says what an INSERT of a known key does: error, overwrite, ignore or
     "update if not null". `through` names the plain views and functions whose text the statement uses. A plain view that is
-    `renamed` gives its query's columns other names. `former` are stored columns that were dropped.
+    `renamed` gives its query's columns other names.
     """
 
     name: str
@@ -56,7 +56,6 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     on_conflict: str = "error"
     through: tuple[str, ...] = ()
     renamed: bool = False
-    former: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
