@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from engine.hummock import Version
 from engine.hummock.epoch import seconds_of
@@ -11,13 +11,13 @@ from engine.meta.catalog_store import load
 from engine.meta.creation import creations
 from engine.meta.domain import domains
 from engine.meta.frontier import frontiers
-from engine.meta.waits import waits
+from engine.meta.waits import Kind, quarantine_waits, waits
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 CONSUMED = "snapshot_backfill_consume_row_count"
-KINDS = ("due", "backfill", "barrier", "failed", "paused", "upstream")
+_WAITING = "Domains that wait, and partitions in quarantine, by kind"
 
 
 class ViewCollector:
@@ -48,8 +48,8 @@ class ViewCollector:
             for view in domain.members:
                 oldest = known[view].oldest_change if known[view].lagging else None
                 lag.add_metric([view], 0.0 if oldest is None else max(0.0, now - seconds_of(oldest)))
-        waiting = GaugeMetricFamily("tideline_waiting_domains", "Domains that wait, by kind", labels=["kind"])
-        kinds = [wait.kind for wait in waits(version, stored, now)]
-        for kind in KINDS:
+        waiting = GaugeMetricFamily("tideline_waiting_domains", _WAITING, labels=["kind"])
+        kinds = [wait.kind for wait in (*waits(version, stored, now), *quarantine_waits(version))]
+        for kind in get_args(Kind):
             waiting.add_metric([kind], kinds.count(kind))
         yield from (consumed, lag, waiting)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pyarrow as pa
 import pytest
 
-from engine.hummock import Put
+from engine.hummock import Commit, Put
 from engine.hummock.prometheus import text
 from engine.meta.catalog_store import load
-from engine.meta.waits import waits
+from engine.meta.partitions import Quarantined, entry
+from engine.meta.waits import Kind, waits
 from engine.runtime.view_metrics import ViewCollector
 from tests.crash.program import Program
 
@@ -59,6 +61,19 @@ def test_rows_are_counted_by_phase_and_lag_by_view(program: Program) -> None:
     log = found[f'{COUNTER}{{phase="consuming_log_store",view="v"}}']
     assert log == report["v"].consumed["consuming_log_store"] == report["v"].rows_in
     assert report["v"].backfill_phase == "consume_upstream"
+
+
+def test_partitions_in_quarantine_are_counted_beside_the_domains_that_wait(program: Program) -> None:
+    pytest.importorskip("prometheus_client")
+    program._commit_view("v", BY_G, {})
+    behind = {key: Quarantined(None, "no", 1, 1, 0.0, 0.0) for key in ("1", "2")}
+    program.store.commit(Commit(catalog=entry("v", behind)))
+    found = told(program)
+    assert {kind: found[f'tideline_waiting_domains{{kind="{kind}"}}'] for kind in get_args(Kind)} == {
+        **dict.fromkeys(get_args(Kind), 0),
+        "due": 1,
+        "quarantined": 2,
+    }
 
 
 def test_epochs_are_sealed_until_a_checkpoint_is_due_by_number_or_by_time(program: Program) -> None:
