@@ -106,20 +106,18 @@ def over_values(
     keys = [f"key_{n}" for n in range(len(node.keys))]
     calls, partials = [], []
     for i, call in enumerate(node.calls):
-        kinds = argument_types[i]
         found = states.get(i)
         if found is None:
-            over, types = _over_rows(i, call), kinds
+            over = _over_rows(i, call)
         else:
             state, scan = found
             branch = None if alone else 1 + scans.index(scan)
-            over, types = _over_state(call, state, scan, branch), kinds
+            over = _over_state(call, state, scan, branch)
             if call.function in EXTREMES:
                 partials.append(_sought(i, over, call.function, state, scan, node))
                 calls.append(over)
                 continue
-        append_only = node.input.append_only
-        kept, why = partials_of(i, over, types, append_only)
+        kept, why = partials_of(i, over, argument_types[i], node.input.append_only)
         if kept is None:
             return why
         partials.append(kept)
