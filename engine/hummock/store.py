@@ -208,7 +208,6 @@ class Hummock:
         name = _name(table)
         self.refresh()
         before = self._snapshots.known(name)
-
         changed = altered(before.table, add, drop, options)
         return self.commit(Commit(alter={name: changed}, precondition=unaltered(before))).tables[name].table
 
