@@ -14,7 +14,8 @@ from engine.hummock import delta, gc, merge
 from engine.meta import frontier
 from engine.meta.checkpoint import Checkpoint
 from engine.runtime import backfill_run, domain_run, drop, epoch_run, flush, lapse, mutation_run
-from tests.crash.program import Broken, Program
+from tests.crash.broken import Broken
+from tests.crash.program import Program
 
 SEEDS = 100
 Plant = Callable[[pytest.MonkeyPatch], None]

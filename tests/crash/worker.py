@@ -18,7 +18,7 @@ from engine.errors import Conflict, Fenced, SqlError, TidelineError
 from engine.meta.sinks import sinks
 from engine.session import Session
 from tests.crash.checks import TABLES
-from tests.crash.program import ON_TOP, SHAPES
+from tests.crash.program.view_verbs import ON_TOP, SHAPES
 
 IDS = 40
 """Each life has so many ids of each table."""

@@ -1,0 +1,129 @@
+"""A whole program: verbs in random order, a crash now and then, the checks after each, and at the end everything catches up."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import sys
+import threading
+from collections.abc import Callable
+
+from engine.connectors.sinks.ddl import alter_sink
+from engine.hummock.object_store.faulty import Crashed
+from engine.meta.catalog_store import load
+from engine.meta.creation import computed
+from engine.meta.policy import epochs_of
+from engine.meta.recovery import failures
+from engine.meta.sinks import sinks, source_of, state_of
+from engine.meta.waits import waits
+from engine.sql import statements as st
+from tests.crash.checks import Broken, bag_of
+from tests.crash.program.sink_verbs import SinkVerbs
+from tests.crash.program.view_verbs import ViewVerbs
+
+DEADLINE = 600.0
+"""A program takes a second or two; one that takes longer than this by the wall clock is stuck."""
+
+
+class Program(ViewVerbs, SinkVerbs):
+    """One seeded program: `run` does its steps and its checks."""
+
+    def run(self) -> None:
+        """Do the steps; raises Broken with the seed where an invariant does not hold."""
+        verbs: list[tuple[int, Callable[[], None]]] = [
+            (30, self._write),
+            (12, self._create_view),
+            (4, self._drop),
+            (30, self._flush),
+            (8, self._compact),
+            (6, self._collect),
+            (4, self._reopen),
+            (4, self._wake_zombie),
+            (5, self._fail_or_mend),
+            (7, self._steer),
+            (6, self._wait),
+            (3, self._neglect),
+            (5, self._create_sink),
+            (2, self._drop_sink),
+            (3, self._pause_or_resume_sink),
+            (8, self._deliver),
+        ]
+        watchdog = threading.Timer(DEADLINE, self._stuck)
+        watchdog.daemon = True
+        watchdog.start()
+        try:
+            for _ in range(self.steps):
+                (_, verb) = self.random.choices(verbs, [weight for weight, _ in verbs])[0]
+                self.clock.sleep(self.random.choice((0.001, 0.5, 5.0)))
+                self._attempt(verb)
+                self.check()
+            self._settle()
+        except Exception as error:
+            told = "\n".join(self.trace[-12:])
+            raise Broken(
+                f"{type(error).__name__}: {error}\nreplay: python -m tests.crash.program {self.seed}\nlast steps:\n{told}"
+            ) from error
+        finally:
+            watchdog.cancel()
+
+    def _stuck(self) -> None:
+        """End the process: a thread that waits for ever cannot be told to stop."""
+        print(f"stuck beyond {DEADLINE:.0f} s in: {self.trace[-1:]}", file=sys.stderr)
+        print(f"replay: python -m tests.crash.program {self.seed}", file=sys.stderr, flush=True)
+        faulthandler.dump_traceback(all_threads=True)
+        os._exit(2)
+
+    def _attempt(self, verb: Callable[[], None]) -> None:
+        if self.random.random() < 0.3:
+            soon = 1 + int(self.random.expovariate(0.2))
+            self.objects.plan.crash_at = self.objects.requests + soon
+        self.trace.append(verb.__name__.strip("_"))
+        try:
+            verb()
+            self.objects.plan.crash_at = None
+        except Crashed:
+            self.trace[-1] += " CRASHED"
+            self._open()
+            self._find_out()
+
+    def _settle(self) -> None:
+        """After the causes are removed everything catches up and equals a batch run over the newest rows."""
+        self.trace.append("settle")
+        self.failing.clear()
+        for name in list(self.texts):
+            self._alter(name, "RESUME")
+            self._alter(name, "SET (backfill_rate_limit = 1000000)")
+        for _ in range(60):
+            self.clock.sleep(1.0)
+            report = self.flusher.run(background_seconds=1.0)
+            version = self.store.refresh()
+            stored = load(version)
+            if not waits(version, stored, self.clock()):
+                break
+        else:
+            stuck = [(w.domain, w.reason) for w in waits(version, stored, self.clock())]
+            raise Broken(f"stuck: {stuck}; {[r.error for r in report.failed]}")
+        self.check()
+        for name in self.texts:
+            if computed(self.store.version, name) is None:
+                raise Broken(f"{name} is said to be caught up and was never computed as a whole")
+        for relation in sinks(load(self.store.version)):
+            if state_of(self.store.version, relation.name).paused:
+                alter_sink(self.store, st.parse(f"ALTER SINK {relation.name} RESUME", "spark"))  # type: ignore[arg-type]
+        self.targets.rate = 0.0
+        self._deliver_what_waits()
+        for relation in sinks(load(self.store.refresh())):
+            if self._delivered(relation) != self._content(source_of(relation), None):
+                raise Broken(f"sink {relation.name} did not deliver what {source_of(relation)} holds")
+        if failures(self.store.version):
+            raise Broken(f"failures are remembered that are over: {sorted(failures(self.store.version))}")
+        for name, rows in self.rows.items():
+            if self._content(name, None) != bag_of(rows):
+                raise Broken(f"table {name} lost or doubled rows")
+        version = self.store.refresh()
+        stored = load(version)
+        names = tuple(self.texts)
+        if names and set(epochs_of(version, stored, names, "consistent").values()) != {
+            epochs_of(version, stored, names, "global")[names[0]]
+        }:
+            raise Broken("consistent and global differ though everything is caught up")

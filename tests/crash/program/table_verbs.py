@@ -1,0 +1,62 @@
+"""Verbs of tables and of the engine: writes, flushes, compaction, collection, processes that stop and wake up."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from engine.hummock import Delete, Put
+from tests.crash.checks import TABLES, Broken
+from tests.crash.program.world import RETENTION, World
+
+
+class TableVerbs(World):
+    """Whatever a program does to its tables and its store."""
+
+    def _write(self) -> None:
+        names = self.random.sample(sorted(TABLES), self.random.choice((1, 1, 2)))
+        after = {name: dict(rows) for name, rows in self.rows.items()}
+        writes = {}
+        for name in names:
+            columns = TABLES[name]
+            ids = self.random.sample(range(80), self.random.choice((1, 3, 20)))
+            puts = {i: (self.random.randrange(6), self.random.randrange(50)) for i in ids}
+            known = sorted(after[name])
+            gone = self.random.sample(known, min(len(known), self.random.choice((0, 0, 2, 10))))
+            gone = [i for i in gone if i not in puts]
+            after[name].update(puts)
+            for i in gone:
+                del after[name][i]
+            values = [[i, *pair] for i, pair in puts.items()]
+            rows = pa.table({c: pa.array([v[k] for v in values], pa.int64()) for k, c in enumerate(columns)})
+            keys = pa.table({"id": pa.array(gone, pa.int64())})
+            writes[name] = [Put(rows), Delete(keys)]
+        self._pending_rows = after
+        self.store.ingest_batch(writes)
+        self.rows, self._pending_rows = after, None
+
+    def _flush(self) -> None:
+        eager, seconds = self.random.random() < 0.7, self.random.choice((0.0, 0.0, 0.2))
+        report = self.flusher.run(eager=eager, background_seconds=seconds)
+        for view in report.failed:
+            if "made to fail" not in str(view.error):
+                raise Broken(f"view {view.view} failed: {view.error}")
+
+    def _compact(self) -> None:
+        name = self.random.choice(sorted(self.store.refresh().tables))
+        self.trace[-1] += f" {name}"
+        (self.store.compact if self.random.random() < 0.5 else self.store.compact_l0)(name)
+
+    def _collect(self) -> None:
+        self.store.gc(grace_seconds=self.random.choice((0.0, 60.0)))
+
+    def _reopen(self) -> None:
+        self.zombies = [*self.zombies[-1:], self.flusher]
+        self._open()
+
+    def _wake_zombie(self) -> None:
+        """A process that was stopped for long goes on with what it knew: it is refused or follows, never wrong."""
+        if self.zombies:
+            self.zombies.pop().run(background_seconds=0.0)
+
+    def _wait(self) -> None:
+        self.clock.sleep(self.random.choice((30.0, RETENTION * 2)))

@@ -1,0 +1,164 @@
+"""Verbs of views: created, dropped, made to fail, steered, and left alone for long."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from engine.errors import SqlError
+from engine.hummock import Commit
+from engine.meta.catalog_store import entries, load
+from engine.meta.creation import computed
+from engine.meta.retention import READERS_SECONDS
+from engine.runtime import ddl
+from engine.runtime.alter import alter
+from engine.runtime.drop import drop
+from engine.runtime.mutation_run import ask
+from engine.sql import statements as st
+from engine.sql.access import index_name
+from engine.sql.binder import bind
+from engine.sql.catalog import Column, Relation
+from engine.sql.fragments import IncrementalPlan, build_incremental_plan
+from engine.sql.point_read import query_tables
+from tests.crash.program.table_verbs import TableVerbs
+from tests.crash.program.world import RETENTION
+from tests.crash.reference import DuckAnalyzer
+
+SHAPES = (
+    "SELECT id, x * 2 AS x2 FROM a WHERE x % 3 <> 0",
+    "SELECT g, count(*) AS n, sum(x) AS s FROM a GROUP BY g",
+    "SELECT count(*) AS n, sum(x) AS s FROM a",
+    "SELECT g, max(x) AS m, count(*) AS n FROM a GROUP BY g",
+    "SELECT a.id, a.x, b.y FROM a LEFT JOIN b ON a.g = b.id",
+    "SELECT b.g, count(*) AS n, sum(a.x) AS s FROM a JOIN b ON a.g = b.id GROUP BY b.g",
+    "SELECT DISTINCT g FROM a",
+    "SELECT n, count(*) AS c FROM (SELECT g, count(*) AS n FROM a GROUP BY g) q GROUP BY n",
+    "SELECT id, x AS v FROM a UNION ALL SELECT id, y AS v FROM b",
+)
+ON_TOP = (
+    "SELECT count(*) AS n FROM {view}",
+    "SELECT {column} AS k, count(*) AS n FROM {view} GROUP BY {column}",
+)
+
+
+class ViewVerbs(TableVerbs):
+    """Whatever a program does to its views."""
+
+    def _create_view(self) -> None:
+        stored = load(self.store.refresh())
+        if len(self.texts) >= 6:
+            return
+        self.created += 1
+        name = f"v{self.created}"
+        upstream = [v for v in self.texts if v in stored.plans]
+        if upstream and self.random.random() < 0.35:
+            view = self.random.choice(upstream)
+            column = stored.catalog.get(view).columns[0].name
+            text = self.random.choice(ON_TOP).format(view=view, column=column)
+        else:
+            text = self.random.choice(SHAPES)
+        options = {}
+        if self.random.random() < 0.3:
+            options["domain"] = self.random.choice(("red", "blue"))
+        if self.random.random() < 0.3:
+            options["background"] = "true"
+        self.trace[-1] += f" {name} {options} {text}"
+        self.texts[name] = text
+        try:
+            self._commit_view(name, text, options)
+        except SqlError as error:
+            if "wait for each other" not in str(error):
+                raise
+            del self.texts[name]
+
+    def _commit_view(self, name: str, text: str, options: dict[str, str]) -> None:
+        stored = load(self.store.refresh())
+        statement = st.parse(f"CREATE MATERIALIZED VIEW {name} AS {text}", "spark")
+        bound = bind(statement.query, stored.catalog, dialect="spark", sql=statement.sql)
+        plan = build_incremental_plan(name, bound.plan, bound.columns, DuckAnalyzer(stored.catalog))
+        last = plan.fragments[-1]
+        shown = {column for column, _ in bound.columns}
+        relation = Relation(
+            name=name,
+            kind="materialized view",
+            columns=tuple(Column(c, kind, hidden=c not in shown) for c, kind in last.columns),
+            primary_key=last.key,
+            distribution_key=last.distribution_key,
+            append_only=last.plan.append_only,
+            sql=statement.sql,
+            options=options,
+            depends_on=query_tables(statement.query, stored.catalog),
+        )
+        relations: dict[str, Relation | None] = {name: relation}
+        plans: dict[str, IncrementalPlan | None] = {name: plan}
+        for table, columns in plan.indexes:
+            index = index_name(table, columns)
+            if index not in stored.catalog.relations:
+                relations[index], plans[index] = ddl.index_of(
+                    stored.catalog, stored.catalog.get(table), columns, "spark"
+                )
+        ddl._check_domains(stored, relations, plans)
+        self.store.commit(Commit(catalog=entries(relations, plans)))
+
+    def _drop(self) -> None:
+        if self.texts:
+            failing = sorted(self.failing & set(self.texts)) if self.random.random() < 0.5 else []
+            name = self.random.choice(failing or sorted(self.texts))
+            self.trace[-1] += f" {name}"
+            drop(self.store, st.Drop("materialized view", name, True, True, ""))
+            stored = load(self.store.refresh())
+            self.texts = {view: text for view, text in self.texts.items() if view in stored.plans}
+
+    def _fail_or_mend(self) -> None:
+        if self.failing:
+            self.failing.clear()
+        elif self.texts:
+            self.failing = {self.random.choice(sorted(self.texts))}
+            self.trace[-1] += f" {self.failing}"
+
+    def _steer(self) -> None:
+        """Ask for a mutation: pause, resume, throttle, or update of the parallelism."""
+        stored = load(self.store.refresh())
+        names = sorted(name for name in self.texts if name in stored.plans)
+        if names:
+            name = self.random.choice(names)
+            word = self.random.choice(
+                (
+                    "PAUSE",
+                    "RESUME",
+                    "RESUME",
+                    "SET (backfill_rate_limit = 0)",
+                    "SET (backfill_rate_limit = 1000000)",
+                    "SET (parallelism = 3)",
+                )
+            )
+            self.trace[-1] += f" {name} {word}"
+            self._alter(name, word)
+
+    def _alter(self, name: str, word: str) -> None:
+        alter(self.store, _no_spark, st.parse(f"ALTER MATERIALIZED VIEW {name} {word}", "spark"))  # type: ignore[arg-type]
+
+    def _neglect(self) -> None:
+        """Let a view rest for longer than changes wait for it, while its inputs change and are housekept."""
+        stored = load(self.store.refresh())
+        names = sorted(name for name in self.texts if computed(self.store.version, name) is not None)
+        if names:
+            name = self.random.choice(names)
+            self.trace[-1] += f" {name}"
+            ask(self.store, name, "pause", None, self.clock())
+            self.check()
+            self._write()
+            self._flush()
+            self.clock.sleep(READERS_SECONDS * 1.1)
+            self._flush()
+            for table in stored.upstream_order((name,)):
+                if table in self.store.version.tables:
+                    self.store.compact(table)
+            self.clock.sleep(RETENTION * 2)
+            self._collect()
+            self.check()
+            self._write()
+            ask(self.store, name, "resume", None, self.clock())
+
+
+def _no_spark() -> SparkSession:
+    raise AssertionError("nothing here needs Spark")
