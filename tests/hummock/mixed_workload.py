@@ -12,11 +12,9 @@ import multiprocessing
 import random
 import sys
 import tempfile
-import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -36,9 +34,10 @@ from engine.hummock.clock import ManualClock
 from engine.hummock.compaction.worker import CompactionWorker
 from engine.hummock.epoch import epoch_at
 from engine.hummock.object_store import ObjectStore
-from engine.hummock.object_store.faulty import Crashed, FaultPlan, FaultyObjectStore
+from engine.hummock.object_store.faulty import Crashed, FaultyObjectStore
 from engine.hummock.object_store.memory import MemoryObjectStore
 from tests.hummock.conftest import SCHEMA, content, keys, log, rows
+from tests.hummock.faulty_process import Process, Shared
 from tests.hummock.ledger import Ledger, Write, difference
 from tests.hummock.other_process import DatedObjectStore
 from tests.hummock.small import small_sizes
@@ -52,52 +51,6 @@ REFUSED = (Conflict, Fenced, UnknownTable, TableExists, CommitTimeout, Unavailab
 UNCERTAIN = (CommitUncertain, Crashed)
 
 
-class Process:
-    """One process of the workload: its view of the objects, and its handle while it is alive."""
-
-    def __init__(self, name: str, world: World) -> None:
-        self.name, self._world = name, world
-        self.generation: int | None = None
-        self.lives = 0
-        self.start()
-
-    def start(self) -> None:
-        """Begin a new life, with new faults."""
-        world, chance = self._world, self._world.chance
-        self.lives += 1
-        crash_at = chance.randrange(1, 150) if chance.random() < 0.3 else None
-        plan = FaultPlan(chance.randrange(1 << 30), world.rate, world.outages, crash_at=crash_at)
-        self.objects = Interleaved(world, plan)
-        self.store: Hummock | None = None
-
-    def opened(self) -> Hummock:
-        """Return its handle, opening the store if need be."""
-        if self.objects.crashed:
-            self.start()
-        if self.store is None:
-            self.store = Hummock.open(
-                self._world.url,
-                cache_dir=self._world.cache,
-                retention_seconds=RETENTION,
-                object_store=self.objects,
-                clock=self._world.clock,
-            )
-        return self.store
-
-
-class Interleaved(FaultyObjectStore):
-    """Lets another process run before a request now and then, as processes that race do."""
-
-    def __init__(self, world: World, plan: FaultPlan) -> None:
-        super().__init__(world.inner, plan, world.clock)
-        self._world = world
-
-    def _next(self, kind: str, path: str) -> tuple[Any, random.Random]:
-        if not self.crashed and threading.current_thread() is threading.main_thread():
-            self._world.maybe_interrupt(self)
-        return super()._next(kind, path)
-
-
 class World:
     """The object store, the clock, the processes, and the ledger that judges them."""
 
@@ -108,12 +61,21 @@ class World:
             DatedObjectStore(cache / "store", self.clock) if on_disk else MemoryObjectStore(self.clock)
         )
         self.cache, self.url = cache / "cache", f"memory://{seed}"
-        self.rate = self.chance.choice([0.0, 0.02, 0.05, 0.15])
-        self.outages = self.chance.choice([0.0, 0.0, 0.01])
+        shared = Shared(
+            self.chance,
+            self.clock,
+            self.inner,
+            self.url,
+            self.cache,
+            RETENTION,
+            rate=self.chance.choice([0.0, 0.02, 0.05, 0.15]),
+            outages=self.chance.choice([0.0, 0.0, 0.01]),
+            interrupt=self.maybe_interrupt,
+        )
         self.ledger = Ledger(self.inner)
         self.trace: list[str] = []
         self._interrupting = True
-        self.processes = [Process(name, self) for name in "abc"]
+        self.processes = [Process(name, shared) for name in "abc"]
         self.observer = Hummock.open(
             self.url,
             cache_dir=self.cache,
@@ -185,9 +147,7 @@ class World:
         self.trace.append(f"{process.name}: {verb.__name__}")
         try:
             verb(process)
-        except REFUSED as error:
-            self.trace.append(f"  {type(error).__name__}: {error}")
-        except UNCERTAIN as error:
+        except (*REFUSED, *UNCERTAIN) as error:
             self.trace.append(f"  {type(error).__name__}: {error}")
         if process.objects.crashed:
             process.store = None
