@@ -68,7 +68,7 @@ class Maintenance:
         version = self._chain.version
         table = version.tables.get(name)
         return (
-            None if table is None else compaction.next_task(table, version, self._retained_from(table.table))
+            None if table is None else compaction.next_task(table, version, self.retained_from(table.table))
         )
 
     def compact(self, name: str, picker: compaction.Picker) -> compaction.CompactionReport:
@@ -82,7 +82,7 @@ class Maintenance:
                 raise unknown_table(name, version.tables)
             task = picker.pick(table)
             if task is not None:
-                hidden = compaction.hidden_at(table, self._retained_from(table.table))
+                hidden = compaction.hidden_at(table, self.retained_from(table.table))
                 task = dataclasses.replace(task, hidden_at=hidden)
             done = None if task is None else compaction.run_task(self._reader, task)
             if done is not None:
@@ -97,7 +97,7 @@ class Maintenance:
         Raises Conflict if its inputs were replaced meanwhile.
         """
         table = self._chain.version.tables.get(name)
-        upto = {} if table is None else {name: self._retained_from(table.table)}
+        upto = {} if table is None else {name: self.retained_from(table.table)}
         self._chain.commit(Commit(compactions={name: done}, truncate=upto, catalog=catalog or {}))
 
     def collect(self, *, dry_run: bool, grace_seconds: float) -> gc.GcReport:
@@ -107,6 +107,11 @@ class Maintenance:
         return gc.collect(
             self._objects, self._chain, now=self._clock(), grace_seconds=grace_seconds, dry_run=dry_run
         )
+
+    def retained_from(self, table: Table) -> int:
+        """The first epoch of a table that its retention keeps readable."""
+        own = table.options.retention_seconds
+        return epoch_at(self._clock() - (self._retention if own is None else own))
 
     def _admitted(self, stopping: Commit) -> Version:
         """Commit a write, or wait while one of its tables has more runs than reads should merge: the write stop."""
@@ -169,14 +174,9 @@ class Maintenance:
             version = self._chain.commit(Commit(pins=pins, catalog=claims))
         due = {}
         for name, table in version.tables.items():
-            upto = self._retained_from(table.table)
+            upto = self.retained_from(table.table)
             held = table.held_from(upto)
             if len(table.generations) > 1 and table.generations[1].upto <= held:
                 due[name] = upto
         if due:
             self._chain.commit(Commit(truncate=due))
-
-    def _retained_from(self, table: Table) -> int:
-        """The first epoch of a table that its retention keeps readable."""
-        own = table.options.retention_seconds
-        return epoch_at(self._clock() - (self._retention if own is None else own))

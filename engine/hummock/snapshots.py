@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from engine.errors import StorageError
+from engine.errors import EpochExpired, StorageError
 from engine.hummock.chain import ManifestChain
 from engine.hummock.epoch import Clock, epoch_at
 from engine.hummock.invariants import unknown_table
 from engine.hummock.reader import Reader
 from engine.hummock.shared_buffer import SharedBuffer
-from engine.hummock.version import TableVersion, Version
+from engine.hummock.version import Table, TableVersion, Version
 
 
 class Snapshots:
@@ -23,9 +23,11 @@ class Snapshots:
         reader: Reader,
         buffer: SharedBuffer,
         clock: Clock,
+        retained_from: Callable[[Table], int],
     ) -> None:
         self._chain, self._refresh = chain, refresh
         self._reader, self._buffer, self._clock = reader, buffer, clock
+        self._retained_from = retained_from
 
     def known(self, name: str) -> TableVersion:
         """Return a table of the known version; looks for newer manifests if it is not there. Raises UnknownTable."""
@@ -38,12 +40,28 @@ class Snapshots:
 
     def at(self, name: str, epoch: int | None) -> tuple[TableVersion, int]:
         """Return a table's version and the epoch to read, by default the newest one; a newer epoch than known is
-        looked for.
+        looked for. Raises EpochExpired where `check` does.
         """
         if epoch is not None and epoch > self._chain.version.epoch:
             self._refresh()
         version = self.known(name)
-        return version, self._newest(version) if epoch is None else epoch
+        if epoch is None:
+            return version, self._newest(version)
+        self.check(version, epoch)
+        return version, epoch
+
+    def check(self, version: TableVersion, epoch: int) -> None:
+        """Raise EpochExpired if rows of a table that lived at an epoch may be deleted: they had a time to live, and nothing
+        keeps the epoch.
+        """
+        if version.table.options.ttl_seconds is None:
+            return
+        kept = version.held_from(self._retained_from(version.table))
+        if epoch < kept:
+            raise EpochExpired(
+                f"table {version.name} cannot be read at epoch {epoch}: rows past their time to live are kept for the "
+                f"retention only, which begins at epoch {kept}; name no epoch to read what lives now, or pin epochs in time"
+            )
 
     def source(self, name: str, epoch: int | None, pending: bool) -> tuple[Reader, TableVersion, int]:
         """Return what a read works from: the committed version, or with what the shared buffer holds above it."""

@@ -78,7 +78,9 @@ class Hummock:
             clock=clock,
         )
         """Epochs that were handed over by `epoch(wait=False)` and are not committed yet."""
-        self._snapshots = Snapshots(chain, self.refresh, reader, self.buffer, clock)
+        self._snapshots = Snapshots(
+            chain, self.refresh, reader, self.buffer, clock, self._maintenance.retained_from
+        )
 
     @classmethod
     def open(
@@ -222,7 +224,7 @@ class Hummock:
     def pin(self, table: TableRef, epoch: int | None = None, *, seconds: float, owner: str = "pin") -> Pin:
         """Keep a table readable from `epoch` on, by default the newest, for `seconds` or until `unpin`.
 
-        Raises Conflict if that epoch is not readable any more.
+        Raises Conflict or EpochExpired if that epoch is not readable any more.
         """
         version, at = self._snapshots.at(_name(table), epoch)
         made = new_pin(version.name, at, owner, self._now_ms() + int(seconds * 1000))
@@ -338,6 +340,7 @@ class Hummock:
         `after`.
         """
         version, at = self._snapshots.at(_name(table), upto)
+        self._snapshots.check(version, after)
         version.changes(after, at)
         return self.reader.log(version, after, at)
 

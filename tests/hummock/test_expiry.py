@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.errors import InvalidRow, InvariantViolation
+from engine.errors import EpochExpired, InvalidRow, InvariantViolation
 from engine.hummock import Delete, Hummock, Put, Table
 from engine.hummock.clock import ManualClock
 from engine.hummock.compaction import Ttl, Watermark
@@ -117,6 +117,28 @@ def test_the_compactor_deletes_what_no_retained_epoch_shows(
     manual.sleep(40)
     assert [report.rows_after for report in CompactionWorker(store).once()] == [0]
     assert stored(store) == 0
+
+
+def test_an_epoch_before_the_retention_is_expired_where_rows_have_a_time_to_live(
+    store: Hummock, table: Table, manual: ManualClock
+) -> None:
+    epoch = store.ingest_batch({table: [Put(rows({1: "a"}))]})
+    other = store.create_table("u", SCHEMA, ["id"], ["id"])
+    store.ingest_batch({other: [Put(rows({1: "a"}))]})
+    manual.sleep(59)
+    assert content(store, epoch=epoch) == {1: "a"}
+    manual.sleep(2)
+    for read in (
+        lambda: content(store, epoch=epoch),
+        lambda: store.get(table, {"id": 1}, epoch=epoch),
+        lambda: store.multi_get(table, keys(1), epoch=epoch),
+        lambda: log(store, epoch, store.version.epoch),
+        lambda: store.pin(table, epoch, seconds=10),
+    ):
+        with pytest.raises(EpochExpired, match="time to live"):
+            read()
+    assert content(store) == {1: "a"}
+    assert store.get(other, {"id": 1}, epoch=store.version.epoch) == {"id": 1, "v": "a"}
 
 
 def test_a_consumer_holds_expired_rows_back(store: Hummock, table: Table, manual: ManualClock) -> None:
