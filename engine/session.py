@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Literal
@@ -17,16 +17,13 @@ from engine.connectors.sinks.ddl import alter_sink, create_sink, show_sinks
 from engine.connectors.sinks.driver import WAIT_SECONDS, SinkDriver
 from engine.errors import SqlError
 from engine.hummock import Hummock
-from engine.hummock.epoch import seconds_of
 from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.creation import Creation, creations
 from engine.meta.domain import BACKGROUND, domain_of
-from engine.meta.frontier import frontiers
 from engine.meta.mutation import PARALLELISM, RATE_LIMIT
-from engine.meta.partitions import PartitionStatus, described, partitioning_of, quarantined
+from engine.meta.partitions import PartitionStatus, partitioning_of
 from engine.meta.policy import check_policy
-from engine.meta.recovery import failures
-from engine.meta.sinks import sinks, source_of, standing, state_of
+from engine.meta.status import RelationStatus, lagging_views, statuses
 from engine.meta.waits import Wait, quarantine_waits, waits
 from engine.runtime import ddl, dml, query
 from engine.runtime.alter import alter, comment
@@ -50,22 +47,6 @@ __all__ = ["FlushReport", "RelationStatus", "Session", "SinkReport", "ViewReport
 Dialect = Literal["spark", "postgres", "risingwave"]
 WAIT_CREATED_SECONDS = 3600.0
 DIALECTS = ("spark", "postgres", "risingwave")
-
-
-@dataclass(frozen=True)
-class RelationStatus:
-    """Where one table or view stands; `lag_seconds` is the age of the oldest change that it lacks."""
-
-    name: str
-    kind: str
-    committed_epoch: int | None
-    frontier: int | None
-    lag_seconds: float
-    lagging: bool
-    rows: int
-    bytes: int
-    files: int
-    last_error: str | None
 
 
 class Session:
@@ -301,51 +282,12 @@ class Session:
     def lagging(self) -> tuple[str, ...]:
         """Return the views that lack changes of their inputs; reads the newest manifest only."""
         stored = self.stored
-        known = frontiers(self.store.version, stored.order, stored.inputs)
-        views = (n for n, r in stored.catalog.relations.items() if r.kind == "materialized view")
-        return tuple(name for name in views if known[name].lagging)
+        return lagging_views(self.store.version, stored)
 
     def status(self) -> tuple[RelationStatus, ...]:
         """Return where every table and materialized view stands, inputs first; needs no Spark."""
         stored = self.stored
-        version = self.store.version
-        known = frontiers(version, stored.order, stored.inputs)
-        failing = failures(version)
-        found = []
-        for name in stored.order:
-            relation = stored.catalog.relations.get(name)
-            if relation is None or relation.kind == "index":
-                continue
-            state, table = known[name], version.tables.get(name)
-            failure = failing.get(domain_of(stored, name))
-            since = state.oldest_change if state.lagging else None
-            found.append(
-                RelationStatus(
-                    name,
-                    relation.kind,
-                    state.committed,
-                    state.frontier,
-                    0.0 if since is None else max(0.0, time.time() - seconds_of(since)),
-                    state.lagging,
-                    table.row_count if table else 0,
-                    table.size_bytes if table else 0,
-                    table.file_count if table else 0,
-                    failure.error if failure is not None else described(quarantined(version, name)),
-                )
-            )
-        return (*found, *self._sink_status())
-
-    def _sink_status(self) -> Iterator[RelationStatus]:
-        """Yield where every sink stands: its epoch is what it has delivered, rows and bytes are still to come."""
-        version, errors = self.store.version, self._sinks.errors()
-        for relation in sinks(load(version)):
-            at, source = standing(version, relation), version.tables.get(source_of(relation))
-            frontier = source.committed_epoch if source is not None else None
-            lag, lagging = at.lag_seconds(time.time()), at.oldest is not None
-            error = state_of(version, relation.name).lapsed or errors.get(relation.name)
-            yield RelationStatus(
-                relation.name, relation.kind, at.epoch, frontier, lag, lagging, at.rows, at.bytes, 0, error
-            )
+        return statuses(self.store.version, stored, self._sinks.errors(), time.time())
 
     def compact(self, table: str | None = None, *, full: bool = True) -> tuple[object, ...]:
         """Compact one table, or all; `full` merges everything to one run, else just the newest small files."""

@@ -1,0 +1,87 @@
+"""Where the relations of a store stand, read from one version: their epochs, how far behind they are, and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from engine.hummock import Version
+from engine.hummock.epoch import seconds_of
+from engine.meta.catalog_store import StoredCatalog
+from engine.meta.domain import domain_of
+from engine.meta.frontier import frontiers
+from engine.meta.partitions import described, quarantined
+from engine.meta.recovery import failures
+from engine.meta.sinks import sinks, source_of, standing, state_of
+
+
+@dataclass(frozen=True)
+class RelationStatus:
+    """Where one table or view stands; `lag_seconds` is the age of the oldest change that it lacks."""
+
+    name: str
+    kind: str
+    committed_epoch: int | None
+    frontier: int | None
+    lag_seconds: float
+    lagging: bool
+    rows: int
+    bytes: int
+    files: int
+    last_error: str | None
+
+
+def statuses(
+    version: Version, stored: StoredCatalog, sink_errors: Mapping[str, str], now: float
+) -> tuple[RelationStatus, ...]:
+    """Return where every table and materialized view stands, inputs first, then every sink.
+
+    `sink_errors` are by sink what this process has met; `now` in seconds since 1970.
+    """
+    tables = _of_tables(version, stored, now)
+    return (*tables, *_of_sinks(version, stored, sink_errors, now))
+
+
+def lagging_views(version: Version, stored: StoredCatalog) -> tuple[str, ...]:
+    """Return the materialized views that lack changes of their inputs."""
+    known = frontiers(version, stored.order, stored.inputs)
+    views = (n for n, r in stored.catalog.relations.items() if r.kind == "materialized view")
+    return tuple(name for name in views if known[name].lagging)
+
+
+def _of_tables(version: Version, stored: StoredCatalog, now: float) -> Iterator[RelationStatus]:
+    known = frontiers(version, stored.order, stored.inputs)
+    failing = failures(version)
+    for name in stored.order:
+        relation = stored.catalog.relations.get(name)
+        if relation is None or relation.kind == "index":
+            continue
+        state, table = known[name], version.tables.get(name)
+        failure = failing.get(domain_of(stored, name))
+        since = state.oldest_change if state.lagging else None
+        yield RelationStatus(
+            name,
+            relation.kind,
+            state.committed,
+            state.frontier,
+            0.0 if since is None else max(0.0, now - seconds_of(since)),
+            state.lagging,
+            table.row_count if table else 0,
+            table.size_bytes if table else 0,
+            table.file_count if table else 0,
+            failure.error if failure is not None else described(quarantined(version, name)),
+        )
+
+
+def _of_sinks(
+    version: Version, stored: StoredCatalog, errors: Mapping[str, str], now: float
+) -> Iterator[RelationStatus]:
+    """Yield where every sink stands: its epoch is what it has delivered, rows and bytes are still to come."""
+    for relation in sinks(stored):
+        at, source = standing(version, relation), version.tables.get(source_of(relation))
+        frontier = source.committed_epoch if source is not None else None
+        lag, lagging = at.lag_seconds(now), at.oldest is not None
+        error = state_of(version, relation.name).lapsed or errors.get(relation.name)
+        yield RelationStatus(
+            relation.name, relation.kind, at.epoch, frontier, lag, lagging, at.rows, at.bytes, 0, error
+        )
