@@ -154,6 +154,14 @@ class Child:
             if line.startswith("{") and json.loads(line).get("did") == statement:
                 return
 
+    def runs_for(self, seconds: float) -> None:
+        """Let it go on for a while; raises AssertionError if it ends by itself."""
+        try:
+            code = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return
+        raise AssertionError(f"the child ended with {code}")
+
     def kill(self) -> None:
         """Kill it and Spark with it."""
         with suppress(ProcessLookupError):
@@ -236,7 +244,7 @@ class Run:
             if self.done.kills == stop_at and not self.done.epochs_until_stopped:
                 self._stop_and_go(child)
             elif at < kills and read >= targets[at] and child.epochs > WARM_UP:
-                time.sleep(self.chance.uniform(0, BACKGROUND_SECONDS))
+                child.runs_for(self.chance.uniform(0, BACKGROUND_SECONDS))
                 child.kill()
                 self.done.kills, at = self.done.kills + 1, at + 1
                 child = self.start()

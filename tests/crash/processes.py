@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -32,10 +31,12 @@ from tests.crash.delivered import replayed, rows_of
 DEADLINE = 600.0
 """A life that takes longer is stuck."""
 STEPS = 14
+WITHIN_SECONDS = 1.0
+"""A life is killed or stopped so long at most after what it said last, so in the middle of its step or in a later one."""
 
 
 class Life:
-    """One child process and what it has printed."""
+    """One child process and what it has printed; every line is an event that can be waited for."""
 
     def __init__(self, folder: Path, seed: int, number: int, spark: str, settle: bool) -> None:
         self.number, self.lines = number, [f"life {number}"]
@@ -59,17 +60,43 @@ class Life:
             text=True,
             start_new_session=True,
         )
-        self.ready = threading.Event()
+        self._heard = threading.Condition()
+        self._ready_at: int | None = None
+        self._silent = False
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self) -> None:
         assert self.child.stdout is not None
         for line in self.child.stdout:
-            self.lines.append(line.strip())
-            if line.strip() == "ready":
-                self.ready.set()
-        self.ready.set()
+            with self._heard:
+                self.lines.append(line.strip())
+                if line.strip() == "ready":
+                    self._ready_at = len(self.lines)
+                self._heard.notify_all()
+        with self._heard:
+            self._silent = True
+            self._heard.notify_all()
+
+    def until(self, further: int, within: float) -> None:
+        """Wait until it has said so many lines since it was ready, and `within` seconds longer, or until it ends.
+
+        Raises Broken if it is stuck.
+        """
+
+        def far_enough() -> bool:
+            return self._silent or (
+                self._ready_at is not None and len(self.lines) >= self._ready_at + further
+            )
+
+        with self._heard:
+            if not self._heard.wait_for(far_enough, DEADLINE):
+                raise self._stuck()
+        with suppress(subprocess.TimeoutExpired):
+            self.child.wait(within)
+
+    def _stuck(self) -> Broken:
+        return Broken(f"life {self.number} is stuck beyond {DEADLINE:.0f} s in: {self.lines[-1]}")
 
     def signal(self, number: int) -> None:
         """Send a signal to the process and all that it has started."""
@@ -91,10 +118,9 @@ class Life:
         try:
             self.child.wait(DEADLINE)
         except subprocess.TimeoutExpired:
+            stuck = self._stuck()
             self.kill()
-            raise Broken(
-                f"life {self.number} is stuck beyond {DEADLINE:.0f} s in: {self.lines[-1]}"
-            ) from None
+            raise stuck from None
         self._reader.join()
         if self.child.returncode != 0 or self.lines[-1] != "ended":
             self.errors.seek(0)
@@ -190,9 +216,7 @@ class ProcessProgram:
                 last = number == self.lives - 1
                 life = Life(self.folder, self.seed, number, self.spark, settle=last)
                 self.told.append(life)
-                if not life.ready.wait(DEADLINE):
-                    raise Broken(f"life {number} is stuck beyond {DEADLINE:.0f} s before it was ready")
-                time.sleep(self.random.expovariate(1 / 6.0))
+                life.until(self.random.randrange(2 * STEPS), self.random.uniform(0, WITHIN_SECONDS))
                 if asleep is not None:
                     asleep.signal(signal.SIGCONT)
                     asleep.end()

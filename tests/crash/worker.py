@@ -1,6 +1,6 @@
 """One life of a random program on Spark, to be killed or stopped at any moment by `tests.crash.processes`.
 
-`python -m tests.crash.worker FOLDER SEED LIFE STEPS SPARK`; prints a line per step. Each life writes rows of its own ids, and notes each
+`python -m tests.crash.worker FOLDER SEED LIFE STEPS SPARK`; prints a line as each step begins and ends. Each life writes rows of its own ids, and notes each
 write in a journal before it is done and after, so that whoever reads the store later knows what may be there.
 """
 
@@ -69,11 +69,11 @@ class Worker:
             print(f"step {verb.__name__}", flush=True)
             try:
                 verb()
-            except (Conflict, Fenced):
-                continue
-            except SqlError as error:
-                if not any(words in str(error) for words in RACES):
+                print(f"did {verb.__name__}", flush=True)
+            except (Conflict, Fenced, SqlError) as error:
+                if isinstance(error, SqlError) and not any(words in str(error) for words in RACES):
                     raise
+                print(f"lost {verb.__name__}", flush=True)
 
     def write(self) -> None:
         """Change some rows of this life, by rows or by SQL."""

@@ -16,6 +16,7 @@ PROGRAMS = ("ceph-mon", "ceph-osd", "radosgw", "ceph", "monmaptool", "radosgw-ad
 LOOPBACK = "127.0.0.1"
 KEYS = ("test", "testtest")
 START_SECONDS = 90.0
+LOOK_SECONDS = 0.2
 
 
 def missing_programs() -> list[str]:
@@ -90,7 +91,8 @@ class CephGateway:
                 dead = [daemon.args for daemon in self._daemons if daemon.poll() is not None]
                 if dead or time.monotonic() > deadline:
                     raise RuntimeError(f"Ceph did not come up ({dead}): see {self._folder}/log") from None
-                time.sleep(0.2)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._daemons[-1].wait(LOOK_SECONDS)  # the one that is coming up; its death ends the wait
 
     def _run(self, program: str, *arguments: str, configured: bool = True) -> None:
         config = ["-c", str(self._config)] if configured else []
