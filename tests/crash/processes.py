@@ -29,7 +29,7 @@ from tests.crash.checks import TABLES, Broken, Checks
 from tests.crash.delivered import replayed, rows_of
 
 DEADLINE = 600.0
-"""A life that takes longer is stuck."""
+"""A life that says nothing for longer is stuck."""
 STEPS = 14
 WITHIN_SECONDS = 1.0
 """A life is killed or stopped so long at most after what it said last, so in the middle of its step or in a later one."""
@@ -90,8 +90,9 @@ class Life:
             )
 
         with self._heard:
-            if not self._heard.wait_for(far_enough, DEADLINE):
-                raise self._stuck()
+            while not far_enough():
+                if not self._heard.wait(DEADLINE):
+                    raise self._stuck()
         with suppress(subprocess.TimeoutExpired):
             self.child.wait(within)
 
