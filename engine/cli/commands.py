@@ -1,4 +1,4 @@
-"""The console script `tideline`; one clear sentence and status 1 when something is wrong."""
+"""The commands of `tideline`; one clear sentence and status 1 when something is wrong."""
 
 from __future__ import annotations
 
@@ -6,39 +6,30 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
-import pyarrow as pa
-import pyarrow.csv as pacsv
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from engine.cli.printing import (
+    Format,
+    backfills_table,
+    partitions_table,
+    print_storage,
+    print_table,
+    show,
+    statuses_table,
+    waits_table,
+)
 from engine.errors import TidelineError
-from engine.meta.creation import CREATED, Creation
-from engine.meta.waits import GOING_ON, Wait
+from engine.meta.waits import GOING_ON
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from engine.hummock import Hummock
     from engine.hummock.metrics import Metrics
 
-WIDE = 200  # columns of output that goes to a file or a pipe
-
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Tideline keeps SQL views up to date.")
-
-
-class Format(StrEnum):
-    """How a result is printed."""
-
-    table = "table"
-    csv = "csv"
-    json = "json"
 
 
 def default_store() -> str:
@@ -78,7 +69,7 @@ def sql(
         for statement in split(text, dialect):
             result = session.sql(statement)
             if result is not None:
-                _print(result, output)
+                print_table(result, output)
 
 
 @app.command()
@@ -92,59 +83,16 @@ def status(
 ) -> None:
     """Show where every table and view stands: epoch, frontier, lag, rows, bytes, files, last error."""
     if storage:
-        _print_storage(store or default_store(), output)
+        with _opened(store) as opened:
+            print_storage(opened.metrics(), output)
         return
     from engine.session import Session
 
     with Session(store or default_store()) as session:
         if waits:
-            _print(_waits_table(session.waits()), output)
+            print_table(waits_table(session.waits()), output)
             return
-        rows = [
-            {
-                "name": s.name,
-                "kind": s.kind,
-                "epoch": s.committed_epoch,
-                "frontier": s.frontier,
-                "lag_seconds": round(s.lag_seconds, 1),
-                "rows": s.rows,
-                "bytes": s.bytes,
-                "files": s.files,
-                "last_error": s.last_error,
-            }
-            for s in session.status()
-        ]
-    names = ["name", "kind", "epoch", "frontier", "lag_seconds", "rows", "bytes", "files", "last_error"]
-    _print(pa.table({name: [row[name] for row in rows] for name in names}), output)
-
-
-def _print_storage(url: str, output: Format) -> None:
-    from engine.hummock import Hummock
-    from engine.hummock.inspect import describe_metrics
-
-    with Hummock.open(url, create=False) as opened:
-        now = opened.metrics()
-    if output is Format.json:
-        typer.echo(msgspec.json.encode(now).decode())
-    elif output is Format.csv:
-        levels = [(table.name, level) for table in now.tables.values() for level in table.levels]
-        found = {"table": pa.array([name for name, _ in levels], pa.string())}
-        for column in ("level", "sub_levels", "files", "rows", "tombstones", "bytes"):
-            found[column] = pa.array([getattr(level, column) for _, level in levels], pa.int64())
-        _print(pa.table(found), output)
-    else:
-        _show(describe_metrics(now))
-
-
-def _waits_table(found: Sequence[Wait]) -> pa.Table:
-    columns = {
-        "domain": [wait.domain for wait in found],
-        "kind": [wait.kind for wait in found],
-        "since_utc": [_clock(wait.since) for wait in found],
-        "until_utc": [_clock(wait.until) or "the next run" for wait in found],
-        "reason": [wait.reason for wait in found],
-    }
-    return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+        print_table(statuses_table(session.status()), output)
 
 
 @app.command()
@@ -162,34 +110,9 @@ def backfill(
             session.flush([name for wait in going_on for name in session.members(wait.domain)])
             for wait in session.waits():
                 typer.echo(f"{wait.domain}: {wait.reason}", err=True)
-        _print(
-            _backfills_table(session.backfills(), {s.name: s.lag_seconds for s in session.status()}), output
+        print_table(
+            backfills_table(session.backfills(), {s.name: s.lag_seconds for s in session.status()}), output
         )
-
-
-def _backfills_table(found: Mapping[str, Creation], lags: Mapping[str, float]) -> pa.Table:
-    rows = [
-        {
-            "domain": name,
-            "phase": creation.state if creation.state != CREATED else "consume_upstream",
-            "epoch": creation.epoch,
-            "rows": creation.rows,
-            "of_about": creation.total,
-            "rows_per_second": round(creation.rate),
-            "seconds_left": None if creation.state == CREATED else creation.remaining_seconds,
-            "lag_seconds": round(lags.get(name, 0.0), 1),
-        }
-        for name, creation in found.items()
-    ]
-    kinds = {
-        "domain": pa.string(),
-        "phase": pa.string(),
-        "seconds_left": pa.float64(),
-        "lag_seconds": pa.float64(),
-    }
-    names = ["domain", "phase", "epoch", "rows", "of_about", "rows_per_second", "seconds_left", "lag_seconds"]
-    schema = pa.schema([(name, kinds.get(name, pa.int64())) for name in names])
-    return pa.Table.from_pylist(rows, schema=schema)
 
 
 ViewName = Annotated[str, typer.Argument(help="A materialized view; its whole domain follows.")]
@@ -253,14 +176,7 @@ def partitions(
 
     with Session(store or default_store()) as session:
         found = session.partitions(view)
-    columns = {
-        "partition": pa.array([one.partition for one in found], pa.string()),
-        "epoch": pa.array([one.epoch for one in found], pa.int64()),
-        "error": pa.array([one.error for one in found], pa.string()),
-        "attempts": pa.array([one.attempts for one in found], pa.int64()),
-        "retry_at_utc": pa.array([_clock(one.retry_at) for one in found], pa.string()),
-    }
-    _print(pa.table(columns), output)
+    print_table(partitions_table(found), output)
 
 
 @app.command()
@@ -285,10 +201,6 @@ def materialize(
     )
     report.raise_for_errors()
     report.raise_for_quarantine()
-
-
-def _clock(seconds: float | None) -> str:
-    return "" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
 
 
 @app.command()
@@ -328,7 +240,7 @@ def inspect_version(store: Store = "") -> None:
     from engine.hummock.inspect import describe_version
 
     with _opened(store) as opened:
-        _show(describe_version(opened.version))
+        show(describe_version(opened.version))
 
 
 @inspector.command("manifest")
@@ -339,7 +251,7 @@ def inspect_manifest(
     from engine.hummock.inspect import describe_manifest
 
     with _opened(store) as opened:
-        _show(describe_manifest(opened.objects, number))
+        show(describe_manifest(opened.objects, number))
 
 
 @inspector.command("sst")
@@ -350,7 +262,7 @@ def inspect_sst(
     from engine.hummock.inspect import describe_sst
 
     with _opened(store) as opened:
-        _show(describe_sst(opened.objects, opened.version, path))
+        show(describe_sst(opened.objects, opened.version, path))
 
 
 @app.command()
@@ -386,26 +298,6 @@ def _opened(store: str) -> Hummock:
     return Hummock.open(store or default_store(), create=False)
 
 
-def _show(what: RenderableType) -> None:
-    Console(width=None if sys.stdout.isatty() else WIDE).print(what)
-
-
-def _print(result: pa.Table, output: Format) -> None:
-    if output is Format.csv:
-        pacsv.write_csv(result, sys.stdout.buffer)
-        sys.stdout.flush()
-    elif output is Format.json:
-        typer.echo(result.to_pandas().to_json(orient="records", date_format="iso"))
-    else:
-        shown = Table(show_edge=False)
-        for name, kind in zip(result.column_names, result.schema.types, strict=True):
-            numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-            shown.add_column(name, justify="right" if numeric else "left", overflow="fold")
-        for row in result.to_pylist():
-            shown.add_row(*("" if value is None else str(value) for value in row.values()))
-        Console(soft_wrap=not sys.stdout.isatty()).print(shown)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; errors that Tideline knows are printed as one message, with status 1."""
     try:
@@ -413,7 +305,3 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except TidelineError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(1)
-
-
-if __name__ == "__main__":
-    main()
