@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from engine.operators.context import EpochContext, placed_by_vnode, select
 from engine.operators.expand import expand
 from engine.operators.flow import Rows
+from engine.operators.groups import groups_again
 from engine.operators.linear import project
 from engine.operators.lookup import End, lookup
 from engine.operators.sink import OPERATION, WAS
@@ -184,29 +185,8 @@ def _recompute_apart(top: Project, table: str, change: Rows, context: EpochConte
     """Return the same where a call cannot be narrowed to hits: of each touched group the old row goes, the new one comes."""
     node = top.input
     assert isinstance(node, Aggregate)
-    drivers = [(name, expr.columns[0], context.fresh("group")) for name, expr in node.keys]
-    touched = change.selectExpr(*(f"{quote(c)} AS {quote(d)}" for _, c, d in drivers)).distinct()
-    rows, hit = expand(
-        node.input, touched, tuple((d, c) for _, c, d in drivers), context, at="new", null_safe=True
-    )
-    fresh = project(top, batch(node, select(rows.where(quote(hit)), node.input.columns)))
-    found = context.fresh("found")
-    carried = dict(zip((name for name, _ in node.keys), top.key, strict=True))
-    names = {column: context.fresh("old") for column in top.columns}
-    looked = lookup(
-        touched,
-        context,
-        table,
-        tuple((d, carried[name]) for name, _, d in drivers),
-        tuple((name, column) for column, name in names.items()),
-        at="old",
-        hit=found,
-        null_safe=True,
-    ).where(quote(found))
-    old = looked.selectExpr(*(f"{quote(name)} AS {quote(c)}" for c, name in names.items()), "-1L AS `_w`")
-    merged = context.union([select(fresh, top.columns, "1L AS `_w`"), old])
-    assert merged is not None
-    return merged
+    keys = [(expr.columns[0], stored) for (_, expr), stored in zip(node.keys, top.key, strict=True)]
+    return groups_again(top, table, node.input, keys, change, lambda rows: batch(node, rows), context)
 
 
 def _of_hits(call: AggCall, hit: str) -> str:

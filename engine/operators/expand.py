@@ -6,7 +6,7 @@ No driving row is dropped: a boolean column says whether the joined columns hold
 from __future__ import annotations
 
 from engine.operators.context import At, EpochContext, select
-from engine.operators.flow import Rows
+from engine.operators.flow import Rows, both_sides
 from engine.operators.lookup import lookup
 from engine.sql.access import access_path, join_sides, through_project
 from engine.sql.plan import Expr, Filter, Join, Node, Project, Scan, children, quote
@@ -116,6 +116,15 @@ def _mark(frame: Rows, hit: str, node: Join, context: EpochContext, at: At) -> t
     kept = context.fresh("hit")
     test = f"({quote(hit)} AND {wanted(node, mark)}) AS {quote(kept)}"
     return select(marked, [c for c in frame.columns if c != hit], test), kept
+
+
+def touched_sides(node: Join, right: Rows, context: EpochContext) -> Rows:
+    """Return the left rows, as they were, whose key stands in a change of the right side, each as of both of its ends."""
+    names = {b: context.fresh("key") for b in dict.fromkeys(b for _, b in node.on)}
+    keys = right.selectExpr(*(f"{quote(b)} AS {quote(name)}" for b, name in names.items())).distinct()
+    pairs = tuple((names[b], a) for a, b in node.on)
+    joined, hit = expand(node.left, keys, pairs, context, at="old", null_safe=node.null_safe)
+    return both_sides(select(joined.where(quote(hit)), node.left.columns))
 
 
 def attach_left(frame: Rows, node: Join, context: EpochContext, *, at: At, given: str | None) -> Rows:

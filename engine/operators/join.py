@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 
 from engine.operators.context import EpochContext, select
 from engine.operators.cross import HOW
-from engine.operators.expand import attach_left, expand
-from engine.operators.flow import Rows, both_sides
+from engine.operators.expand import attach_left, expand, touched_sides
+from engine.operators.flow import Rows
 from engine.sql.plan import Join, quote, scans
 
 BROADCAST_ROWS = 100_000
@@ -58,13 +58,8 @@ def _inner_right_term(node: Join, right: Rows, context: EpochContext) -> Rows:
 
 
 def _outer_right_term(node: Join, right: Rows, context: EpochContext) -> Rows:
-    names = {b: context.fresh("key") for b in dict.fromkeys(b for _, b in node.on)}
-    keys = right.selectExpr(*(f"{quote(b)} AS {quote(name)}" for b, name in names.items())).distinct()
-    pairs = tuple((names[b], a) for a, b in node.on)
-    joined, hit = expand(node.left, keys, pairs, context, at="old", null_safe=node.null_safe)
-    found = select(joined.where(quote(hit)), node.left.columns)
-    attached = attach_left(both_sides(found), node, context, at="side", given=None)
-    return select(attached, [*node.columns, "_w"])
+    sides = touched_sides(node, right, context)
+    return select(attach_left(sides, node, context, at="side", given=None), [*node.columns, "_w"])
 
 
 def _matched(node: Join, joined: Rows, hit: str) -> Rows:

@@ -6,8 +6,8 @@ Rule: d(L ⋉ R) = dL ⋉ R_new + L_old ⋉ R_new - L_old ⋉ R_old, of which th
 from __future__ import annotations
 
 from engine.operators.context import At, EpochContext, select
-from engine.operators.expand import expand, narrow
-from engine.operators.flow import Rows, both_sides
+from engine.operators.expand import expand, narrow, touched_sides
+from engine.operators.flow import Rows
 from engine.sql.plan import Join, quote
 
 
@@ -41,12 +41,7 @@ def delta(node: Join, left: Rows | None, right: Rows | None, context: EpochConte
         marked, mark = attach_mark(left, node, context, at="new")
         terms.append(select(marked.where(wanted(node, mark)), [*node.columns, "_w"]))
     if right is not None:
-        names = {b: context.fresh("key") for b in dict.fromkeys(b for _, b in node.on)}
-        keys = right.selectExpr(*(f"{quote(b)} AS {quote(name)}" for b, name in names.items())).distinct()
-        pairs = tuple((names[b], a) for a, b in node.on)
-        joined, hit = expand(node.left, keys, pairs, context, at="old", null_safe=node.null_safe)
-        found = select(joined.where(quote(hit)), node.left.columns)
-        marked, mark = attach_mark(both_sides(found), node, context, at="side")
+        marked, mark = attach_mark(touched_sides(node, right, context), node, context, at="side")
         terms.append(select(marked.where(wanted(node, mark)), [*node.columns, "_w"]))
         context.terms += 1
     context.terms += len(terms)

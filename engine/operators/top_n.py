@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from engine.operators.context import EpochContext, select
-from engine.operators.expand import expand
 from engine.operators.flow import Rows
-from engine.operators.linear import project
-from engine.operators.lookup import lookup
+from engine.operators.groups import groups_again
 from engine.sql.plan import Project, TopN, quote
 
 
@@ -27,25 +25,5 @@ def delta(top: Project, table: str, change: Rows, context: EpochContext) -> Rows
     """Return the signed change of the fragment's table: of each touched group the old rows go and the new ones come."""
     node = top.input
     assert isinstance(node, TopN) and node.partition
-    drivers = {column: context.fresh("group") for column in node.partition}
-    touched = change.selectExpr(*(f"{quote(c)} AS {quote(d)}" for c, d in drivers.items())).distinct()
-    pairs = tuple((driver, column) for column, driver in drivers.items())
-    rows, hit = expand(node.input, touched, pairs, context, at="new", null_safe=True)
-    new = project(top, batch(node, select(rows.where(quote(hit)), node.columns)))
-    stored = dict(zip(node.partition, context.tables[table].distribution_key, strict=True))
-    found = context.fresh("found")
-    names = {column: context.fresh("old") for column in top.columns}
-    looked = lookup(
-        touched,
-        context,
-        table,
-        tuple((drivers[column], stored[column]) for column in node.partition),
-        tuple((name, column) for column, name in names.items()),
-        at="old",
-        hit=found,
-        null_safe=True,
-    ).where(quote(found))
-    old = looked.selectExpr(*(f"{quote(name)} AS {quote(c)}" for c, name in names.items()), "-1L AS `_w`")
-    merged = context.union([select(new, top.columns, "1L AS `_w`"), old])
-    assert merged is not None
-    return merged
+    keys = list(zip(node.partition, context.tables[table].distribution_key, strict=True))
+    return groups_again(top, table, node.input, keys, change, lambda rows: batch(node, rows), context)

@@ -1,0 +1,48 @@
+"""Touched groups computed again from their rows: the stored rows of each go, the new ones come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from engine.operators.context import EpochContext, select
+from engine.operators.expand import expand
+from engine.operators.flow import Rows
+from engine.operators.linear import project
+from engine.operators.lookup import lookup
+from engine.sql.plan import Node, Project, quote
+
+
+def groups_again(
+    top: Project,
+    table: str,
+    source: Node,
+    keys: Sequence[tuple[str, str]],
+    change: Rows,
+    grouped: Callable[[Rows], Rows],
+    context: EpochContext,
+) -> Rows:
+    """Return the signed change of a table that holds `top` over the groups of `source`, of which `change` touches some.
+
+    `keys` = (column of the source, column of the table) of each group key; `grouped` makes the groups of whole rows.
+    """
+    drivers = [(column, stored, context.fresh("group")) for column, stored in keys]
+    touched = change.selectExpr(*(f"{quote(column)} AS {quote(d)}" for column, _, d in drivers)).distinct()
+    pairs = tuple((d, column) for column, _, d in drivers)
+    rows, hit = expand(source, touched, pairs, context, at="new", null_safe=True)
+    new = project(top, grouped(select(rows.where(quote(hit)), source.columns)))
+    found = context.fresh("found")
+    names = {column: context.fresh("old") for column in top.columns}
+    looked = lookup(
+        touched,
+        context,
+        table,
+        tuple((d, stored) for _, stored, d in drivers),
+        tuple((name, column) for column, name in names.items()),
+        at="old",
+        hit=found,
+        null_safe=True,
+    ).where(quote(found))
+    old = looked.selectExpr(*(f"{quote(name)} AS {quote(c)}" for c, name in names.items()), "-1L AS `_w`")
+    merged = context.union([select(new, top.columns, "1L AS `_w`"), old])
+    assert merged is not None
+    return merged
