@@ -30,6 +30,7 @@ from engine.sql.catalog import Catalog, Column, Relation, check_name
 from engine.sql.defaults import why_not_fed
 from engine.sql.fragments import IncrementalPlan, build_incremental_plan, index_fragment
 from engine.sql.full_refresh import OFFER, is_deterministic
+from engine.sql.key_types import check_key_types, check_plain
 from engine.sql.macros import Macro, body_of, cast_type, function_body, functions_called
 from engine.sql.refusals import mistake
 from engine.sql.row_errors import null_on_error
@@ -56,6 +57,8 @@ def create_table(
     if statement.as_query is not None:
         rows = query_rows(store, stored, spark, statement.as_query, statement.sql, dialect)
         columns, key = _columns_of_rows(rows, statement)
+    hint = "make a plain column of it the key, or leave PRIMARY KEY out"
+    check_plain((c for c in columns if c.name in key), "a key", hint, statement.sql)
     if not key:
         columns, key = (*columns, Column(ROW_ID, "bigint", False, None, True)), (ROW_ID,)
     relation = Relation(
@@ -179,6 +182,8 @@ def create_index(store: Hummock, statement: CreateIndex, dialect: str) -> bool:
                 statement.sql,
                 f"its columns are {', '.join(shown)}",
             )
+    hint = "index a plain part of it, in a view that has it as a column"
+    check_plain((shown[name] for name in statement.columns), "indexed", hint, statement.sql)
     by = tuple(shown[name].source for name in statement.columns)
     table = index_name(base.name, by)
     relations: dict[str, Relation | None] = {}
@@ -260,6 +265,7 @@ def plan_view(
         plan, shown = plan_full(catalog, spark, statement, dialect)
     else:
         plan, shown = _plan_incremental(catalog, spark, statement, dialect)
+    check_key_types(plan, statement.query, catalog, statement.sql)
     last = plan.fragments[-1]
     relation = Relation(
         name=statement.name,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from engine.errors import SqlError
+import pytest
+
+from engine.errors import SqlError, UnsupportedSql
 from engine.session import Session
 
 WRONG = [
@@ -101,3 +103,42 @@ def test_every_wrong_statement_names_place_and_remedy_and_leaves_no_trace(sessio
             catalog,
             tables,
         ), text
+
+
+NESTED_KEYS = {
+    "SELECT tags, count(*) AS n FROM doc GROUP BY /**/tags": ("tags", "an array"),
+    "SELECT DISTINCT id, /**/part FROM doc": ("part", "a struct"),
+    "SELECT count(*) AS n FROM doc GROUP BY id, /**/array(id, 1)": ("ARRAY(id, 1)", "an array"),
+    "SELECT a.id, b.id AS other FROM doc a JOIN doc b ON /**/a.part = b.part": ("a.part", "a struct"),
+    "SELECT props, count(*) AS n FROM doc GROUP BY /**/props": ("props", "a map"),
+    "SELECT a.id FROM doc a JOIN doc b ON a.id = b.id AND /**/a.tags = b.tags": ("a.tags", "an array"),
+    "SELECT id FROM doc WHERE /**/tags IN (SELECT tags FROM doc)": ("tags", "an array"),
+    "SELECT part FROM doc /**/UNION SELECT part FROM doc": ("part", "a struct"),
+}
+
+
+def test_views_that_tell_rows_apart_by_nested_values_are_refused_where_they_do(session: Session) -> None:
+    session.sql(
+        "CREATE TABLE doc (id BIGINT PRIMARY KEY, tags ARRAY<INT>, part STRUCT<a: INT, b: STRING>, props MAP<STRING, INT>)"
+    )
+    catalog = dict(session.store.refresh().catalog)
+    for query, (value, kind) in NESTED_KEYS.items():
+        text = f"CREATE MATERIALIZED VIEW v AS {query}"
+        with pytest.raises(UnsupportedSql, match="cannot be grouped, joined or told apart") as refused:
+            session.sql(text.replace("/**/", ""))
+        error = refused.value
+        assert error.message.startswith(f"{value} is {kind} ("), error
+        assert (error.line, error.column) == (1, text.index("/**/") + 1), error
+        assert f"to_json({value})" in (error.hint or "")
+    for text in (
+        "CREATE INDEX i ON doc (tags)",
+        "CREATE TABLE t (x INT, tags ARRAY<INT>, PRIMARY KEY (tags))",
+        "CREATE TABLE t (PRIMARY KEY (tags)) AS SELECT tags FROM doc",
+    ):
+        with pytest.raises(
+            UnsupportedSql, match=r"tags is an array \(array<int>\), which cannot be"
+        ) as refused:
+            session.sql(text)
+        assert refused.value.hint and text[(refused.value.column or 0) - 1 :].startswith("tags")
+    assert dict(session.store.refresh().catalog) == catalog
+    session.sql("CREATE MATERIALIZED VIEW v AS SELECT tags, part, props, id FROM doc", build=False)
