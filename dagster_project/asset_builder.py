@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import dagster as dg
 
-from dagster_project.epoch_events import last_versions
+from dagster_project.epoch_events import Event, last_versions
 from dagster_project.epoch_run import run_epoch
 from dagster_project.jobs import GROUP_TAG
 from dagster_project.models import Model
@@ -33,7 +33,7 @@ def build_assets(
     @dg.multi_asset(name=OP_NAME, specs=specs, can_subset=True)
     def epoch(
         context: dg.AssetExecutionContext, hummock: HummockResource, spark: SparkResource
-    ) -> Iterator[dg.MaterializeResult]:
+    ) -> Iterator[Event]:
         context.instance.add_run_tags(context.run_id, {WORKER_TAG: worker_name()})
         selected = {key.to_user_string() for key in context.selected_asset_keys}
         if (
@@ -45,13 +45,9 @@ def build_assets(
         )
         with hummock.session(spark) as session:
             by_hand = GROUP_TAG not in context.run.tags
-            for event in run_epoch(
+            yield from run_epoch(
                 session, models, selected, known, context.log, context.instance, eager=by_hand
-            ):
-                if isinstance(event, dg.MaterializeResult):
-                    yield event
-                else:
-                    context.log_event(event)
+            )
 
     return [epoch, *plain, *cut]
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from engine.hummock import TableVersion, Version
     from engine.session import SinkReport, ViewReport
 
+Event = dg.MaterializeResult | dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
+"""What a run yields; events that are only logged are lost if the run fails after them."""
 INPUT_VERSION = "dagster/input_data_version/"
 SHOWN_WARNINGS = 20
 

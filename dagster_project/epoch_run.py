@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from dagster_project.epoch_events import failure_text, sink_event, table_event, view_event
+from dagster_project.epoch_events import Event, failure_text, sink_event, table_event, view_event
 from dagster_project.models import Model
-from dagster_project.partitioned import partition_events
+from dagster_project.partitioned import partition_events, quarantine_checks, remedy
 from dagster_project.sync import sync_models
 from engine.connectors.landing import LandingReport
 from engine.connectors.sources import poll_all
+from engine.meta.partitions import failed_between
 
 if TYPE_CHECKING:
     from engine.session import FlushReport, Session
@@ -29,11 +30,11 @@ def run_epoch(
     instance: dg.DagsterInstance,
     *,
     eager: bool = True,
-) -> Iterator[dg.MaterializeResult | dg.AssetMaterialization | dg.AssetObservation]:
+) -> Iterator[Event]:
     """Take all that is pending for the selected assets and yield one event for each that moved; of cut views one a partition.
 
     `known` are the data versions told last. Without `eager` a view that failed lately rests until its time comes. Raises
-    dg.Failure at the end, naming every table and view that failed.
+    dg.Failure at the end, naming every table, view and partition that failed.
     """
     synced = sync_models(session, models)
     for name in (*synced.dropped, *synced.created):
@@ -48,6 +49,7 @@ def run_epoch(
     views += [m.reads[0] for m in models if m.kind == "sink" and m.name in selected and m.name in stored]
     landed = {report.table: report for report in poll_all(session.catalog, session.store, tables)}
     _tell_landing(landed, errors, log)
+    before = session.store.refresh()
     flushed = session.flush(None if everything else views, eager=eager, sink_seconds=SINK_SECONDS)
     for report in flushed.views:
         if report.waits_for is not None:
@@ -55,12 +57,15 @@ def run_epoch(
         for key, text in report.quarantined.items():
             log.warning(f"{report.view}, partition {key} {text}")
     errors |= {report.view: report.error for report in flushed.failed if report.error is not None}
+    poison = failed_between(before, session.store.refresh())
+    errors |= {f"{view}, partition {key}": remedy(view, key, one) for (view, key), one in poison.items()}
     yield from _table_events(session, tables, landed, known, errors)
     cut = {model.name for model in models if model.is_partitioned and model.name in selected}
     yield from _view_events(session, models, flushed, set(selected) - cut, known, errors)
     for report in flushed.views:
         if report.view in cut:
             yield from partition_events(session, report, known.get(report.view), instance)
+            yield from quarantine_checks(report.view, before, session.store.version)
     yield from _sink_events(flushed, selected, errors, log)
     if errors:
         raise dg.Failure(failure_text(errors), metadata={name: text for name, text in errors.items()})

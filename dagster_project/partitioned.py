@@ -5,18 +5,21 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from dagster_project.epoch_events import failure_text, last_versions, view_metadata
+from dagster_project.epoch_events import Event, failure_text, last_versions, view_metadata
 from dagster_project.models import Model
 from dagster_project.view_spec import spec_of
+from engine.meta.partitions import Quarantined, failed_between, quarantined
 from engine.sql.catalog import Relation
 from resources import HummockResource, SparkResource
 
 if TYPE_CHECKING:
+    from engine.hummock import Version
     from engine.session import Session, ViewReport
 
 MOST_EVENTS = 64
 """So many partitions of a view are told of in one epoch, those that Dagster has not seen yet before others."""
 DATA_VERSION = "dagster/data_version"
+CHECK = "no_partition_in_quarantine"
 _NOT_IN_A_KEY = ("...", *"\a\b\f\n\r\t\v\0")
 
 
@@ -32,27 +35,42 @@ def partitioned_asset(model: Model, relation: Relation | None) -> dg.AssetsDefin
     )
 
     @dg.multi_asset(
-        name=f"partitions_of_{model.name}", specs=[spec], backfill_policy=dg.BackfillPolicy.single_run()
+        name=f"partitions_of_{model.name}",
+        specs=[spec],
+        check_specs=[
+            dg.AssetCheckSpec(
+                CHECK, asset=model.name, description="Every partition is computed; those that fail are named."
+            )
+        ],
+        backfill_policy=dg.BackfillPolicy.single_run(),
     )
     def materialize(
         context: dg.AssetExecutionContext, hummock: HummockResource, spark: SparkResource
-    ) -> Iterator[dg.MaterializeResult]:
+    ) -> Iterator[Event]:
         known = last_versions(context.instance, [dg.AssetKey(model.name)]).get(model.name)
         with hummock.session(spark) as session:
             report = session.materialize(model.name, context.partition_keys)[model.name]
             for event in partition_events(session, report, known, context.instance):
                 if event.partition not in context.partition_keys:
-                    context.log_event(event)
+                    yield event
             behind = {
                 key: report.quarantined[key] for key in context.partition_keys if key in report.quarantined
             }
             if report.error is not None or behind:
                 told = behind or {model.name: report.error or ""}
+                yield dg.AssetCheckResult(
+                    passed=False, check_name=CHECK, asset_key=model.name, metadata=dict(told)
+                )
                 raise dg.Failure(failure_text(told), metadata=dict(told))
             yield dg.MaterializeResult(
                 asset_key=model.name,
                 metadata=view_metadata(report, session.store.version.tables[model.name]),
                 data_version=dg.DataVersion(str(report.epoch)),
+                check_results=[
+                    dg.AssetCheckResult(
+                        passed=not report.quarantined, check_name=CHECK, metadata=dict(report.quarantined)
+                    )
+                ],
             )
 
     return materialize
@@ -86,6 +104,26 @@ def partition_events(
         yield dg.AssetMaterialization(
             view, partition=key, metadata=metadata, tags={DATA_VERSION: str(report.epoch)}
         )
+
+
+def quarantine_checks(view: str, before: "Version", after: "Version") -> Iterator[dg.AssetCheckEvaluation]:
+    """Yield a failed check of a view of which partitions have failed between two versions, a passed one when none is left."""
+    behind = quarantined(after, view)
+    if any(failed == view for failed, _ in failed_between(before, after)):
+        told = {key: remedy(view, key, one) for key, one in behind.items()}
+        yield dg.AssetCheckEvaluation(
+            dg.AssetKey(view), CHECK, passed=False, metadata=told, description=failure_text(told)
+        )
+    elif not behind and quarantined(before, view):
+        yield dg.AssetCheckEvaluation(dg.AssetKey(view), CHECK, passed=True)
+
+
+def remedy(view: str, key: str, one: Quarantined) -> str:
+    """Return what is the matter with a partition in quarantine, and what to do."""
+    return (
+        f"{one.text}\nIts rows are those of its epoch, all other partitions of {view} go on. Mend or delete the row that it "
+        f"names, then materialize partition {key}; the partition is also tried again by itself when what it reads changes."
+    )
 
 
 def _sampled(changed: Iterable[str], told: set[str]) -> Iterator[str]:

@@ -84,6 +84,18 @@ def quarantined_views(version: Version) -> tuple[str, ...]:
     return tuple(name.removeprefix(PREFIX) for name in version.catalog if name.startswith(PREFIX))
 
 
+def failed_between(before: Version, after: Version) -> dict[tuple[str, str], Quarantined]:
+    """Return by (view, partition) those that have failed between two versions, for the first time or once more."""
+    found = {}
+    for view in quarantined_views(after):
+        known = quarantined(before, view)
+        for key, one in quarantined(after, view).items():
+            same = key in known and (known[key].since, known[key].attempts) == (one.since, one.attempts)
+            if not same:
+                found[view, key] = one
+    return found
+
+
 def entry(view: str, found: Mapping[str, Quarantined]) -> dict[str, str | None]:
     """Return the catalog entry that holds the quarantined partitions of a view; none is no entry."""
     text = msgspec.json.encode(dict(sorted(found.items()))).decode() if found else None

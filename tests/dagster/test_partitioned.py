@@ -8,7 +8,7 @@ from dagster import AssetRecordsFilter
 from dagster._core.storage.partition_status_cache import AssetPartitionStatus
 
 from dagster_project.asset_builder import build_assets
-from dagster_project.partitioned import partitions_of
+from dagster_project.partitioned import CHECK, partitions_of
 from resources import HummockResource, SparkResource
 from tests.dagster.conftest import Project
 
@@ -60,6 +60,14 @@ def statuses(project: Project) -> dict[str, AssetPartitionStatus | None]:
     return dict(found or {})
 
 
+def checked(project: Project) -> list[tuple[bool, list[str]]]:
+    """What the check of the view's quarantine has found, oldest first: whether it passed, and the partitions it names."""
+    check = dg.AssetCheckKey(KEY, CHECK)
+    found = project.instance.event_log_storage.get_asset_check_execution_history(check, limit=10)
+    told = [record.event.dagster_event.event_specific_data for record in reversed(found)]  # type: ignore[union-attr]
+    return [(e.passed, sorted(e.metadata)) for e in told if isinstance(e, dg.AssetCheckEvaluation)]
+
+
 def test_a_run_tells_of_every_new_partition_and_then_of_those_that_change(cut: Project) -> None:
     assert sorted(cut.instance.get_dynamic_partitions("ratios")) == ["a", "b", "c"]
     assert sorted(told(cut)) == [("a", 0), ("b", 0), ("c", 0)]
@@ -75,13 +83,23 @@ def test_a_poison_partition_is_told_with_its_error_and_comes_back_when_it_alone_
     cut: Project,
 ) -> None:
     cut.land("2.csv", "id,shop,price\n4,b,0\n5,c,10\n")
-    assert cut.run().success
+    result = cut.run()
+    failure = next(e for e in result.all_events if e.event_type_value == "STEP_FAILURE")
+    assert not result.success
+    for part in ("ratios, partition b", "DIVIDE_BY_ZERO", "{'id': 4}", "materialize partition b"):
+        assert part in (failure.step_failure_data.user_failure_data.description or "")  # type: ignore[union-attr]
+    assert cut.contents("shops") == [{"n": 3}] and cut.contents("totals")[1] == {"shop": "b", "total": 20}
+    moved = {e.asset_key.to_user_string() for e in result.get_asset_materialization_events() if e.asset_key}
+    assert moved == {"orders", "ratios", "totals", "large", "shops"}
+    assert checked(cut) == [(False, ["b"])]
+    assert cut.run().success  # which does not try the partition again
     assert [partition for partition, _ in told(cut)[3:]] == ["c"]
     seen = cut.instance.fetch_observations(AssetRecordsFilter(asset_key=KEY), limit=10).records
     ((partition, text),) = [(r.partition_key, r.asset_observation.metadata["quarantined"]) for r in seen]  # type: ignore[union-attr]
     assert partition == "b" and "DIVIDE_BY_ZERO" in str(text.value)
 
     assert not materialize(cut, "b").success
+    assert checked(cut)[1:] == [(False, ["b"])]
     assert statuses(cut)["b"] is AssetPartitionStatus.FAILED
     assert statuses(cut)["a"] is AssetPartitionStatus.MATERIALIZED
 
@@ -89,7 +107,7 @@ def test_a_poison_partition_is_told_with_its_error_and_comes_back_when_it_alone_
     cut.session.sql("INSERT INTO orders VALUES (6, 'b', 1)")
     assert materialize(cut, "b").success
     assert set(statuses(cut).values()) == {AssetPartitionStatus.MATERIALIZED}
-    assert told(cut)[4:] == [("b", 1)]
+    assert told(cut)[4:] == [("b", 1)] and checked(cut)[-1] == (True, [])
     assert cut.contents("ratios") == [
         {"shop": "a", "r": 10, "n": 1},
         {"shop": "b", "r": 105, "n": 2},
