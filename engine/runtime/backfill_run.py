@@ -5,7 +5,7 @@ The view has no live edge to its inputs meanwhile: it reads their snapshot at on
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -18,9 +18,13 @@ from engine.meta.catalog_store import StoredCatalog, is_planned, load, planned, 
 from engine.meta.creation import CONSUMING_SNAPSHOT, CREATED, Creation, creations, entry
 from engine.meta.domain import Domain, in_background, rate_limit
 from engine.meta.mutation import control_of
+from engine.meta.partitions import entry as quarantine
+from engine.meta.partitions import partitioning_of, quarantined, with_failures
 from engine.meta.placement import placed
 from engine.meta.recovery import recovered
 from engine.operators.context import SMALL_CHANGE_ROWS
+from engine.operators.sink import NetChange
+from engine.runtime.backfill_step import compute_step
 from engine.runtime.executor import Executor, FragmentTask
 from engine.runtime.mutation_run import take_mutations
 from engine.runtime.row_checks import check_rows
@@ -168,10 +172,18 @@ class BackfillRun:
         old = creation.epoch if piece is not None else None
         table = version.tables[fragment.table].table
         task = FragmentTask(fragment, table, version.tables, old, creation.epoch, rows, piece)
+        stored, owner = load(version), next(o for o, f in domain.fragments if f.table == fragment.table)
+
+        def check(made: Sequence[NetChange]) -> None:
+            if fragment.table == owner:  # the view itself, not a state table of its plan
+                check_rows(self.store, version, task.table, [sst for one in made for sst in one.ssts])
+
+        standing = quarantined(version, owner)
         with slots.taken(alone=task.is_large):
-            written = self.executor.compute(task).written
-        if fragment.table in load(version).plans:  # the view itself, not a state table of its plan
-            check_rows(self.store, version, task.table, [sst for one in written for sst in one.ssts])
+            how = partitioning_of(stored, owner)
+            written, poison = compute_step(self.executor, task, how, standing, check)
+        if poison:
+            standing = with_failures(standing, poison, None, creation.epoch, self.clock())
         label = creation.epoch if last else creation.epoch - _LABELS_BELOW + creation.step
         after = msgspec.structs.replace(after, step=creation.step + 1, updated=self.clock())
         if last:
@@ -193,6 +205,7 @@ class BackfillRun:
                 epochs={fragment.table: label},
                 acks=acks,
                 catalog=entry(domain.name, after)
+                | (quarantine(owner, standing) if poison else {})
                 | recovered(version, domain.name)
                 | (closed(version.catalog, domain.name) if after.state != CONSUMING_SNAPSHOT else {}),
                 writer=domain.writer,

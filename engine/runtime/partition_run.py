@@ -28,11 +28,10 @@ from engine.meta.partitions import (
 from engine.runtime.domain_run import DomainEpoch, compute_domain, is_pending, reach_of, run_domain
 from engine.runtime.executor import Executor, FragmentTask
 from engine.runtime.partition_cut import Cut, Cuts
+from engine.runtime.poison import MOST_CANDIDATES, poisoned
 from engine.runtime.slots import Slots
 from engine.sql.partitions import Partitioning
 
-MOST_POISON = 8
-MOST_CANDIDATES = 20_000
 Mint = Callable[[Version, int], tuple[Barrier, int]]
 
 
@@ -150,7 +149,8 @@ class PartitionRun:
         inputs = source_tables(self.stored, view)
         if lapsed_at(version, tried, inputs) is not None:  # the log that could tell is gone
             return frozenset(keys)
-        return frozenset(self._touched(view, version, tried, reach)) & frozenset(keys)
+        touched = self._touched(view, version, tried, reach)
+        return frozenset(keys if len(touched) >= MOST_CANDIDATES else set(touched) & set(keys))
 
     def _commit(
         self,
@@ -179,34 +179,18 @@ class PartitionRun:
         """Return the partitions of a view, at most MOST_POISON, on which an epoch fails, each with its error."""
         cut, held = cuts[view], version.tables.get(view)
         old = held.committed_epoch if held is not None else None
-        touched = [key for key in self._touched(view, version, old, barrier.curr) if key not in cut.behind]
-        found: dict[str, str] = {}
+        touched = self._touched(view, version, old, barrier.curr)
 
-        def fails(keys: Collection[str], blame: bool = False) -> str | None:
+        def fails(keys: Collection[str], blame: bool) -> str | None:
             probe = {**cuts, view: Cut(cut.partitioning, only=frozenset(keys))}
             return self._failure(view, version, barrier, probe, blame=blame)
 
-        def search(keys: list[str]) -> None:
-            if len(keys) == 1:
-                found[keys[0]] = fails(keys, blame=True) or str(failure)
-                if len(found) > MOST_POISON:
-                    raise RowFailed(
-                        f"more than {MOST_POISON} partitions of {view} fail, so the view stays as it is; one of them: {failure}"
-                    )
-                return
-            middle = len(keys) // 2
-            left = fails(keys[:middle]) is not None
-            if left:
-                search(keys[:middle])
-            if not left or fails(keys[middle:]) is not None:
-                search(keys[middle:])
-
-        if touched:
-            search(touched)
-        return found
+        return poisoned(view, touched, cut.behind, fails, failure)
 
     def _touched(self, view: str, version: Version, old: int | None, new: int) -> tuple[str, ...]:
-        """Return the partitions of the rows that a view reads and that change in (old, new]; of a first build all."""
+        """Return the partitions of the rows that a view reads and that change in (old, new], of a first build all; not more than
+        MOST_CANDIDATES.
+        """
         how = self.cut_views[view]
         fragments = self.stored.plans[view].fragments
         scans = [pair for f in fragments for pair in how.sources(f) if pair[0].table not in how.tables]
@@ -215,13 +199,7 @@ class PartitionRun:
         rows = sum(table.row_count if whole else table.changed_rows(old or 0, new) for table in tables)
         start = None if whole else old
         task = FragmentTask(fragments[-1], table_of(fragments[-1]), version.tables, start, new, rows)
-        found = self.executor.partitions(task, scans, MOST_CANDIDATES)
-        if len(found) == MOST_CANDIDATES:
-            raise RowFailed(
-                f"a row of {view} fails, and more than {MOST_CANDIDATES} partitions have changed, too many to look for it: add "
-                f"partitions = 64 to partition_by"
-            )
-        return found
+        return self.executor.partitions(task, scans, MOST_CANDIDATES)
 
     def _failure(
         self, view: str, version: Version, barrier: Barrier, cuts: Cuts, *, blame: bool
