@@ -16,10 +16,11 @@ from engine.meta.creation import computed
 from engine.meta.domain import domain_of, domains
 from engine.meta.frontier import frontiers, lapsed_at
 from engine.meta.mutation import control_of
+from engine.meta.partitions import quarantined, quarantined_views
 from engine.meta.recovery import failures
 from engine.meta.retention import READERS_SECONDS
 from engine.meta.sinks import consumers_of, sinks
-from engine.meta.waits import waits
+from engine.meta.waits import quarantine_waits, waits
 from tests.crash.asked import AskedMutations
 from tests.crash.broken import Broken
 from tests.crash.reference import run
@@ -60,8 +61,11 @@ class Checks:
         stored = load(version)
         if strange := failures(version).keys() - domains(stored).keys():
             raise Broken(f"failures outlive their domains: {sorted(strange)}")
-        if any(not wait.reason for wait in waits(version, stored, self.clock())):
+        told = (*waits(version, stored, self.clock()), *quarantine_waits(version))
+        if any(not wait.reason for wait in told):
             raise Broken("a wait has no reason")
+        if strange := set(quarantined_views(version)) - stored.plans.keys():
+            raise Broken(f"a quarantine outlives its view: {sorted(strange)}")
         consumers = {*stored.fragments, *(c for sink in sinks(stored) for c in consumers_of(sink))}
         for name, table in version.tables.items():
             strange = {*table.acks, *table.pins} - consumers
@@ -142,16 +146,28 @@ class Checks:
             sources = stored.catalog.get(name).depends_on
             if lapsed_at(version, epoch, sources) is not None:
                 continue  # its inputs at its epoch are history that was let go
-            at = (name, view.table_id, epoch)
-            if (
-                at not in self.expected
-            ):  # the past does not change, so what a query gave at an epoch it gives again
-                self.expected[at] = bag(run(text, {t: self._table(version, t, epoch) for t in sources}))
-            if self._content(name, epoch) != self.expected[at]:
+            content, wanted = self._content(name, epoch), self._result(version, name, text, epoch)
+            for key, one in quarantined(
+                version, name
+            ).items():  # it holds what it held at an epoch of its own
+                wanted = _without(wanted, key)
+                if one.epoch is not None and lapsed_at(version, one.epoch, sources) is not None:
+                    content = _without(content, key)
+                elif one.epoch is not None:
+                    wanted = wanted + _only(self._result(version, name, text, one.epoch), key)
+            if content != wanted:
                 raise Broken(f"{name} differs from its query at epoch {epoch}")
             domain = stored.catalog.get(name).options.get("domain")
             if domain is not None:
                 by_domain.setdefault(domain, set()).add(epoch)
+
+    def _result(self, version: Version, name: str, text: str, epoch: int) -> Counter:
+        """Return what a view's query gives at an epoch; the past does not change, so what it gave once it gives again."""
+        at = (name, version.tables[name].table_id, epoch)
+        if at not in self.expected:
+            sources = load(version).catalog.get(name).depends_on
+            self.expected[at] = bag(run(text, {t: self._table(version, t, epoch) for t in sources}))
+        return self.expected[at]
 
     def _the_past_stays(self, version: Version) -> None:
         """Content once read at an epoch is the same for ever, and the log between two such epochs is their difference."""
@@ -205,6 +221,15 @@ class Checks:
 def bag(rows: pa.Table) -> Counter:
     columns = [[None if v is None else int(v) for v in column.to_pylist()] for column in rows.columns]
     return Counter(zip(*columns, strict=True)) if rows.num_rows else Counter()
+
+
+def _only(rows: Counter, partition: str) -> Counter:
+    """Return the rows of one partition, which the first column names."""
+    return Counter({row: n for row, n in rows.items() if str(row[0]) == partition})
+
+
+def _without(rows: Counter, partition: str) -> Counter:
+    return rows - _only(rows, partition)
 
 
 def bag_of(rows: dict[int, tuple[int, int]]) -> Counter:

@@ -6,7 +6,7 @@ It follows the definition and nothing else: the change of a table is its query o
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 import duckdb
@@ -14,6 +14,7 @@ import msgspec
 import pyarrow as pa
 import sqlglot
 
+from engine.errors import RowFailed
 from engine.hummock import Hummock, TableVersion
 from engine.operators.aggregate import all_partials
 from engine.operators.sink import write_change
@@ -21,10 +22,24 @@ from engine.runtime.executor import Computed, FragmentTask
 from engine.sql.catalog import Catalog
 from engine.sql.fragments import Fragment
 from engine.sql.partials import GLOBAL_KEY
-from engine.sql.plan import Aggregate, Filter, Join, Node, Project, Scan, UnionAll, children, quote, scans
+from engine.sql.plan import (
+    Aggregate,
+    Expr,
+    Filter,
+    Join,
+    Node,
+    Project,
+    Scan,
+    UnionAll,
+    children,
+    quote,
+    scans,
+)
 from engine.sql.types import to_arrow
 
 LOWEST = -(1 << 63)
+POISON = "poison"
+"""What a query says by raise_error of a row that cannot be computed."""
 Source = Callable[[Scan], str | None]
 
 
@@ -113,7 +128,7 @@ def _duckdb() -> duckdb.DuckDBPyConnection:
 
 @cache
 def _translated(sql: str) -> str:
-    return sqlglot.transpile(sql, read="spark", write="duckdb")[0]
+    return sqlglot.transpile(sql, read="spark", write="duckdb")[0].replace("RAISE_ERROR(", "ERROR(")
 
 
 def run(sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
@@ -172,8 +187,40 @@ class ReferenceExecutor:
     def compute(self, task: FragmentTask) -> Computed:
         """Write the difference between a table's query over the new inputs and what it holds."""
         self._before(task)
+        try:
+            parts = self._difference(task, task.fragment, task.mine)
+            if task.again is not None:
+                parts += self._difference(task, task.again.fragment, task.again.mine)
+        except duckdb.Error as error:
+            if POISON not in str(error):
+                raise
+            raise RowFailed(str(error)) from error
+        rows = pa.concat_tables(parts) if parts else None
+        if rows is None or not rows.num_rows:
+            return Computed(())
+        return Computed((write_change(self._store.reader, task.table, rows),))
+
+    def partitions(self, task: FragmentTask, keys: Sequence[tuple[Scan, str]], most: int) -> tuple[str, ...]:
+        """Return the partitions, at most `most`, of the rows that change in a task, or of all rows of a first build."""
+        found: set[str] = set()
+        for scan, key in keys:
+            table = task.tables[scan.table]
+            if task.piece is not None:
+                rows = self._rows(table, task.new, task.piece[1]) if scan is task.piece[0] else None
+            elif task.old is None:
+                rows = self._rows(table, task.new, None)
+            else:
+                batches = list(self._store.reader.changes(table, task.old, task.new))
+                rows = pa.Table.from_batches(batches) if batches else None
+            if rows is not None:
+                text = f"SELECT DISTINCT {key} AS `key` FROM ({node_sql(scan, lambda _: 'changed')}) AS s"
+                found.update(run(text, {"changed": rows}).column("key").to_pylist())
+        return tuple(sorted(found)[:most])
+
+    def _difference(self, task: FragmentTask, fragment: Fragment, mine: Expr | None) -> list[pa.Table]:
+        """Return the rows of a fragment over the new inputs as coming in, and those of its table that are `mine` as going out."""
         tables: dict[str, pa.Table] = {}
-        aggregate = task.fragment.rule == "aggregate"
+        aggregate = fragment.rule == "aggregate"
 
         def source(scan: Scan) -> str | None:
             within = None
@@ -186,18 +233,18 @@ class ReferenceExecutor:
             tables[name] = self._rows(task.tables[scan.table], task.new, within)
             return name
 
-        sql = fragment_sql(task.fragment, source)
+        sql = fragment_sql(fragment, source)
         fresh = run(sql, tables) if sql is not None else None
         parts = []
         if fresh is not None:
             parts.append(_signed(fresh, task, 1))
         if task.old is not None and (task.piece is None or aggregate):
             own = task.tables[task.fragment.table]
-            parts.append(_signed(self._rows(own, max(task.old, own.committed_epoch), None), task, -1))
-        rows = pa.concat_tables(parts) if parts else None
-        if rows is None or not rows.num_rows:
-            return Computed(())
-        return Computed((write_change(self._store.reader, task.table, rows),))
+            held = self._rows(own, max(task.old, own.committed_epoch), None)
+            if mine is not None:
+                held = run(f"SELECT * FROM own WHERE {mine.sql}", {"own": held})
+            parts.append(_signed(held, task, -1))
+        return parts
 
     def _rows(self, table: TableVersion, epoch: int, within: tuple[int, int] | None) -> pa.Table:
         batches = list(self._store.reader.scan(table, epoch, hash_range=within))

@@ -13,7 +13,18 @@ from engine.connectors.sinks.files import FileSink
 from engine.hummock import delta, gc, merge
 from engine.meta import frontier
 from engine.meta.checkpoint import Checkpoint
-from engine.runtime import backfill_run, domain_run, drop, epoch_run, flush, lapse, mutation_run
+from engine.runtime import (
+    backfill_run,
+    backfill_step,
+    domain_run,
+    drop,
+    epoch_run,
+    flush,
+    lapse,
+    mutation_run,
+    partition_run,
+)
+from engine.runtime.partition_cut import Cut
 from tests.crash.broken import Broken
 from tests.crash.program import Program
 
@@ -141,6 +152,23 @@ def a_change_log_let_go_too_early(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lapse, "let_go_at", broken)
 
 
+def a_part_of_a_poison_partition_that_a_backfill_leaves(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(backfill_step, "_taken_back", lambda *_: ())
+
+
+def a_quarantine_that_is_said_to_be_newer_than_it_is(patch: pytest.MonkeyPatch) -> None:
+    with_failures = partition_run.with_failures
+
+    def broken(before, failures, committed, tried, now):  # type: ignore[no-untyped-def]
+        return with_failures(before, failures, tried, tried, now)
+
+    patch.setattr(partition_run, "with_failures", broken)
+
+
+def a_partition_that_comes_back_with_what_it_had(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Cut, "computed_again", lambda self, fragment: None)
+
+
 PLANTED: tuple[Plant, ...] = (
     a_commit_without_its_log,
     a_collection_of_files_that_left_just_now,
@@ -159,6 +187,9 @@ PLANTED: tuple[Plant, ...] = (
     a_failure_that_outlives_its_view,
     a_mutation_that_is_taken_but_not_put_in_force,
     a_change_log_let_go_too_early,
+    a_part_of_a_poison_partition_that_a_backfill_leaves,
+    a_quarantine_that_is_said_to_be_newer_than_it_is,
+    a_partition_that_comes_back_with_what_it_had,
 )
 
 

@@ -8,31 +8,57 @@ from engine.hummock import Delete, Put
 from tests.crash.checks import TABLES, Broken
 from tests.crash.program.world import RETENTION, World
 
+POISONOUS = 1000
+"""No view that is cut can be computed over a value of `x` from here on."""
+Rows = dict[str, dict[int, tuple[int, int]]]
+
 
 class TableVerbs(World):
     """Whatever a program does to its tables and its store."""
 
     def _write(self) -> None:
-        names = self.random.sample(sorted(TABLES), self.random.choice((1, 1, 2)))
+        puts: Rows = {}
+        gone: dict[str, list[int]] = {}
+        for name in self.random.sample(sorted(TABLES), self.random.choice((1, 1, 2))):
+            ids = self.random.sample(range(80), self.random.choice((1, 3, 20)))
+            puts[name] = {i: (self.random.randrange(6), self.random.randrange(50)) for i in ids}
+            known = sorted(self.rows[name])
+            dropped = self.random.sample(known, min(len(known), self.random.choice((0, 0, 2, 10))))
+            gone[name] = [i for i in dropped if i not in puts[name]]
+        self._put(puts, gone)
+
+    def _put(self, puts: Rows, gone: dict[str, list[int]] | None = None) -> None:
+        """Write rows, and delete others, in one commit."""
         after = {name: dict(rows) for name, rows in self.rows.items()}
         writes = {}
-        for name in names:
-            columns = TABLES[name]
-            ids = self.random.sample(range(80), self.random.choice((1, 3, 20)))
-            puts = {i: (self.random.randrange(6), self.random.randrange(50)) for i in ids}
-            known = sorted(after[name])
-            gone = self.random.sample(known, min(len(known), self.random.choice((0, 0, 2, 10))))
-            gone = [i for i in gone if i not in puts]
-            after[name].update(puts)
-            for i in gone:
+        for name, put in puts.items():
+            dropped = (gone or {}).get(name, [])
+            after[name].update(put)
+            for i in dropped:
                 del after[name][i]
-            values = [[i, *pair] for i, pair in puts.items()]
+            columns, values = TABLES[name], [[i, *pair] for i, pair in put.items()]
             rows = pa.table({c: pa.array([v[k] for v in values], pa.int64()) for k, c in enumerate(columns)})
-            keys = pa.table({"id": pa.array(gone, pa.int64())})
+            keys = pa.table({"id": pa.array(dropped, pa.int64())})
             writes[name] = [Put(rows), Delete(keys)]
         self._pending_rows = after
         self.store.ingest_batch(writes)
         self.rows, self._pending_rows = after, None
+
+    def _poison_or_mend(self) -> None:
+        """Write a row on which views that are cut fail, in one partition or two; or make all such rows good again."""
+        if any(x >= POISONOUS for _, x in self.rows["a"].values()) and self.random.random() < 0.6:
+            self._mend()
+        else:
+            self._poison()
+
+    def _poison(self) -> None:
+        ids = self.random.sample(range(80), self.random.choice((1, 1, 2)))
+        self._put({"a": {i: (self.random.randrange(6), POISONOUS) for i in ids}})
+
+    def _mend(self) -> None:
+        poison = {i: (g, 1) for i, (g, x) in self.rows["a"].items() if x >= POISONOUS}
+        if poison:
+            self._put({"a": poison})
 
     def _flush(self) -> None:
         eager, seconds = self.random.random() < 0.7, self.random.choice((0.0, 0.0, 0.2))

@@ -19,9 +19,9 @@ from engine.sql.binder import bind
 from engine.sql.catalog import Column, Relation
 from engine.sql.fragments import IncrementalPlan, build_incremental_plan
 from engine.sql.point_read import query_tables
-from tests.crash.program.table_verbs import TableVerbs
+from tests.crash.program.table_verbs import POISONOUS, TableVerbs
 from tests.crash.program.world import RETENTION
-from tests.crash.reference import DuckAnalyzer
+from tests.crash.reference import POISON, DuckAnalyzer
 
 SHAPES = (
     "SELECT id, x * 2 AS x2 FROM a WHERE x % 3 <> 0",
@@ -34,6 +34,12 @@ SHAPES = (
     "SELECT n, count(*) AS c FROM (SELECT g, count(*) AS n FROM a GROUP BY g) q GROUP BY n",
     "SELECT id, x AS v FROM a UNION ALL SELECT id, y AS v FROM b",
 )
+CUT = (
+    "SELECT g, count(*) AS n, sum({x}) AS s FROM a GROUP BY g",
+    "SELECT g, max({x}) AS m FROM a WHERE x % 3 <> 0 GROUP BY g",
+)
+"""Views that are cut by their first column; `x` cannot be computed of poisonous rows."""
+CHECKED = f"IF(x >= {POISONOUS}, raise_error('{POISON}'), x)"
 ON_TOP = (
     "SELECT count(*) AS n FROM {view}",
     "SELECT {column} AS k, count(*) AS n FROM {view} GROUP BY {column}",
@@ -55,16 +61,19 @@ class ViewVerbs(TableVerbs):
             column = stored.catalog.get(view).columns[0].name
             text = self.random.choice(ON_TOP).format(view=view, column=column)
         else:
-            text = self.random.choice(SHAPES)
-        options = {}
+            text = self.random.choice(SHAPES if self.random.random() < 0.7 else CUT)
+        options = {"partition_by": "g"} if text in CUT else {}
         if self.random.random() < 0.3:
             options["domain"] = self.random.choice(("red", "blue"))
-        if self.random.random() < 0.3:
+        if self.random.random() < (0.6 if text in CUT else 0.3):
             options["background"] = "true"
+        if text in CUT and self.random.random() < 0.5:
+            self.trace[-1] += " over a poisonous row"
+            self._poison()
         self.trace[-1] += f" {name} {options} {text}"
-        self.texts[name] = text
+        self.texts[name] = text.format(x="x")
         try:
-            self._commit_view(name, text, options)
+            self._commit_view(name, text.format(x=CHECKED), options)
         except SqlError as error:
             if "wait for each other" not in str(error):
                 raise
