@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from engine.operators.context import EpochContext, placed_by_vnode, select
 from engine.operators.expand import expand
-from engine.operators.flow import Rows
+from engine.operators.flow import Rows, as_frame, grouped
 from engine.operators.groups import groups_again
 from engine.operators.linear import project
 from engine.operators.lookup import End, lookup
@@ -23,14 +23,19 @@ def batch(node: Aggregate, source: Rows) -> DataFrame:
 
 
 def _grouped(node: Aggregate, source: Rows, calls: list[tuple[str, str]]) -> DataFrame:
-    results = [F.expr(sql).alias(name) for name, sql in calls]
-    keys = [F.expr(expr.sql).alias(name) for name, expr in node.keys]
     if is_global(node):
-        grouped = source.agg(*results, F.count(F.lit(1)).alias("_any"))
-        return grouped.selectExpr(f"0 AS {quote(GLOBAL_KEY)}", *(quote(name) for name, _ in calls))
-    if not results:
-        return source.select(*keys).distinct()
-    return source.groupBy(*keys).agg(*results)
+        results = [F.expr(sql).alias(name) for name, sql in calls]
+        counted = source.agg(*results, F.count(F.lit(1)).alias("_any"))
+        return counted.selectExpr(f"0 AS {quote(GLOBAL_KEY)}", *(quote(name) for name, _ in calls))
+    keys = [(name, expr.sql) for name, expr in node.keys]
+    if not calls:
+        return source.select(*(F.expr(sql).alias(name) for name, sql in keys)).distinct()
+    return _spark_groups(source, keys, calls)
+
+
+def _spark_groups(source: Rows, keys: list[tuple[str, str]], calls: list[tuple[str, str]]) -> DataFrame:
+    by = [F.expr(text).alias(name) for name, text in keys]
+    return as_frame(source).groupBy(*by).agg(*(F.expr(text).alias(name) for name, text in calls))
 
 
 def all_partials(partials: tuple[Partials, ...]) -> tuple[Partial, ...]:
@@ -40,12 +45,7 @@ def all_partials(partials: tuple[Partials, ...]) -> tuple[Partial, ...]:
 
 def partials_batch(top: Project, partials: tuple[Partials, ...], change: Rows) -> Rows:
     """Return the fragment's table from a whole input given as rows of weight +1: results, key and partials."""
-    return _finish(top, partials, _fold(top, partials, change))
-
-
-def _fold(top: Project, partials: tuple[Partials, ...], change: Rows) -> DataFrame:
-    assert isinstance(top.input, Aggregate)
-    return _grouped(top.input, change, _folds(partials))
+    return _finish(top, partials, _grouped(_aggregate(top), change, _folds(partials)))
 
 
 def _folds(partials: tuple[Partials, ...]) -> list[tuple[str, str]]:
@@ -96,22 +96,25 @@ def partials_delta(
 
 def _folded_in_place(
     top: Project, table: str, partials: tuple[Partials, ...], change: Rows, context: EpochContext
-) -> DataFrame:
+) -> Rows:
     """Return the change's partials by group; those of a large change stand where the groups are written, after one shuffle."""
-    node = _aggregate(top)
-    if context.small or is_global(node):
-        return _fold(top, partials, change)
+    node, folds = _aggregate(top), _folds(partials)
+    if is_global(node):
+        return _grouped(node, change, folds)
+    if context.small:
+        by = [(name, expr.sql) for name, expr in node.keys]
+        return grouped(change.coalesce(1), by, folds, exact=context.exact)
     names = {name: context.fresh("group") for name, _ in node.keys}
     place = context.fresh("place")
     keyed = change.selectExpr("*", *(f"{expr.sql} AS {quote(names[name])}" for name, expr in node.keys))
     stored = context.tables[table].table
     own = dict(zip(top.key, names.values(), strict=True))
-    by = [own[column] for column in stored.distribution_key or stored.primary_key]
-    spread = placed_by_vnode(keyed, by, context, place)
+    spread = placed_by_vnode(
+        keyed, [own[column] for column in stored.distribution_key or stored.primary_key], context, place
+    )
     context.placed = True
-    calls = [F.expr(text).alias(name) for name, text in _folds(partials)]
-    keys = [F.col(quote(alias)).alias(name) for name, alias in names.items()]
-    return spread.groupBy(F.col(quote(place)), *keys).agg(*calls).drop(place)
+    by = [(name, quote(alias)) for name, alias in names.items()]
+    return grouped(spread, by, folds, exact=context.exact, place=place)
 
 
 def _aggregate(top: Project) -> Aggregate:
@@ -154,11 +157,13 @@ def keyed_recompute(top: Project, table: str, change: Rows, context: EpochContex
     pairs = tuple((driver, column) for _, column, driver in drivers)
     rows, hit = expand(node.input, touched, pairs, context, at="new", null_safe=True)
     counter = context.fresh("rows")
-    calls = [F.expr(_of_hits(call, hit)).alias(call.name) for call in node.calls]
-    grouped = rows.groupBy(*(F.expr(f"{quote(d)}").alias(name) for name, _, d in drivers)).agg(
-        *calls, F.expr(f"count_if({quote(hit)})").alias(counter)
-    )
-    fresh = project(top, grouped, quote(counter))
+    calls = [*((call.name, _of_hits(call, hit)) for call in node.calls), (counter, f"count_if({quote(hit)})")]
+    by = [(name, quote(driver)) for name, _, driver in drivers]
+    if context.small and by:
+        groups = grouped(rows.coalesce(1), by, calls, exact=context.exact)
+    else:
+        groups = _spark_groups(rows, by, calls)
+    fresh = project(top, groups, quote(counter))
     columns = list(top.columns)
     found = context.fresh("found")
     looked = lookup(

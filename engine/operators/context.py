@@ -28,7 +28,7 @@ class EpochContext:
 
     `schemas` stands in for tables when a plan is only analysed: they read as empty. `piece` is a scan whose rows in a range of
     hashes count as the epoch's change, while nothing else changes: a step of a snapshot backfill. With `blanks` the frame is to
-    be kept: it leaves open which versions and epochs it reads.
+    be kept: it leaves open which versions and epochs it reads. `exact` is that of Flow.
     """
 
     spark: SparkSession
@@ -44,6 +44,7 @@ class EpochContext:
     placed: bool = False
     piece: tuple[Scan, tuple[int, int]] | None = None
     blanks: Blanks | None = None
+    exact: bool = True
     _names: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     def rows_of(self, table: str) -> int:

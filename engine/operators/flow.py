@@ -1,22 +1,23 @@
 """Python bodies of one task that follow each other are run as one: rows cross between Spark and Python once, not at each of them.
 
 Method: operator fusion. A flow answers the few methods of a frame that operators use; what it cannot do to Arrow batches
-itself (any SQL expression) it leaves to Spark, as a frame over its bodies.
+itself (an expression that `arrow_expressions` does not know) it leaves to Spark, as a frame over its bodies.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, GroupedData
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
+    BooleanType,
     DoubleType,
     FloatType,
     IntegerType,
@@ -27,42 +28,36 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from engine.operators.arrow_expressions import Compiler, Value
+
 SIDE = "_side"
 Batches = Iterator[pa.RecordBatch]
 Body = Callable[[Batches], Batches]
-_NAME = r"`((?:[^`]|``)+)`"
-_COLUMN = re.compile(rf"{_NAME}(?: AS {_NAME})?")
-_WEIGHT = re.compile(rf"(-?\d+)L AS {_NAME}")
 _NOT_BY_BITS = (FloatType, DoubleType, ArrayType, MapType, StructType, VariantType)
 """Types of which two values can be the same to SQL and not in their bits."""
 
 
 @dataclass(frozen=True)
-class Arrange:
-    """A body: each output column is one of the input's or a 64-bit number."""
+class Compute:
+    """A body: named values of each row."""
 
-    items: tuple[tuple[str, str | int], ...]
+    items: tuple[tuple[str, Value], ...]
 
     def __call__(self, batches: Batches) -> Batches:
         for batch in batches:
-            arrays = [
-                pa.array(np.full(batch.num_rows, what, dtype=np.int64))
-                if isinstance(what, int)
-                else batch.column(what)
-                for _, what in self.items
-            ]
+            arrays = [value.over(batch) for _, value in self.items]
             yield pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in self.items])
 
 
 @dataclass(frozen=True)
 class Keep:
-    """A body: the rows for which a boolean column is true."""
+    """A body: the rows for which a value is true."""
 
-    column: str
+    condition: Value
 
     def __call__(self, batches: Batches) -> Batches:
         for batch in batches:
-            yield batch.filter(batch.column(self.column))
+            yield batch.filter(self.condition.over(batch))
 
 
 @dataclass(frozen=True)
@@ -125,17 +120,21 @@ class Union:
 
 @dataclass(frozen=True)
 class Flow:
-    """Rows of `schema`: those of a frame after some bodies; `single` if the frame is one row that just starts a task."""
+    """Rows of `schema`: those of a frame after some bodies; `single` if the frame is one row that just starts a task.
+
+    With `exact` no expression is computed on Arrow: Spark has to say what it is.
+    """
 
     base: DataFrame
     bodies: tuple[Body, ...]
     schema: StructType
     single: bool = False
+    exact: bool = True
 
     @staticmethod
-    def of(rows: Rows) -> Flow:
+    def of(rows: Rows, *, exact: bool = True) -> Flow:
         """Return a frame as a flow without bodies."""
-        return rows if isinstance(rows, Flow) else Flow(rows, (), rows.schema)
+        return rows if isinstance(rows, Flow) else Flow(rows, (), rows.schema, exact=exact)
 
     @cached_property
     def frame(self) -> DataFrame:
@@ -155,25 +154,20 @@ class Flow:
         return replace(self, bodies=(*self.bodies, body), schema=schema)
 
     def selectExpr(self, *expressions: str) -> Rows:
-        """Return the expressions over each row; columns and whole numbers need no Spark."""
-        items = self._items(expressions)
-        if items is None:
+        """Return the expressions over each row, on Arrow if all of them can be."""
+        items = self._compiler.named(expressions) if self.bodies else None
+        if items is None or (self.exact and not all(_is_moved(value) for _, value in items)):
             return self.frame.selectExpr(*expressions)
-        known = {field.name: field for field in self.schema.fields}
-        fields = [
-            StructField(name, LongType(), False)
-            if isinstance(what, int)
-            else StructField(name, known[what].dataType, known[what].nullable)
-            for name, what in items
-        ]
-        return self.then(Arrange(items), StructType(fields))
+        known = {field.name: field.nullable for field in self.schema.fields}
+        fields = [StructField(name, value.kind, known.get(value.name, True)) for name, value in items]
+        return self.then(Compute(items), StructType(fields))
 
     def where(self, condition: str) -> Rows:
-        """Return the rows for which the condition is true; a column needs no Spark."""
-        named = _COLUMN.fullmatch(condition)
-        if not self.bodies or named is None or named[2] is not None:
+        """Return the rows for which the condition is true, on Arrow if it can be."""
+        value = self._compiler.value(condition) if self.bodies else None
+        if value is None or not isinstance(value.kind, BooleanType) or (self.exact and not _is_moved(value)):
             return self.frame.where(condition)
-        return self.then(Keep(_unquoted(named[1])), self.schema)
+        return self.then(Keep(value), self.schema)
 
     def distinct(self) -> Rows:
         """Return each row once."""
@@ -186,10 +180,6 @@ class Flow:
         """Return the rows in at most that many partitions."""
         return self if self.single else self.frame.coalesce(parts)
 
-    def groupBy(self, *keys: Any) -> GroupedData:
-        """Return Spark's groups of the rows."""
-        return self.frame.groupBy(*keys)
-
     def agg(self, *calls: Column) -> DataFrame:
         """Return Spark's aggregates of all rows."""
         return self.frame.agg(*calls)
@@ -198,31 +188,39 @@ class Flow:
         """Return Spark's selection."""
         return self.frame.select(*columns)
 
-    def _items(self, expressions: tuple[str, ...]) -> tuple[tuple[str, str | int], ...] | None:
-        """Return (name, column or number) of each expression, or None if one of them is more than that."""
-        if not self.bodies:
-            return None
-        items: list[tuple[str, str | int]] = []
-        for text in expressions:
-            if text == "*":
-                items += [(name, name) for name in self.columns]
-            elif number := _WEIGHT.fullmatch(text):
-                items.append((_unquoted(number[2]), int(number[1])))
-            elif text == "_w" and text in self.columns:
-                items.append((text, text))
-            elif named := _COLUMN.fullmatch(text):
-                column = _unquoted(named[1])
-                if column not in self.columns:
-                    return None
-                items.append((column if named[2] is None else _unquoted(named[2]), column))
-            else:
-                return None
-        unique = len({name for name, _ in items}) == len(items) == len({name.lower() for name, _ in items})
-        return tuple(items) if unique else None
+    @property
+    def _compiler(self) -> Compiler:
+        zone = "spark.sql.session.timeZone"
+        return Compiler(self.schema, lambda: self.base.sparkSession.conf.get(zone) == "UTC")
+
+    def grouped(self, keys: Sequence[tuple[str, str]], calls: Sequence[tuple[str, str]]) -> Flow | None:
+        """Return one row a group of each task's rows, or None if an expression has to be Spark's."""
+        found = None if self.exact else self._compiler.grouped(keys, calls)
+        return None if found is None else self.then(*found)
 
 
 Rows = DataFrame | Flow
 """What operators work on."""
+
+
+def grouped(
+    rows: Rows,
+    keys: Sequence[tuple[str, str]],
+    calls: Sequence[tuple[str, str]],
+    *,
+    exact: bool,
+    place: str | None = None,
+) -> Rows:
+    """Return one row a group: (name, text) of its keys and aggregates. No group has rows in two partitions.
+
+    `place` is the column by which the rows were spread, where they were: Spark needs no second shuffle under it.
+    """
+    found = Flow.of(rows, exact=exact).grouped(keys, calls)
+    if found is not None:
+        return found
+    by = [*([] if place is None else [F.col(place)]), *(F.expr(text).alias(name) for name, text in keys)]
+    groups = as_frame(rows).groupBy(*by).agg(*(F.expr(text).alias(name) for name, text in calls))
+    return groups if place is None else groups.drop(place)
 
 
 def as_frame(rows: Rows) -> DataFrame:
@@ -242,7 +240,7 @@ def union(parts: list[Rows]) -> Rows:
         )
         if alike:
             body = Union(tuple(Chain(flow.bodies) for flow in flows), tuple(flows[0].columns))
-            return Flow(flows[0].base, (body,), flows[0].schema, single=True)
+            return replace(flows[0], bodies=(body,))
     merged = as_frame(parts[0])
     for part in parts[1:]:
         merged = merged.union(as_frame(part))
@@ -258,5 +256,5 @@ def both_sides(rows: Rows) -> Rows:
     return sides.selectExpr("*", f"IF(`{SIDE}` = 1, 1L, -1L) AS `_w`")
 
 
-def _unquoted(name: str) -> str:
-    return name.replace("``", "`")
+def _is_moved(value: Value) -> bool:
+    return value.function in ("column", "constant")

@@ -142,5 +142,5 @@ def lookup(
     )
     fields = [version.schema.field(column).with_name(name).with_nullable(True) for name, column in items]
     added = spark_schema(pa.schema(fields)).fields
-    before = Flow.of(rows)
+    before = Flow.of(rows, exact=context.exact)
     return before.then(body, StructType([*before.schema.fields, *added, StructField(hit, BooleanType())]))

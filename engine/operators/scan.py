@@ -84,18 +84,19 @@ def read_table(
     change: bool = False,
     parts: int = 1,
     within: tuple[int, int] | None = None,
+    exact: bool = True,
 ) -> Flow:
     """Return a table's columns, `items` = (output name, table column), of those in `schema`.
 
     The flow holds the rows at the source's old or new epoch, or with `change` the signed rows between them and `_w`.
-    `within` is an inclusive range of hashes to read.
+    `within` is an inclusive range of hashes to read, `exact` that of Flow.
     """
     body = ReadTable(url, dict(options), source, items, at, change, parts, within)
     fields = [schema.field(column).with_name(name).with_nullable(True) for name, column in items]
     shown = spark_schema(pa.schema(fields))
     if change:
         shown = StructType([*shown.fields, StructField("_w", LongType())])
-    return Flow(spark.range(0, parts, 1, parts), (body,), shown, single=parts == 1)
+    return Flow(spark.range(0, parts, 1, parts), (body,), shown, single=parts == 1, exact=exact)
 
 
 def snapshot(scan: Scan, context: EpochContext) -> DataFrame:
@@ -130,6 +131,7 @@ def delta(scan: Scan, context: EpochContext) -> Rows | None:
         scan.items,
         change=True,
         parts=parts,
+        exact=context.exact,
     )
 
 
@@ -144,5 +146,6 @@ def _piece(scan: Scan, table: TableVersion, within: tuple[int, int], context: Ep
         scan.items,
         parts=context.partitions,
         within=within,
+        exact=context.exact,
     )
     return rows.selectExpr("*", "1L AS `_w`")

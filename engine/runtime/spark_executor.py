@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from engine.errors import RowFailed
 from engine.hummock import Hummock
+from engine.operators.arrow_expressions import MARK
 from engine.operators.context import EpochContext
 from engine.operators.late import Blanks
 from engine.operators.sink import NetChange, collected, write_change, written
@@ -40,7 +41,7 @@ class SparkExecutor:
         return parallelism(self._spark())
 
     def compute(self, task: FragmentTask) -> Computed:
-        """Compute a task in one Spark action; a change of an index that is not huge needs none."""
+        """Compute a task in one Spark action, in a second one if values overflow; a copy to an index needs none."""
         started = time.perf_counter()
         if (
             task.fragment.rule == "index"
@@ -50,9 +51,19 @@ class SparkExecutor:
         ):
             written = self._copy_index(task)
             return Computed(written, {"write": time.perf_counter() - started})
-        spark = self._spark()
-        keep = may_be_kept(spark, task)
-        context = context_of(task.fragment, self._context(task, spark, Blanks() if keep else None))
+        try:
+            return self._computed(task, exact=False)
+        except PySparkException as error:
+            if MARK not in str(error):
+                raise
+        return self._computed(task, exact=True)
+
+    def _computed(self, task: FragmentTask, exact: bool) -> Computed:
+        """Compute a task in one Spark action; with `exact` Spark computes every expression of it."""
+        started, spark = time.perf_counter(), self._spark()
+        keep = may_be_kept(spark, task) and not exact
+        context = self._context(task, spark, Blanks() if keep else None, exact)
+        context = context_of(task.fragment, context)
         if task.again is not None:
             context = context.over_whole([task.again.fragment.table, *task.again.fragment.inputs])
         try:
@@ -75,7 +86,7 @@ class SparkExecutor:
                 raise
             if not task.blame or task.again is not None:
                 raise RowFailed(reason_of(error)) from error
-            seen = replace(context, old=None) if task.whole else context
+            seen = replace(context, old=None if task.whole else context.old, exact=True)
             raise named(error, task.fragment, seen, self._store.reader, fragment_change) from error
         seconds = {"plan": planned - started, "spark": time.perf_counter() - planned}
         read = rows_read(task.again, context) if task.again is not None else 0
@@ -83,9 +94,11 @@ class SparkExecutor:
 
     def partitions(self, task: FragmentTask, keys: Sequence[tuple[Scan, str]], most: int) -> tuple[str, ...]:
         """Return the partitions, at most `most`, of the rows that change in a task, in one Spark job."""
-        return changed_partitions(keys, self._context(task, self._spark(), None), most)
+        return changed_partitions(keys, self._context(task, self._spark(), None, exact=True), most)
 
-    def _context(self, task: FragmentTask, spark: SparkSession, blanks: Blanks | None) -> EpochContext:
+    def _context(
+        self, task: FragmentTask, spark: SparkSession, blanks: Blanks | None, exact: bool
+    ) -> EpochContext:
         return EpochContext(
             spark,
             self._store.url,
@@ -97,6 +110,7 @@ class SparkExecutor:
             task.rows,
             piece=task.piece,
             blanks=blanks,
+            exact=exact,
         )
 
     def _frame(self, task: FragmentTask, context: EpochContext) -> DataFrame | None:

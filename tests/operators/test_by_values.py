@@ -25,6 +25,10 @@ MORE = {
     "by_expression": "SELECT n % 3 AS k, max(note) AS high, avg(DISTINCT n) AS mean FROM reading GROUP BY n % 3",
     "over_join": "SELECT b.note, max(a.x) AS high FROM reading a JOIN reading b ON a.g = b.g GROUP BY b.note",
 }
+# DuckDB's max_by passes over rows whose value is null, Spark's does not.
+AS_DUCKDB_SAYS = {
+    "by_measure": "SELECT g, arg_max_null(note, id) AS newest, arg_min_null(n, id) AS oldest FROM reading GROUP BY g"
+}
 
 
 def rows(chance: random.Random, ids: list[int]) -> pa.Table:
@@ -59,7 +63,8 @@ def test_views_by_values_equal_a_batch_run(session: Session, views: dict[str, st
         session.sql(f"DELETE FROM reading WHERE id IN ({', '.join(map(str, gone))})")
         session.write("reading", rows(chance, chance.sample(range(40), 8)), mode="upsert")
         session.flush().raise_for_errors()
-        assert_views_equal_duckdb(session, ("reading",), views, f"epoch {epoch}")
+        judged = {name: AS_DUCKDB_SAYS.get(name, query) for name, query in views.items()}
+        assert_views_equal_duckdb(session, ("reading",), judged, f"epoch {epoch}")
 
 
 @pytest.mark.oracle

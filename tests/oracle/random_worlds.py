@@ -30,6 +30,8 @@ from tests.uncompiled import uncompiled
 VIEWS = 10
 EPOCHS = 3
 RULES = ("fast", "reference")
+FAULTY_RULE = "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUnion"
+"""Spark 4.2 fails in it ("key not found") where a correlated scalar subquery is selected over a UNION ALL."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,11 @@ def spark_batch(spark: SparkSession, text: str, catalog: Catalog) -> Table:
     """Return a query's result by Spark over temporary views that have the tables' names."""
     query = parse(text, "postgres")
     assert isinstance(query, Select)
-    return spark.sql(to_spark(query.query, catalog, "postgres")).toArrow()
+    spark.conf.set("spark.sql.optimizer.excludedRules", FAULTY_RULE)
+    try:
+        return spark.sql(to_spark(query.query, catalog, "postgres")).toArrow()
+    finally:
+        spark.conf.unset("spark.sql.optimizer.excludedRules")
 
 
 def _write(session: Session, world: World, epoch: Epoch) -> None:

@@ -1,0 +1,219 @@
+"""Expressions that Arrow computes are what Spark computes; what is outside of the subset has no form."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from engine.operators.arrow_expressions import MARK, Compiler, Inexact
+from engine.operators.flow import Compute, Flow, Keep, as_frame, grouped
+from engine.operators.scan import spark_schema
+from engine.session import Session
+from tests.operators.test_flow import Given
+
+LONGS = (None, 0, 1, -1, 7, -7, 1_000_000_007, 2**62)
+AT = datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=datetime.UTC)
+
+
+def random_rows(count: int = 200) -> pa.Table:
+    chance = random.Random(5)
+
+    def some(*values: object) -> list[object]:
+        return [chance.choice(values) for _ in range(count)]
+
+    return pa.table(
+        {
+            "k": pa.array(some(None, "a", "b", "ü", ""), pa.string()),
+            "a": pa.array(some(*LONGS[:-1]), pa.int64()),
+            "b:x": pa.array(some(*LONGS[:-1]), pa.int64()),
+            "i": pa.array(some(None, 1, 2, -3), pa.int32()),
+            "s": pa.array(some(None, 1, 2, -3), pa.int16()),
+            "t": pa.array(some(None, True, False), pa.bool_()),
+            "u": pa.array(some(None, True, False), pa.bool_()),
+            "d": pa.array(some(None, datetime.date(1969, 12, 31), datetime.date(2024, 2, 29)), pa.date32()),
+            "at": pa.array(some(None, AT, AT + datetime.timedelta(seconds=1)), pa.timestamp("us", "UTC")),
+            "f": pa.array(some(None, 1.5, float("nan")), pa.float64()),
+            "m": pa.array(some(None, Decimal("1.50")), pa.decimal128(10, 2)),
+            "_w": pa.array(some(1, -1), pa.int64()),
+        }
+    )
+
+
+def flow_over(spark: SparkSession, rows: pa.Table) -> Flow:
+    return Flow(spark.range(0, 1, 1, 1), (Given(rows),), spark_schema(rows.schema), single=True, exact=False)
+
+
+def content(frame: DataFrame) -> tuple[list[str], list[str]]:
+    kinds = [f"{field.name} {field.dataType.simpleString()}" for field in frame.schema.fields]
+    return kinds, sorted(repr(tuple(row)) for row in frame.collect())
+
+
+VALUES = [
+    "a + `b:x`",
+    "a - i",
+    "i * s",
+    "-a",
+    "a * 2 + 1",
+    "i + 5000000000",
+    "-3L",
+    "-(i)",
+    "a = `b:x`",
+    "a <> i",
+    "a < 5",
+    "i >= -3",
+    "k = 'a'",
+    "k < 'b'",
+    "k <=> k",
+    "a <=> `b:x`",
+    "t <=> u",
+    "t AND u",
+    "t OR u",
+    "NOT t",
+    "t = u",
+    "t IS NULL",
+    "f IS NOT NULL",
+    "IF(t, a, i)",
+    "IF(t, NULL, a)",
+    "IF(u, k, 'other')",
+    "CASE WHEN t THEN 1 WHEN u THEN 2L END",
+    "CASE WHEN t THEN k ELSE 'x' END",
+    "coalesce(a, i, 0)",
+    "coalesce(k, '')",
+    "greatest(a, i)",
+    "least(a, `b:x`, 3)",
+    "greatest(at, at)",
+    "least(d, CAST(at AS DATE))",
+    "CAST(at AS DATE)",
+    "CAST(i AS BIGINT)",
+    "d < CAST(at AS DATE)",
+    "TRUE",
+    "'text'",
+    "f",
+    "m",
+]
+
+
+@pytest.mark.parametrize("chunk", range(0, len(VALUES), 8))
+def test_values_are_those_of_spark(spark: SparkSession, chunk: int) -> None:
+    flow = flow_over(spark, random_rows())
+    texts = [f"{text} AS c{i}" for i, text in enumerate(VALUES[chunk : chunk + 8])]
+    mine = flow.selectExpr("*", *texts)
+    assert isinstance(mine, Flow) and isinstance(mine.bodies[-1], Compute)
+    assert content(mine.frame) == content(flow.frame.selectExpr("*", *texts))
+
+
+@pytest.mark.parametrize("condition", ["t", "NOT u", "a > 0 AND (i < 2 OR k IS NULL)", "a <=> `b:x`"])
+def test_kept_rows_are_those_of_spark(spark: SparkSession, condition: str) -> None:
+    flow = flow_over(spark, random_rows())
+    mine = flow.where(condition)
+    assert isinstance(mine, Flow) and isinstance(mine.bodies[-1], Keep)
+    assert content(mine.frame) == content(flow.frame.where(condition))
+
+
+FOLDS = [
+    "sum(a)",
+    "coalesce(sum(IF(TRUE, _w, 0L)), 0L)",
+    "CAST(coalesce(sum(i) FILTER (WHERE _w > 0 AND (s > 1)), CAST(0 AS bigint)) AS bigint)",
+    "sum(a) FILTER (WHERE t) - sum(a) FILTER (WHERE NOT t)",
+    "max(a) FILTER (WHERE _w > 0)",
+    "min(k)",
+    "max(at)",
+    "min(d) FILTER (WHERE FALSE)",
+    "count(*)",
+    "count(f)",
+    "count(k) FILTER (WHERE t)",
+    "count_if(t)",
+    "count(*) FILTER (WHERE u)",
+]
+
+
+@pytest.mark.parametrize("keys", [["k"], ["i", "t"], ["CAST(at AS DATE)", "a + 1"]])
+def test_groups_are_those_of_spark(spark: SparkSession, keys: list[str]) -> None:
+    flow = flow_over(spark, random_rows())
+    by = [(f"key{i}", text) for i, text in enumerate(keys)]
+    calls = [(f"call{i}", text) for i, text in enumerate(FOLDS)]
+    mine = grouped(flow, by, calls, exact=False)
+    assert isinstance(mine, Flow)
+    theirs = flow.frame.groupBy(*(F.expr(text).alias(name) for name, text in by)).agg(
+        *(F.expr(text).alias(name) for name, text in calls)
+    )
+    assert content(as_frame(mine)) == content(theirs)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a / 2",
+        "f + 1",
+        "f = f",
+        "m * 2",
+        "a % 2",
+        "a + '1'",
+        "d = '2024-01-01'",
+        "lower(k)",
+        "k || 'x'",
+        "greatest(k, 'b')",
+        "CAST(a AS INT)",
+        "CAST(a AS STRING)",
+        "CAST(k AS DATE)",
+        "a.x",
+        "A",
+        "missing",
+        "'a\\nb'",
+        "rand()",
+        "sum(a)",
+        "IF(t, NULL, NULL)",
+        "t < u",
+        "5e3",
+        "99999999999999999999",
+    ],
+)
+def test_what_is_outside_of_the_subset_is_left_to_spark(text: str) -> None:
+    assert Compiler(spark_schema(random_rows().schema), lambda: True).value(text) is None
+
+
+@pytest.mark.parametrize("text", ["sum(f)", "sum(m)", "max(f)", "count(DISTINCT a)", "avg(a)", "sum(sum(a))"])
+def test_aggregates_outside_of_the_subset_are_left_to_spark(text: str) -> None:
+    compiler = Compiler(spark_schema(random_rows().schema), lambda: True)
+    assert compiler.grouped([("k", "k")], [("x", text)]) is None
+
+
+def test_floats_are_no_keys_and_days_need_a_session_in_utc() -> None:
+    schema = spark_schema(random_rows().schema)
+    assert Compiler(schema, lambda: True).grouped([("k", "f")], [("x", "sum(a)")]) is None
+    assert Compiler(schema, lambda: False).value("CAST(at AS DATE)") is None
+
+
+def test_an_overflow_is_not_computed() -> None:
+    rows = pa.table({"k": pa.array([1, 1]), "a": pa.array([2**62, 2**62])})
+    compiler = Compiler(spark_schema(rows.schema), lambda: True)
+    added, summed = compiler.value("a + a"), compiler.grouped([("k", "k")], [("x", "sum(a)")])
+    assert added is not None and summed is not None
+    with pytest.raises(Inexact, match=MARK):
+        added.over(rows.to_batches()[0])
+    with pytest.raises(Inexact, match=MARK):
+        list(summed[0](iter(rows.to_batches())))
+
+
+def test_spark_computes_an_epoch_whose_numbers_are_too_large_for_arrow(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    with Session((tmp_path / "store").as_uri(), spark) as session:
+        session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, k STRING, v BIGINT)")
+        session.sql("CREATE MATERIALIZED VIEW v AS SELECT k, sum(v) AS s, count(*) AS n FROM t GROUP BY k")
+        session.sql("INSERT INTO t VALUES (1, 'a', 1)")
+        session.flush().raise_for_errors()
+        large = 2**62
+        session.sql(f"INSERT INTO t VALUES (2, 'a', {large}), (3, 'a', {large}), (4, 'a', {-large})")
+        session.flush().raise_for_errors()
+        assert session.sql("SELECT * FROM v").to_pylist() == [{"k": "a", "s": large + 1, "n": 4}]
+        session.sql(f"INSERT INTO t VALUES (5, 'b', {large}), (6, 'b', {large})")
+        failed = session.flush().failed
+        assert [report.view for report in failed] == ["v"] and "overflow" in str(failed[0].error)
