@@ -48,82 +48,97 @@ def is_pending(domain: Domain, version: Version, reach: int) -> bool:
     return any(pending(version, f.table, domain.dependencies[f.table], reach) for _, f in domain.fragments)
 
 
-def run_domain(
-    store: Hummock,
-    executor: Executor,
-    slots: Slots,
-    domain: Domain,
-    stored: StoredCatalog,
-    version: Version,
-    barrier: Barrier,
-    generation: int,
-    cuts: Cuts = NO_CUTS,
-    catalog: Mapping[str, str | None] | None = None,
-) -> DomainEpoch:
-    """Bring all tables of a domain to the end of its open barrier in one commit, the entries `catalog` in it.
+@dataclass(frozen=True)
+class DomainRun:
+    """Runs epochs of one domain, planned as in `stored`."""
 
-    `cuts` say of views, by name, which of their partitions take part. Raises Fenced if another writer has taken over, Conflict
-    if a view of it was dropped, RowFailed if a row cannot be computed.
-    """
-    _pin_inputs(store, domain, stored, version, barrier.curr, generation)
-    checkpoint, done = compute_domain(store, executor, slots, domain, version, barrier, cuts, blame=not cuts)
-    started = time.perf_counter()
-    closing = _closing(domain, version, store.version, done) | dict(catalog or {})
-    commit = checkpoint.commit(domain.writer, generation, closing)
-    store.commit(dataclasses.replace(commit, precondition=planned(stored, domain.members)))
-    done.commit_seconds = time.perf_counter() - started
-    return done
+    store: Hummock
+    executor: Executor
+    slots: Slots
+    domain: Domain
+    stored: StoredCatalog
 
+    def commit(
+        self,
+        version: Version,
+        barrier: Barrier,
+        generation: int,
+        cuts: Cuts = NO_CUTS,
+        catalog: Mapping[str, str | None] | None = None,
+    ) -> DomainEpoch:
+        """Bring all tables of the domain to the end of its open barrier in one commit, the entries `catalog` in it.
 
-def compute_domain(
-    store: Hummock,
-    executor: Executor,
-    slots: Slots,
-    domain: Domain,
-    version: Version,
-    barrier: Barrier,
-    cuts: Cuts = NO_CUTS,
-    *,
-    upto: str | None = None,
-    blame: bool = True,
-) -> tuple[Checkpoint, DomainEpoch]:
-    """Compute what an epoch of a domain, or of its views as far as `upto`, changes; nothing is committed.
+        `cuts` say of views, by name, which of their partitions take part. Raises Fenced if another writer has taken over,
+        Conflict if a view of it was dropped, RowFailed if a row cannot be computed.
+        """
+        self._pin_inputs(version, barrier.curr, generation)
+        checkpoint, done = self.compute(version, barrier, cuts, blame=not cuts)
+        started = time.perf_counter()
+        closing = _closing(self.domain, version, self.store.version, done) | dict(catalog or {})
+        commit = checkpoint.commit(self.domain.writer, generation, closing)
+        unchanged = planned(self.stored, self.domain.members)
+        self.store.commit(dataclasses.replace(commit, precondition=unchanged))
+        done.commit_seconds = time.perf_counter() - started
+        return done
 
-    `blame` is that of FragmentTask.
-    """
-    reach, control, options = barrier.curr, control_of(version, domain.name), load(version)
-    done = DomainEpoch(barrier=barrier)
-    checkpoint = Checkpoint(version)
-    end = 1 + max((i for i, (owner, _) in enumerate(domain.fragments) if upto in (None, owner)), default=-1)
-    for owner, whole in domain.fragments[:end]:
-        dependencies = domain.dependencies[whole.table]
-        cut = cuts.get(owner, UNCUT)
-        if not cut.again and not pending(checkpoint.version, whole.table, dependencies, reach):
-            continue
-        fragment, again = cut.fragment(whole), cut.computed_again(whole)
-        made = placed(table_of(whole), owner, options, control)
-        large = task_of(checkpoint.version, fragment, dependencies, reach).is_large
-        try:
-            with slots.taken(alone=large or again is not None):
-                epoch, part = run_fragment(
-                    executor,
-                    checkpoint.version,
-                    fragment,
-                    dependencies,
-                    reach,
-                    made,
-                    again,
-                    blame,
-                    cut.mine(whole.table),
-                )
-            if whole.table == owner:
-                check_rows(store, version, table_of(whole), part.writes[whole.table])
-        except RowFailed as failure:
-            failure.view = owner
-            raise
-        checkpoint.add(part)
-        done.fragments.setdefault(owner, []).append(epoch)
-    return checkpoint, done
+    def compute(
+        self,
+        version: Version,
+        barrier: Barrier,
+        cuts: Cuts = NO_CUTS,
+        *,
+        upto: str | None = None,
+        blame: bool = True,
+    ) -> tuple[Checkpoint, DomainEpoch]:
+        """Compute what an epoch of the domain, or of its views as far as `upto`, changes; nothing is committed.
+
+        `blame` is that of FragmentTask.
+        """
+        domain, reach = self.domain, barrier.curr
+        control, options = control_of(version, domain.name), load(version)
+        done = DomainEpoch(barrier=barrier)
+        checkpoint = Checkpoint(version)
+        owners = [i for i, (owner, _) in enumerate(domain.fragments) if upto in (None, owner)]
+        for owner, whole in domain.fragments[: 1 + max(owners, default=-1)]:
+            dependencies = domain.dependencies[whole.table]
+            cut = cuts.get(owner, UNCUT)
+            if not cut.again and not pending(checkpoint.version, whole.table, dependencies, reach):
+                continue
+            made = placed(table_of(whole), owner, options, control)
+            task = dataclasses.replace(
+                task_of(checkpoint.version, cut.fragment(whole), dependencies, reach, made),
+                again=cut.computed_again(whole),
+                mine=cut.mine(whole.table),
+                blame=blame,
+            )
+            try:
+                with self.slots.taken(alone=task.is_large):
+                    epoch, part = run_fragment(self.executor, checkpoint.version, task, dependencies)
+                if whole.table == owner:
+                    check_rows(self.store, version, table_of(whole), part.writes[whole.table])
+            except RowFailed as failure:
+                failure.view = owner
+                raise
+            checkpoint.add(part)
+            done.fragments.setdefault(owner, []).append(epoch)
+        return checkpoint, done
+
+    def _pin_inputs(self, version: Version, reach: int, generation: int) -> None:
+        """Hold the history of what a computation of the whole reads: it may take long, and must find it there when it is done."""
+        domain = self.domain
+        acks: dict[str, dict[str, int | None]] = {}
+        for _, fragment in domain.fragments:
+            dependencies = domain.dependencies[fragment.table]
+            own = version.tables.get(fragment.table)
+            known = tuple(name for name in dependencies if name in version.tables)
+            if own is None or lapsed_at(version, own.committed_epoch, known) is not None:
+                for name in known:
+                    acks.setdefault(name, {})[fragment.table] = reach
+        if acks:
+            unchanged = planned(self.stored, domain.members)
+            self.store.commit(
+                Commit(acks=acks, writer=domain.writer, generation=generation, precondition=unchanged)
+            )
 
 
 def _closing(domain: Domain, version: Version, newest: Version, done: DomainEpoch) -> dict[str, str | None]:
@@ -136,23 +151,3 @@ def _closing(domain: Domain, version: Version, newest: Version, done: DomainEpoc
         changed = max((newest.tables[name].last_change for name in domain.inputs), default=0)
         catalog |= entry(domain.name, creation.consuming(rows, done.barrier.curr, changed))
     return catalog
-
-
-def _pin_inputs(
-    store: Hummock, domain: Domain, stored: StoredCatalog, version: Version, reach: int, generation: int
-) -> None:
-    """Hold the history of what a computation of the whole reads: it may take long, and must find it there when it is done."""
-    acks: dict[str, dict[str, int | None]] = {}
-    for _, fragment in domain.fragments:
-        dependencies = domain.dependencies[fragment.table]
-        own = version.tables.get(fragment.table)
-        known = tuple(name for name in dependencies if name in version.tables)
-        if own is None or lapsed_at(version, own.committed_epoch, known) is not None:
-            for name in domain.dependencies[fragment.table]:
-                if name in version.tables:
-                    acks.setdefault(name, {})[fragment.table] = reach
-    if acks:
-        precondition = planned(stored, domain.members)
-        store.commit(
-            Commit(acks=acks, writer=domain.writer, generation=generation, precondition=precondition)
-        )

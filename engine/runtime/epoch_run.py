@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from engine.hummock import Commit, Table, Version
-from engine.meta.catalog_store import table_of
 from engine.meta.frontier import lapsed_at
 from engine.operators import full_refresh, reference, top_n
 from engine.operators.aggregate import keyed_recompute, partials_delta
@@ -13,7 +12,7 @@ from engine.operators.compile import delta
 from engine.operators.context import EpochContext
 from engine.operators.flow import Rows
 from engine.runtime.analyze import whole_fragment
-from engine.runtime.executor import Again, Executor, FragmentTask
+from engine.runtime.executor import Executor, FragmentTask
 from engine.sql.fragments import Fragment, is_global
 from engine.sql.plan import Aggregate, Expr, Project, Recompute, TopN
 
@@ -36,42 +35,30 @@ class FragmentEpoch:
 
 
 def run_fragment(
-    executor: Executor,
-    version: Version,
-    fragment: Fragment,
-    dependencies: tuple[str, ...],
-    upto: int,
-    made: Table | None = None,
-    again: Again | None = None,
-    blame: bool = True,
-    mine: Expr | None = None,
+    executor: Executor, version: Version, task: FragmentTask, dependencies: tuple[str, ...]
 ) -> tuple[FragmentEpoch, Commit]:
-    """Bring a fragment's table to epoch `upto`; return what was done, and the commit that makes it visible.
-
-    `made` is the table as it is to be created if it does not exist; `again`, `blame` and `mine` are those of FragmentTask.
-    """
-    task = task_of(version, fragment, dependencies, upto, made)
-    task = replace(task, again=again, blame=blame, mine=mine)
+    """Compute a task of `task_of` over a version; return what was done, and the commit that makes it visible."""
+    table = task.fragment.table
     computed = executor.compute(task)
     written = computed.written
     commit = Commit(
         create=() if task.old is not None else (task.table,),
-        writes={fragment.table: tuple(sst for change in written for sst in change.ssts)},
-        epochs={fragment.table: upto},
-        acks={name: {fragment.table: upto} for name in dependencies},
+        writes={table: tuple(sst for change in written for sst in change.ssts)},
+        epochs={table: task.new},
+        acks={name: {table: task.new} for name in dependencies},
     )
     done = FragmentEpoch(
         task.old,
-        upto,
+        task.new,
         task.rows,
         sum(change.inserted for change in written),
         sum(change.updated for change in written),
         sum(change.deleted for change in written),
         dict(computed.seconds),
-        lapse_of(version, fragment.table, dependencies) if task.whole else None,
+        lapse_of(version, table, dependencies) if task.whole else None,
         computed.rows_read,
         sum(change.again for change in written),
-        fragment.table,
+        table,
     )
     return done, commit
 
@@ -81,13 +68,16 @@ def task_of(
     fragment: Fragment,
     dependencies: tuple[str, ...],
     upto: int,
-    made: Table | None = None,
+    made: Table,
 ) -> FragmentTask:
-    """Return what has to be computed to bring a fragment's table to `upto`: as a whole where an input's log was let go."""
+    """Return what has to be computed to bring a fragment's table to `upto`: as a whole where an input's log was let go.
+
+    `made` is the table as it is to be created if it does not exist.
+    """
     own = version.tables.get(fragment.table)
     if own is None:
         rows = rows_in(version, fragment, None, upto)
-        return FragmentTask(fragment, made or table_of(fragment), version.tables, None, upto, rows)
+        return FragmentTask(fragment, made, version.tables, None, upto, rows)
     previous = own.committed_epoch
     if lapsed_at(version, previous, dependencies) is not None:
         rows = own.row_count + rows_in(version, fragment, None, upto)

@@ -10,11 +10,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from engine.errors import RowFailed
-from engine.hummock import Commit, Hummock, Version
+from engine.hummock import Commit, Version
 from engine.hummock.epoch import Clock
 from engine.meta.barrier import Barrier, closed
-from engine.meta.catalog_store import StoredCatalog, planned, table_of
-from engine.meta.domain import Domain
+from engine.meta.catalog_store import planned, table_of
 from engine.meta.frontier import lapsed_at
 from engine.meta.partitions import (
     Quarantined,
@@ -25,25 +24,19 @@ from engine.meta.partitions import (
     source_tables,
     with_failures,
 )
-from engine.runtime.domain_run import DomainEpoch, compute_domain, is_pending, reach_of, run_domain
-from engine.runtime.executor import Executor, FragmentTask
+from engine.runtime.domain_run import DomainEpoch, DomainRun, is_pending, reach_of
+from engine.runtime.executor import FragmentTask
 from engine.runtime.partition_cut import Cut, Cuts
 from engine.runtime.poison import MOST_CANDIDATES, poisoned
-from engine.runtime.slots import Slots
 from engine.sql.partitions import Partitioning
 
 Mint = Callable[[Version, int], tuple[Barrier, int]]
 
 
 @dataclass(frozen=True)
-class PartitionRun:
+class PartitionRun(DomainRun):
     """Runs epochs of one domain, some of whose views are cut into partitions."""
 
-    store: Hummock
-    executor: Executor
-    slots: Slots
-    domain: Domain
-    stored: StoredCatalog
     clock: Clock
 
     @property
@@ -65,7 +58,7 @@ class PartitionRun:
         """
         views = self.cut_views
         if not views:
-            return self._commit(version, barrier, generation, {}, {})
+            return self.commit(version, barrier, generation)
         cuts: dict[str, Cut] = {}
         standing: dict[str, dict[str, Quarantined]] = {}
         catalog: dict[str, str | None] = {}
@@ -78,7 +71,7 @@ class PartitionRun:
                 catalog |= entry(view, standing[view])
         while True:
             try:
-                return self._commit(version, barrier, generation, cuts, catalog)
+                return self.commit(version, barrier, generation, cuts, catalog)
             except RowFailed as failure:
                 view = failure.view
                 if again or view is None or view not in views:
@@ -152,27 +145,6 @@ class PartitionRun:
         touched = self._touched(view, version, tried, reach)
         return frozenset(keys if len(touched) >= MOST_CANDIDATES else set(touched) & set(keys))
 
-    def _commit(
-        self,
-        version: Version,
-        barrier: Barrier,
-        generation: int,
-        cuts: Cuts,
-        catalog: Mapping[str, str | None],
-    ) -> DomainEpoch:
-        return run_domain(
-            self.store,
-            self.executor,
-            self.slots,
-            self.domain,
-            self.stored,
-            version,
-            barrier,
-            generation,
-            cuts,
-            catalog,
-        )
-
     def _poison(
         self, view: str, version: Version, barrier: Barrier, cuts: Cuts, failure: RowFailed
     ) -> dict[str, str]:
@@ -206,17 +178,7 @@ class PartitionRun:
     ) -> str | None:
         """Return the error on which an epoch of a view under `cuts` fails, None if it does not; nothing is committed."""
         try:
-            compute_domain(
-                self.store,
-                self.executor,
-                self.slots,
-                self.domain,
-                version,
-                barrier,
-                cuts,
-                upto=view,
-                blame=blame,
-            )
+            self.compute(version, barrier, cuts, upto=view, blame=blame)
         except RowFailed as failure:
             if failure.view == view:
                 return str(failure)
