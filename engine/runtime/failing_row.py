@@ -24,6 +24,7 @@ from engine.sql.plan import Scan, scans
 
 BUDGET_SECONDS = 120.0
 MOST_ROWS = 2_000_000
+ALL_HASHES = (-(1 << 63), (1 << 63) - 1)
 DATA_EXCEPTION = "22"  # the class of SQLSTATE for values on which an expression fails
 Change = Callable[[Fragment, EpochContext], Rows | None]
 
@@ -97,11 +98,13 @@ def _changed_rows(scan: Scan, context: EpochContext, reader: Reader) -> pa.Table
     """Return the keys of the rows that came in, None if they are too many to look at."""
     table = context.tables[scan.table]
     keys = list(table.primary_key)
-    if context.old is None:
-        if table.row_count > MOST_ROWS:
+    if context.old is None or context.piece is not None:
+        driver, within = context.piece or (scan, ALL_HASHES)
+        share = (within[1] - within[0] + 1) / (1 << 64)
+        if scan is not driver or table.row_count * share > MOST_ROWS:
             return None
         return pa.Table.from_batches(
-            list(reader.scan(table, context.new, columns=keys)),
+            list(reader.scan(table, context.new, columns=keys, hash_range=within)),
             pa.schema([table.schema.field(name) for name in keys]),
         )
     if table.changed_rows(context.old, context.new) > MOST_ROWS:

@@ -107,3 +107,22 @@ def test_a_view_is_cut_only_where_every_operator_works_within_a_partition(
         return
     with pytest.raises(UnsupportedSql, match=message):
         session.sql(text, build=False)
+
+
+def test_a_poison_row_in_a_backfill_leaves_its_partition_without_content_until_it_is_mended(
+    tenants: Session,
+) -> None:
+    tenants._runner.backfill.largest_step = (
+        120  # of 321 rows: some steps come before the poison, some behind it
+    )
+    tenants.sql("INSERT INTO t VALUES (2000, 7, 1, 0)")
+    text = VIEWS["a column"].replace("'tenant')", "'tenant', background = 'true')")
+    tenants.sql(text, build=False)
+    report = tenants.flush(background_seconds=300)["v"]
+    assert report.error is None and list(report.quarantined) == ["7"]
+    assert "DIVIDE_BY_ZERO" in report.quarantined["7"] and "{'id': 2000}" in report.quarantined["7"]
+    healthy = f"SELECT * FROM ({TRUTH}) AS q WHERE tenant <> 7 ORDER BY tenant"
+    assert rows(tenants, SHOWN) == rows(tenants, healthy)
+    tenants.sql("DELETE FROM t WHERE id = 2000")
+    tenants.sql("FLUSH")
+    assert rows(tenants, SHOWN) == rows(tenants, TRUTH + " ORDER BY tenant")
