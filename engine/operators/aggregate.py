@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from engine.operators.context import EpochContext, placed_by_vnode, select
 from engine.operators.expand import expand
-from engine.operators.flow import Rows, as_frame, grouped
+from engine.operators.flow import Flow, Rows, Share, as_frame, grouped
 from engine.operators.groups import groups_again
 from engine.operators.linear import project
 from engine.operators.lookup import End, lookup
@@ -15,6 +15,9 @@ from engine.operators.sink import OPERATION, WAS
 from engine.sql.fragments import is_global
 from engine.sql.partials import GLOBAL_KEY, Partial, Partials, Seek, rows_partial
 from engine.sql.plan import AggCall, Aggregate, Project, quote
+
+MOST_READERS = 8
+"""Up to so many tasks, reading a change in each of them costs less than a shuffle of its rows."""
 
 
 def batch(node: Aggregate, source: Rows) -> DataFrame:
@@ -105,16 +108,36 @@ def _folded_in_place(
         by = [(name, expr.sql) for name, expr in node.keys]
         return grouped(change.coalesce(1), by, folds, exact=context.exact)
     names = {name: context.fresh("group") for name, _ in node.keys}
-    place = context.fresh("place")
-    keyed = change.selectExpr("*", *(f"{expr.sql} AS {quote(names[name])}" for name, expr in node.keys))
+    keyed = ["*", *(f"{expr.sql} AS {quote(names[name])}" for name, expr in node.keys)]
+    by = [(name, quote(alias)) for name, alias in names.items()]
     stored = context.tables[table].table
     own = dict(zip(top.key, names.values(), strict=True))
-    spread = placed_by_vnode(
-        keyed, [own[column] for column in stored.distribution_key or stored.primary_key], context, place
-    )
+    columns = [own[column] for column in stored.distribution_key or stored.primary_key]
     context.placed = True
-    by = [(name, quote(alias)) for name, alias in names.items()]
+    groups = _folded_by_all(change, keyed, columns, by, folds, context)
+    if groups is not None:
+        return groups
+    place = context.fresh("place")
+    spread = placed_by_vnode(change.selectExpr(*keyed), columns, context, place)
     return grouped(spread, by, folds, exact=context.exact, place=place)
+
+
+def _folded_by_all(
+    change: Rows,
+    keyed: list[str],
+    columns: list[str],
+    by: list[tuple[str, str]],
+    folds: list[tuple[str, str]],
+    context: EpochContext,
+) -> Flow | None:
+    """Return the same without a shuffle, where Arrow computes all: each task reads the whole change and keeps its vnodes."""
+    if not isinstance(change, Flow) or context.piece is not None or context.partitions > MOST_READERS:
+        return None
+    whole = change.shared(context.partitions)
+    rows = None if whole is None else whole.selectExpr(*keyed)
+    if not isinstance(rows, Flow):
+        return None
+    return rows.then(Share(tuple(columns), context.partitions), rows.schema).grouped(by, folds)
 
 
 def _aggregate(top: Project) -> Aggregate:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -28,6 +29,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from engine.hummock.hash import VNODES, vnode_of, xxhash64
 from engine.operators.arrow_expressions import Compiler, Value
 
 SIDE = "_side"
@@ -35,6 +37,15 @@ Batches = Iterator[pa.RecordBatch]
 Body = Callable[[Batches], Batches]
 _NOT_BY_BITS = (FloatType, DoubleType, ArrayType, MapType, StructType, VariantType)
 """Types of which two values can be the same to SQL and not in their bits."""
+
+
+@runtime_checkable
+class Reading(Protocol):
+    """A body that starts a task with rows of its own."""
+
+    def everything(self) -> Body:
+        """Return the body that reads what all tasks read together."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -83,6 +94,22 @@ class Distinct:
         if gathered:
             rows = pa.Table.from_batches(gathered)
             yield from rows.group_by(rows.column_names).aggregate([]).to_batches()
+
+
+@dataclass(frozen=True)
+class Share:
+    """A body: of rows that every one of `parts` tasks reads, those whose vnode is among this task's."""
+
+    by: tuple[str, ...]
+    parts: int
+
+    def __call__(self, batches: Batches) -> Batches:
+        context = TaskContext.get()
+        assert context is not None
+        for batch in batches:
+            vnodes = vnode_of(xxhash64([batch.column(name) for name in self.by]))
+            mine = vnodes * self.parts // VNODES == context.partitionId()
+            yield batch.filter(pa.array(mine))
 
 
 @dataclass(frozen=True)
@@ -192,6 +219,16 @@ class Flow:
     def _compiler(self) -> Compiler:
         zone = "spark.sql.session.timeZone"
         return Compiler(self.schema, lambda: self.base.sparkSession.conf.get(zone) == "UTC")
+
+    def shared(self, parts: int) -> Flow | None:
+        """Return a flow of which each of `parts` tasks computes all rows, or None if more than reading and Arrow is in it."""
+        if not self.bodies or not isinstance(self.bodies[0], Reading):
+            return None
+        first, *rest = self.bodies
+        if not all(isinstance(body, Compute | Keep) for body in rest):
+            return None
+        base = self.base.sparkSession.range(0, parts, 1, parts)
+        return replace(self, base=base, bodies=(first.everything(), *rest), single=False)
 
     def grouped(self, keys: Sequence[tuple[str, str]], calls: Sequence[tuple[str, str]]) -> Flow | None:
         """Return one row a group of each task's rows, or None if an expression has to be Spark's."""

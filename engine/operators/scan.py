@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -45,6 +45,10 @@ class ReadTable:
     change: bool
     parts: int
     within: tuple[int, int] | None = None
+
+    def everything(self) -> ReadTable:
+        """Return the body that reads all ranges in each task."""
+        return replace(self, parts=1)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         reader, table = Reader.open(self.url, self.options), self.source.now()

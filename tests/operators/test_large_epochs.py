@@ -15,6 +15,7 @@ from tests.oracle.batch import assert_equal, by_duckdb, content
 VIEWS = {
     "sums": "SELECT auction, count(*) AS n, sum(price) AS total, avg(price) AS mean FROM bid GROUP BY auction",
     "by_expression": "SELECT price % 3 AS p, auction AS a, count(price) AS n FROM bid GROUP BY auction, price % 3",
+    "filtered": "SELECT auction, price + 1 AS q, max(id) AS last FROM bid WHERE price > 3 GROUP BY auction, price + 1",
     "whole": "SELECT count(*) AS n, sum(price) AS total FROM bid",
     "wide": "SELECT b.id, b.price, a.item FROM bid b LEFT JOIN auction a ON b.auction = a.id",
     "items": "SELECT a.item, count(*) AS n, sum(b.price) AS total FROM bid b JOIN auction a ON b.auction = a.id GROUP BY a.item",
