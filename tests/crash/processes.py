@@ -29,7 +29,9 @@ from tests.crash.checks import TABLES, Broken, Checks
 from tests.crash.delivered import replayed, rows_of
 
 DEADLINE = 600.0
-"""A life that says nothing for longer is stuck."""
+"""A life that takes longer is stuck."""
+PATIENCE = 30.0
+"""Lines are waited for so long at most: another life may be asleep meanwhile, and Spark ends one that has slept for two minutes."""
 STEPS = 14
 WITHIN_SECONDS = 1.0
 """A life is killed or stopped so long at most after what it said last, so in the middle of its step or in a later one."""
@@ -81,18 +83,13 @@ class Life:
     def until(self, further: int, within: float) -> None:
         """Wait until it has said so many lines since it was ready, and `within` seconds longer, or until it ends.
 
-        Raises Broken if it is stuck.
+        Lines are not waited for beyond PATIENCE. Raises Broken if it does not get ready.
         """
-
-        def far_enough() -> bool:
-            return self._silent or (
-                self._ready_at is not None and len(self.lines) >= self._ready_at + further
-            )
-
         with self._heard:
-            while not far_enough():
-                if not self._heard.wait(DEADLINE):
-                    raise self._stuck()
+            if not self._heard.wait_for(lambda: self._silent or self._ready_at is not None, DEADLINE):
+                raise self._stuck()
+            upto = (self._ready_at or 0) + further
+            self._heard.wait_for(lambda: self._silent or len(self.lines) >= upto, PATIENCE)
         with suppress(subprocess.TimeoutExpired):
             self.child.wait(within)
 
