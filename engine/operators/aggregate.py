@@ -12,7 +12,7 @@ from engine.operators.groups import groups_again
 from engine.operators.linear import project
 from engine.operators.lookup import End, lookup
 from engine.operators.sink import OPERATION, WAS
-from engine.sql.fragments import is_global
+from engine.sql.group_keys import is_global
 from engine.sql.partials import GLOBAL_KEY, Partial, Partials, Seek, rows_partial
 from engine.sql.plan import AggCall, Aggregate, Project, quote
 

@@ -28,8 +28,9 @@ from engine.sql.ad_hoc import query_tables, query_views, spark_query
 from engine.sql.binder import bind
 from engine.sql.catalog import Catalog, Column, Relation, check_name
 from engine.sql.defaults import why_not_fed
-from engine.sql.fragments import IncrementalPlan, build_incremental_plan, index_fragment
+from engine.sql.fragments import IncrementalPlan, index_fragment
 from engine.sql.full_refresh import OFFER, is_deterministic
+from engine.sql.incremental_plan import build_incremental_plan
 from engine.sql.key_types import check_key_types, check_plain
 from engine.sql.macros import Macro, body_of, cast_type, function_body, functions_called
 from engine.sql.refusals import mistake

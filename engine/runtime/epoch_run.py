@@ -13,7 +13,8 @@ from engine.operators.context import EpochContext
 from engine.operators.flow import Rows
 from engine.runtime.analyze import whole_fragment
 from engine.runtime.executor import Executor, FragmentTask
-from engine.sql.fragments import Fragment, is_global
+from engine.sql.fragments import Fragment
+from engine.sql.group_keys import is_global
 from engine.sql.plan import Aggregate, Expr, Project, Recompute, TopN
 
 

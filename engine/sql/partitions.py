@@ -14,7 +14,8 @@ from functools import lru_cache
 
 import msgspec
 
-from engine.sql.fragments import Fragment, IncrementalPlan, is_global
+from engine.sql.fragments import Fragment, IncrementalPlan
+from engine.sql.group_keys import is_global
 from engine.sql.plan import (
     Aggregate,
     Expr,

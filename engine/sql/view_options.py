@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from engine.sql.catalog import Relation
-from engine.sql.fragments import Rules
+from engine.sql.incremental_plan import Rules
 from engine.sql.refusals import refusal
 
 RefreshPolicy = Literal["auto", "incremental", "full"]

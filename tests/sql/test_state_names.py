@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.sql.binder import bind
-from engine.sql.fragments import Fragment, Rules, build_incremental_plan
+from engine.sql.fragments import Fragment
+from engine.sql.incremental_plan import Rules, build_incremental_plan
 from engine.sql.plan import Node, Scan, scans
 from engine.sql.statements import Select, parse
 from tests.sql.catalog import small_catalog

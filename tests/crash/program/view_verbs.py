@@ -17,7 +17,8 @@ from engine.sql import statements as st
 from engine.sql.access import index_name
 from engine.sql.binder import bind
 from engine.sql.catalog import Column, Relation
-from engine.sql.fragments import IncrementalPlan, build_incremental_plan
+from engine.sql.fragments import IncrementalPlan
+from engine.sql.incremental_plan import build_incremental_plan
 from engine.sql.point_read import query_tables
 from tests.crash.program.table_verbs import POISONOUS, TableVerbs
 from tests.crash.program.world import RETENTION
