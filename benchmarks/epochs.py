@@ -35,7 +35,8 @@ QUICK = 10
 TIMES_MERGE = 7.0
 TIMES_STREAMING = {1_000: 1.0, 10_000: 1.0, 100_000: 2.5, 1_000_000: 4.0}
 SMALLER, TIMES_SMALLER, SMALL_CHANGES = 100, 1.3, 1_000
-WARM_UP = 1
+WARM_UP, SMALL_WARM_UP = 1, 5
+"""Epochs of each number of changes that are not measured; the first ones after a build meet cold code and cold files."""
 
 console = Console(width=140 if not sys.stdout.isatty() else None)
 
@@ -122,7 +123,9 @@ def _measured(
     results = {}
     for changes in sizes:
         measured = results[changes] = Measured()
-        for number in range(WARM_UP + (2 * epochs if changes <= SMALL_CHANGES else epochs)):
+        small = changes <= SMALL_CHANGES
+        warm_up = SMALL_WARM_UP if small else WARM_UP
+        for number in range(warm_up + (2 * epochs if small else epochs)):
             change = case.epoch(changes)
             seconds = {"ours": _epoch(session, change)}
             if merge is not None:
@@ -131,7 +134,7 @@ def _measured(
                 seconds["merge"] = merge.seconds(change)
             if stream is not None:
                 seconds["streaming"] = stream.seconds(change)
-            if number >= WARM_UP:
+            if number >= warm_up:
                 measured.ours.append(seconds.pop("ours"))
                 for peer, spent in seconds.items():
                     measured.peers.setdefault(peer, []).append(spent)
@@ -238,7 +241,7 @@ def parsed() -> argparse.Namespace:
     )
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=list(PEERS))
     parser.add_argument(
-        "--epochs", type=int, default=4, help="measured epochs of each size, after one that warms up"
+        "--epochs", type=int, default=4, help="measured epochs of each size, after some that warm up"
     )
     parser.add_argument(
         "--no-small", action="store_true", help=f"leave out the base that is {SMALLER} x smaller"

@@ -30,7 +30,8 @@ from pyspark.sql.types import (
 )
 
 from engine.hummock.hash import VNODES, vnode_of, xxhash64
-from engine.operators.arrow_expressions import Compiler, Value
+from engine.operators.arrow_expressions import Compiler
+from engine.operators.arrow_values import Value
 
 SIDE = "_side"
 Batches = Iterator[pa.RecordBatch]

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from engine.errors import RowFailed
 from engine.hummock import Hummock
-from engine.operators.arrow_expressions import MARK
+from engine.operators.arrow_values import MARK
 from engine.operators.context import EpochContext
 from engine.operators.late import Blanks
 from engine.operators.sink import NetChange, collected, write_change, written

@@ -12,7 +12,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from engine.operators.arrow_expressions import MARK, Compiler, Inexact
+from engine.operators.arrow_expressions import Compiler
+from engine.operators.arrow_values import MARK, Inexact
 from engine.operators.flow import Compute, Flow, Keep, as_frame, grouped
 from engine.operators.scan import spark_schema
 from engine.session import Session
