@@ -120,7 +120,7 @@ class Life:
             self.kill()
             raise stuck from None
         self._reader.join()
-        if self.child.returncode != 0 or self.lines[-1] != "ended":
+        if self.child.returncode != 0 or "ended" not in self.lines:  # a signal may have come after it
             self.errors.seek(0)
             told = "\n".join(self.errors.read().splitlines()[-12:])
             raise Broken(f"life {self.number} ended with {self.child.returncode}:\n{told}")
