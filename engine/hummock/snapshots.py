@@ -52,12 +52,12 @@ class Snapshots:
 
     def check(self, version: TableVersion, epoch: int) -> None:
         """Raise EpochExpired if rows of a table that lived at an epoch may be deleted: they had a time to live, and nothing
-        keeps the epoch.
+        keeps the epoch. Nothing lived at epoch 0.
         """
         if version.table.options.ttl_seconds is None:
             return
         kept = version.held_from(self._retained_from(version.table))
-        if epoch < kept:
+        if 0 < epoch < kept:
             raise EpochExpired(
                 f"table {version.name} cannot be read at epoch {epoch}: rows past their time to live are kept for the "
                 f"retention only, which begins at epoch {kept}; name no epoch to read what lives now, or pin epochs in time"
