@@ -17,7 +17,7 @@ from engine.hummock.version import HASH, OP, Run, SstInfo
 
 MERGE_ROWS = 500_000
 MERGE_BYTES = 1 << 28
-LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
+HASHES, LOWEST, HIGHEST = 1 << 64, -(1 << 63), (1 << 63) - 1
 HashRange = tuple[int, int]
 Load = Callable[[SstInfo], pa.Table]
 

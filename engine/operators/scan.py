@@ -13,17 +13,16 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
 from engine.hummock import Reader, TableVersion
+from engine.hummock.merge import HASHES, LOWEST
 from engine.operators.context import EpochContext, partitions_for
 from engine.operators.flow import Flow, Rows
 from engine.operators.late import Source, TableAt
 from engine.sql.plan import Scan, quote
 
-_LOWEST, _HASHES = -(1 << 63), 1 << 64
-
 
 def hash_ranges(parts: int, within: tuple[int, int] | None = None) -> list[tuple[int, int]]:
     """Cut the 64-bit hash space, or the inclusive range `within`, into `parts` inclusive ranges."""
-    low, hashes = (_LOWEST, _HASHES) if within is None else (within[0], within[1] - within[0] + 1)
+    low, hashes = (LOWEST, HASHES) if within is None else (within[0], within[1] - within[0] + 1)
     bounds = [low + hashes * i // parts for i in range(parts + 1)]
     return [(low, high - 1) for low, high in itertools.pairwise(bounds)]
 

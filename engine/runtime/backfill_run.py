@@ -13,6 +13,7 @@ from engine.backfill.drivers import drivers
 from engine.backfill.pace import LARGEST_STEP, Pace, most_at_once, rest_seconds
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.epoch import Clock, system_clock
+from engine.hummock.merge import HASHES, HIGHEST, LOWEST
 from engine.meta.barrier import closed, minted, opened
 from engine.meta.catalog_store import StoredCatalog, is_planned, load, planned, table_of
 from engine.meta.creation import CONSUMING_SNAPSHOT, CREATED, Creation, creations, entry
@@ -31,7 +32,6 @@ from engine.runtime.row_checks import check_rows
 from engine.runtime.slots import Slots
 
 BACKFILL_ROWS = 1_000_000
-_LOWEST, _HASHES = -(1 << 63), 1 << 64
 _LABELS_BELOW = 60_000
 """Steps are labelled with the epochs just below the snapshot's own, which the last step gets; nobody can read them."""
 
@@ -157,15 +157,15 @@ class BackfillRun:
             most = SMALL_CHANGE_ROWS if slots.busy else max(SMALL_CHANGE_ROWS, pace.rows)
             most = min(most, most_rows)
             wanted = pace.next_rows(total, most, limit)
-            span = max(1, _HASHES * wanted // max(total, 1))
-            high = min(creation.position + span, _LOWEST + _HASHES) - 1
-            rows = total * (high - creation.position + 1) // _HASHES
+            span = max(1, HASHES * wanted // max(total, 1))
+            high = min(creation.position + span - 1, HIGHEST)
+            rows = total * (high - creation.position + 1) // HASHES
             piece = (scan, (creation.position, high))
-            ended = high == _LOWEST + _HASHES - 1
+            ended = high == HIGHEST
             last = ended and creation.driver == len(scans) - 1
             after = msgspec.structs.replace(
                 creation,
-                position=_LOWEST if ended else high + 1,
+                position=LOWEST if ended else high + 1,
                 driver=creation.driver + 1 if ended else creation.driver,
                 rows=creation.rows + (0 if scan.table in creation.tables else rows),
             )
@@ -192,7 +192,7 @@ class BackfillRun:
                 after,
                 fragment=creation.fragment + 1,
                 driver=0,
-                position=_LOWEST,
+                position=LOWEST,
                 step=0,
                 state=CREATED if done else CONSUMING_SNAPSHOT,
             )

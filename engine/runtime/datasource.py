@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from engine.errors import SqlError, TidelineError
 from engine.hummock import Hummock, Reader, TableVersion
+from engine.hummock.merge import HIGHEST, LOWEST
 from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.policy import epochs_of
 from engine.operators.context import partitions_for
@@ -74,7 +75,7 @@ class TidelineReader(DataSourceReader):
         if keys is not None:
             yield reader.lookup(self.table, keys, self.epoch, columns=columns)[1]
             return
-        whole = partition.low == -(1 << 63) and partition.high == (1 << 63) - 1
+        whole = (partition.low, partition.high) == (LOWEST, HIGHEST)
         bounds = None if whole else (partition.low, partition.high)
         for batch in reader.scan(self.table, self.epoch, columns=columns, hash_range=bounds):
             yield pa.Table.from_batches([batch])

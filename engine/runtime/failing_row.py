@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from engine.errors import RowFailed
 from engine.hummock import Reader, TableVersion
 from engine.hummock.hash import xxhash64
+from engine.hummock.merge import HASHES, HIGHEST, LOWEST
 from engine.meta.catalog_store import table_of
 from engine.operators.context import EpochContext
 from engine.operators.flow import Rows, as_frame
@@ -24,7 +25,6 @@ from engine.sql.plan import Scan, scans
 
 BUDGET_SECONDS = 120.0
 MOST_ROWS = 2_000_000
-ALL_HASHES = (-(1 << 63), (1 << 63) - 1)
 DATA_EXCEPTION = "22"  # the class of SQLSTATE for values on which an expression fails
 Change = Callable[[Fragment, EpochContext], Rows | None]
 
@@ -99,8 +99,8 @@ def _changed_rows(scan: Scan, context: EpochContext, reader: Reader) -> pa.Table
     table = context.tables[scan.table]
     keys = list(table.primary_key)
     if context.old is None or context.piece is not None:
-        driver, within = context.piece or (scan, ALL_HASHES)
-        share = (within[1] - within[0] + 1) / (1 << 64)
+        driver, within = context.piece or (scan, (LOWEST, HIGHEST))
+        share = (within[1] - within[0] + 1) / HASHES
         if scan is not driver or table.row_count * share > MOST_ROWS:
             return None
         return pa.Table.from_batches(
