@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from engine.operators.context import EpochContext, placed_by_vnode, select
 from engine.operators.expand import expand
-from engine.operators.flow import Flow, Rows, Share, as_frame, grouped
+from engine.operators.flow import Flow, Rows, Share, grouped, grouped_by_spark
 from engine.operators.groups import groups_again
 from engine.operators.linear import project
 from engine.operators.lookup import End, lookup
@@ -33,12 +33,14 @@ def _grouped(node: Aggregate, source: Rows, calls: list[tuple[str, str]]) -> Dat
     keys = [(name, expr.sql) for name, expr in node.keys]
     if not calls:
         return source.select(*(F.expr(sql).alias(name) for name, sql in keys)).distinct()
-    return _spark_groups(source, keys, calls)
+    return grouped_by_spark(source, keys, calls)
 
 
-def _spark_groups(source: Rows, keys: list[tuple[str, str]], calls: list[tuple[str, str]]) -> DataFrame:
-    by = [F.expr(text).alias(name) for name, text in keys]
-    return as_frame(source).groupBy(*by).agg(*(F.expr(text).alias(name) for name, text in calls))
+def _grouped_together(
+    rows: Rows, keys: list[tuple[str, str]], calls: list[tuple[str, str]], context: EpochContext
+) -> Rows:
+    """Return the groups of a small epoch's rows, which fit into one partition."""
+    return grouped(rows.coalesce(1), keys, calls, exact=context.exact)
 
 
 def all_partials(partials: tuple[Partials, ...]) -> tuple[Partial, ...]:
@@ -106,7 +108,7 @@ def _folded_in_place(
         return _grouped(node, change, folds)
     if context.small:
         by = [(name, expr.sql) for name, expr in node.keys]
-        return grouped(change.coalesce(1), by, folds, exact=context.exact)
+        return _grouped_together(change, by, folds, context)
     names = {name: context.fresh("group") for name, _ in node.keys}
     keyed = ["*", *(f"{expr.sql} AS {quote(names[name])}" for name, expr in node.keys)]
     by = [(name, quote(alias)) for name, alias in names.items()]
@@ -169,7 +171,7 @@ def _sought(frame: Rows, seek: Seek, context: EpochContext) -> Rows:
 def keyed_recompute(top: Project, table: str, change: Rows, context: EpochContext) -> Rows:
     """Return the signed change of the fragment's table: every touched group computed again from its rows.
 
-    The reference rule: out_change = f(new input rows of the key) - the key's stored output.
+    The reference rule of groups with keys: out_change = f(new input rows of the key) - the key's stored output.
     """
     node = top.input
     assert isinstance(node, Aggregate)
@@ -182,10 +184,9 @@ def keyed_recompute(top: Project, table: str, change: Rows, context: EpochContex
     counter = context.fresh("rows")
     calls = [*((call.name, _of_hits(call, hit)) for call in node.calls), (counter, f"count_if({quote(hit)})")]
     by = [(name, quote(driver)) for name, _, driver in drivers]
-    if context.small and by:
-        groups = grouped(rows.coalesce(1), by, calls, exact=context.exact)
-    else:
-        groups = _spark_groups(rows, by, calls)
+    groups = (
+        _grouped_together(rows, by, calls, context) if context.small else grouped_by_spark(rows, by, calls)
+    )
     fresh = project(top, groups, quote(counter))
     columns = list(top.columns)
     found = context.fresh("found")
@@ -199,7 +200,7 @@ def keyed_recompute(top: Project, table: str, change: Rows, context: EpochContex
         hit=found,
         null_safe=True,
     )
-    lives = "TRUE" if is_global(node) else f"{quote(counter)} > 0"
+    lives = f"{quote(counter)} > 0"
     old = [f"{quote('_old_' + column)} AS {quote(column)}" for column in columns]
     new = [quote(column) for column in columns]
     both = (

@@ -7,6 +7,7 @@ exactly (`arrow_values.Inexact`) makes Spark compute the epoch instead, its erro
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 
 import sqlglot
 from pyspark.sql.types import (
@@ -66,7 +67,7 @@ class Compiler:
 
     def value(self, text: str) -> Value | None:
         """Return a text's value, or None if Spark has to compute it."""
-        found = self._parsed(text)
+        found = self._tree(text)
         try:
             return None if found is None else self._value(found)
         except _Unknown:
@@ -77,7 +78,7 @@ class Compiler:
         items: list[tuple[str, Value]] = []
         try:
             for text in texts:
-                found = self._parsed(text)
+                found = self._tree(text)
                 if isinstance(found, e.Star):
                     items += [(name, self._column(name)) for name in self._kinds]
                 elif isinstance(found, e.Alias):
@@ -106,13 +107,8 @@ class Compiler:
         body = GroupBy(tuple(named[: len(keys)]), tuple(folds), tuple(named[len(keys) :]))
         return body, StructType([StructField(name, value.kind) for name, value in named])
 
-    def _parsed(self, text: str) -> e.Expression | None:
-        if self._ambiguous or "\\" in text:
-            return None
-        try:
-            return sqlglot.parse_one(text, dialect="spark")
-        except sqlglot.errors.SqlglotError:
-            return None
+    def _tree(self, text: str) -> e.Expression | None:
+        return None if self._ambiguous else _parsed(text)
 
     def _column(self, name: str) -> Value:
         if name not in self._kinds:
@@ -135,7 +131,7 @@ class Compiler:
                     BooleanType(), function, (self._truth(found.this), self._truth(found.expression))
                 )
             case e.Not():
-                return Value(BooleanType(), "not", (self._truth(found.this),))
+                return Value(BooleanType(), "invert", (self._truth(found.this),))
             case e.Is() if isinstance(found.expression, e.Null):
                 return Value(BooleanType(), "is_null", (self._value(found.this),))
             case e.If():
@@ -244,6 +240,17 @@ class Compiler:
 
 _ONE = Value(LongType(), "constant", constant=1)
 _NONE = Value(LongType(), "constant")
+
+
+@lru_cache(maxsize=10_000)
+def _parsed(text: str) -> e.Expression | None:
+    """Return the tree of a text, which nobody changes: the same texts come in every epoch."""
+    if "\\" in text:
+        return None
+    try:
+        return sqlglot.parse_one(text, dialect="spark")
+    except sqlglot.errors.SqlglotError:
+        return None
 
 
 def _constant(found: e.Literal) -> Value:

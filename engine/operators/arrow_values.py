@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
     BooleanType,
     ByteType,
@@ -24,19 +25,18 @@ from pyspark.sql.types import (
 )
 
 MARK = "TIDELINE_INEXACT"
-ARROW_TYPES: dict[DataType, pa.DataType] = {
-    ByteType(): pa.int8(),
-    ShortType(): pa.int16(),
-    IntegerType(): pa.int32(),
-    LongType(): pa.int64(),
-    BooleanType(): pa.bool_(),
-    DateType(): pa.date32(),
-    TimestampType(): pa.timestamp("us", "UTC"),
-    TimestampNTZType(): pa.timestamp("us"),
-    StringType(): pa.string(),
-}
-ARITHMETIC = ("add_checked", "subtract_checked", "multiply_checked")
-COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+_KINDS = (
+    ByteType(),
+    ShortType(),
+    IntegerType(),
+    LongType(),
+    BooleanType(),
+    DateType(),
+    TimestampType(),
+    TimestampNTZType(),
+    StringType(),
+)
+ARROW_TYPES: dict[DataType, pa.DataType] = {kind: to_arrow_type(kind, timezone="UTC") for kind in _KINDS}
 _LARGEST = float(2**63 - 2**12)
 
 
@@ -49,7 +49,7 @@ class Inexact(ArithmeticError):
 
 @dataclass(frozen=True)
 class Value:
-    """A typed expression: a column by name, a constant, or a function of other values."""
+    """A typed expression: a column by name, a constant, or a function (of `_OWN` or pyarrow's) of other values."""
 
     kind: DataType
     function: str
@@ -67,7 +67,8 @@ class Value:
         try:
             if self.function == "cast":
                 return given[0].cast(ARROW_TYPES[self.kind])
-            return _FUNCTIONS[self.function](*given)
+            function = _OWN.get(self.function) or getattr(pc, self.function)
+            return function(*given)
         except pa.ArrowException as error:  # an overflow, or a type that Arrow has no kernel for
             raise Inexact(error) from error
 
@@ -87,20 +88,15 @@ def _extreme(pick: Callable[..., pa.Array]) -> Callable[..., pa.Array]:
     return of
 
 
-_FUNCTIONS: dict[str, Callable[..., pa.Array]] = {
+_OWN: dict[str, Callable[..., pa.Array]] = {
     "and": pc.and_kleene,
     "or": pc.or_kleene,
-    "not": pc.invert,
     "if": lambda test, yes, no: pc.if_else(pc.fill_null(test, False), yes, no),
-    "coalesce": pc.coalesce,
     "greatest": _extreme(pc.max_element_wise),
     "least": _extreme(pc.min_element_wise),
-    "is_null": pc.is_null,
     "same": _same,
-    "negate_checked": pc.negate_checked,
-    **{name: getattr(pc, name) for name in ARITHMETIC},
-    **{name: getattr(pc, name) for name in COMPARISONS},
 }
+"""Functions that are not pyarrow's of the same name."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +135,10 @@ class GroupBy:
             (fold.name, fold.function, pc.CountOptions() if fold.function == "count" else some)
             for fold in self.folds
         ]
-        grouped = rows.group_by([name for name, _ in self.keys]).aggregate(wanted)
+        try:
+            grouped = rows.group_by([name for name, _ in self.keys]).aggregate(wanted)
+        except pa.ArrowException as error:
+            raise Inexact(error) from error
         columns = [*(name for name, _ in self.keys), *(f"{fold.name}_{fold.function}" for fold in self.folds)]
         groups = grouped.select(columns).combine_chunks().rename_columns(names).to_batches()
         for batch in groups:

@@ -256,9 +256,17 @@ def grouped(
     found = Flow.of(rows, exact=exact).grouped(keys, calls)
     if found is not None:
         return found
-    by = [*([] if place is None else [F.col(place)]), *(F.expr(text).alias(name) for name, text in keys)]
-    groups = as_frame(rows).groupBy(*by).agg(*(F.expr(text).alias(name) for name, text in calls))
-    return groups if place is None else groups.drop(place)
+    if place is None:
+        return grouped_by_spark(rows, keys, calls)
+    return grouped_by_spark(rows, [(place, place), *keys], calls).drop(place)
+
+
+def grouped_by_spark(
+    rows: Rows, keys: Sequence[tuple[str, str]], calls: Sequence[tuple[str, str]]
+) -> DataFrame:
+    """Return one row a group of all rows: (name, text) of its keys and aggregates."""
+    by = [F.expr(text).alias(name) for name, text in keys]
+    return as_frame(rows).groupBy(*by).agg(*(F.expr(text).alias(name) for name, text in calls))
 
 
 def as_frame(rows: Rows) -> DataFrame:
