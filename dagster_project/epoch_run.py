@@ -49,7 +49,7 @@ def run_epoch(
     views += [m.reads[0] for m in models if m.kind == "sink" and m.name in selected and m.name in stored]
     landed = {report.table: report for report in poll_all(session.catalog, session.store, tables)}
     _tell_landing(landed, errors, log)
-    before = session.store.refresh()
+    before = session.store.version
     flushed = session.flush(None if everything else views, eager=eager, sink_seconds=SINK_SECONDS)
     for report in flushed.views:
         if report.waits_for is not None:
@@ -57,7 +57,7 @@ def run_epoch(
         for key, text in report.quarantined.items():
             log.warning(f"{report.view}, partition {key} {text}")
     errors |= {report.view: report.error for report in flushed.failed if report.error is not None}
-    poison = failed_between(before, session.store.refresh())
+    poison = failed_between(before, session.store.version)
     errors |= {f"{view}, partition {key}": remedy(view, key, one) for (view, key), one in poison.items()}
     yield from _table_events(session, tables, landed, known, errors)
     cut = {model.name for model in models if model.is_partitioned and model.name in selected}
@@ -65,7 +65,8 @@ def run_epoch(
     for report in flushed.views:
         if report.view in cut:
             yield from partition_events(session, report, known.get(report.view), instance)
-            yield from quarantine_checks(report.view, before, session.store.version)
+            newly = {key for view, key in poison if view == report.view}
+            yield from quarantine_checks(report.view, newly, before, session.store.version)
     yield from _sink_events(flushed, selected, errors, log)
     if errors:
         raise dg.Failure(failure_text(errors), metadata={name: text for name, text in errors.items()})

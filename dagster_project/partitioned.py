@@ -1,6 +1,6 @@
 """Views that are cut into partitions, as partitioned assets: epoch runs tell which have changed, a click computes one again."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -8,7 +8,7 @@ import dagster as dg
 from dagster_project.epoch_events import Event, failure_text, last_versions, view_metadata
 from dagster_project.models import Model
 from dagster_project.view_spec import spec_of
-from engine.meta.partitions import Quarantined, failed_between, quarantined
+from engine.meta.partitions import Quarantined, quarantined
 from engine.sql.catalog import Relation
 from resources import HummockResource, SparkResource
 
@@ -106,10 +106,12 @@ def partition_events(
         )
 
 
-def quarantine_checks(view: str, before: "Version", after: "Version") -> Iterator[dg.AssetCheckEvaluation]:
-    """Yield a failed check of a view of which partitions have failed between two versions, a passed one when none is left."""
+def quarantine_checks(
+    view: str, newly: Collection[str], before: "Version", after: "Version"
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Yield a failed check of a view of which partitions have failed `newly`, a passed one when none is left in quarantine."""
     behind = quarantined(after, view)
-    if any(failed == view for failed, _ in failed_between(before, after)):
+    if newly:
         told = {key: remedy(view, key, one) for key, one in behind.items()}
         yield dg.AssetCheckEvaluation(
             dg.AssetKey(view), CHECK, passed=False, metadata=told, description=failure_text(told)
