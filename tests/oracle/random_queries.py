@@ -23,7 +23,7 @@ Columns = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Query:
-    """A query's text and its columns with their kinds; a kind outside of the tables' is named `other`."""
+    """A query's text and its columns with their kinds; a kind outside of the tables' is named `other`, or `array`."""
 
     text: str
     columns: Columns
@@ -31,6 +31,11 @@ class Query:
     def of(self, *kinds: str) -> list[str]:
         """Return the columns of these kinds; of all if none are given."""
         return [name for name, kind in self.columns if not kinds or kind in kinds]
+
+    @property
+    def told_apart(self) -> Columns:
+        """The columns by which rows may be grouped: a view whose rows are told apart by an array is refused."""
+        return tuple((name, kind) for name, kind in self.columns if kind != "array")
 
 
 class QueryMaker:
@@ -116,11 +121,10 @@ class QueryMaker:
         return Query(text, query.columns + other.columns)
 
     def grouped(self, query: Query) -> Query | None:
+        apart = query.told_apart
         keys = [
             (self.fresh(), name, kind)
-            for name, kind in self.chance.sample(
-                query.columns, min(len(query.columns), self.chance.randrange(0, 3))
-            )
+            for name, kind in self.chance.sample(apart, min(len(apart), self.chance.randrange(0, 3)))
         ]
         if self.chance.random() < 0.15:
             value, kind = self.computed(query.columns)
@@ -136,7 +140,10 @@ class QueryMaker:
         return Query(text, tuple((name, kind) for name, _, kind in (*keys, *calls)))
 
     def distinct(self, query: Query) -> Query | None:
-        kept = self.chance.sample(query.columns, min(len(query.columns), self.chance.randrange(1, 4)))
+        apart = query.told_apart
+        if not apart:
+            return None
+        kept = self.chance.sample(apart, min(len(apart), self.chance.randrange(1, 4)))
         listed = ", ".join(name for name, _ in kept)
         return Query(f"SELECT DISTINCT {listed} FROM ({query.text}) {self.fresh()}", tuple(kept))
 
@@ -272,11 +279,9 @@ class QueryMaker:
     def aggregate(self, query: Query) -> tuple[str, str]:
         """Return an aggregate call and its kind."""
         name, kind = self.chance.choice(query.columns)
-        choices = [
-            ("count(*)", "bigint"),
-            (f"count({name})", "bigint"),
-            (f"count(DISTINCT {name})", "bigint"),
-        ]
+        choices = [("count(*)", "bigint"), (f"count({name})", "bigint")]
+        if kind != "array":
+            choices.append((f"count(DISTINCT {name})", "bigint"))
         if kind in LITERALS and kind != "boolean":
             choices += [(f"min({name})", kind), (f"max({name})", kind)] * 2
         if kind in NUMBERS:
@@ -292,7 +297,7 @@ class QueryMaker:
         if kind == "varchar":
             choices.append((f"string_agg({name}, ',' ORDER BY {name})", "varchar"))
         if kind in ("bigint", "varchar", "date"):
-            choices.append((f"array_agg({name} ORDER BY {name} NULLS FIRST)", "other"))
+            choices.append((f"array_agg({name} ORDER BY {name} NULLS FIRST)", "array"))
         text, result = self.chance.choice(choices)
         if self.chance.random() < 0.2:
             test = self.test(query.columns)
