@@ -101,9 +101,11 @@ class LandingSource:
         self.store = store
         self.folder = Path(folder)
         self.options = FileOptions(format, ("",) if not null else ("", null), delimiter)
-        self.table = store.table(table).name
+        known = store.table(table)
+        self.table = known.name
         self._required = tuple(required)
         self._append_only = append_only
+        self._refuses_known_keys = append_only and list(known.primary_key) != [ROW_ID]
         self._defaults = tuple(defaults)
         self._taken: tuple[object, dict[str, TakenFile]] | None = None
 
@@ -225,7 +227,7 @@ class LandingSource:
             group = [read for read in group if taken.get(read.file.path) == read.file.taken]
             if not group:
                 return report
-            settled = self._without_known_keys(group) if self._append_only else group
+            settled = self._without_known_keys(group) if self._refuses_known_keys else group
             try:
                 return self._ingest(settled, report)
             except Conflict:
@@ -241,7 +243,7 @@ class LandingSource:
             deletes = np.concatenate([each.deletes for each in landed])
             puts, keys = newest_rows(rows, deletes, tuple(table.primary_key))
             if puts.num_rows:
-                operations.append(Put(puts))
+                operations.append(Put(puts, new_keys=self._refuses_known_keys))
             if keys.num_rows:
                 operations.append(Delete(keys))
         dead = [(read.file.path, bad) for read in group for bad in read.bad]
@@ -307,8 +309,6 @@ class LandingSource:
         """Set aside rows of an APPEND ONLY table whose key exists already, or came earlier in these files."""
         table = self._version()
         key = list(table.primary_key)
-        if key == [ROW_ID]:
-            return group
         settled = []
         before: pa.Table | None = None
         for read in group:

@@ -15,6 +15,7 @@ from engine.hummock.version import (
     TableOptions,
     TableVersion,
     Version,
+    with_new_keys,
 )
 
 __all__ = [
@@ -33,5 +34,6 @@ __all__ = [
     "TableVersion",
     "Version",
     "vnode_of",
+    "with_new_keys",
     "xxhash64",
 ]

@@ -11,16 +11,20 @@ import pyarrow as pa
 
 from engine.errors import InvalidRow
 from engine.hummock.reader import Reader
-from engine.hummock.version import DELETE, OP, PUT, SstInfo, Table
+from engine.hummock.version import DELETE, OP, PUT, SstInfo, Table, with_new_keys
 
 SPILL_BYTES = 512 << 20
 
 
 @dataclass(frozen=True)
 class Put:
-    """Rows to insert or replace: all columns of the table; of several rows with one key the last one counts."""
+    """Rows to insert or replace: all columns of the table; of several rows with one key the last one counts.
+
+    With `new_keys` the caller knows, under a precondition of the commit, that none of the keys stands in the table.
+    """
 
     rows: pa.Table | pa.RecordBatch
+    new_keys: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,15 @@ def gather(
     for name, operations in writes.items():
         for operation in operations:
             buffers[name].add(operation)
-    return finish(reader, buffers)
+    written = finish(reader, buffers)
+    inserts = {name for name, operations in writes.items() if all(_inserts(each) for each in operations)}
+    return {
+        name: with_new_keys(tables[name], ssts) if name in inserts else ssts for name, ssts in written.items()
+    }
+
+
+def _inserts(operation: Operation) -> bool:
+    return isinstance(operation, Put) and operation.new_keys
 
 
 def _put_rows(table: Table, rows: pa.Table | pa.RecordBatch) -> pa.Table:

@@ -306,6 +306,7 @@ def _columns(opened: Opened, columns: list[str], schema: pa.Schema) -> pa.Table:
 
 
 def answer_schema(table: Table, columns: Sequence[str]) -> pa.Schema:
+    """Return the schema of found rows: any of them may be missing."""
     return pa.schema([table.schema.field(name).with_nullable(True) for name in columns])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -73,7 +73,8 @@ class SstInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     """One sorted file: `length` bytes from `offset` of object `path`; `size` is its rows' bytes in memory.
 
     Of compacted files of tables that hide rows: `oldest` is the lowest row epoch in ms, `spread` the lowest and the highest
-    value in the watermark's column.
+    value in the watermark's column. With `new_keys` none of its keys stood in the table when it was committed: its change
+    needs no old rows.
     """
 
     path: str
@@ -87,6 +88,7 @@ class SstInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     size: int
     oldest: int | None = None
     spread: tuple[int, int] | None = None
+    new_keys: bool = False
 
     @property
     def has_tombstones(self) -> bool:
@@ -106,6 +108,12 @@ def sst_id_of(path: str, offset: int) -> str:
 
 Run = tuple[SstInfo, ...]
 """Sorted files of equal age; each key stands in one of them at most."""
+
+
+def with_new_keys(table: Table, ssts: Iterable[SstInfo]) -> Run:
+    """Return files of which the writer knows that all keys are new; a table that hides rows may hold them yet."""
+    hides = table.options.ttl_seconds is not None or table.options.watermark_column is not None
+    return tuple(ssts) if hides else tuple(msgspec.structs.replace(sst, new_keys=True) for sst in ssts)
 
 
 @dataclass(frozen=True, slots=True)

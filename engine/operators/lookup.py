@@ -62,7 +62,9 @@ class LookupTable:
         else:
             found = [self._find(reader, version, rows, asks, old if self.at == "old" else new)]
         matched = np.concatenate([index for index, _ in found])
-        missing = np.setdiff1d(np.arange(rows.num_rows), matched, assume_unique=False)
+        unmatched = np.ones(rows.num_rows, dtype=bool)
+        unmatched[matched] = False
+        missing = np.flatnonzero(unmatched)
         state = pa.concat_tables([some for _, some in found])
         hit = np.concatenate([np.ones(len(matched), dtype=bool), np.zeros(len(missing), dtype=bool)])
         taken = rows.take(pa.array(np.concatenate([matched, missing])))

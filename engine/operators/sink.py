@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from engine.errors import DuplicateKey
-from engine.hummock import Reader, SstInfo, Table
+from engine.hummock import Reader, SstInfo, Table, with_new_keys
 from engine.hummock.ordering import equal_to_previous
 from engine.operators.context import EpochContext, placed_by_vnode
 from engine.operators.flow import Flow, Rows
@@ -172,9 +172,9 @@ def write_settled(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
     deletes, was = rows.column(OPERATION).to_numpy() != 0, rows.column(WAS).to_numpy()
     arrays.append(pa.array(deletes.astype(np.uint8)))
     net = pa.table(arrays, names=[*table.schema.names, OPERATION]).combine_chunks()
-    ssts = reader.write_run(table, net) if net.num_rows else []
     deleted, updated = int(deletes.sum()), int((was & ~deletes).sum())
-    return NetChange(tuple(ssts), len(deletes) - deleted - updated, updated, deleted)
+    inserted = len(deletes) - deleted - updated
+    return NetChange(_written_run(reader, table, net, inserted), inserted, updated, deleted)
 
 
 def write_change(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
@@ -185,12 +185,18 @@ def write_change(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
     arrays = [rows.column(field.name).cast(field.type) for field in table.schema]
     typed = pa.table([*arrays, rows.column("_w")], names=[*table.schema.names, "_w"])
     net, inserted, updated, deleted = net_by_key(typed, tuple(table.primary_key), table.name)
-    ssts = reader.write_run(table, net) if net.num_rows else []
+    ssts = _written_run(reader, table, net, inserted)
     again = 0
     if AGAIN in rows.column_names:
         marked = typed.filter(rows.column(AGAIN))
         again = net_by_key(marked, tuple(table.primary_key), table.name)[0].num_rows
-    return NetChange(tuple(ssts), inserted, updated, deleted, again)
+    return NetChange(ssts, inserted, updated, deleted, again)
+
+
+def _written_run(reader: Reader, table: Table, net: pa.Table, inserted: int) -> tuple[SstInfo, ...]:
+    """Write a net change; it says so if it only inserts."""
+    ssts = reader.write_run(table, net) if net.num_rows else []
+    return with_new_keys(table, ssts) if inserted == net.num_rows else tuple(ssts)
 
 
 def written(rows: Rows, table: Table, context: EpochContext) -> DataFrame:

@@ -27,7 +27,7 @@ def insert_rows(store: Hummock, relation: Relation, rows: pa.Table, policy: str)
         rows = last_by_key(rows, relation.primary_key)
         return store.ingest_batch({relation.name: [Put(rows)]}), rows
     if policy == "ignore":
-        return resolved(store, relation, _first_by_key(rows, relation.primary_key), _new_only)
+        return resolved(store, relation, _first_by_key(rows, relation.primary_key), _new_only, new_keys=True)
     if policy == UPDATE_IF_NOT_NULL:
         folded = _last_values_by_key(rows, relation.primary_key)
         return resolved(store, relation, folded, _not_null)
@@ -38,11 +38,16 @@ def insert_rows(store: Hummock, relation: Relation, rows: pa.Table, policy: str)
             raise _exists(relation, found, known)
         return found
 
-    return resolved(store, relation, rows, refuse)
+    return resolved(store, relation, rows, refuse, new_keys=True)
 
 
-def resolved(store: Hummock, relation: Relation, rows: pa.Table, resolve: Resolve) -> tuple[int, pa.Table]:
-    """Write what `resolve` makes of (rows, indexes of those with known keys, their stored rows), as if no one wrote meanwhile."""
+def resolved(
+    store: Hummock, relation: Relation, rows: pa.Table, resolve: Resolve, *, new_keys: bool = False
+) -> tuple[int, pa.Table]:
+    """Write what `resolve` makes of (rows, indexes of those with known keys, their stored rows), as if no one wrote meanwhile.
+
+    With `new_keys` it leaves no row whose key is known.
+    """
     deadline = time.monotonic() + WRITE_DEADLINE_SECONDS
     keys = rows.select(list(relation.primary_key))
     while True:
@@ -52,7 +57,9 @@ def resolved(store: Hummock, relation: Relation, rows: pa.Table, resolve: Resolv
         if written.num_rows == 0:
             return store.version.epoch, written
         try:
-            epoch = store.ingest_batch({relation.name: [Put(written)]}, precondition=unchanged(table))
+            epoch = store.ingest_batch(
+                {relation.name: [Put(written, new_keys)]}, precondition=unchanged(table)
+            )
             return epoch, written
         except Conflict:
             if time.monotonic() > deadline:

@@ -9,7 +9,7 @@ import pytest
 
 from engine.errors import EpochExpired
 from engine.hummock import Commit, Delete, Hummock, Put, Table
-from tests.hummock.conftest import MovableClock, content, keys, log, rows
+from tests.hummock.conftest import SCHEMA, MovableClock, content, keys, log, rows
 
 
 def test_one_net_change_per_key_over_several_epochs(store: Hummock, table: Table) -> None:
@@ -30,6 +30,49 @@ def test_changes_without_effect_are_left_out(store: Hummock, table: Table) -> No
     store.ingest_batch({table: [Put(rows({1: "x", 2: None, 9: "new"}))]})
     store.ingest_batch({table: [Put(rows({1: "a"})), Delete(keys(9)), Delete(keys(77))]})
     assert log(store, start) == {}
+
+
+def test_changes_that_only_insert_are_read_without_a_search_for_old_rows(
+    store: Hummock, table: Table
+) -> None:
+    start = store.ingest_batch({table: [Put(rows({1: "a"}))]})
+    store.ingest_batch({table: Put(rows({2: "b", 3: None}), new_keys=True)})
+    inserted = store.ingest_batch({table: Put(rows({4: "d"}), new_keys=True)})
+    before = store.reader.files.counters.values().get("lookups", 0)
+    assert log(store, start) == {
+        2: ("insert", "b", None),
+        3: ("insert", None, None),
+        4: ("insert", "d", None),
+    }
+    assert store.reader.files.counters.values().get("lookups", 0) == before
+    store.ingest_batch({table: [Delete(keys(2))]})
+    store.ingest_batch({table: Put(rows({2: "again"}), new_keys=True)})
+    assert log(store, start)[2] == ("insert", "again", None)
+    assert log(store, inserted) == {2: ("update", "again", "b")}
+
+
+def test_a_write_that_also_replaces_or_deletes_is_not_read_as_one_that_inserts(
+    store: Hummock, table: Table
+) -> None:
+    start = store.ingest_batch({table: [Put(rows({1: "a", 2: "b"}))]})
+    store.ingest_batch({table: [Put(rows({3: "c"}), new_keys=True), Put(rows({1: "A"}))]})
+    store.ingest_batch({table: [Put(rows({4: "d"}), new_keys=True), Delete(keys(2))]})
+    assert log(store, start) == {
+        1: ("update", "A", "a"),
+        2: ("delete", None, "b"),
+        3: ("insert", "c", None),
+        4: ("insert", "d", None),
+    }
+
+
+def test_a_row_that_was_hidden_when_its_key_came_again_is_still_retracted(
+    store: Hummock, clock: MovableClock
+) -> None:
+    table = store.create_table("t", SCHEMA, ["id"], ttl_seconds=10)
+    start = store.ingest_batch({table: [Put(rows({1: "a"}))]})
+    clock.added += 11
+    store.ingest_batch({table: Put(rows({1: "b"}), new_keys=True)})
+    assert log(store, start) == {1: ("update", "b", "a")}
 
 
 def test_a_range_is_cut_at_both_ends(store: Hummock, table: Table) -> None:
@@ -57,8 +100,6 @@ def test_signed_rows_show_only_what_the_columns_show(store: Hummock, table: Tabl
 
 
 def test_hash_ranges_partition_a_change(store: Hummock) -> None:
-    from tests.hummock.conftest import SCHEMA
-
     table = store.create_table("t", SCHEMA, ["id"], ["id"])
     start = store.ingest_batch({table: [Put(rows({i: "old" for i in range(200)}))]})
     end = store.ingest_batch({table: [Put(rows({i: "new" for i in range(100, 300)}))]})

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
 from engine.errors import Fenced, InvalidRow, InvariantViolation, StorageError, TableExists, UnknownTable
-from engine.hummock import Commit, Delete, Hummock, Put, Table
+from engine.hummock import Commit, Delete, Hummock, Put, Table, with_new_keys
 from engine.hummock.epoch import epoch_at
 from engine.hummock.object_store.faulty import Crashed
 from tests.hummock.state_machine.handles import (
@@ -131,6 +131,29 @@ class Writes(Handles):
 
         now = self.clock()
         self.write(who, at, work, {n: self.tables[n].after(*write, now) for n, write in known.items()})
+
+    @rule(who=handles, name=names, values=puts, labelled=st.booleans(), at=requests)
+    def insert(self, who: int, name: str, values: dict[Key, int], labelled: bool, at: int | None) -> None:
+        """Write rows whose keys are new and say so, as a source or as a view."""
+        model = self.tables.get(name)
+        if model is None:
+            return
+        rows = {key: value for key, value in values.items() if key not in model.past[-1].rows}
+        label = self.store(who).version.epoch
+        labelled = labelled and label > self.store(who).version.tables[name].committed_epoch
+
+        def work(store: Hummock) -> int:
+            if not labelled:
+                return store.ingest_batch({name: Put(model.rows(rows), new_keys=True)})
+            operations = pa.array([0] * len(rows), pa.uint8())
+            ssts = store.reader.write_run(
+                store.table(name), model.rows(rows).append_column("_op", operations)
+            )
+            marked = with_new_keys(store.table(name), ssts)
+            return store.commit(Commit(writes={name: marked}, epochs={name: label})).epoch
+
+        if rows:
+            self.write(who, at, work, {name: model.after(rows, set(), self.clock())})
 
     @rule(who=handles, name=names, writes=st.lists(puts, min_size=1, max_size=3), at=requests)
     def hand_over(self, who: int, name: str, writes: list[dict[Key, int]], at: int | None) -> None:
