@@ -1,11 +1,13 @@
-"""The daemon that forks Spark's Python workers: PySpark's own, without a stack trace for each worker that Spark lets go.
+"""The daemon that forks Spark's Python workers: PySpark's own, without two of its habits.
 
-Over a Unix domain socket a worker that has been idle for a minute finds its end closed, and PySpark prints the broken pipe.
+Over a Unix domain socket a worker that has been idle for a minute finds its end closed, and PySpark prints the broken pipe. And
+after each task it searches all objects of the worker for garbage, which takes longer than a small task and holds up the next.
 Only the standard library may be imported here besides: workers are forked from this process.
 """
 
 from __future__ import annotations
 
+import gc
 import sys
 import traceback
 from types import SimpleNamespace
@@ -19,6 +21,14 @@ def print_exc() -> None:
         traceback.print_exc()
 
 
+def collect() -> None:
+    """Collect garbage among the objects that are younger than the worker's first task: the older ones are modules."""
+    gc.collect()
+    if not gc.get_freeze_count():
+        gc.freeze()
+
+
 if __name__ == "__main__":
     daemon.traceback = SimpleNamespace(print_exc=print_exc, format_exc=traceback.format_exc)  # type: ignore[assignment]
+    daemon.gc = SimpleNamespace(collect=collect)  # type: ignore[assignment]
     daemon.manager()
