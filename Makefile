@@ -67,7 +67,7 @@ format: $(STAMP) ## Format and fix what can be fixed.
 	$(BIN)/ruff format .
 
 oracle: setup ## Compare views with batch engines at length: TPC-H, Nexmark, random queries.
-	$(BIN)/python -m pytest -m oracle tests
+	$(BIN)/python -m pytest -m oracle -n $(WORKERS) --dist worksteal tests
 
 bench: setup $(VENV)/.tideline-bench ## Measure seconds per epoch, and the storage engine beside other stores.
 	$(BIN)/python -m benchmarks.epochs
