@@ -15,6 +15,7 @@ from engine.sql.from_items import Cte, Ctes, FromItems, Item
 from engine.sql.join_keys import JoinKeys
 from engine.sql.joins import JoinBuilder, Step
 from engine.sql.macros import inline_functions
+from engine.sql.operands import apart
 from engine.sql.ordering import limits, order_items, output_position
 from engine.sql.plan import Filter, Node, Values, quote
 from engine.sql.position import place
@@ -165,6 +166,13 @@ class _Binder:
                 every = "" if query.args.get("distinct") else " ALL"
                 message = f"{word}{every} of {width} and {len(branch.columns)} columns"
                 raise self.error(message, query, "give all branches the same number of columns")
+            for n, (first, its) in enumerate(zip(branches[0].columns, branch.columns, strict=True), 1):
+                one, other = (self.types.get(quote(internal)) for _, internal in (first, its))
+                if apart(one, other):
+                    message = (
+                        f"column {n} is {one} in one branch of {query.key.upper()} and {other} in another"
+                    )
+                    raise self.error(message, query, "CAST one of them to the other's type")
 
     def _branches(
         self, query: exp.Expression, every: bool, ctes: Ctes, outer: Scope | None

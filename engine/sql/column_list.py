@@ -12,6 +12,7 @@ from engine.sql.names import identifier
 from engine.sql.position import place
 from engine.sql.refusals import mistake, not_offered, unsupported
 from engine.sql.types import TYPE_NAMES, parse_type
+from engine.sql.wrong_literals import refuse_wrong
 
 
 def columns_of(
@@ -115,6 +116,8 @@ def column_of(item: exp.ColumnDef, sql: str, dialect: str) -> tuple[Column, bool
         raise unsupported(f"column {name}: {error.message}", item, sql, TYPE_NAMES) from error
     if default is not None and computed is not None:
         raise mistake(f"column {name} is generated and has a DEFAULT", item, sql, "leave one of them out")
+    if default is not None:
+        refuse_wrong(default, kind_text, name, sql)
     text = None if default is None else default_text(default, name, dialect, sql)
     column = Column(name, kind_text, nullable and not is_key, text, False, comment)
     return column, is_key, computed

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import sqlglot.expressions as exp
 
 from engine.sql.expression_types import INTEGRAL, exact_type, is_number
 from engine.sql.plan import Expr
 from engine.sql.scope import Scope
+from engine.sql.wrong_literals import MOMENTS, is_text, is_wrong, no_value
 
 _NUMERIC = (
     *("sum", "avg", "mean", "stddev", "stddev_pop", "stddev_samp", "std", "variance", "var_pop", "var_samp"),
@@ -30,8 +31,8 @@ _NUMERIC_SCALAR = (
 )
 _BOOLEAN = ("bool_and", "bool_or", "every", "some", "any", "count_if")
 _BITS = ("bit_and", "bit_or", "bit_xor")
-_MOMENTS = ("date", "timestamp", "timestamp_ntz")
 _OF_MOMENTS = ("year", "month", "quarter", "hour", "minute", "second", "dayofweek", "dayofyear", "weekofyear")
+_NESTED = ("array<", "map<", "struct<")
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 
 
@@ -90,27 +91,34 @@ class Operands:
                 kind = self._kind(part.this)
                 if kind not in (None, "string", "void", "binary"):
                     return f"a pattern is compared with text, not {kind}", "CAST it to a text"
-        if isinstance(part, _COMPARISONS):
-            return self._comparison(part)
+            case exp.In() if not part.args.get("query"):
+                return self._first_clash((part.this, each) for each in part.expressions)
+            case exp.Between():
+                return self._first_clash((part.this, part.args[end]) for end in ("low", "high"))
+        if isinstance(part, _COMPARISONS) and not isinstance(part.expression, exp.Any | exp.All):
+            return self._comparison(part.this, part.expression)
         return self._function(part)
+
+    def _first_clash(self, pairs: Iterable[tuple[exp.Expression, exp.Expression]]) -> tuple[str, str] | None:
+        return next((clash for pair in pairs if (clash := self._comparison(*pair)) is not None), None)
 
     def _kind(self, node: exp.Expression) -> str | None:
         return None if isinstance(node, exp.Null) else exact_type(node, self.types)
 
     def _arithmetic(self, part: exp.Binary) -> tuple[str, str] | None:
         kinds = [self._kind(side) for side in (part.this, part.expression)]
-        if any(isinstance(side, exp.Interval) for side in (part.this, part.expression)):
-            return None
+        sides = (part.this, part.expression)
+        if any(isinstance(side, exp.Interval) for side in sides):
+            return next((no_value(side, "timestamp") for side in sides if is_wrong(side, "timestamp")), None)
         for kind in kinds:
-            if kind == "boolean" or (kind or "").startswith(("array<", "map<", "struct<")):
+            if kind == "boolean" or (kind or "").startswith(_NESTED):
                 return f"arithmetic with {kind}", "CAST it to a number"
-        if (
-            "string" in kinds
-            and not self.lenient
-            and not any(self._literal(side) for side in (part.this, part.expression))
-        ):
+        if "string" in kinds and not self.lenient and not any(is_text(side) for side in sides):
             return f"arithmetic with a text ({kinds[0]} and {kinds[1]})", "CAST it to a number"
-        moments = [kind for kind in kinds if kind in _MOMENTS]
+        for side, other in ((sides[0], kinds[1]), (sides[1], kinds[0])):
+            if other is not None and is_number(other) and is_wrong(side, other):
+                return no_value(side, other)
+        moments = [kind for kind in kinds if kind in MOMENTS]
         if len(moments) == 2 and not isinstance(part, exp.Sub):
             return (
                 f"{moments[0]} and {moments[1]} can only be subtracted",
@@ -118,40 +126,22 @@ class Operands:
             )
         if moments and isinstance(part, exp.Mul | exp.Div | exp.Mod | exp.IntDiv):
             return f"arithmetic with {moments[0]}", "add a number of days or an INTERVAL"
-        other = next((kind for kind in kinds if kind not in _MOMENTS), None)
+        other = next((kind for kind in kinds if kind not in MOMENTS), None)
         days = moments == ["date"] and other in ("tinyint", "smallint", "int")
         if moments and other is not None and is_number(other) and not days:
             return f"{moments[0]} plus {other}", "add an INTERVAL, for example INTERVAL '1' DAY"
         return None
 
-    @staticmethod
-    def _literal(node: exp.Expression) -> bool:
-        return isinstance(node, exp.Literal) and node.is_string
-
-    def _comparison(self, part: exp.Expression) -> tuple[str, str] | None:
-        if isinstance(part.expression, exp.Any | exp.All):
-            return None
-        one, other = self._kind(part.this), self._kind(part.expression)
+    def _comparison(self, left: exp.Expression, right: exp.Expression) -> tuple[str, str] | None:
+        one, other = self._kind(left), self._kind(right)
         if one is None or other is None or _comparable(one, other):
             return None
-        literal = next((side for side in (part.this, part.expression) if self._literal(side)), None)
-        if literal is not None and not self._wrong_literal(literal, other if part.this is literal else one):
-            return None
-        if literal is None and self.lenient and "string" in (one, other):
+        for side, kind in ((left, other), (right, one)):
+            if is_text(side):
+                return no_value(side, kind) if is_wrong(side, kind) else None
+        if self.lenient and "string" in (one, other):
             return None
         return f"a comparison of {one} with {other}", "CAST one side to the other's type"
-
-    @staticmethod
-    def _wrong_literal(literal: exp.Expression, kind: str) -> bool:
-        """Tell whether a text in quotes is certainly no value of a type."""
-        if is_number(kind):
-            try:
-                float(literal.name)
-            except ValueError:
-                return True
-        return kind == "boolean" and literal.name.lower() not in (
-            *("t", "true", "y", "yes", "1", "f", "false", "n", "no", "0", "on", "off"),
-        )
 
     def _function(self, part: exp.Expression) -> tuple[str, str] | None:
         if not isinstance(part, exp.Func) or isinstance(part, exp.AggFunc):
@@ -159,13 +149,13 @@ class Operands:
         name = part.sql_name().lower() if not isinstance(part, exp.Anonymous) else part.name.lower()
         argument = next(iter(part.iter_expressions()), None)
         kind = self._kind(argument) if isinstance(argument, exp.Expression) else None
-        if kind is None or (argument is not None and self._literal(argument)):
+        if kind is None or (argument is not None and is_text(argument)):
             return None
         if kind == "string" and self.lenient:
             return None
         if name in _NUMERIC_SCALAR and not is_number(kind) and not kind.startswith("interval"):
             return f"{name} takes a number, not {kind}", "CAST the argument to a number"
-        if name in _OF_MOMENTS and kind not in (*_MOMENTS, "string"):
+        if name in _OF_MOMENTS and kind not in (*MOMENTS, "string"):
             return f"{name} takes a date or a timestamp, not {kind}", "CAST the argument to a date"
         return None
 
@@ -173,7 +163,14 @@ class Operands:
 def _comparable(one: str, other: str) -> bool:
     if one == other or (is_number(one) and is_number(other)):
         return True
-    if one in _MOMENTS and other in _MOMENTS:
+    if one in MOMENTS and other in MOMENTS:
         return True
-    nested = ("array<", "map<", "struct<")
-    return one.startswith(nested) and other.startswith(nested) and one.split("<")[0] == other.split("<")[0]
+    return one.startswith(_NESTED) and other.startswith(_NESTED) and one.split("<")[0] == other.split("<")[0]
+
+
+def apart(one: str | None, other: str | None) -> bool:
+    """Tell whether two types certainly have no type in common: a text may be any value but a nested one."""
+    if one is None or other is None or "void" in (one, other) or _comparable(one, other):
+        return False
+    nested = any(kind.startswith(_NESTED) for kind in (one, other))
+    return nested or all(is_number(kind) or kind in (*MOMENTS, "boolean") for kind in (one, other))

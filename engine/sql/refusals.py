@@ -54,15 +54,15 @@ _FIRST_WORDS = (
     *("SET", "VALUES", "FROM", "TABLE", "ALTER", "COMMENT"),
 )
 
+_WORDS_BETWEEN = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "JOIN", "UNION", "VALUES", "USING")
+
 
 def not_offered(sql: str) -> UnsupportedSql:
     """Return the error for a statement, or a clause in it, that is known but not offered."""
-    words = re.sub(
-        r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'", lambda found: " " * len(found[0]), sql, flags=re.DOTALL
-    )
-    for pattern, name, hint in _NOT_OFFERED:
-        if found := re.search(pattern, words, re.IGNORECASE):
-            return refusal(f"{name} is not offered", sql, found.start(), hint)
+    clause = clause_not_offered(sql)
+    if clause is not None:
+        return clause
+    words = _words(sql)
     for pattern, form in _FORMS:
         if found := re.match(pattern, words, re.IGNORECASE):
             return refusal(
@@ -76,6 +76,21 @@ def not_offered(sql: str) -> UnsupportedSql:
     if word == "CREATE":
         word = " ".join(words[start:].split()[:2]).upper()
     return refusal(f"{word} is not offered", sql, start, STATEMENTS)
+
+
+def clause_not_offered(sql: str) -> UnsupportedSql | None:
+    """Return the error for a clause that is known but not offered, or None if there is none."""
+    for pattern, name, hint in _NOT_OFFERED:
+        if found := re.search(pattern, _words(sql), re.IGNORECASE):
+            return refusal(f"{name} is not offered", sql, found.start(), hint)
+    return None
+
+
+def _words(sql: str) -> str:
+    """Return a text with blanks for its comments and strings."""
+    return re.sub(
+        r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'", lambda found: " " * len(found[0]), sql, flags=re.DOTALL
+    )
 
 
 def refusal(message: str, sql: str, start: int, hint: str) -> UnsupportedSql:
@@ -106,11 +121,27 @@ def syntax_error(error: ParseError, readable: str, sql: str) -> SqlError:
         at = line_and_column(readable, len(readable) - len(readable.lstrip()))
         return SqlError(f"{word} is no statement", sql=sql, line=at[0], column=at[1], hint=hint)
     said, _, got = str(first.get("description") or error).partition(" but got ")
-    said = said[:1].lower() + said[1:]
-    if "SENTINEL" in got or not readable[_offset(readable, line, column) + len(near) :].strip():
-        said = f"it ends too early: {said}"
-    hint = f'near "{near}"' if near else "look at what stands before the mark"
+    start = _offset(readable, line, column)
+    if "Unexpected token" in said:
+        said = "this is not expected here"
+    else:
+        said = "an expression is missing" if "Required keyword" in said else said[:1].lower() + said[1:]
+        if "SENTINEL" in got or not readable[start + len(near) :].strip():
+            said = f"it ends too early: {said}"
+    hint = _meant(readable[:start]) or (
+        f'look at what stands before and after "{near}"' if near else "finish it"
+    )
     return SqlError(f"the statement cannot be parsed: {said}", sql=sql, line=line, column=column, hint=hint)
+
+
+def _meant(before: str) -> str | None:
+    """Return a guess at what the last word of a text, after which the parser stopped, should have been."""
+    words = re.findall(r"\w+", before)
+    last = words[-1].upper() if words else ""
+    if last in ("GROUP", "ORDER", "PARTITION"):
+        return f"write {last} BY"
+    guess = difflib.get_close_matches(last, _WORDS_BETWEEN, 1, 0.7) if last not in _WORDS_BETWEEN else []
+    return f"did you mean {guess[0]} instead of {words[-1]}?" if guess else None
 
 
 def unclosed(text: str) -> SqlError:

@@ -12,12 +12,13 @@ from sqlglot.tokens import TokenType
 
 from engine.errors import SqlError
 from engine.sql.clauses import Clauses, clauses_of, source_clauses
-from engine.sql.create import create, drop
+from engine.sql.create import create, drop, query_text
 from engine.sql.dml_statements import delete, insert, update
 from engine.sql.names import identifier, table_name
 from engine.sql.own_statements import own_statement, set_statement
 from engine.sql.refusals import (
     STATEMENTS,
+    clause_not_offered,
     first_word,
     not_offered,
     refusal,
@@ -149,7 +150,7 @@ def _statement(readable: str, sql: str, dialect: str) -> Statement:
             return Describe(table_name(tree.this, sql), sql)
         case exp.Set():
             return set_statement(tree, sql)
-    raise not_offered(sql)
+    raise _misread_query(readable, sql, dialect) or not_offered(sql)
 
 
 def _blank(text: str, start: int, end: int) -> str:
@@ -165,8 +166,24 @@ def _tree(readable: str, sql: str, dialect: str) -> exp.Expression:
     except ParseError as error:
         known = not_offered(sql)
         if known.hint != STATEMENTS:
-            raise known from error
+            raise _misread_query(readable, sql, dialect) or known from error
         raise syntax_error(error, readable, sql) from error
+
+
+def _misread_query(readable: str, sql: str, dialect: str) -> SqlError | None:
+    """Return what is wrong with the query of a CREATE … AS, or None if it can be read."""
+    query = query_text(readable, dialect)
+    if query == readable or clause_not_offered(sql) is not None:
+        return None
+    alone = _blank(readable, 0, readable.rindex(query))
+    try:
+        tree = sqlglot.parse_one(alone, read=dialect)
+    except ParseError as error:
+        return syntax_error(error, alone, sql)
+    if isinstance(tree, exp.Query):
+        return None
+    word = query.split()[0].upper()
+    return refusal(f"AS {word} is not offered", sql, readable.rindex(query), "write AS SELECT …")
 
 
 def _sink(readable: str, sql: str, dialect: str) -> Statement | None:
@@ -178,12 +195,18 @@ def _sink(readable: str, sql: str, dialect: str) -> Statement | None:
 
 def _explain(readable: str, sql: str, dialect: str) -> Explain | None:
     text, start = readable.strip(), len(readable) - len(readable.lstrip())
-    if found := re.match(r"EXPLAIN\s+(INCREMENTAL\s+)?", text, re.IGNORECASE):
-        inner = _statement(_blank(readable, start, start + found.end()), sql, dialect)
+    if found := re.match(r"EXPLAIN\b\s*(INCREMENTAL\b\s*)?", text, re.IGNORECASE):
+        explained = _blank(readable, start, start + found.end())
+        hint = "EXPLAIN [INCREMENTAL] SELECT …, or EXPLAIN [INCREMENTAL] CREATE MATERIALIZED VIEW …"
+        wrong = refusal(
+            "EXPLAIN takes a SELECT or a CREATE MATERIALIZED VIEW", sql, start + found.end(), hint
+        )
+        if not re.match(r"\s*(SELECT|WITH|VALUES|FROM|TABLE|CREATE|\()", explained, re.IGNORECASE):
+            raise wrong
+        inner = _statement(explained, sql, dialect)
         if isinstance(inner, CreateMaterializedView):
             return Explain(inner, bool(found[1]), sql)
         if isinstance(inner, Select):
             return Explain(inner.query, bool(found[1]), sql)
-        hint = "EXPLAIN [INCREMENTAL] SELECT …, or EXPLAIN [INCREMENTAL] CREATE MATERIALIZED VIEW …"
-        raise refusal("EXPLAIN takes a SELECT or a CREATE MATERIALIZED VIEW", sql, start + found.end(), hint)
+        raise wrong
     return None

@@ -175,6 +175,8 @@ class TableFunctions:
     def _series(
         self, parts: list[exp.Expression], shown: str, numbered: bool, upto: bool = True
     ) -> TableCall:
+        if len(parts) > 2 and isinstance(parts[2], exp.Literal) and parts[2].name.strip("0.") == "":
+            raise self.expressions.scope.error(f"a {shown} with a step of 0", parts[2], "write another step")
         start, end, *steps = [self._argument(part) for part in parts]
         step = steps[0].sql if steps else "1"
         last = end.sql if upto else f"({end.sql}) - SIGN({step})"

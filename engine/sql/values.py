@@ -17,6 +17,7 @@ from engine.sql.position import copy_place
 from engine.sql.refusals import mistake
 from engine.sql.statement_types import Insert
 from engine.sql.types import parse_type
+from engine.sql.wrong_literals import refuse_wrong
 
 _INTEGRAL = ("tinyint", "smallint", "int", "bigint")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -46,7 +47,9 @@ def literal_rows(insert: Insert, relation: Relation, dialect: str) -> list[tuple
             if len(values) != len(names):
                 hint = f"the columns are {', '.join(names)}"
                 raise mistake(f"{len(values)} values for {len(names)} columns", row, insert.sql, hint)
-            pairs = zip(values, names, strict=True)
+            pairs = list(zip(values, names, strict=True))
+            for value, name in pairs:
+                refuse_wrong(value, kinds[name], name, insert.sql)
             rows.append(tuple(literal(value, kinds[name], dialect) for value, name in pairs))
     except NotLiteral:
         return None

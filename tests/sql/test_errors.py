@@ -257,7 +257,15 @@ WRONG_QUERIES = [
     ("SELECT bit_or(amount) AS s FROM event", "whole numbers, not decimal", "bit_or", "CAST"),
     ("SELECT id + (price > 1) AS s FROM bid", "arithmetic with boolean", "id +", "CAST"),
     ("SELECT id FROM bid WHERE price = true", "comparison of bigint with boolean", "price", "CAST"),
-    ("SELECT id FROM bid WHERE price = 'dear'", "comparison of bigint with string", "price", "CAST"),
+    ("SELECT id FROM bid WHERE price = 'dear'", "'dear' is no bigint", "price", "CAST"),
+    ("SELECT id FROM bid WHERE price IN (1, 'dear')", "'dear' is no bigint", "price", "CAST"),
+    ("SELECT id FROM bid WHERE price BETWEEN 'low' AND 3", "'low' is no bigint", "price", "CAST"),
+    ("SELECT id FROM bid WHERE price IN (true, false)", "comparison of bigint with boolean", "price", "CAST"),
+    ("SELECT price + 'dear' AS s FROM bid", "'dear' is no bigint", "price", "CAST"),
+    ("SELECT 'then' + INTERVAL '1' DAY AS t FROM bid", "'then' is no timestamp", "", "write a timestamp"),
+    ("SELECT id FROM bid UNION ALL SELECT id > 1 FROM bid", "column 1 is bigint", "UNION", "CAST"),
+    ("SELECT id FROM bid EXCEPT SELECT id > 1 FROM bid", "branch of EXCEPT and boolean", "EXCEPT", "CAST"),
+    ("SELECT x FROM range(1, 9, 0) AS r(x)", "a step of 0", "0)", "another step"),
     (
         "SELECT id FROM bid WHERE price AND id > 1",
         "WHERE takes a condition, not bigint",
@@ -298,8 +306,31 @@ def test_a_query_that_cannot_be_maintained_is_refused_with_place_and_remedy(
 # (text, what the message says, the text that the caret stands under, a word of the remedy)
 WRONG_STATEMENTS = [
     ("SELEC 1", "SELEC is no statement", "SELEC", "SELECT"),
-    ("SELECT 1 FROM", "ends too early", "FROM", "near"),
-    ("SELECT id FROM bid WHERE (id = 1", "ends too early", "1", "near"),
+    ("SELECT 1 FROM", "ends too early", "FROM", "before and after"),
+    ("SELECT id FROM bid WHERE (id = 1", "ends too early", "1", "before and after"),
+    ("SELECT id FRM bid", "not expected here", "bid", "did you mean FROM instead of FRM"),
+    ("SELECT auction, count(*) FROM bid GROUP auction", "not expected here", "auction", "GROUP BY"),
+    ("SELECT id FROM bid WHERE", "expression is missing", "WHERE", "before and after"),
+    (
+        "CREATE MATERIALIZED VIEW v AS SELECT id FROM (SELECT id FROM bid",
+        "ends too early",
+        "bid",
+        "before and",
+    ),
+    ("CREATE MATERIALIZED VIEW v AS SELECT id FRM bid", "not expected", "bid", "did you mean FROM"),
+    ("CREATE MATERIALIZED VIEW v AS DELETE FROM bid", "AS DELETE is not offered", "DELETE", "AS SELECT"),
+    (
+        "CREATE TABLE t (id INT PRIMARY KEY, x INT DEFAULT 'many')",
+        "'many' is no int",
+        "'many'",
+        "write a int",
+    ),
+    (
+        "CREATE TABLE t (id INT PRIMARY KEY, x BOOLEAN DEFAULT 'perhaps')",
+        "is no boolean",
+        "'perhaps'",
+        "write",
+    ),
     ("SELECT 'abc", "string is not closed", "'abc", "close it"),
     ("SELECT 1 /* abc", "comment is not closed", "/*", "close it"),
     ("CREATE TABLE t (id BIGINT)", "has no key", "t (", "APPEND ONLY"),
@@ -411,7 +442,8 @@ WRONG_STATEMENTS = [
     ("SHOW GRANTS ON bid", "SHOW GRANTS ON bid is not offered", "SHOW", "SHOW TABLES"),
     ("SET dialect", "form of SET", "SET", "name = value"),
     ("EXPLAIN DROP TABLE bid", "EXPLAIN takes", "DROP", "EXPLAIN [INCREMENTAL]"),
-    ("EXPLAIN INCREMENTAL SELECT 1 FROM", "ends too early", "FROM", "near"),
+    ("EXPLAIN bid", "EXPLAIN takes", "bid", "EXPLAIN [INCREMENTAL]"),
+    ("EXPLAIN INCREMENTAL SELECT 1 FROM", "ends too early", "FROM", "before and after"),
 ]
 
 
