@@ -106,6 +106,9 @@ def exact_type(node: exp.Expression, types: Mapping[str, str]) -> str | None:
             return _decimals(node, types) or arithmetic(one, other)
         case exp.Mul() | exp.Mod():
             return _decimals(node, types) or arithmetic(of(node.this), of(node.expression))
+        case exp.Array():
+            kind = _of_items([of(part) for part in node.expressions if not isinstance(part, exp.Null)])
+            return None if kind is None else f"array<{kind}>"
         case exp.DPipe():
             return "string" if of(node.this) == of(node.expression) == "string" else None
         case exp.Boolean() | exp.Predicate() | exp.Connector() | exp.Not():
@@ -251,6 +254,13 @@ def _target(node: exp.Cast) -> str | None:
         return parse_type(node.to, "spark")
     except UnsupportedSql:
         return None
+
+
+def _of_items(kinds: list[str | None]) -> str | None:
+    """Return the type of an array's items: that of all of them, or the widest whole number."""
+    if kinds and all(kind in INTEGRAL for kind in kinds):
+        return _widest(kinds)
+    return _common(kinds)
 
 
 def _common(kinds: list[str | None]) -> str | None:
