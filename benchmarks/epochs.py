@@ -3,7 +3,8 @@
 `python -m benchmarks.epochs [--case groups categories wide] [--changes 1000 …] [--peers recompute …] [--quick]`
 
 All in one run and one Spark, epoch by epoch in turn. An epoch is `Session.flush()`: from rows that stand in the store to
-the committed view. Each case ends with the view compared row by row with the recompute. Exit status 1: a bound does not hold.
+the committed view; the 1,000-row epochs of a base 100 x smaller take turns with them. Each case ends with the view compared
+row by row with the recompute. Exit status 1: a bound does not hold.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,6 +36,7 @@ QUICK = 10
 TIMES_MERGE = 7.0
 TIMES_STREAMING = {1_000: 1.0, 10_000: 1.0, 100_000: 2.5, 1_000_000: 4.0}
 SMALLER, TIMES_SMALLER, SMALL_CHANGES = 100, 1.3, 1_000
+SMALLER_BASE = "smaller base"
 WARM_UP, SMALL_WARM_UP = 1, 5
 """Epochs of each number of changes that are not measured; the first ones after a build meet cold code and cold files."""
 
@@ -93,21 +95,53 @@ def build(session: Session, case: Case) -> None:
         session.flush().raise_for_errors()
 
 
+@contextmanager
+def kept(spark: SparkSession, case: Case, at: Path) -> Iterator[Session]:
+    """Open a store with a case's base tables and its view."""
+    console.print(f"[bold]{case.name}[/]: {case.title}; {case.rows:,} rows")
+    with Session((at / "store").as_uri(), spark, backfill_rows=sys.maxsize) as session:
+        build(session, case)
+        yield session
+
+
 def run_case(
-    spark: SparkSession, name: str, rows: int, sizes: Sequence[int], epochs: int, peers: Collection[str]
+    spark: SparkSession,
+    name: str,
+    rows: int,
+    sizes: Sequence[int],
+    epochs: int,
+    peers: Collection[str],
+    smaller: bool,
 ) -> dict[int, Measured]:
-    """Measure one case: every number of changes, ours and the peers' in turn."""
-    case = CASES[name][0](rows)
-    console.print(f"[bold]{name}[/]: {case.title}; {rows:,} rows")
-    with tempfile.TemporaryDirectory(prefix="tideline-bench-") as folder:
-        at = Path(folder)
-        with Session((at / "store").as_uri(), spark, backfill_rows=sys.maxsize) as session:
-            build(session, case)
-            return _measured(session, case, at, sizes, epochs, peers)
+    """Measure one case: every number of changes, ours and the peers' in turn.
+
+    With `smaller` the small epochs of a base that is that much smaller take turns with them.
+    """
+    make = CASES[name][0]
+    with ExitStack() as opened:
+        at = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="tideline-bench-")))
+        twin = None
+        if smaller and SMALL_CHANGES in sizes:
+            small = make(rows // SMALLER)
+            twin = (opened.enter_context(kept(spark, small, at / "smaller")), small)
+        case = make(rows)
+        session = opened.enter_context(kept(spark, case, at))
+        results = _measured(session, case, twin, at, sizes, epochs, peers)
+        if twin is not None:
+            tables = Tables(twin[1], at / "smaller" / "tables")
+            tables.write()
+            _compared(twin[0], twin[1], Recompute(spark, tables, at / "smaller"))
+        return results
 
 
 def _measured(
-    session: Session, case: Case, at: Path, sizes: Sequence[int], epochs: int, peers: Collection[str]
+    session: Session,
+    case: Case,
+    twin: tuple[Session, Case] | None,
+    at: Path,
+    sizes: Sequence[int],
+    epochs: int,
+    peers: Collection[str],
 ) -> dict[int, Measured]:
     tables = Tables(case, at / "tables")
     tables.write()
@@ -127,7 +161,10 @@ def _measured(
         warm_up = SMALL_WARM_UP if small else WARM_UP
         for number in range(warm_up + (2 * epochs if small else epochs)):
             change = case.epoch(changes)
-            seconds = {"ours": _epoch(session, change)}
+            turns = [("ours", session, change)]
+            if small and twin is not None:  # each of the two is as often the first after the peers' work
+                turns.insert(number % 2, (SMALLER_BASE, twin[0], twin[1].epoch(changes)))
+            seconds = {who: _epoch(*turn) for who, *turn in turns}
             if merge is not None:
                 for table in {each.table for each in change} - {"bid", "orders"}:
                     tables.write_one(table)
@@ -144,20 +181,28 @@ def _measured(
         if "duckdb" in peers:
             measured.peers["duckdb"] = [duck.seconds() for _ in range(2)]
         shown = ", ".join(
-            f"{peer} {value:.2f} s" for peer in PEERS if (value := measured.of(peer)) is not None
+            f"{peer} {value:.{3 if peer == SMALLER_BASE else 2}f} s"
+            for peer in (*PEERS, SMALLER_BASE)
+            if (value := measured.of(peer)) is not None
         )
         each = " ".join(f"{spent:.2f}" for spent in measured.ours)
         console.print(f"  {changes:,} changes: {measured.median:.3f} s ({each}); {shown}", highlight=False)
     if stream is not None:
         stream.stop()
+    expected = _compared(session, case, recompute)
+    if merge is not None:
+        _same(f"Delta table of {case.name}", merge.rows(), expected, case.key)
+    return results
+
+
+def _compared(session: Session, case: Case, recompute: Recompute) -> pa.Table:
+    """Compare a view with the whole query computed again; return its rows."""
     with told("compared with the recompute, row by row"):
         recompute.seconds()
         expected = recompute.rows()
         names = ", ".join(expected.column_names)
         _same(f"view {case.view}", session.sql(f"SELECT {names} FROM {case.view}"), expected, case.key)
-        if merge is not None:
-            _same(f"Delta table of {case.name}", merge.rows(), expected, case.key)
-    return results
+    return expected
 
 
 def _epoch(session: Session, change: Sequence) -> float:
@@ -180,9 +225,7 @@ def _same(what: str, found: pa.Table, expected: pa.Table, key: Sequence[str]) ->
             )
 
 
-def bounds_of(
-    name: str, results: dict[int, Measured], small: Measured | None, percent: int
-) -> Iterator[Bound]:
+def bounds_of(name: str, results: dict[int, Measured], percent: int) -> Iterator[Bound]:
     """Yield the demands that what was measured allows to judge."""
     case = CASES[name][0]
     if percent in results:
@@ -196,9 +239,9 @@ def bounds_of(
             yield Bound(
                 f"{name}, {changes:,} changes: faster than streaming", other / results[changes].median, limit
             )
-    if small is not None and SMALL_CHANGES in results:
+    if SMALL_CHANGES in results and (other := results[SMALL_CHANGES].of(SMALLER_BASE)) is not None:
         text = f"{name}, {SMALL_CHANGES:,} changes: slower than on a base {SMALLER} x smaller"
-        yield Bound(text, results[SMALL_CHANGES].median / small.median, TIMES_SMALLER, at_most=True)
+        yield Bound(text, results[SMALL_CHANGES].median / other, TIMES_SMALLER, at_most=True)
 
 
 def show(everything: dict[str, dict[int, Measured]]) -> None:
@@ -264,14 +307,11 @@ def main() -> int:
         rows = CASES[name][1] // (QUICK if options.quick else 1)
         percent = rows // 100
         sizes = options.changes or sorted({*CHANGES[: 3 if options.quick else 4], percent})
-        results = run_case(spark, name, rows, sizes, options.epochs, options.peers)
-        small = None
-        if not options.no_small and SMALL_CHANGES in sizes:
-            small = run_case(spark, name, rows // SMALLER, [SMALL_CHANGES], 2 * options.epochs, ())[
-                SMALL_CHANGES
-            ]
+        results = run_case(
+            spark, name, rows, sizes, options.epochs, options.peers, smaller=not options.no_small
+        )
         everything[name] = results
-        bounds += bounds_of(name, results, small, percent)
+        bounds += bounds_of(name, results, percent)
     show(everything)
     held = judge(bounds)
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())

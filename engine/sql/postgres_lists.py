@@ -1,4 +1,4 @@
-"""Lists of a group's values as Postgres has them: nulls are in them, ORDER BY counts, a list of nothing is null."""
+"""Lists and joined texts of a group's values as Postgres has them: ORDER BY counts, what is made of nothing is null."""
 
 from __future__ import annotations
 
@@ -10,14 +10,35 @@ from engine.sql.plan import Expr
 
 
 def as_spark_list(node: exp.Expression) -> exp.Expression | None:
-    """Return `array_agg(x ORDER BY y)`, with its FILTER, as Spark says it; None for anything else."""
+    """Return `array_agg(x ORDER BY y)` or `string_agg(x, ',' ORDER BY y)`, with its FILTER, as Spark says it; None for anything else.
+
+    Spark 4.2 fails on its own ordered LISTAGG beside a DISTINCT aggregate (it takes an attribute for a sort order).
+    """
     call, where = node, None
     if isinstance(node, exp.Filter):
         call, where = node.this, _written(node.expression.this)
     elif isinstance(node.parent, exp.Filter):
         return None  # the FILTER goes into the parts
-    if not isinstance(call, exp.ArrayAgg) or isinstance(node.parent, exp.Window):
+    if isinstance(node.parent, exp.Window):
         return None
+    if isinstance(call, exp.GroupConcat):
+        return _text(call, where)
+    if not isinstance(call, exp.ArrayAgg):
+        return None
+    text, _ = _list(call, where)
+    return _parsed(text, "1", where)
+
+
+def _text(call: exp.GroupConcat, where: Expr | None) -> exp.Expression | None:
+    separator = call.args.get("separator")
+    if not isinstance(call.this, exp.Order) or not isinstance(separator, exp.Literal):
+        return None
+    text, value = _list(call, where)
+    return _parsed(f"array_join(CAST({text} AS ARRAY<STRING>), {separator.sql(dialect='spark')})", value.sql, where)
+
+
+def _list(call: exp.ArrayAgg | exp.GroupConcat, where: Expr | None) -> tuple[str, Expr]:
+    """Return the array of a call's values in their order, and the value."""
     inner, order = call.this, list[By]()
     if isinstance(inner, exp.Order):
         order = [_by(item) for item in inner.expressions]
@@ -25,9 +46,9 @@ def as_spark_list(node: exp.Expression) -> exp.Expression | None:
     if isinstance(inner, exp.Distinct):
         value = _written(inner.expressions[0])
         first = order[0] if order else By(value, nulls_first=False)
-        return _parsed(_distinct(value, By(value, first.descending, first.nulls_first), where), where)
+        return _distinct(value, By(value, first.descending, first.nulls_first), where), value
     value = _written(inner)
-    return _parsed(field_of(ordered_list([("v", value)], order, (), where), "v"), where)
+    return field_of(ordered_list([("v", value)], order, (), where), "v"), value
 
 
 def _distinct(value: Expr, order: By, where: Expr | None) -> str:
@@ -42,8 +63,8 @@ def _distinct(value: Expr, order: By, where: Expr | None) -> str:
     return field_of(f"array_sort({rows}, (_l, _r) -> {compare})", "v")
 
 
-def _parsed(text: str, where: Expr | None) -> exp.Expression:
-    whole = f"IF({filtered('count(1)', where)} = 0, NULL, {text})"
+def _parsed(text: str, counted: str, where: Expr | None) -> exp.Expression:
+    whole = f"IF({filtered(f'count({counted})', where)} = 0, NULL, {text})"
     return sqlglot.parse_one(whole, read="spark")
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from benchmarks.epoch_cases import CASES, Case
-from benchmarks.epochs import Measured, bounds_of
+from benchmarks.epochs import SMALLER_BASE, Measured, bounds_of
 
 
 def content(case: Case, table: str) -> dict[int, dict[str, Any]]:
@@ -35,8 +35,8 @@ def test_the_content_after_an_epoch_is_that_before_with_the_changes(name: str) -
 
 
 def test_each_bound_compares_the_medians_of_one_run() -> None:
-    measured = Measured([0.1, 0.2, 0.9], {"recompute": [1.0], "merge": [2.0]})
-    bounds = list(bounds_of("wide", {1_000: measured}, Measured([0.1]), 1_000))
+    measured = Measured([0.1, 0.2, 0.9], {"recompute": [1.0], "merge": [2.0], SMALLER_BASE: [0.1]})
+    bounds = list(bounds_of("wide", {1_000: measured}, 1_000))
     assert [(round(bound.value, 2), bound.holds) for bound in bounds] == [
         (5.0, True),
         (10.0, True),

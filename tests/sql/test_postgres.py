@@ -186,8 +186,13 @@ def test_lists_of_a_query_that_is_answered_once_are_those_of_duckdb(spark: Spark
         "array_agg(x ORDER BY x) FILTER (WHERE y > 9)",
         "array_agg(DISTINCT x ORDER BY x DESC NULLS LAST)",
         "count(DISTINCT (x, y))",
+        "string_agg(s, ', ' ORDER BY y DESC, s)",
+        "string_agg(s, '' ORDER BY s NULLS FIRST) FILTER (WHERE y > 1)",
+        "string_agg(DISTINCT s, '-' ORDER BY s DESC)",
+        "string_agg(s, '-' ORDER BY s) FILTER (WHERE y > 9)",
     )
-    query = f"SELECT {', '.join(calls)} FROM (VALUES (2, 1), (NULL, 2), (1, 2), (2, 3), (NULL, 2)) AS t(x, y)"
+    rows = "(2, 1, 'b'), (NULL, 2, 'a'), (1, 2, NULL), (2, 3, 'a'), (NULL, 2, 'c')"
+    query = f"SELECT {', '.join(calls)} FROM (VALUES {rows}) AS t(x, y, s)"
     parsed = parse(query, "postgres")
     assert isinstance(parsed, Select)
     mine = spark.sql(to_spark(parsed.query, Catalog({}), "postgres")).toArrow()
