@@ -159,7 +159,7 @@ def _measured(
         measured = results[changes] = Measured()
         small = changes <= SMALL_CHANGES
         warm_up = SMALL_WARM_UP if small else WARM_UP
-        for number in range(warm_up + (2 * epochs if small else epochs)):
+        for number in range(warm_up + (4 * epochs if small else epochs)):
             change = case.epoch(changes)
             turns = [("ours", session, change)]
             if small and twin is not None:  # each of the two is as often the first after the peers' work
