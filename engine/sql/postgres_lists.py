@@ -10,7 +10,7 @@ from engine.sql.plan import Expr
 
 
 def as_spark_list(node: exp.Expression) -> exp.Expression | None:
-    """Return `array_agg(x ORDER BY y)` or `string_agg(x, ',' ORDER BY y)`, with its FILTER, as Spark says it; None for anything else.
+    """Return array_agg, or string_agg with an ORDER BY, with its FILTER, as Spark says it; None for anything else.
 
     Spark 4.2 fails on its own ordered LISTAGG beside a DISTINCT aggregate (it takes an attribute for a sort order).
     """
