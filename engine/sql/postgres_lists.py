@@ -34,7 +34,9 @@ def _text(call: exp.GroupConcat, where: Expr | None) -> exp.Expression | None:
     if not isinstance(call.this, exp.Order) or not isinstance(separator, exp.Literal):
         return None
     text, value = _list(call, where)
-    return _parsed(f"array_join(CAST({text} AS ARRAY<STRING>), {separator.sql(dialect='spark')})", value.sql, where)
+    return _parsed(
+        f"array_join(CAST({text} AS ARRAY<STRING>), {separator.sql(dialect='spark')})", value.sql, where
+    )
 
 
 def _list(call: exp.ArrayAgg | exp.GroupConcat, where: Expr | None) -> tuple[str, Expr]:
