@@ -151,14 +151,14 @@ class _Binder:
         every = not query.args.get("distinct")
         if isinstance(query, exp.Union):
             branches = self._branches(query, every, ctes, outer)
-            self._same_width(query, branches)
+            self._refuse_unlike(query, branches)
             return BoundQuery(*rule.union([(b.plan, b.columns) for b in branches], not every))
         left, right = (self.query(side, ctes, outer) for side in (query.this, query.expression))
-        self._same_width(query, [left, right])
+        self._refuse_unlike(query, [left, right])
         combine = rule.intersect if isinstance(query, exp.Intersect) else rule.difference
         return BoundQuery(*combine((left.plan, left.columns), (right.plan, right.columns), every))
 
-    def _same_width(self, query: exp.SetOperation, branches: list[BoundQuery]) -> None:
+    def _refuse_unlike(self, query: exp.SetOperation, branches: list[BoundQuery]) -> None:
         width = len(branches[0].columns)
         for branch in branches:
             if len(branch.columns) != width:

@@ -82,6 +82,8 @@ __all__ = [
     "split",
 ]
 
+_TABLE_OR_VIEW = re.compile(r"\s*CREATE\s+(TABLE|(MATERIALIZED\s+)?VIEW)\b", re.IGNORECASE)
+
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 
@@ -127,7 +129,7 @@ def _statement(readable: str, sql: str, dialect: str) -> Statement:
     source = re.match(r"\s*(?:CREATE|DROP)\s+(SOURCE)\b", readable, re.IGNORECASE)
     if source is not None:  # an APPEND ONLY table that a connector feeds
         readable = f"{readable[: source.start(1)]}TABLE {readable[source.end(1) :]}"
-    if re.match(r"\s*CREATE\s+(TABLE|(MATERIALIZED\s+)?VIEW)\b", readable, re.IGNORECASE):
+    if _TABLE_OR_VIEW.match(readable):
         clauses = clauses_of(readable, sql, dialect)
         readable = clauses.readable
         if source is not None:
@@ -173,7 +175,7 @@ def _tree(readable: str, sql: str, dialect: str) -> exp.Expression:
 def _misread_query(readable: str, sql: str, dialect: str) -> SqlError | None:
     """Return what is wrong with the query of a CREATE … AS, or None if it can be read."""
     query = query_text(readable, dialect)
-    if query == readable or clause_not_offered(sql) is not None:
+    if not _TABLE_OR_VIEW.match(readable) or query == readable or clause_not_offered(sql) is not None:
         return None
     alone = _blank(readable, 0, readable.rindex(query))
     try:

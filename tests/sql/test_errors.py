@@ -442,6 +442,7 @@ WRONG_STATEMENTS = [
     ("SHOW GRANTS ON bid", "SHOW GRANTS ON bid is not offered", "SHOW", "SHOW TABLES"),
     ("SET dialect", "form of SET", "SET", "name = value"),
     ("EXPLAIN DROP TABLE bid", "EXPLAIN takes", "DROP", "EXPLAIN [INCREMENTAL]"),
+    ("GRANT SELECT AS boss", "GRANT is not offered", "GRANT", "statements are"),
     ("EXPLAIN bid", "EXPLAIN takes", "bid", "EXPLAIN [INCREMENTAL]"),
     ("EXPLAIN INCREMENTAL SELECT 1 FROM", "ends too early", "FROM", "before and after"),
 ]
