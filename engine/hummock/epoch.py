@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from engine.hummock.clock import Clock, system_clock
 
-__all__ = ["Clock", "epoch_at", "next_epoch", "seconds_of", "system_clock"]
+__all__ = ["Clock", "epoch_at", "last_epoch_at", "next_epoch", "seconds_of", "system_clock"]
 
 ORIGIN_MS = 1_617_235_200_000
 COUNTER_BITS = 16
@@ -15,6 +15,11 @@ COUNTER_BITS = 16
 def epoch_at(seconds: float) -> int:
     """Return the first epoch of the millisecond that `seconds` since 1970 falls into."""
     return max(int(seconds * 1000) - ORIGIN_MS, 0) << COUNTER_BITS
+
+
+def last_epoch_at(seconds: float) -> int:
+    """Return the last epoch of the millisecond that `seconds` since 1970 falls into."""
+    return epoch_at(seconds) | ((1 << COUNTER_BITS) - 1)
 
 
 def seconds_of(epoch: int) -> float:

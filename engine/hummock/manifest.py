@@ -38,6 +38,7 @@ class TableCheckpoint(msgspec.Struct, frozen=True, omit_defaults=True):
     acks: dict[str, int]
     pins: dict[str, int]
     watermarks: tuple[tuple[int, int], ...] = ()
+    quiet: tuple[int, ...] = ()
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -139,6 +140,7 @@ def checkpoint_of(version: Version) -> Checkpoint:
             dict(table.acks),
             dict(table.pins),
             table.watermarks,
+            table.quiet,
         )
         for table in version.tables.values()
     )
@@ -164,6 +166,7 @@ def version_of(checkpoint: Checkpoint, delta: Delta) -> Version:
             written.acks,
             written.pins,
             written.watermarks,
+            written.quiet,
         )
         for written in checkpoint.tables
     }

@@ -15,6 +15,7 @@ HASH, OP = "_hash", "_op"
 ROW_EPOCH = "_epoch"
 """In compacted files of a table with a time to live: when a row was written, in ms of epoch time."""
 PUT, DELETE = 0, 1
+MOST_QUIET = 64
 
 
 class TableOptions(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -116,6 +117,11 @@ def with_new_keys(table: Table, ssts: Iterable[SstInfo]) -> Run:
     return tuple(ssts) if hides else tuple(msgspec.structs.replace(sst, new_keys=True) for sst in ssts)
 
 
+def without_new_keys(ssts: Iterable[SstInfo]) -> Run:
+    """Return files of which nobody says any more that all keys are new."""
+    return tuple(msgspec.structs.replace(sst, new_keys=False) if sst.new_keys else sst for sst in ssts)
+
+
 @dataclass(frozen=True, slots=True)
 class LogEntry:
     """An L0 sub-level: the net new rows and deletions that one commit brought, labelled with its epoch."""
@@ -156,6 +162,8 @@ class TableVersion:
     pins: Mapping[str, int] = field(default_factory=dict)
     watermarks: tuple[tuple[int, int], ...] = ()
     """(epoch, value), both ascending: what the watermark was from each epoch on."""
+    quiet: tuple[int, ...] = ()
+    """Labels, ascending, of the newest commits that brought the table on and changed nothing; at most MOST_QUIET."""
 
     @property
     def name(self) -> str:
@@ -187,6 +195,27 @@ class TableVersion:
         """The label of the newest sub-level or watermark there ever was; nothing is written at any epoch from there on."""
         written = self.log[-1].epoch if self.log else self.generations[-1].upto
         return max(written, self.watermarks[-1][0]) if self.watermarks else written
+
+    def label_upto(self, epoch: int) -> int | None:
+        """Return the newest label at or below `epoch` that a commit gave the table, as far as labels are known, or None."""
+        if epoch >= self.committed_epoch:
+            return self.committed_epoch or None
+        written = bisect.bisect_right(self.log, epoch, key=lambda entry: entry.epoch)
+        quiet = bisect.bisect_right(self.quiet, epoch)
+        found = [self.log[written - 1].epoch if written else 0, self.quiet[quiet - 1] if quiet else 0]
+        newest = max(*found, self.safe_epoch if self.safe_epoch <= epoch else 0)
+        return newest or None
+
+    def label_above(self, epoch: int) -> int | None:
+        """Return the first label above `epoch` that a commit gave the table, as far as labels are known, or None."""
+        written = bisect.bisect_right(self.log, epoch, key=lambda entry: entry.epoch)
+        quiet = bisect.bisect_right(self.quiet, epoch)
+        found = [entry.epoch for entry in self.log[written : written + 1]]
+        found += [
+            *self.quiet[quiet : quiet + 1],
+            *(e for e in (self.safe_epoch, self.committed_epoch) if e > epoch),
+        ]
+        return min(found, default=None)
 
     def watermark_at(self, epoch: int) -> int | None:
         """Return the watermark that holds at an epoch, or None."""
@@ -250,6 +279,11 @@ class TableVersion:
         at = bisect.bisect_right(self.log, after, key=lambda entry: entry.epoch)
         return self.log[at].epoch if at < len(self.log) else None
 
+    def last_change_upto(self, epoch: int) -> int | None:
+        """Return the epoch of the newest change at or below `epoch` that the log still tells of, or None."""
+        at = bisect.bisect_right(self.log, epoch, key=lambda entry: entry.epoch)
+        return self.log[at - 1].epoch if at else None
+
     def changed_rows(self, after: int, upto: int) -> int:
         """Return an upper bound of the keys that changed in (after, upto]."""
         return sum(entry.rows for entry in self.changes(after, upto))
@@ -278,7 +312,7 @@ class TableVersion:
         at = [bisect.bisect_right(self.generations, e, key=lambda g: g.upto) - 1 for e in (after, upto)]
         generations = tuple(self.generations[i] for i in sorted(set(at)))
         log = self._between(generations[0].upto, upto)
-        return replace(self, log=log, generations=generations, acks={}, pins={})
+        return replace(self, log=log, generations=generations, acks={}, pins={}, quiet=())
 
     def objects(self) -> set[str]:
         """Return the paths of all objects that the table needs, for any readable epoch."""

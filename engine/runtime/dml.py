@@ -235,7 +235,7 @@ class _Run:
         session = self.spark()
         while True:
             version = self.store.refresh()
-            epochs = {name: version.epoch, **epochs_of(version, self.stored, others, "latest")}
+            epochs = {name: version.epoch, **epochs_of(version, self.stored, others)}
             with temporary_views(
                 session, self.store, version, self.stored, written.readings, epochs, whole=name
             ):
@@ -291,7 +291,7 @@ class _Run:
         written = spark_query(query, catalog, self.dialect, view_prefix(), self.sql)
         version, session = self.store.refresh(), self.spark()
         others = tuple(reading.table for reading in written.readings if reading.table not in given)
-        epochs = epochs_of(version, self.stored, others, "latest")
+        epochs = epochs_of(version, self.stored, others)
         views = temporary_views(
             session, self.store, version, self.stored, written.readings, epochs, given=given
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -12,12 +13,12 @@ from pyspark.sql import SparkSession
 from engine.errors import SqlError
 from engine.hummock import Hummock, TableVersion, Version
 from engine.meta.catalog_store import StoredCatalog
-from engine.meta.frontier import frontiers
-from engine.meta.policy import epochs_of
+from engine.meta.content import Content
+from engine.meta.policy import epochs_at, epochs_of
 from engine.runtime.local_read import answer_locally
 from engine.runtime.rows import visible_columns
 from engine.runtime.spark_read import answer as spark_answer
-from engine.runtime.spark_read import epoch_of, temporary_views, view_prefix
+from engine.runtime.spark_read import temporary_views, view_prefix
 from engine.sql.ad_hoc import query_tables, spark_query
 from engine.sql.point_read import PointRead, point_read
 from engine.sql.refusals import line_and_column
@@ -95,7 +96,7 @@ def _point_answer(
     store: Hummock, version: Version, stored: StoredCatalog, point: PointRead, policy: str
 ) -> pa.Table | None:
     if point.moment is not None:
-        epoch = epoch_of(point.moment, point.table, version, stored)
+        epoch = epochs_at({point.table: point.moment}, version, stored, time.time())[point.table]
     else:
         epoch = epochs_of(version, stored, (point.table,), policy)[point.table]
     indexes = _indexes(version, stored, point.table, epoch) if point.predicates else ()
@@ -111,6 +112,6 @@ def _indexes(version: Version, stored: StoredCatalog, table: str, epoch: int) ->
             found.append(name)
     if not found:
         return ()
-    known = frontiers(version, stored.upstream_order(tuple(found)), stored.inputs)
-    reached = (name for name in found if (known[name].frontier or -1) >= epoch)
+    content = Content(version, stored.inputs)
+    reached = (name for name in found if content.has(name, epoch))
     return tuple(version.tables[name] for name in reached if version.tables[name].safe_epoch <= epoch)
