@@ -20,7 +20,7 @@ from engine.errors import InvalidRow
 from engine.hummock.bundle import Payload, payloads, write_payload, write_pieces
 from engine.hummock.cache import ArrowCache
 from engine.hummock.change_log import as_log, as_weights, net_changes
-from engine.hummock.epoch import Clock, system_clock
+from engine.hummock.clock import system_clock
 from engine.hummock.expiry import expiry_at
 from engine.hummock.files import FileSet, SortedFile
 from engine.hummock.first_row import first_rows
@@ -30,6 +30,7 @@ from engine.hummock.metrics import counters_of
 from engine.hummock.object_store import ObjectStore, open_object_store
 from engine.hummock.object_store.retrying import dependable
 from engine.hummock.sst import pieces, sorted_rows, stored_rows
+from engine.hummock.store_clock import StoreClock
 from engine.hummock.version import HASH, OP, SstInfo, Table, TableVersion
 
 BATCH_ROWS = 131_072
@@ -44,8 +45,8 @@ class Reader:
     cache.
     """
 
-    def __init__(self, store: ObjectStore, cache: ArrowCache, clock: Clock = system_clock) -> None:
-        self._store, self._clock = store, clock
+    def __init__(self, store: ObjectStore, cache: ArrowCache, clock: StoreClock | None = None) -> None:
+        self._store, self._clock = store, clock or StoreClock(system_clock, store)
         self.files = FileSet(store, cache)
 
     @classmethod

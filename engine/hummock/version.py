@@ -214,8 +214,11 @@ class TableVersion:
 
     @property
     def row_count(self) -> int:
-        """An estimate of the rows: all rows in live files, but for deletions, which count against them."""
-        return max(0, sum(sst.rows - 2 * sst.tombstones for sst in self.live_ssts))
+        """An upper bound of the rows: the puts in live files, exact once they are compacted to one run.
+
+        A deletion is not counted against them, since the key that it names need not stand in the table.
+        """
+        return sum(sst.rows - sst.tombstones for sst in self.live_ssts)
 
     @property
     def size_bytes(self) -> int:

@@ -37,9 +37,9 @@ from engine.hummock.object_store import ObjectStore
 from engine.hummock.object_store.faulty import Crashed, FaultyObjectStore
 from engine.hummock.object_store.memory import MemoryObjectStore
 from tests.hummock.conftest import SCHEMA, content, keys, log, rows
+from tests.hummock.dated import DatedObjectStore
 from tests.hummock.faulty_process import Process, Shared
 from tests.hummock.ledger import Ledger, Write, difference
-from tests.hummock.other_process import DatedObjectStore
 from tests.hummock.small import small_sizes
 
 STEPS = 40
