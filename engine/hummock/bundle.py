@@ -9,11 +9,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from engine.hummock.claims import check_sorted
 from engine.hummock.files import FileSet
 from engine.hummock.object_store import ObjectStore
 from engine.hummock.sst import BUNDLE, PLAIN, encode_sst, new_path, sst_info
 from engine.hummock.store_clock import StoreClock
 from engine.hummock.version import SstInfo, sst_id_of
+from engine.verification import verifying
 
 SHARED_BYTES = 4 << 20
 """Rows up to this size in memory share an object with others of the same task."""
@@ -73,6 +75,9 @@ def write_pieces(
 def write_payload(store: ObjectStore, files: FileSet, payload: Payload) -> tuple[SstInfo, ...]:
     """Write one object, and its files through to the cache."""
     (first, *rest) = payload.rows
+    if verifying():
+        for rows in payload.rows:
+            check_sorted(rows)
     if rest or first.nbytes < BESIDE_BYTES:
         data, infos = payload.encoded()
         store.put(payload.path, memoryview(data))

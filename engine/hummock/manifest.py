@@ -12,8 +12,10 @@ import pyarrow as pa
 import xxhash
 
 from engine.errors import CorruptObject
+from engine.hummock.claims import CHECKPOINT
 from engine.hummock.delta import Delta, TableSpec
 from engine.hummock.version import Generation, LogEntry, SstInfo, TableVersion, Version
+from engine.verification import broken
 
 CHECKPOINT_EVERY = 64
 _MAGIC = b"TLM1"
@@ -126,6 +128,15 @@ def decode(data: bytes, path: str) -> Manifest:
         return _DECODE(_CODEC.decompress(packed, length))
     except (struct.error, OSError, msgspec.MsgspecError) as error:
         raise CorruptObject(f"{path} is no manifest of this format: {error}") from error
+
+
+def check_checkpoint(version: Version, manifest: Manifest) -> None:
+    """Check that the whole version in a manifest is the one that it is to lead to; raises ClaimBroken."""
+    held = None if manifest.checkpoint is None else version_of(manifest.checkpoint, manifest.deltas[-1])
+    if held != version:
+        raise broken(
+            CHECKPOINT, f"{manifest_path(version.number)} would hold another version than it leads to"
+        )
 
 
 def checkpoint_of(version: Version) -> Checkpoint:

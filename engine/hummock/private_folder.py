@@ -16,8 +16,8 @@ _OTHERS_WRITE = 0o022
 def make_private(folder: Path) -> bool:
     """Make `folder` one that only this user can look into, with what is missing above it; False if it cannot be made.
 
-    Raises EnvironmentNotReady if somebody else could have put something there: it is another user's, a link, or stands in a folder in
-    which others can rename what is not theirs.
+    Raises EnvironmentNotReady if somebody else could have put something there: it is another user's, a link, or stands in a
+    folder in which others can rename what is not theirs.
     """
     with contextlib.suppress(FileExistsError):
         try:

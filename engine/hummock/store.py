@@ -39,7 +39,9 @@ from engine.hummock.row_ids import RowIds
 from engine.hummock.shared_buffer import BUFFER_BYTES, SharedBuffer
 from engine.hummock.snapshots import Snapshots
 from engine.hummock.store_clock import StoreClock
+from engine.hummock.verified import verified
 from engine.hummock.version import Commit, Compaction, Table, TableVersion, Version
+from engine.verification import verifying
 
 TableRef = Table | str
 AUTO_COMPACT = ("background", "inline", "off")
@@ -249,9 +251,11 @@ class Hummock:
     def commit(self, commit: Commit) -> Version:
         """Make `commit` visible, all or nothing, and return the version that begins with it.
 
-        Raises Fenced, Conflict, InvariantViolation, UnknownTable, TableExists, CommitTimeout or Unavailable; nothing
-        was committed then. Only after CommitUncertain it may have been: read before writing again.
+        Raises Fenced, Conflict, InvariantViolation, UnknownTable, TableExists, CommitTimeout, Unavailable or ClaimBroken;
+        nothing was committed then. Only after CommitUncertain it may have been: read before writing again.
         """
+        if verifying():
+            commit = verified(commit, self.reader.files)
         written = [name for name, ssts in commit.writes.items() if ssts]
         return self._maintenance.commit_writes(commit, written) if written else self._chain.commit(commit)
 
