@@ -18,6 +18,7 @@ from engine.hummock.version import Generation, LogEntry, SstInfo, TableVersion, 
 from engine.verification import broken
 
 CHECKPOINT_EVERY = 64
+MOST_BYTES = 1 << 32
 _MAGIC = b"TLM1"
 _HEADER = struct.Struct("<4sQQ")
 _CODEC = pa.Codec("zstd", compression_level=1)
@@ -121,12 +122,16 @@ def decode(data: bytes, path: str) -> Manifest:
     try:
         magic, length, checksum = _HEADER.unpack_from(data)
         packed = memoryview(data)[_HEADER.size :]
+        if length > MOST_BYTES:
+            raise CorruptObject(
+                f"{path} is damaged: it claims {length} bytes; restore it from a copy of the store"
+            )
         if magic != _MAGIC or xxhash.xxh3_64_intdigest(packed) != checksum:
             raise CorruptObject(
                 f"{path} is damaged: its checksum does not match; restore it from a copy of the store"
             )
         return _DECODE(_CODEC.decompress(packed, length))
-    except (struct.error, OSError, msgspec.MsgspecError) as error:
+    except (struct.error, OSError, MemoryError, OverflowError, ValueError, msgspec.MsgspecError) as error:
         raise CorruptObject(f"{path} is no manifest of this format: {error}") from error
 
 

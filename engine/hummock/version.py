@@ -74,7 +74,8 @@ class SstInfo(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Of compacted files of tables that hide rows: `oldest` is the lowest row epoch in ms, `spread` the lowest and the highest
     value in the watermark's column. With `new_keys` none of its keys stood in the table when it was committed: its change
-    needs no old rows.
+    needs no old rows. `sections` of a file of several row groups: of each group and of the footer, in their order, where it
+    ends and the checksum of its bytes, so that a part can be read and trusted.
     """
 
     path: str
@@ -89,6 +90,7 @@ class SstInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     oldest: int | None = None
     spread: tuple[int, int] | None = None
     new_keys: bool = False
+    sections: tuple[tuple[int, int], ...] = ()
 
     @property
     def has_tombstones(self) -> bool:
