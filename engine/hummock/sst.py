@@ -124,7 +124,7 @@ def sst_info(rows: pa.Table, data: pa.Buffer, path: str, offset: int = 0) -> Sst
         tombstones=int(pc.sum(rows.column(OP)).as_py() or 0),
         checksum=xxhash.xxh3_64_intdigest(data),
         size=rows.nbytes,
-        sections=sections_of(data),
+        sections=sections_of(data) if rows.num_rows > ROW_GROUP_ROWS else (),
     )
 
 

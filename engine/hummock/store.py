@@ -115,7 +115,7 @@ class Hummock:
             auto_compact = "background" if object_store is None and clock is None else "inline"
         if auto_compact not in AUTO_COMPACT:
             raise StorageError(f'auto_compact="{auto_compact}" is none of {", ".join(AUTO_COMPACT)}')
-        given = object_store if object_store is not None else open_object_store(url, create=create)
+        given = object_store or open_object_store(url, create=create)
         counters = counters_of(url) if object_store is None else Counters()
         objects = dependable(given, counters, clock or system_clock)
         held = StoreClock(clock or system_clock, objects)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 import random
 import sys
 import tempfile
@@ -381,6 +382,7 @@ def run_seed(seed: int) -> str | None:
 
 def main() -> None:
     """Run a range of seeds on two processes and stop at the first that fails."""
+    os.environ.setdefault("TIDELINE_VERIFY", "1")
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0:1000", help="one seed, or first:end")
     first, _, end = parser.parse_args().seeds.partition(":")
