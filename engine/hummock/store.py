@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -41,7 +40,6 @@ from engine.hummock.snapshots import Snapshots
 from engine.hummock.store_clock import StoreClock
 from engine.hummock.verified import verified
 from engine.hummock.version import Commit, Compaction, Table, TableVersion, Version
-from engine.verification import verifying
 
 TableRef = Table | str
 AUTO_COMPACT = ("background", "inline", "off")
@@ -115,14 +113,14 @@ class Hummock:
             auto_compact = "background" if object_store is None and clock is None else "inline"
         if auto_compact not in AUTO_COMPACT:
             raise StorageError(f'auto_compact="{auto_compact}" is none of {", ".join(AUTO_COMPACT)}')
-        given = object_store or open_object_store(url, create=create)
+        given = open_object_store(url, create=create) if object_store is None else object_store
         counters = counters_of(url) if object_store is None else Counters()
         objects = dependable(given, counters, clock or system_clock)
         held = StoreClock(clock or system_clock, objects)
         chain = ManifestChain(objects, held, counters)
         if chain.is_empty and not create:
             raise StorageError(f"no store at {url}: open it with create=True to make one")
-        folder: Path = cache_folder(url, cache_dir)
+        folder = cache_folder(url, cache_dir)
         options = {
             "cache_dir": str(folder.parent),
             "cache_bytes": cache_bytes,
@@ -254,8 +252,7 @@ class Hummock:
         Raises Fenced, Conflict, InvariantViolation, UnknownTable, TableExists, CommitTimeout, Unavailable or ClaimBroken;
         nothing was committed then. Only after CommitUncertain it may have been: read before writing again.
         """
-        if verifying():
-            commit = verified(commit, self.reader.files)
+        commit = verified(commit, self.reader.files)
         written = [name for name, ssts in commit.writes.items() if ssts]
         return self._maintenance.commit_writes(commit, written) if written else self._chain.commit(commit)
 

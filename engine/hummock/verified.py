@@ -14,10 +14,13 @@ from engine.hummock.lookup import find_rows
 from engine.hummock.merge import merged_parts, sources_of
 from engine.hummock.sst import stored_schema
 from engine.hummock.version import HASH, OP, Commit, Compaction, Run, TableVersion, Version
+from engine.verification import verifying
 
 
 def verified(commit: Commit, files: FileSet) -> Commit:
-    """Return a commit that is refused with ClaimBroken if a file says falsely that its keys are new."""
+    """Return the commit; where claims are checked, one that is refused if a file says falsely that its keys are new."""
+    if not verifying():
+        return commit
     claimed = {name: [sst for sst in ssts if sst.new_keys] for name, ssts in commit.writes.items()}
     claimed = {name: ssts for name, ssts in claimed.items() if ssts}
     if not claimed:
