@@ -63,6 +63,20 @@ class CorruptObject(StorageError):
     """An object of the store does not hold what its manifest says."""
 
 
+class ClaimBroken(TidelineError):
+    """Work was left out on a claim that the data do not bear out; `claim` is its name, `detail` what was found instead.
+
+    Always a fault of Tideline, never of its input. Found before a commit, nothing of that commit is visible.
+    """
+
+    def __init__(self, claim: str, detail: str) -> None:
+        super().__init__(claim, detail)
+        self.claim, self.detail = claim, detail
+
+    def __str__(self) -> str:
+        return f'the claim "{self.claim}" is false: {self.detail}'
+
+
 class DuplicateKey(TidelineError):
     """A row's key exists already, or stands twice in one batch."""
 

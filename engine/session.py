@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
@@ -151,7 +150,7 @@ class Session:
             case st.AlterSink():
                 alter_sink(self.store, statement)
             case st.ShowSinks():
-                return show_sinks(self.store.refresh(), self._sinks.errors(), time.time())
+                return show_sinks(self.store.refresh(), self._sinks.errors(), self.store.clock())
             case st.Alter():
                 alter(self.store, lambda: self.spark, statement)
             case st.Comment():
@@ -277,7 +276,7 @@ class Session:
         """Return why each domain that lags does so, and until when; needs no Spark."""
         stored = self.stored
         version = self.store.version
-        return (*waits(version, stored, time.time()), *quarantine_waits(version))
+        return (*waits(version, stored, self.store.clock()), *quarantine_waits(version))
 
     def lagging(self) -> tuple[str, ...]:
         """Return the views that lack changes of their inputs; reads the newest manifest only."""
@@ -287,7 +286,7 @@ class Session:
     def status(self) -> tuple[RelationStatus, ...]:
         """Return where every table and materialized view stands, inputs first; needs no Spark."""
         stored = self.stored
-        return statuses(self.store.version, stored, self._sinks.errors(), time.time())
+        return statuses(self.store.version, stored, self._sinks.errors(), self.store.clock())
 
     def compact(self, table: str | None = None, *, full: bool = True) -> tuple[object, ...]:
         """Compact one table, or all; `full` merges everything to one run, else just the newest small files."""

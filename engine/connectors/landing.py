@@ -241,9 +241,13 @@ class LandingSource:
         if landed:
             rows = pa.concat_tables([each.rows for each in landed])
             deletes = np.concatenate([each.deletes for each in landed])
+            if ROW_ID in table.primary_key:
+                at = rows.column_names.index(ROW_ID)
+                rows = rows.set_column(at, ROW_ID, pa.array(self.store.row_ids(rows.num_rows)))
             puts, keys = newest_rows(rows, deletes, tuple(table.primary_key))
             if puts.num_rows:
-                operations.append(Put(puts, new_keys=self._refuses_known_keys))
+                known = not self._refuses_known_keys and ROW_ID not in table.primary_key
+                operations.append(Put(puts, new_keys=not known))
             if keys.num_rows:
                 operations.append(Delete(keys))
         dead = [(read.file.path, bad) for read in group for bad in read.bad]

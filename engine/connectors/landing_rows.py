@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -90,6 +88,8 @@ def _matched_columns(file: FileRows, target: Target) -> dict[str, str]:
         lower.setdefault(name.lower(), name)
     found = {}
     for name in target.schema.names:
+        if name == ROW_ID:
+            continue
         match = name if name in file.columns else lower.get(name.lower())
         if match is not None:
             found[name] = match
@@ -118,7 +118,10 @@ def _operations(file: FileRows, target: Target, reasons: dict[int, str]) -> np.n
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     for code, word in enumerate(encoded.dictionary.to_pylist()):
         rows = np.flatnonzero(codes == code)
-        if word in DELETE_WORDS and not target.append_only:
+        if word in DELETE_WORDS and ROW_ID in target.primary_key:
+            told = f"table {target.name} has no PRIMARY KEY: which row to delete is not to be told"
+            reasons.update(dict.fromkeys(rows.tolist(), told))
+        elif word in DELETE_WORDS and not target.append_only:
             deletes[rows] = True
         elif word in DELETE_WORDS:
             reasons.update(
@@ -142,7 +145,7 @@ def _column(
     name = column.name
     if source is None:
         if name == ROW_ID:
-            return _row_ids(file.rows)
+            return pa.nulls(file.rows, column.type)  # the source gives them, when it commits the rows
         if name in target.defaults:
             return pa.repeat(target.defaults[name], file.rows)
         values, bad = pa.nulls(file.rows, column.type), np.empty(0, dtype=np.int64)
@@ -161,11 +164,6 @@ def _column(
             if in_key or not deletes[index]:
                 reasons.setdefault(index, f"column {name}: {why}")
     return values
-
-
-def _row_ids(rows: int) -> pa.Array:
-    start = (int(time.time() * 1000) - 1_600_000_000_000) << 22 | secrets.randbits(22)
-    return pa.array(np.arange(start, start + rows, dtype=np.int64))
 
 
 def _type_name(kind: pa.DataType) -> str:

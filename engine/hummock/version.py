@@ -75,7 +75,8 @@ class SstInfo(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Of compacted files of tables that hide rows: `oldest` is the lowest row epoch in ms, `spread` the lowest and the highest
     value in the watermark's column. With `new_keys` none of its keys stood in the table when it was committed: its change
-    needs no old rows.
+    needs no old rows. `sections` of a file of several row groups: of each group and of the footer, in their order, where it
+    ends and the checksum of its bytes, so that a part can be read and trusted.
     """
 
     path: str
@@ -90,6 +91,7 @@ class SstInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     oldest: int | None = None
     spread: tuple[int, int] | None = None
     new_keys: bool = False
+    sections: tuple[tuple[int, int], ...] = ()
 
     @property
     def has_tombstones(self) -> bool:
@@ -243,8 +245,11 @@ class TableVersion:
 
     @property
     def row_count(self) -> int:
-        """An estimate of the rows: all rows in live files, but for deletions, which count against them."""
-        return max(0, sum(sst.rows - 2 * sst.tombstones for sst in self.live_ssts))
+        """An upper bound of the rows: the puts in live files, exact once they are compacted to one run.
+
+        A deletion is not counted against them, since the key that it names need not stand in the table.
+        """
+        return sum(sst.rows - sst.tombstones for sst in self.live_ssts)
 
     @property
     def size_bytes(self) -> int:

@@ -16,7 +16,7 @@ import msgspec
 from engine.hummock import Version
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.frontier import frontiers
-from engine.meta.recovery import retry_at
+from engine.meta.recovery import is_waiting, retry_at
 from engine.sql.partitions import Partitioning, partitioning
 
 PREFIX = "quarantine/"
@@ -146,7 +146,7 @@ def due(
         changed = any(
             version.tables[name].last_change > one.tried for name in inputs if name in version.tables
         )
-        if changed and (eager or one.retry_at <= now):
+        if changed and (eager or not is_waiting(one.retry_at, now)):
             found.add(key)
     return frozenset(found)
 

@@ -18,7 +18,7 @@ from engine.meta.frequency import sealed
 from engine.meta.frontier import Frontier, frontiers, lapsed_at
 from engine.meta.mutation import control_of
 from engine.meta.partitions import quarantined, quarantined_views
-from engine.meta.recovery import Failure, failures
+from engine.meta.recovery import Failure, failures, is_waiting
 from engine.meta.retention import let_go_at
 
 Kind = Literal["due", "backfill", "barrier", "failed", "paused", "upstream", "quarantined"]
@@ -76,7 +76,7 @@ def _wait(
 ) -> Wait:
     oldest = [known[f.table].oldest_change for _, f in domain.fragments]
     since = min((seconds_of(change) for change in oldest if change is not None), default=None)
-    if failure is not None and failure.retry_at > now:
+    if failure is not None and is_waiting(failure.retry_at, now):
         return Wait(domain.name, "failed", describe_failure(failure), failure.since, failure.retry_at)
     held = [upstream[name] for name in domain.upstreams if name in upstream]
     stuck = next((wait for wait in held if wait.kind not in GOING_ON), None)

@@ -26,7 +26,15 @@ from engine.runtime.conflicts import (
     unchanged,
 )
 from engine.runtime.drop import known, place_of
-from engine.runtime.rows import ROW_ID, completed, shown_names, stored_names, typed_rows, visible_columns
+from engine.runtime.rows import (
+    ROW_ID,
+    completed,
+    shown_names,
+    stored_names,
+    typed_rows,
+    visible_columns,
+    with_row_ids,
+)
 from engine.runtime.spark_read import analysed, collect, temporary_views, view_prefix
 from engine.sql.ad_hoc import query_tables, spark_query
 from engine.sql.catalog import Catalog, Relation
@@ -99,6 +107,7 @@ def insert(
     else:
         _key_is_meant(relation, statement.conflict, statement.sql)
         _refuse_append_only(relation, "ON CONFLICT DO UPDATE")
+        rows = with_row_ids(store, rows)
         refuse_twice(relation, rows)
         conflict = statement.conflict
         _, written = resolved(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from engine.errors import Conflict, Fenced, TableExists, TidelineError
 from engine.hummock import Commit, Hummock, Version
-from engine.hummock.epoch import Clock, seconds_of, system_clock
+from engine.hummock.epoch import Clock, seconds_of
 from engine.meta.barrier import Barrier, minted, opened
 from engine.meta.catalog_store import StoredCatalog, is_planned, load, planned
 from engine.meta.creation import CREATED, computed, creations
@@ -68,11 +68,11 @@ class FlushRun:
         executor: Executor,
         backfill_rows: int = BACKFILL_ROWS,
         threads: int = MOST_THREADS,
-        clock: Clock = system_clock,
+        clock: Clock | None = None,
     ) -> None:
-        self.store, self.threads, self.clock = store, threads, clock
+        self.store, self.threads, self.clock = store, threads, clock or store.clock
         self.executor = executor
-        self.backfill = BackfillRun(store, executor, backfill_rows, clock)
+        self.backfill = BackfillRun(store, executor, backfill_rows, self.clock)
         self.generations: dict[str, int] = {}
         self.slots = Slots(1)
         self._eager = True

@@ -50,6 +50,12 @@ class ObjectStore(Protocol):
     def local_path(self, path: str) -> Path | None:
         """Return where an object can be mapped into memory, or None if it is not on this machine."""
 
+    def now(self) -> float | None:
+        """Return the store's own time in seconds since 1970, the same for all machines; None if it does not tell.
+
+        No request where an earlier answer was dated.
+        """
+
 
 def open_object_store(url: str, *, create: bool = True) -> ObjectStore:
     """Return the object store of `file:///path` or `s3://bucket/prefix`; raises StorageError for any other
