@@ -41,6 +41,7 @@ from engine.runtime.spark_executor import SparkExecutor
 from engine.runtime.wait import wait_for_creation
 from engine.sql import statements as st
 from engine.sql.catalog import Catalog
+from engine.sql.statement_names import in_sparks_case
 
 __all__ = ["FlushReport", "RelationStatus", "Session", "SinkReport", "ViewReport"]
 
@@ -111,6 +112,8 @@ class Session:
         reads: consistent, latest, global, an epoch, a timestamp; None takes the session's. Raises SqlError with the place.
         """
         statement = st.parse(text, self.dialect)
+        if self.dialect == "spark":
+            statement = in_sparks_case(statement, lambda: self.catalog)
         match statement:
             case st.Select():
                 return query.select(
