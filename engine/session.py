@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from engine.connectors.sinks.ddl import alter_sink, create_sink, show_sinks
 from engine.connectors.sinks.driver import WAIT_SECONDS, SinkDriver
+from engine.connectors.table_options import check_table_options
 from engine.errors import SqlError
 from engine.hummock import Hummock
 from engine.meta.catalog_store import StoredCatalog, load
@@ -138,6 +139,7 @@ class Session:
             case st.Wait():
                 self.wait(statement.views, seconds=statement.seconds)
             case st.CreateTable():
+                check_table_options(statement)
                 ddl.create_table(self.store, lambda: self.spark, statement, self.dialect)
             case st.CreateIndex():
                 if ddl.create_index(self.store, statement, self.dialect) and build:
