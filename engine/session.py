@@ -39,6 +39,7 @@ from engine.runtime.report import FlushReport, SinkReport, ViewReport, followed_
 from engine.runtime.show import describe, explain, explain_incremental, show, show_create
 from engine.runtime.spark import connect
 from engine.runtime.spark_executor import SparkExecutor
+from engine.runtime.statement_errors import told_at_its_place
 from engine.runtime.wait import wait_for_creation
 from engine.sql import statements as st
 from engine.sql.catalog import Catalog
@@ -112,9 +113,14 @@ class Session:
         With `build` a new materialized view is computed at once, else by the next flush. `policy` says at which epoch a SELECT
         reads: consistent, latest, global, an epoch, a timestamp; None takes the session's. Raises SqlError with the place.
         """
-        statement = st.parse(text, self.dialect)
+        with told_at_its_place(text):
+            statement = st.parse(text, self.dialect)
         if self.dialect == "spark":
             statement = in_sparks_case(statement, lambda: self.catalog)
+        with told_at_its_place(statement.sql, statement):
+            return self._run(statement, build, policy)
+
+    def _run(self, statement: st.Statement, build: bool, policy: str | None) -> pa.Table | None:
         match statement:
             case st.Select():
                 return query.select(
