@@ -133,3 +133,11 @@ class SqlError(TidelineError):
 
 class UnsupportedSql(SqlError):
     """The statement is understood, but cannot be kept up to date incrementally, or is not offered."""
+
+
+class WrongRow(SqlError, InvalidRow):
+    """A row that a statement writes does not fit its table; the message shows its place."""
+
+
+class KeyTaken(SqlError, DuplicateKey):
+    """A row that a statement inserts has a key that exists already, or that stands twice; the message shows the statement."""

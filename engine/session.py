@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from engine.connectors.sinks.ddl import alter_sink, create_sink, show_sinks
 from engine.connectors.sinks.driver import WAIT_SECONDS, SinkDriver
+from engine.connectors.table_options import check_table_options
 from engine.errors import SqlError
 from engine.hummock import Hummock
 from engine.meta.catalog_store import StoredCatalog, load
@@ -37,9 +38,11 @@ from engine.runtime.report import FlushReport, SinkReport, ViewReport, followed_
 from engine.runtime.show import describe, explain, explain_incremental, show, show_create
 from engine.runtime.spark import connect
 from engine.runtime.spark_executor import SparkExecutor
+from engine.runtime.statement_errors import told_at_its_place
 from engine.runtime.wait import wait_for_creation
 from engine.sql import statements as st
 from engine.sql.catalog import Catalog
+from engine.sql.statement_names import in_sparks_case
 
 __all__ = ["FlushReport", "RelationStatus", "Session", "SinkReport", "ViewReport"]
 
@@ -109,7 +112,14 @@ class Session:
         With `build` a new materialized view is computed at once, else by the next flush. `policy` says at which epoch a SELECT
         reads: consistent, latest, global, an epoch, a timestamp; None takes the session's. Raises SqlError with the place.
         """
-        statement = st.parse(text, self.dialect)
+        with told_at_its_place(text):
+            statement = st.parse(text, self.dialect)
+        if self.dialect == "spark":
+            statement = in_sparks_case(statement, lambda: self.catalog)
+        with told_at_its_place(statement.sql, statement):
+            return self._run(statement, build, policy)
+
+    def _run(self, statement: st.Statement, build: bool, policy: str | None) -> pa.Table | None:
         match statement:
             case st.Select():
                 return query.select(
@@ -134,6 +144,7 @@ class Session:
             case st.Wait():
                 self.wait(statement.views, seconds=statement.seconds)
             case st.CreateTable():
+                check_table_options(statement)
                 ddl.create_table(self.store, lambda: self.spark, statement, self.dialect)
             case st.CreateIndex():
                 if ddl.create_index(self.store, statement, self.dialect) and build:

@@ -74,7 +74,7 @@ def _alter(store: Hummock, spark: Callable[[], SparkSession], statement: Alter) 
                 return
             commit = _add_column(store, stored, spark, relation, column, statement)
         case DropColumn(name, if_exists):
-            if if_exists and name not in _names(relation):
+            if if_exists and name.lower() not in _names(relation):
                 return
             commit = _drop_column(store, stored, relation, name, statement)
         case SetOptions(options):

@@ -9,6 +9,7 @@ import sys
 from pyspark.sql import SparkSession
 
 from engine.jars import check_java, jar_paths
+from engine.runtime.spark_logging import silence_own_calls
 
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
@@ -43,6 +44,7 @@ def connect(spark: SparkSession | str | None = None) -> SparkSession:
         session = _remote(target) if target.startswith("sc://") else _classic(target)
     else:
         session = spark
+    silence_own_calls()
     for key, value in SETTINGS.items():
         session.conf.set(key, value)
     return session

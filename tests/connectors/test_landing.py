@@ -13,7 +13,7 @@ import pytest
 
 from engine.connectors.landing import LandingSource, pending_digest, poll_all
 from engine.connectors.landing_tables import DEAD_LETTER, FILES
-from engine.errors import SourceError, SqlError
+from engine.errors import SqlError, UnsupportedSql
 from engine.hummock import Hummock
 from engine.session import Session
 
@@ -297,8 +297,9 @@ def test_pending_files_have_a_digest_that_goes_when_they_are_taken(
 
 
 def test_a_wrong_option_is_refused_by_name(lake: Session, folder: Path, orders: Source) -> None:
-    with pytest.raises(SourceError, match="option separator is unknown"):
+    with pytest.raises(UnsupportedSql, match="landing has no option separator"):
         orders(separator=";")
+    assert "orders" not in lake.catalog.relations
 
 
 def test_folders_inside_are_read_too(lake: Session, folder: Path, orders: Source) -> None:
