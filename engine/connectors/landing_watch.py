@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from engine.connectors.file_formats import FileOptions
 from engine.connectors.landing_folder import FoundFile, is_folder, is_read, look_at, stored_path, unreadable
-from engine.connectors.landing_tables import TakenFile, all_taken, taken_files
+from engine.connectors.landing_tables import FILES, TakenFile, all_taken, taken_files
 from engine.hummock import Hummock
 
 SMALL = 1_000
@@ -65,6 +65,7 @@ class FolderWatch:
         self._folders: dict[str, _Names] = {}
         self._waiting: dict[str, None] = {}
         self._due = 0.0
+        self._asked: tuple[int | None, dict[str, TakenFile | None]] = (None, {})
         self.warnings: tuple[str, ...] = ()
         """Folders in it that can't be read."""
 
@@ -150,13 +151,23 @@ class FolderWatch:
                 self._waiting.pop(found[at].path, None)
             found = [found[at] for at in np.flatnonzero(unlike).tolist()]
         paths = [stored_path(file.path) for file in found]
-        records = taken_files(store, self._table, self.table_id, paths)
+        records = self._records(store, paths)
         for file, path in zip(found, paths, strict=True):
-            record = records.get(path)
+            record = records[path]
             if record is not None and is_settled(record, file.size, file.mtime_ns):
                 self._waiting.pop(file.path, None)
             else:
                 yield PendingFile(path, file.size, file.mtime_ns, record, file.path, file.fault)
+
+    def _records(self, store: Hummock, paths: list[str]) -> dict[str, TakenFile | None]:
+        """Return the records of files, None where there is none; asked for once as long as no record changes."""
+        table = store.version.tables.get(FILES)
+        epoch = None if table is None else table.committed_epoch
+        known = self._asked[1] if self._asked[0] == epoch else {}
+        found = taken_files(store, self._table, self.table_id, [path for path in paths if path not in known])
+        records = {path: known[path] if path in known else found.get(path) for path in paths}
+        self._asked = (epoch, records)
+        return records
 
     def _unlike(self, store: Hummock, found: list[FoundFile]) -> np.ndarray:
         """Compare many files with all records at once: which of them differ, or have none."""
