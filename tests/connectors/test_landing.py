@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine.connectors.landing import LandingSource, pending_digest, poll_all
+from engine.connectors.landing import LandingReport, LandingSource, pending_digest, poll_all
+from engine.connectors.landing_commit import LandingCommits
 from engine.connectors.landing_tables import DEAD_LETTER, FILES
 from engine.errors import SqlError, UnsupportedSql
 from engine.hummock import Hummock
@@ -182,7 +183,7 @@ def test_parquet_is_read_and_a_row_that_does_not_fit_set_aside(
     ("name", "content", "reason"),
     [
         ("a.parquet", b"no parquet", "not a Parquet file"),
-        ("a.csv", b"id,name\n1,\xff\xfe\n", "not UTF-8: line 2"),
+        ("a.csv", b"id,n\xff\n1,2\n", "not UTF-8: line 1"),
         ("a.csv", b"\xff\xfei\x00d\x00", "UTF-16"),
         ("a.csv", b"id,id\n1,2\n", "names id twice"),
         ("a.csv", b"number,price\n1,2\n", "no column id, the key of orders"),
@@ -247,10 +248,12 @@ def test_two_pollers_that_see_the_same_file_take_it_once(lake: Session, folder: 
     with Hummock.open(lake.store.url) as other_store:
         second = LandingSource(other_store, "orders", folder)
         assert len(second.pending()) == 1
-        read = second._read(second.pending()[0])
-        assert read is not None
+        commits = LandingCommits(other_store, "orders", False, False, LandingReport("orders"))
+        commits.begin(second.pending()[0])
+        parts = list(second._parts(second.pending()[0]))
         assert first.poll().files == 1
-        assert second._commit([read], first.poll()).files == 0
+        assert commits.commit(parts) == {"a.csv"}
+        assert commits.report.files == 0
     lake.store.refresh()
     assert len(rows(lake, FILES)) == 1
 
