@@ -92,6 +92,10 @@ class SourceError(TidelineError):
     """A source could not be read."""
 
 
+class PathNotAllowed(TidelineError):
+    """A path of a source or a sink leads out of the places that the project may reach."""
+
+
 class SinkError(TidelineError):
     """A sink could not take rows, or cannot go on."""
 
