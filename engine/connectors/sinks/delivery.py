@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from engine.connectors.sinks.address import check_reachable
 from engine.connectors.sinks.files import EPOCH, OPERATION, FileSink
 from engine.connectors.sinks.options import SinkOptions
 from engine.connectors.sinks.start import beginning
@@ -252,6 +253,7 @@ class Delivery:
             if self.options.into is not None:
                 self._target = TableSink(self._store, self.relation, start)
             else:
+                check_reachable(self.options.url)  # a link may lead elsewhere since CREATE SINK
                 self._target = FileSink(self.relation, self._open_target(self.options.url), start)
         return self._target
 
