@@ -24,7 +24,8 @@ class TableSink:
 
     each_epoch = False
 
-    def __init__(self, store: Hummock, relation: Relation) -> None:
+    def __init__(self, store: Hummock, relation: Relation, start: int) -> None:
+        self.start = start
         self.options = SinkOptions.of(relation.options)
         self._store = store
         self._columns = [column.name for column in relation.columns]
