@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from engine.errors import EpochExpired, EpochFailed, SqlError
 from engine.hummock import Version
-from engine.hummock.epoch import epoch_at
+from engine.hummock.epoch import epoch_at, epoch_text
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.creation import creations
 from engine.meta.domain import domain_of
@@ -55,7 +55,8 @@ def epochs_of(
     for name, frontier in own.items():
         if wanted > frontier:
             raise EpochFailed(
-                f"{name} is known up to epoch {frontier}, epoch {wanted} was asked for: run FLUSH, or ask for an older one"
+                f"{name} is known up to epoch {epoch_text(frontier)}, epoch {epoch_text(wanted)} was asked for: run FLUSH, or "
+                "ask for an older one"
             )
     return _at(version, stored, tables, wanted)
 
@@ -74,7 +75,8 @@ def _at(version: Version, stored: StoredCatalog, tables: Sequence[str], epoch: i
         creation = creations(version).get(domain_of(stored, name)) if name in stored.plans else None
         if creation is not None and name in creation.tables and epoch < creation.epoch:
             raise EpochExpired(
-                f"view {name} has content from epoch {creation.epoch} on, epoch {epoch} was asked for: ask for a newer one, or "
+                f"view {name} has content from epoch {epoch_text(creation.epoch)} on, epoch {epoch_text(epoch)} was asked "
+                "for: ask for a newer one, or "
                 f"use the policy latest"
             )
     return dict.fromkeys(tables, epoch)

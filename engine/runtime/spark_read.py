@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from engine.errors import SqlError
 from engine.hummock import Hummock, Version
-from engine.hummock.epoch import COUNTER_BITS, epoch_at, seconds_of
+from engine.hummock.epoch import COUNTER_BITS, epoch_at, epoch_text
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.frontier import frontiers
 from engine.operators.context import partitions_for
@@ -111,7 +111,8 @@ def epoch_of(moment: Moment, table: str, version: Version, stored: StoredCatalog
     if moment.epoch is not None:
         if moment.epoch > version.epoch:
             raise SqlError(
-                f"epoch {moment.epoch} of table {table} lies in the future: the newest is {version.epoch}",
+                f"epoch {epoch_text(moment.epoch)} of table {table} lies in the future: the newest is "
+                f"{epoch_text(version.epoch)}",
                 hint="leave FOR SYSTEM_TIME AS OF out to read the newest",
             )
         epoch = moment.epoch
@@ -126,8 +127,9 @@ def epoch_of(moment: Moment, table: str, version: Version, stored: StoredCatalog
         epoch = min(version.epoch, epoch_at(seconds) | ((1 << COUNTER_BITS) - 1))
     frontier = frontiers(version, stored.order, stored.inputs)[table].frontier
     if frontier is None or (moment.epoch is not None and frontier < epoch):
-        known = "nothing yet" if frontier is None else f"epoch {frontier} ({seconds_of(frontier):.3f} s)"
+        known = "nothing yet" if frontier is None else f"epoch {epoch_text(frontier)}"
         raise SqlError(
-            f"view {table} reflects {known}, which is before epoch {epoch}", hint="run FLUSH first"
+            f"view {table} reflects {known}, which is before epoch {epoch_text(epoch)}",
+            hint="run FLUSH first",
         )
     return min(epoch, frontier)
