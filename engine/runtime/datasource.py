@@ -18,7 +18,7 @@ from engine.meta.policy import epochs_of
 from engine.operators.context import partitions_for
 from engine.operators.scan import hash_ranges, spark_schema
 from engine.runtime.local_read import matches, point_keys
-from engine.runtime.spark_read import epoch_of
+from engine.runtime.moments import epoch_of
 from engine.sql.catalog import Relation
 from engine.sql.moments import Moment, moment_of_text
 from engine.sql.plan import quote

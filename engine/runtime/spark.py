@@ -49,7 +49,7 @@ def connect(spark: SparkTarget | Callable[[], SparkTarget] = None) -> SparkSessi
     None takes SPARK_REMOTE from the environment where it is set, else local[*]. Raises EnvironmentNotReady without Java or jars,
     or when a server refuses the token.
     """
-    if callable(spark):
+    if callable(spark):  # a session is none
         spark = spark()
     if isinstance(spark, str) or spark is None:
         target = spark or os.environ.get("SPARK_REMOTE") or "local[*]"

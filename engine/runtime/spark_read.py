@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -11,19 +10,16 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from engine.errors import SqlError
 from engine.hummock import Hummock, Version
-from engine.hummock.epoch import COUNTER_BITS, epoch_at, epoch_text
 from engine.meta.catalog_store import StoredCatalog
-from engine.meta.frontier import frontiers
 from engine.operators.context import partitions_for
 from engine.operators.late import TableAt
 from engine.operators.scan import read_table
+from engine.runtime.moments import epoch_of
 from engine.runtime.rows import frame_of
 from engine.runtime.spark import parallelism
 from engine.runtime.spark_errors import failed, refused
 from engine.sql.ad_hoc import Reading
-from engine.sql.moments import Moment
 
 _queries = itertools.count(1)
 
@@ -104,32 +100,3 @@ def collect(frame: DataFrame, sql: str) -> pa.Table:
         raise refused(error, sql) from error
     except PySparkException as error:
         raise failed(error, sql) from error
-
-
-def epoch_of(moment: Moment, table: str, version: Version, stored: StoredCatalog) -> int:
-    """Return the epoch of a moment; raises SqlError for one in the future, or that a view has not reached."""
-    if moment.epoch is not None:
-        if moment.epoch > version.epoch:
-            raise SqlError(
-                f"epoch {epoch_text(moment.epoch)} of table {table} lies in the future: the newest is "
-                f"{epoch_text(version.epoch)}",
-                hint="leave FOR SYSTEM_TIME AS OF out to read the newest",
-            )
-        epoch = moment.epoch
-    else:
-        seconds = time.time() - moment.ago if moment.ago is not None else moment.seconds
-        assert seconds is not None
-        if seconds > time.time() + 1:
-            raise SqlError(
-                f"the moment at which table {table} is to be read lies in the future",
-                hint="leave FOR SYSTEM_TIME AS OF out to read the newest",
-            )
-        epoch = min(version.epoch, epoch_at(seconds) | ((1 << COUNTER_BITS) - 1))
-    frontier = frontiers(version, stored.order, stored.inputs)[table].frontier
-    if frontier is None or (moment.epoch is not None and frontier < epoch):
-        known = "nothing yet" if frontier is None else f"epoch {epoch_text(frontier)}"
-        raise SqlError(
-            f"view {table} reflects {known}, which is before epoch {epoch_text(epoch)}",
-            hint="run FLUSH first",
-        )
-    return min(epoch, frontier)
