@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -36,7 +36,7 @@ from engine.runtime.partition_checks import checked_partition, checked_partition
 from engine.runtime.partition_values import changed_partitions, partition_statuses
 from engine.runtime.report import FlushReport, SinkReport, ViewReport, followed_by
 from engine.runtime.show import describe, explain, explain_incremental, show, show_create
-from engine.runtime.spark import connect
+from engine.runtime.spark import SparkTarget, connect
 from engine.runtime.spark_executor import SparkExecutor
 from engine.runtime.statement_errors import told_at_its_place
 from engine.runtime.wait import wait_for_creation
@@ -54,14 +54,15 @@ DIALECTS = ("spark", "postgres", "risingwave")
 class Session:
     """A connection to one store: `sql`, `write`, `flush`; Spark starts when first needed.
 
-    `spark` is None (SPARK_REMOTE, else local[*]), a master's address, `sc://host:port`, or a SparkSession.
+    `spark` is None (SPARK_REMOTE, else local[*]), a master's address, `sc://host:port`, a SparkSession, or a function that says
+    which of these when Spark is needed.
     A new view over at least `backfill_rows` rows is built step by step, each step a commit.
     """
 
     def __init__(
         self,
         url: str,
-        spark: SparkSession | str | None = None,
+        spark: SparkTarget | Callable[[], SparkTarget] = None,
         dialect: Dialect = "spark",
         *,
         backfill_rows: int = BACKFILL_ROWS,

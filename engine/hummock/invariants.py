@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from engine.errors import Conflict, Fenced, InvalidRow, InvariantViolation, TableExists, UnknownTable
-from engine.hummock.epoch import COUNTER_BITS
+from engine.hummock.epoch import COUNTER_BITS, epoch_text
 from engine.hummock.expiry import can_have_watermark
 from engine.hummock.hash import xxhash64
 from engine.hummock.version import HASH, OP, ROW_EPOCH, Commit, Version
@@ -165,7 +165,8 @@ def labels_rise(commit: Commit, base: Version, epoch: int) -> None:
         writes = bool(commit.writes.get(name)) or name in commit.watermarks
         if label < committed or (label == committed and writes):
             message = (
-                f"table {name} has committed epoch {committed}; epoch {label} cannot be written any more"
+                f"table {name} has committed epoch {epoch_text(committed)}; epoch {epoch_text(label)} cannot be "
+                "written any more"
             )
             if commit.writer is not None:
                 raise Fenced(f"writer {commit.writer}: {message}")
@@ -209,8 +210,8 @@ def consumers_can_go_on(commit: Commit, base: Version) -> None:
             for consumer, acknowledged in consumers.items():
                 if acknowledged is not None and acknowledged < table.safe_epoch:
                     raise Conflict(
-                        f"{consumer} would go on from epoch {acknowledged} of table {name}, whose history begins "
-                        f"at {table.safe_epoch}: read the table again at a newer epoch"
+                        f"{consumer} would go on from epoch {epoch_text(acknowledged)} of table {name}, whose history "
+                        f"begins at {epoch_text(table.safe_epoch)}: read the table again at a newer epoch"
                     )
 
 

@@ -10,6 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from engine.errors import EpochExpired
+from engine.hummock.epoch import epoch_text
 
 HASH, OP = "_hash", "_op"
 ROW_EPOCH = "_epoch"
@@ -269,8 +270,8 @@ class TableVersion:
             return ()
         if after < self.safe_epoch:
             raise EpochExpired(
-                f"table {self.name}: the change log begins at epoch {self.safe_epoch}, changes after {after} were "
-                f"asked for; read the table as a whole and go on from there"
+                f"table {self.name}: the change log begins at epoch {epoch_text(self.safe_epoch)}, changes "
+                f"after {epoch_text(after)} were asked for; read the table as a whole and go on from there"
             )
         return self._between(after, upto)
 
@@ -299,8 +300,8 @@ class TableVersion:
         """
         if epoch < self.safe_epoch:
             raise EpochExpired(
-                f"table {self.name} cannot be read at epoch {epoch}: the oldest readable epoch is "
-                f"{self.safe_epoch}"
+                f"table {self.name} cannot be read at epoch {epoch_text(epoch)}: the oldest readable epoch is "
+                f"{epoch_text(self.safe_epoch)}"
             )
         at = bisect.bisect_right(self.generations, epoch, key=lambda generation: generation.upto)
         generation = self.generations[at - 1]

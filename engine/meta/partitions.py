@@ -14,6 +14,7 @@ from functools import lru_cache
 import msgspec
 
 from engine.hummock import Version
+from engine.hummock.epoch import epoch_text
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.frontier import frontiers
 from engine.meta.recovery import is_waiting, retry_at
@@ -45,7 +46,7 @@ class Quarantined(msgspec.Struct, frozen=True):
     def text(self) -> str:
         """What is the matter, in words."""
         times = "once" if self.attempts == 1 else f"{self.attempts} times"
-        at = "without content" if self.epoch is None else f"at epoch {self.epoch}"
+        at = "without content" if self.epoch is None else f"at epoch {epoch_text(self.epoch)}"
         return f"{at}, failed {times}: {self.error}"
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from engine.errors import EpochExpired, EpochFailed, SqlError
 from engine.hummock import Version
-from engine.hummock.epoch import last_epoch_at
+from engine.hummock.epoch import epoch_text, last_epoch_at
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.content import Content
 from engine.meta.creation import computed
@@ -75,7 +75,8 @@ def epochs_at(
         if moment.epoch is not None:
             if moment.epoch > version.epoch:
                 raise SqlError(
-                    f"epoch {moment.epoch} of table {tables[0]} lies in the future: the newest is {version.epoch}",
+                    f"epoch {epoch_text(moment.epoch)} of table {tables[0]} lies in the future: the newest is "
+                    f"{epoch_text(version.epoch)}",
                     hint="leave FOR SYSTEM_TIME AS OF out to read the newest",
                 )
             try:
@@ -102,10 +103,12 @@ def check_has(content: Content, name: str, epoch: int) -> None:
     if content.has(name, epoch):
         return
     before, after = content.newest(name, epoch), content.following(name, epoch)
-    near = [f"up to epoch {before}"] if before is not None else []
-    near += [f"from epoch {after} on"] if after is not None else []
+    near = [f"up to epoch {epoch_text(before)}"] if before is not None else []
+    near += [f"from epoch {epoch_text(after)} on"] if after is not None else []
     hint = "run FLUSH, or ask for one of these" if after is None else "ask for one of these"
-    raise EpochFailed(f"{name} has no content at epoch {epoch}; it has {' and '.join(near)}: {hint}")
+    raise EpochFailed(
+        f"{name} has no content at epoch {epoch_text(epoch)}; it has {' and '.join(near)}: {hint}"
+    )
 
 
 def global_epoch(version: Version, stored: StoredCatalog) -> int | None:
@@ -130,8 +133,8 @@ def _together(content: Content, tables: Sequence[str], upto: int) -> dict[str, i
         first = content.following(name, 0)
         if content.newest(name, upto) is None:
             raise EpochExpired(
-                f"view {name} has content from epoch {first} on, epoch {upto} was asked for: ask for a newer one, or use the "
-                f"policy latest"
+                f"view {name} has content from epoch {epoch_text(first or 0)} on, epoch {epoch_text(upto)} was asked for: "
+                f"ask for a newer one, or use the policy latest"
             )
     named = ", ".join(dict.fromkeys(tables))
     raise EpochFailed(
@@ -145,8 +148,8 @@ def _readable(content: Content, tables: Sequence[str], epoch: int) -> dict[str, 
         safe = content.version.tables[name].safe_epoch
         if epoch < safe:
             raise EpochExpired(
-                f"table {name} can be read from epoch {safe} on, and epoch {epoch} is the newest at which all that is read has "
-                f"content: run FLUSH, or read each table at its own newest epoch with SET query_policy = latest"
+                f"table {name} can be read from epoch {epoch_text(safe)} on, and epoch {epoch_text(epoch)} is the newest at which "
+                f"all that is read has content: run FLUSH, or read each table at its own newest with SET query_policy = latest"
             )
     return dict.fromkeys(tables, epoch)
 

@@ -53,7 +53,8 @@ def test_global_is_held_back_by_every_computed_view_but_not_by_one_being_created
 def test_an_epoch_that_a_view_has_not_reached_is_refused_with_the_one_that_it_has(store: Hummock) -> None:
     wanted = store.version.epoch
     with pytest.raises(
-        EpochFailed, match=f"a has no content at epoch {wanted}; it has up to epoch {frontier_of_a(store)}"
+        EpochFailed,
+        match=rf"no content at epoch .*\({wanted}\); it has up to epoch .*\({frontier_of_a(store)}\)",
     ):
         epochs_of(store.version, STORED, ("a",), str(wanted))
     assert epochs_of(store.version, STORED, ("b",), str(wanted)) == {"b": wanted}

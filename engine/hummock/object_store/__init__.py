@@ -62,12 +62,13 @@ def open_object_store(url: str, *, create: bool = True) -> ObjectStore:
     address.
     """
     from engine.hummock.object_store.local import LocalObjectStore
-    from engine.hummock.object_store.s3 import S3ObjectStore
 
     scheme, separator, rest = url.partition("://")
     if separator and scheme == "file":
         return LocalObjectStore.of_url(url, create=create)
     if separator and scheme in ("s3", "s3a") and rest:
+        from engine.hummock.object_store.s3 import S3ObjectStore  # a folder is opened without loading boto3
+
         bucket, _, prefix = rest.partition("/")
         return S3ObjectStore(bucket, prefix.strip("/"), create=create)
     raise StorageError(f'"{url}" is no address of a store: write file:///path or s3://bucket/prefix')
