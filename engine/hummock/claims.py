@@ -1,4 +1,4 @@
-"""Every claim by which the storage engine leaves work out, and the check of each against the data (`TIDELINE_VERIFY`).
+"""The check of each claim by which the storage engine leaves work out against the data (`engine/claims.py`, `TIDELINE_VERIFY`).
 
 A check costs what was left out. It raises ClaimBroken: for what is written before its commit is visible, else at the read that
 relies on it.
@@ -12,92 +12,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.claims import (
+    CACHED,
+    COMPACTED,
+    DESCRIBED,
+    FIRST_ROWS,
+    MOVED,
+    NEW_KEYS,
+    ROW_GROUPS,
+    ROWS_AT_MOST,
+    SORTED,
+    UNCHANGED,
+)
 from engine.errors import CorruptObject
 from engine.hummock.ordering import equal_values, one_chunk, order_by_key
 from engine.hummock.version import HASH, OP, ROW_EPOCH, Run, SstInfo, Table
-from engine.verification import Claim, broken
-
-NEW_KEYS = Claim(
-    "new keys",
-    "none of the keys of this file stood in the table when it was committed, so its change has no old rows",
-    "who writes the file: `Put(new_keys=True)`, `with_new_keys`",
-    "looking up its keys in the version that the commit follows",
-)
-SORTED = Claim(
-    "sorted",
-    "these rows are in the order of hash and key, each key once",
-    "`sorted_rows`, and compactions, which merge what is sorted",
-    "sorting them before the object is written",
-)
-DESCRIBED = Claim(
-    "described",
-    "the file holds no hash outside its range, and as many rows and deletions, as old, as the manifest says; by "
-    "that lookups, scans and compactions leave files out",
-    "`sst_info` when the file is written, `_measured` when it is compacted",
-    "measuring the decoded file when a process opens it",
-)
-CACHED = Claim(
-    "cached",
-    "a decoded file of the local cache holds what the object holds, so the object is not read",
-    "`ArrowCache.store`, under a checksum",
-    "decoding the object and comparing, when a process opens the cached file",
-)
-ROW_GROUPS = Claim(
-    "row groups left out",
-    "no row group that was left out holds a row that is looked for",
-    "the statistics in the file's footer",
-    "decoding the whole file and counting the rows that are looked for",
-)
-UNCHANGED = Claim(
-    "unchanged",
-    "a table without log entries in (a, b] has the same rows at a and at b, so who reads it has nothing to do",
-    "`TableVersion.changes` and `first_change`",
-    "comparing the rows at both epochs, where they are read from different files",
-)
-MOVED = Claim(
-    "moved only",
-    "the files of these runs lie in different ranges of hashes, so they are one run as they stand",
-    "the picker `TrivialMove`",
-    "comparing the ranges of the decoded files before the compaction is committed",
-)
-COMPACTED = Claim(
-    "compacted",
-    "these runs hold what those that they replace held: versions, deletions and hidden rows that were dropped hid nothing below",
-    "`run_task`",
-    "comparing the rows of the table before and after, before the compaction is committed",
-)
-ROWS_AT_MOST = Claim(
-    "rows at most",
-    "a table has no more rows than its files have puts; tasks are cut, and reads kept on one machine, by that",
-    "`TableVersion.row_count`",
-    "counting the rows of whole scans",
-)
-FIRST_ROWS = Claim(
-    "first rows",
-    "beyond the rows that were read from the ends of the files none comes before the one that was found",
-    "`first_rows`",
-    "looking up all rows of the keys",
-)
-CHECKPOINT = Claim(
-    "checkpoint",
-    "the whole version in a manifest is the one that all deltas lead to, so older manifests are not read",
-    "`checkpoint_of`, in every 64th manifest",
-    "decoding the manifest and comparing before it is created",
-)
-
-CLAIMS = (
-    NEW_KEYS,
-    SORTED,
-    DESCRIBED,
-    CACHED,
-    ROW_GROUPS,
-    UNCHANGED,
-    MOVED,
-    COMPACTED,
-    ROWS_AT_MOST,
-    FIRST_ROWS,
-    CHECKPOINT,
-)
+from engine.verification import broken
 
 Parts = Iterable[pa.Table]
 Find = Callable[[pa.Table], tuple[np.ndarray, pa.Table]]

@@ -11,8 +11,8 @@ import msgspec
 import pyarrow as pa
 import xxhash
 
+from engine.claims import CHECKPOINT
 from engine.errors import CorruptObject
-from engine.hummock.claims import CHECKPOINT
 from engine.hummock.delta import Delta, TableSpec
 from engine.hummock.version import Generation, LogEntry, SstInfo, TableVersion, Version
 from engine.verification import broken

@@ -148,8 +148,8 @@ def _readable(content: Content, tables: Sequence[str], epoch: int) -> dict[str, 
         safe = content.version.tables[name].safe_epoch
         if epoch < safe:
             raise EpochExpired(
-                f"table {name} can be read from epoch {epoch_text(safe)} on, and epoch {epoch_text(epoch)} is the newest at which "
-                f"all that is read has content: run FLUSH, or read each table at its own newest with SET query_policy = latest"
+                f"table {name} can be read from epoch {epoch_text(safe)} on, and epoch {epoch_text(epoch)} is the newest at "
+                f"which all that is read has content: run FLUSH, or read each at its own newest with SET query_policy = latest"
             )
     return dict.fromkeys(tables, epoch)
 

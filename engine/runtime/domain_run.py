@@ -18,6 +18,7 @@ from engine.meta.frontier import lapsed_at, pending
 from engine.meta.mutation import control_of
 from engine.meta.placement import placed
 from engine.meta.recovery import recovered
+from engine.runtime.claims import check_append_only, check_change, required_of
 from engine.runtime.epoch_run import FragmentEpoch, run_fragment, task_of
 from engine.runtime.executor import Executor
 from engine.runtime.partition_cut import NO_CUTS, UNCUT, Cuts
@@ -100,6 +101,15 @@ class DomainRun:
             try:
                 with self.slots.taken(alone=task.is_large):
                     epoch, part = run_fragment(self.executor, checkpoint.version, task, dependencies)
+                check_append_only(task, epoch)
+                if not cut.leaves_out:
+                    check_change(
+                        self.store.reader,
+                        task,
+                        epoch,
+                        part.writes[whole.table],
+                        required_of(options, whole.table),
+                    )
                 if whole.table == owner:
                     check_rows(self.store, version, table_of(whole), part.writes[whole.table])
             except RowFailed as failure:

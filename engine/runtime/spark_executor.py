@@ -16,6 +16,7 @@ from engine.operators.arrow_values import MARK
 from engine.operators.context import EpochContext
 from engine.operators.late import Blanks
 from engine.operators.sink import NetChange, collected, write_change, written
+from engine.runtime.claims import check_kept_frame
 from engine.runtime.epoch_run import context_of, fragment_change
 from engine.runtime.executor import Computed, FragmentTask
 from engine.runtime.failing_row import is_row_error, named, reason_of
@@ -23,6 +24,7 @@ from engine.runtime.partition_frames import changed_partitions, rows_read, with_
 from engine.runtime.prepared import Prepared, PreparedFrames, may_be_kept, shape_of
 from engine.runtime.spark import parallelism
 from engine.sql.plan import Scan
+from engine.verification import verifying
 
 COPIED_ROWS = 300_000
 """A change of an index up to here is copied here: a Spark action would cost more than the copy."""
@@ -79,6 +81,8 @@ class SparkExecutor:
                 changes = collected(frame)
             else:
                 changes = prepared.run(spark, task)
+                if known and verifying():
+                    self._check_kept_frame(task, changes)
                 if known or prepared.runs_again():
                     self._prepared.give(prepared)
         except PySparkException as error:
@@ -91,6 +95,16 @@ class SparkExecutor:
         seconds = {"plan": planned - started, "spark": time.perf_counter() - planned}
         read = rows_read(task.again, context) if task.again is not None else 0
         return Computed(tuple(changes), seconds, read)
+
+    def _check_kept_frame(self, task: FragmentTask, kept: list[NetChange]) -> None:
+        """Compute a task by a new frame as well; what that writes is nobody's, and goes again."""
+        context = context_of(task.fragment, self._context(task, self._spark(), None, False))
+        frame = self._frame(task, context)
+        anew = [] if frame is None else collected(frame)
+        try:
+            check_kept_frame(self._store.reader, task, kept, anew)
+        finally:
+            self._store.objects.delete(sorted({sst.path for one in anew for sst in one.ssts}))
 
     def partitions(self, task: FragmentTask, keys: Sequence[tuple[Scan, str]], most: int) -> tuple[str, ...]:
         """Return the partitions, at most `most`, of the rows that change in a task, in one Spark job."""
