@@ -115,7 +115,7 @@ class ArrowCache:
 
 
 def _seal(path: Path, sst_id: str) -> None:
-    """Add to a file's end the checksum of whose rows it holds and of what it holds: one under another's name is not taken for it."""
+    """Add to a file's end the checksum of its content under its name: one under another name is not taken for it."""
     size = path.stat().st_size
     checksum = _checksum(_bytes_of(path, size), sst_id)
     with open(path, "ab") as file:
