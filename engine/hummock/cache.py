@@ -20,8 +20,8 @@ from engine.hummock.private_folder import make_private
 _MAPPED_FROM_BYTES = 1 << 18
 _EVICT_TO = 0.8
 _TRAILER = struct.Struct("<Q8s")
-"""After the Arrow file: the xxh3 of its bytes, and what tells that there is one."""
-_MAGIC = b"TLCACHE1"
+"""After the Arrow file: the xxh3 of its bytes under its name, and what tells that there is one."""
+_MAGIC = b"TLCACHE2"
 
 
 class ArrowCache:
@@ -48,7 +48,7 @@ class ArrowCache:
             return None
         path = self._path(sst_id)
         try:
-            data = _content(path)
+            data = _content(path, sst_id)
             table = None if data is None else pa.ipc.open_file(pa.BufferReader(data)).read_all()
             os.utime(path)
         except FileNotFoundError:
@@ -73,7 +73,7 @@ class ArrowCache:
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             with pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
                 writer.write_table(rows)
-            _seal(temporary)
+            _seal(temporary, sst_id)
             os.replace(temporary, path)
         except OSError:
             with contextlib.suppress(OSError):
@@ -114,15 +114,15 @@ class ArrowCache:
                 return
 
 
-def _seal(path: Path) -> None:
-    """Add the checksum of a file to its end."""
+def _seal(path: Path, sst_id: str) -> None:
+    """Add to a file's end the checksum of its content under its name: one under another name is not taken for it."""
     size = path.stat().st_size
-    checksum = xxhash.xxh3_64_intdigest(_bytes_of(path, size))
+    checksum = _checksum(_bytes_of(path, size), sst_id)
     with open(path, "ab") as file:
         file.write(_TRAILER.pack(checksum, _MAGIC))
 
 
-def _content(path: Path) -> pa.Buffer | None:
+def _content(path: Path, sst_id: str) -> pa.Buffer | None:
     """The Arrow file in a cached one, mapped if it is large; None if it is not whole or not what was written."""
     found = path.stat()
     size = found.st_size - _TRAILER.size
@@ -131,7 +131,11 @@ def _content(path: Path) -> pa.Buffer | None:
     data = _bytes_of(path, size + _TRAILER.size)
     checksum, magic = _TRAILER.unpack(memoryview(data)[size:])
     content = data.slice(0, size)
-    return content if magic == _MAGIC and xxhash.xxh3_64_intdigest(content) == checksum else None
+    return content if magic == _MAGIC and _checksum(content, sst_id) == checksum else None
+
+
+def _checksum(content: pa.Buffer, sst_id: str) -> int:
+    return xxhash.xxh3_64_intdigest(content, seed=xxhash.xxh3_64_intdigest(sst_id.encode()))
 
 
 def _bytes_of(path: Path, size: int) -> pa.Buffer:

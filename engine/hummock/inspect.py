@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Group, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
-from engine.errors import StorageError
+from engine.errors import CorruptObject, StorageError
 from engine.hummock.epoch import epoch_time
 from engine.hummock.hash import VNODES
 from engine.hummock.manifest import Manifest, decode, manifest_path
@@ -180,8 +181,17 @@ def describe_sst(store: ObjectStore, version: Version, path: str) -> RenderableT
             )
         if sst.offset not in seen:
             seen.add(sst.offset)
-            parts.append(_parquet(store, sst))
+            parts.append(_readable(store, sst))
     return Group(*parts)
+
+
+def _readable(store: ObjectStore, sst: SstInfo) -> RenderableType:
+    try:
+        return _parquet(store, sst)
+    except (OSError, pa.ArrowException) as error:
+        raise CorruptObject(
+            f"{sst.path} is damaged at byte {sst.offset:,}: {error}; restore it from a copy"
+        ) from error
 
 
 def _parquet(store: ObjectStore, sst: SstInfo) -> RenderableType:

@@ -238,8 +238,14 @@ def cache_folder(url: str, cache_dir: str | os.PathLike[str] | None) -> Path:
     """Return the folder of a store's decoded files: below `cache_dir`, $TIDELINE_CACHE_DIR, or the user's
     temporary folder.
     """
-    base = cache_dir or os.environ.get("TIDELINE_CACHE_DIR")
-    if not base:
+    base = chosen_cache(cache_dir)
+    if base is None:
         user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
         base = Path(tempfile.gettempdir()) / f"tideline-cache-{user}"
     return Path(base) / hashlib.sha256(url.rstrip("/").encode()).hexdigest()[:16]
+
+
+def chosen_cache(cache_dir: str | os.PathLike[str] | None) -> str | None:
+    """Return the folder that was asked for, by argument or environment; None leaves it to each process, whose user may differ."""
+    chosen = cache_dir or os.environ.get("TIDELINE_CACHE_DIR")
+    return None if not chosen else str(chosen)

@@ -33,7 +33,7 @@ from engine.hummock.pins import Pin, new_pin
 from engine.hummock.preconditions import Precondition, same_tables, unaltered
 from engine.hummock.prefetch import prefetch
 from engine.hummock.range_scan import KeyRange, scan_range
-from engine.hummock.reader import CACHE_BYTES, Reader, batches, cache_folder, known_columns
+from engine.hummock.reader import CACHE_BYTES, Reader, batches, cache_folder, chosen_cache, known_columns
 from engine.hummock.row_ids import RowIds
 from engine.hummock.shared_buffer import BUFFER_BYTES, SharedBuffer
 from engine.hummock.snapshots import Snapshots
@@ -122,7 +122,7 @@ class Hummock:
             raise StorageError(f"no store at {url}: open it with create=True to make one")
         folder = cache_folder(url, cache_dir)
         options = {
-            "cache_dir": str(folder.parent),
+            "cache_dir": chosen_cache(cache_dir),
             "cache_bytes": cache_bytes,
             "buffer_bytes": buffer_bytes,
             "retention_seconds": retention_seconds,

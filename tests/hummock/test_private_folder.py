@@ -86,3 +86,14 @@ def test_without_a_folder_the_store_is_read_all_the_same(tmp_path: Path) -> None
     store.create_table("t", SCHEMA, ["id"])
     store.ingest_batch({"t": [Put(rows({1: "a"}))]})
     assert content(store) == {1: "a"}
+
+
+def test_the_usual_folder_is_each_users_own_so_it_is_not_sent_to_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TIDELINE_CACHE_DIR")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    url = (tmp_path / "s").as_uri()
+    assert Hummock.open(url).options["cache_dir"] is None
+    assert Hummock.open(url, cache_dir=tmp_path / "c").options["cache_dir"] == str(tmp_path / "c")
