@@ -13,6 +13,7 @@ import pytest
 
 from engine.connectors.landing import LandingReport, LandingSource, pending_digest, poll_all
 from engine.connectors.landing_commit import LandingCommits
+from engine.connectors.landing_options import wrong_option
 from engine.connectors.landing_tables import DEAD_LETTER, FILES
 from engine.errors import SourceError, SqlError
 from engine.hummock import Hummock
@@ -302,6 +303,36 @@ def test_pending_files_have_a_digest_that_goes_when_they_are_taken(
 def test_a_wrong_option_is_refused_by_name(lake: Session, folder: Path, orders: Source) -> None:
     with pytest.raises(SourceError, match="option separator is unknown"):
         orders(separator=";")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("format", "xml"),
+        ("delimiter", ""),
+        ("delimiter", ";;"),
+        ("delimiter", "§"),
+        ("delimiter", '"'),
+        ("delimiter", "\n"),
+        ("null", "N\nA"),
+        ("path", "/etc"),
+        ("path", "a\0b"),
+    ],
+)
+def test_a_wrong_value_of_an_option_is_refused(
+    folder: Path, orders: Source, option: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TIDELINE_ALLOWED_PATHS", raising=False)
+    wrong = wrong_option({"path": "landing", option: value})
+    assert wrong is not None and wrong.option == option and wrong.hint
+    assert wrong_option({"path": "landing"}) is None
+
+
+def test_a_table_with_a_wrong_delimiter_is_told_when_it_is_polled(
+    lake: Session, folder: Path, orders: Source
+) -> None:
+    with pytest.raises(SourceError, match="table orders: the delimiter ';;' is not one character"):
+        orders(delimiter=";;")
 
 
 def test_folders_inside_are_read_too(lake: Session, folder: Path, orders: Source) -> None:
