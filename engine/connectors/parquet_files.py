@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import BinaryIO
 
 import numpy as np
@@ -186,11 +186,15 @@ def _rows(batch: pa.RecordBatch, row: int, names: tuple[str, ...]) -> FileRows:
         columns = {name: column.take(pa.array(good)) for name, column in columns.items()}
 
     def place(index: int) -> tuple[int, str]:
-        found = {name: _shown_value(column, index) for name, column in columns.items()}
-        return row + int(good[index]) + 1, shown(json.dumps(found, default=str))
+        return row + int(good[index]) + 1, shown(shown_row(columns, index))
 
     bad = tuple(BadLine(row + index + 1, wrong[index], "") for index in sorted(wrong))
-    return FileRows(columns, len(good), place, bad, names, batch.num_rows)
+    return FileRows(columns, len(good), place, bad, names, batch.num_rows, lines=good + row + 1)
+
+
+def shown_row(columns: Mapping[str, pa.Array], index: int) -> str:
+    """Return a row as JSON."""
+    return json.dumps({name: _shown_value(column, index) for name, column in columns.items()}, default=str)
 
 
 def _plain(column: pa.Array) -> pa.Array:
