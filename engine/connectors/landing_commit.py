@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from engine.connectors.file_formats import BadLine, shown
 from engine.connectors.landing_files import ReadBatch
-from engine.connectors.landing_rows import LandedRows, newest_rows
+from engine.connectors.landing_rows import ROW_ID, LandedRows, newest_rows
 from engine.connectors.landing_tables import (
     DEAD_LETTER,
     DEAD_LETTER_SCHEMA,
@@ -27,6 +27,7 @@ from engine.connectors.landing_tables import (
 from engine.connectors.landing_watch import PendingFile
 from engine.errors import Conflict, InvalidRow, SourceError, WriteStopped
 from engine.hummock import Delete, Hummock, Put, TableVersion, Version
+from engine.runtime.rows import with_row_ids
 
 RACE_ATTEMPTS = 50
 MOST_WARNINGS = 1_000
@@ -147,10 +148,12 @@ class LandingCommits:
             return []
         rows = pa.concat_tables([each.rows for each in landed])
         deletes = np.concatenate([each.deletes for each in landed])
+        rows = with_row_ids(self.store, rows)
         puts, keys = newest_rows(rows, deletes, tuple(table.primary_key))
         operations: list[Put | Delete] = []
         if puts.num_rows:
-            operations.append(Put(puts, new_keys=self.refuses_known_keys))
+            new_keys = self.refuses_known_keys or ROW_ID in table.primary_key
+            operations.append(Put(puts, new_keys=new_keys))
         if keys.num_rows:
             operations.append(Delete(keys))
         return operations

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -36,8 +33,6 @@ NAMED_TYPES = (
     "timestamp",
     "timestamp_ntz",
 )
-_row_id_lock = threading.Lock()
-_next_row_id = 0
 
 
 @dataclass(frozen=True)
@@ -100,6 +95,8 @@ def _matched_columns(file: FileRows, target: Target) -> dict[str, str]:
         lower.setdefault(name.lower(), name)
     found = {}
     for name in target.schema.names:
+        if name == ROW_ID:
+            continue
         match = name if name in file.columns else lower.get(name.lower())
         if match is not None:
             found[name] = match
@@ -127,7 +124,10 @@ def _operations(file: FileRows, target: Target, reasons: dict[int, str]) -> np.n
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     for code, word in enumerate(encoded.dictionary.to_pylist()):
         rows = np.flatnonzero(codes == code)
-        if word in DELETE_WORDS and not target.append_only:
+        if word in DELETE_WORDS and ROW_ID in target.primary_key:
+            told = f"table {target.name} has no PRIMARY KEY: which row to delete is not to be told"
+            reasons.update(dict.fromkeys(rows.tolist(), told))
+        elif word in DELETE_WORDS and not target.append_only:
             deletes[rows] = True
         elif word in DELETE_WORDS:
             reasons.update(
@@ -151,7 +151,7 @@ def _column(
     name = column.name
     if source is None:
         if name == ROW_ID:
-            return _row_ids(file.rows)
+            return pa.nulls(file.rows, column.type)  # they get their ids when they are committed
         if name in target.defaults:
             return pa.repeat(target.defaults[name], file.rows)
         values, bad = pa.nulls(file.rows, column.type), np.empty(0, dtype=np.int64)
@@ -181,16 +181,6 @@ def _shown_value(value: pa.Scalar) -> str:
         return str(value.as_py())[:LONGEST_SHOWN_VALUE]
     except (ValueError, OverflowError):  # a date that Python does not know
         return f"a {value.type} out of range"
-
-
-def _row_ids(rows: int) -> pa.Array:
-    """Return ids that no other rows have: by the clock, by chance among processes, and never the same again in this one."""
-    global _next_row_id
-    with _row_id_lock:
-        by_clock = (int(time.time() * 1000) - 1_600_000_000_000) << 22 | secrets.randbits(22)
-        start = max(by_clock, _next_row_id)
-        _next_row_id = start + rows
-    return pa.array(np.arange(start, start + rows, dtype=np.int64))
 
 
 def _type_name(kind: pa.DataType) -> str:

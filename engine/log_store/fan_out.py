@@ -50,7 +50,7 @@ class FanOut:
         channels = self.channels.values()
         try:
             for part in self.ranges:
-                wanting = [channel for channel in channels if channel.covers(part)]
+                wanting = [channel for channel in channels if not channel.closed]
                 for channel in wanting:
                     channel.begin(part)
                 for changes in self._reader.read(self._table, part) if wanting else ():
@@ -70,15 +70,18 @@ class Channel:
         self, reader: SinkLogStore, table: TableVersion, ranges: Sequence[LogRange], buffer_bytes: int
     ) -> None:
         self.failure: BaseException | None = None
-        self._closed = False
-        self._covered = {part.upto for part in ranges}
+        self.closed = False
+        self._ends = [part.upto for part in ranges]
+        self._next = 0
         storage = ChangeLogStorage(reader, table, ranges, max(1, buffer_bytes // 4))
         self._log = SyncLogStore(storage, buffer_bytes=buffer_bytes, chunk_rows=CHUNK_ROWS)
         self.metrics = self._log.metrics
 
     def covers(self, part: LogRange) -> bool:
-        """Tell whether a range comes through here."""
-        return not part.snapshot and part.upto in self._covered and not self._closed
+        """Tell whether a range is the next that comes through here; a reader that was moved meanwhile reads by itself."""
+        return (
+            not part.snapshot and not self.closed and self._ends[self._next : self._next + 1] == [part.upto]
+        )
 
     def begin(self, part: LogRange) -> None:
         """Open an epoch; what was read before it is let go of."""
@@ -106,13 +109,14 @@ class Channel:
                     raise LogStoreError(
                         f"the changes up to {part.upto} were asked for, those up to {epoch} came"
                     )
+                self._next += 1
                 return
             elif message is None and self.failure is not None:
                 raise LogStoreError(f"the log could not be read: {self.failure}") from self.failure
 
     def close(self) -> None:
         """Let go of the buffer: the reader takes nothing more from here."""
-        self._closed = True
+        self.closed = True
         self._log.close()
 
 

@@ -65,8 +65,9 @@ class Position:
 class SinkLogStore:
     """One reader: the consumer `consumer` of table `table`, for the keys of one group of vnodes.
 
-    Reading moves a cursor of this object. `truncate` makes the part of a commit that acknowledges an offset, durably, together
-    with whatever that commit writes; `rewind` takes the cursor back to what is acknowledged.
+    Its place is what the store has acknowledged and nothing that this object remembers: whoever moves the reader, or takes it
+    back to the beginning, is followed by the next reading. `truncate` makes the part of a commit that acknowledges an offset,
+    durably, together with whatever that commit writes; after a failure the same ranges come again.
     """
 
     def __init__(
@@ -74,7 +75,6 @@ class SinkLogStore:
     ) -> None:
         self.table, self.consumer, self.group = table, consumer, group
         self._store, self._columns = store, list(columns)
-        self._cursor: Position | None = None
         self.failures = 0
 
     def position(self, table: TableVersion) -> Position | None:
@@ -84,20 +84,21 @@ class SinkLogStore:
         return Position(table.acks[self.consumer], False) if self.consumer in table.acks else None
 
     def ranges(self, table: TableVersion, *, each_epoch: bool) -> Iterator[LogRange]:
-        """Yield what comes after the cursor, moving it; one range an epoch, or everything as one with its net changes.
+        """Yield what comes after the acknowledged place; one range an epoch, or everything as one with its net changes.
 
         With `each_epoch` the bounds of the ranges depend on the table alone, never on when or how often they are read.
         Raises EpochExpired if the log no longer reaches back.
         """
-        if self._cursor is None:
-            self._cursor = self.position(table)
-        if self._cursor is None:
+        position = self.position(table)
+        if position is None:
             return
-        if self._cursor.snapshot:
-            yield self._moved(LogRange(0, self._cursor.epoch, True))
-        entries = table.changes(self._cursor.epoch, table.committed_epoch)
+        after = position.epoch
+        if position.snapshot:
+            yield LogRange(0, after, True)
+        entries = table.changes(after, table.committed_epoch)
         for entry in entries if each_epoch else entries[-1:]:
-            yield self._moved(LogRange(self._cursor.epoch, entry.epoch))
+            yield LogRange(after, entry.epoch)
+            after = entry.epoch
 
     def read(self, table: TableVersion, part: LogRange) -> Iterator[Changes]:
         """Yield the changes of a range in the order of (hash, key); memory follows the parts, not the range."""
@@ -118,16 +119,11 @@ class SinkLogStore:
         """Note that what was read has been acknowledged by a commit."""
         self.failures = 0
 
-    def reset(self) -> None:
-        """Take the cursor back to what is acknowledged."""
-        self._cursor = None
-
-    def rewind(self) -> float:
-        """Take the cursor back after a failure; return the seconds to wait before the next attempt.
+    def failed(self) -> float:
+        """Note a failure; return the seconds to wait before the next attempt, which begins at what is acknowledged.
 
         They double with each failure in a row, up to five minutes, with some chance in it.
         """
-        self.reset()
         self.failures += 1
         wait = min(LONGEST_BACK_OFF_SECONDS, FIRST_BACK_OFF_SECONDS * 2 ** min(self.failures - 1, 16))
         return wait * random.uniform(0.8, 1.0)
@@ -141,10 +137,6 @@ class SinkLogStore:
                 raise Conflict(f"{self.consumer} was moved on by another process at the same time")
 
         return check
-
-    def _moved(self, part: LogRange) -> LogRange:
-        self._cursor = Position(part.upto, False)
-        return part
 
 
 def attach(table: TableVersion, consumers: Sequence[str], snapshot: bool) -> Commit:

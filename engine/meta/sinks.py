@@ -17,19 +17,22 @@ from engine.sql.catalog import Relation
 KIND = "sink"
 PREFIX = "sink/"
 GROUPS = "vnode_groups"
+Holds = dict[str, dict[str, int | None]]
 Phase = Literal["waiting", "snapshot", "log", "paused", "lapsed"]
 
 
 class SinkState(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a sink needs beside its relation: `table_id` is the table that it reads (0: none yet), `since` from which epoch.
 
-    `lapsed` says why it cannot go on.
+    `start` is the store's epoch when it began with the rows as they were, so another one after each RESET, and above every epoch
+    that was delivered before; 0 for sinks from before there were any. `lapsed` says why it cannot go on.
     """
 
     table_id: int = 0
     since: int = 0
     paused: bool = False
     lapsed: str = ""
+    start: int = 0
 
 
 @dataclass(frozen=True)
@@ -83,15 +86,13 @@ def consumers_of(relation: Relation) -> tuple[str, ...]:
     return tuple(f"sink/{relation.name}/{n}" for n in range(int(relation.options.get(GROUPS, "1"))))
 
 
-def released(version: Version, relation: Relation) -> tuple[dict, dict]:  # type: ignore[type-arg]
-    """Return the acknowledgements and pins of a commit that lets go of all that a sink holds."""
-    source, consumers = source_of(relation), consumers_of(relation)
-    if source not in version.tables:
-        return {}, {}
-    table = version.tables[source]
-    acks = {name: None for name in consumers if name in table.acks}
-    pins = {name: None for name in consumers if name in table.pins}
-    return {source: acks} if acks else {}, {source: pins} if pins else {}
+def released(relation: Relation) -> tuple[Holds, Holds]:
+    """Return the acknowledgements and pins of a commit that lets go of all that a sink holds.
+
+    They name every reader whatever it holds now: another process may deliver the first rows before the commit is made.
+    """
+    gone: dict[str, int | None] = dict.fromkeys(consumers_of(relation))
+    return {source_of(relation): gone}, {source_of(relation): dict(gone)}
 
 
 def standing(version: Version, relation: Relation) -> Standing:

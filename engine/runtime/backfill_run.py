@@ -12,7 +12,7 @@ import msgspec
 from engine.backfill.drivers import drivers
 from engine.backfill.pace import LARGEST_STEP, Pace, most_at_once, rest_seconds
 from engine.hummock import Commit, Hummock, Version
-from engine.hummock.epoch import Clock, system_clock
+from engine.hummock.epoch import Clock
 from engine.hummock.merge import HASHES, HIGHEST, LOWEST
 from engine.meta.barrier import closed, minted, opened
 from engine.meta.catalog_store import StoredCatalog, is_planned, load, planned, table_of
@@ -44,10 +44,11 @@ class BackfillRun:
         store: Hummock,
         executor: Executor,
         least_rows: int = BACKFILL_ROWS,
-        clock: Clock = system_clock,
+        clock: Clock | None = None,
         largest_step: int = LARGEST_STEP,
     ) -> None:
-        self.store, self.executor, self.least_rows, self.clock = store, executor, least_rows, clock
+        self.store, self.executor, self.least_rows = store, executor, least_rows
+        self.clock = clock or store.clock
         self.largest_step = largest_step
         self._paces: dict[str, Pace] = {}
 

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.errors import RowFailed
-from engine.hummock import Commit, Hummock, Version
+from engine.hummock import Commit, Hummock, Version, without_new_keys
 from engine.meta.barrier import PREFIX, Barrier
 from engine.meta.catalog_store import StoredCatalog, load, planned, table_of
 from engine.meta.checkpoint import Checkpoint
 from engine.meta.creation import creations, entry
 from engine.meta.domain import Domain
-from engine.meta.frontier import frontiers, lapsed_at, pending, reach_over
+from engine.meta.frontier import lapsed_at, pending
 from engine.meta.mutation import control_of
 from engine.meta.placement import placed
 from engine.meta.recovery import recovered
@@ -32,20 +32,6 @@ class DomainEpoch:
     fragments: dict[str, list[FragmentEpoch]] = field(default_factory=dict)
     commit_seconds: float = 0.0
     barrier: Barrier | None = None
-
-
-def reach_of(domain: Domain, version: Version, stored: StoredCatalog) -> int | None:
-    """Return the epoch to which a domain could be brought: the least frontier of what it reads from outside.
-
-    None while one of those tables was never computed.
-    """
-    known = frontiers(version, stored.upstream_order(domain.inputs), stored.inputs)
-    return reach_over((known[name] for name in domain.inputs), version)
-
-
-def is_pending(domain: Domain, version: Version, reach: int) -> bool:
-    """Tell whether bringing a domain to `reach` needs a run."""
-    return any(pending(version, f.table, domain.dependencies[f.table], reach) for _, f in domain.fragments)
 
 
 @dataclass(frozen=True)
@@ -119,6 +105,11 @@ class DomainRun:
             except RowFailed as failure:
                 failure.view = owner
                 raise
+            if (
+                cut.leaves_out
+            ):  # a row that has left such a partition stands in the table yet, under the same key
+                writes = {name: without_new_keys(ssts) for name, ssts in part.writes.items()}
+                part = dataclasses.replace(part, writes=writes)
             checkpoint.add(part)
             done.fragments.setdefault(owner, []).append(epoch)
         return checkpoint, done

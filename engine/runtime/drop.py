@@ -18,7 +18,7 @@ from engine.meta.sinks import KIND as SINK
 from engine.meta.sinks import released, state_entry
 from engine.sql.access import index_name
 from engine.sql.catalog import Relation
-from engine.sql.refusals import line_and_column
+from engine.sql.refusals import line_and_column, words
 from engine.sql.statement_types import Drop
 
 
@@ -73,14 +73,13 @@ def drop(store: Hummock, statement: Drop) -> bool:
     pins: dict[str, dict[str, int | None]] = {}
     for sink in (stored.catalog.get(name) for name in gone):
         if sink.kind == SINK:
-            for held, holds in zip((acks, pins), released(version, sink), strict=True):
+            for held, holds in zip((acks, pins), released(sink), strict=True):
                 for table, consumers in holds.items():
                     if table not in gone | fragments:
                         held.setdefault(table, {}).update(consumers)
     touched = {domain_of(stored, name) for name in gone & set(stored.plans)}  # what fails in them fails again
     backfills, unfinished = without(version, gone | fragments)
     dropped = {*gone, *fragments, *unfinished} & set(version.tables)
-    left = set(version.tables) - dropped
     stops: dict[str, str | None] = {}
     for name in touched:
         stay = sorted(o for o in kept if o not in indexes and domain_of(stored, o) == name)
@@ -88,8 +87,8 @@ def drop(store: Hummock, statement: Drop) -> bool:
     store.commit(
         Commit(
             drop=tuple(sorted(dropped)),
-            acks={upstream: consumers for upstream, consumers in acks.items() if upstream in left},
-            pins={upstream: consumers for upstream, consumers in pins.items() if upstream in left},
+            acks={upstream: consumers for upstream, consumers in acks.items() if upstream not in dropped},
+            pins={upstream: consumers for upstream, consumers in pins.items() if upstream not in dropped},
             catalog=entries(dict.fromkeys(gone), dict.fromkeys(gone & set(stored.plans)))
             | {
                 entry: None
@@ -133,7 +132,7 @@ def known(stored: StoredCatalog, kind: str, name: str, sql: str, *, system: bool
 
 def place_of(name: str, sql: str) -> tuple[int, int]:
     """Return line and column of the first place in a statement where a name stands."""
-    found = [match.start() for match in re.finditer(rf"\b{re.escape(name)}\b", sql, re.IGNORECASE)]
+    found = [match.start() for match in re.finditer(rf"\b{re.escape(name)}\b", words(sql), re.IGNORECASE)]
     return line_and_column(sql, found[0]) if found else (1, 1)
 
 

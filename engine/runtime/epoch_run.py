@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.hummock import Commit, Table, Version
+from engine.hummock.epoch import epoch_text
 from engine.meta.frontier import lapsed_at
 from engine.operators import full_refresh, reference, top_n
 from engine.operators.aggregate import keyed_recompute, partials_delta
@@ -91,8 +92,13 @@ def lapse_of(version: Version, name: str, dependencies: tuple[str, ...]) -> str:
     """Return in words why a table cannot follow the change logs of what it reads."""
     own = version.tables[name].committed_epoch
     cut = [(table, version.tables[table].safe_epoch) for table in dependencies]
-    logs = ", ".join(f"that of {table} begins at epoch {safe}" for table, safe in cut if safe > own)
-    return f"{name} was at epoch {own} and could not follow the change log ({logs}): the difference was committed"
+    logs = ", ".join(
+        f"that of {table} begins at epoch {epoch_text(safe)}" for table, safe in cut if safe > own
+    )
+    at = epoch_text(own)
+    return (
+        f"{name} was at epoch {at} and could not follow the change log ({logs}): the difference was committed"
+    )
 
 
 def context_of(fragment: Fragment, context: EpochContext) -> EpochContext:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +10,7 @@ import pyarrow as pa
 from engine.errors import RowFailed, SqlError
 from engine.hummock import Hummock, LogEntry, SstInfo, Table, TableVersion, Version
 from engine.meta.catalog_store import load
+from engine.runtime.schema_modules import imported
 from engine.sql.catalog import Column, Relation
 
 OPTION = "pandera"
@@ -62,12 +61,11 @@ def check_declared(relation: Relation) -> None:
         )
 
 
-@lru_cache(maxsize=64)
 def schema_of(name: str) -> Any:
-    """Return the DataFrameSchema that `module:name` is; raises SqlError if there is none."""
+    """Return the DataFrameSchema that `module:name` is; raises SqlError if there is none, or none that may be imported."""
     module, _, attribute = name.partition(":")
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        found = getattr(imported(module), attribute)
     except (ImportError, AttributeError) as error:
         hint = "pandera = 'module:name' names a DataFrameSchema or DataFrameModel that can be imported"
         raise SqlError(f"schema {name} cannot be loaded: {error}", hint=hint) from error

@@ -5,10 +5,17 @@ from __future__ import annotations
 import os
 import socket
 import sys
-
-from pyspark.sql import SparkSession
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 from engine.jars import check_java, jar_paths
+from engine.runtime.spark_connect import connect_to
+from engine.runtime.spark_logging import silence_own_calls
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SparkTarget: TypeAlias = "SparkSession | str | None"
 
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
@@ -33,16 +40,24 @@ STATIC_SETTINGS = {
 """Unix domain sockets: over TCP each job of Python bodies waits some 40 ms for a delayed acknowledgement."""
 
 
-def connect(spark: SparkSession | str | None = None) -> SparkSession:
-    """Return a session for `spark`: one that exists, `sc://host:port`, a master's address, or None for local[*].
+LOCAL_SETTINGS = {"spark.authenticate": "true"}
+"""Spark makes the secret itself where driver and tasks are one process; a cluster's is configured with the cluster."""
 
-    None takes SPARK_REMOTE from the environment where it is set. Raises EnvironmentNotReady without Java or jars.
+
+def connect(spark: SparkTarget | Callable[[], SparkTarget] = None) -> SparkSession:
+    """Return a session for `spark`: one that exists, `sc://host:port`, a master's address, a function that says which, or None.
+
+    None takes SPARK_REMOTE from the environment where it is set, else local[*]. Raises EnvironmentNotReady without Java or jars,
+    or when a server refuses the token.
     """
+    if callable(spark):  # a session is none
+        spark = spark()
     if isinstance(spark, str) or spark is None:
         target = spark or os.environ.get("SPARK_REMOTE") or "local[*]"
-        session = _remote(target) if target.startswith("sc://") else _classic(target)
+        session = connect_to(target) if target.startswith("sc://") else _classic(target)
     else:
         session = spark
+    silence_own_calls()
     for key, value in SETTINGS.items():
         session.conf.set(key, value)
     return session
@@ -55,11 +70,9 @@ def parallelism(spark: SparkSession) -> int:
     return int(spark.conf.get("spark.tideline.parallelism", str(os.cpu_count() or 2)))
 
 
-def _remote(address: str) -> SparkSession:
-    return SparkSession.builder.remote(address).getOrCreate()
-
-
 def _classic(master: str) -> SparkSession:
+    from pyspark.sql import SparkSession
+
     check_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -67,7 +80,8 @@ def _classic(master: str) -> SparkSession:
     builder = builder.config("spark.jars", ",".join(jar_paths()))
     memory = os.environ.get("TIDELINE_DRIVER_MEMORY", "4g")
     builder = builder.config("spark.driver.memory", memory)
-    for key, value in {**STATIC_SETTINGS, **SETTINGS}.items():
+    local = LOCAL_SETTINGS if master.startswith("local") else {}
+    for key, value in {**STATIC_SETTINGS, **SETTINGS, **local}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

@@ -12,6 +12,7 @@ from sqlglot.tokens import Token, TokenType
 from engine.sql.catalog import check_name
 from engine.sql.column_list import column_of
 from engine.sql.names import identifier
+from engine.sql.parsed import parsed
 from engine.sql.refusals import line_and_column, mistake, refusal, unsupported
 from engine.sql.statement_types import (
     AddColumn,
@@ -174,7 +175,7 @@ class _Reader:
 
     def _add_column(self) -> AddColumn:
         try:
-            tree = sqlglot.parse_one(self.readable, read=self.dialect)
+            tree = parsed(self.readable, self.dialect)
         except ParseError as error:
             raise self.wrong("the column cannot be read", "ADD COLUMN name TYPE [DEFAULT value]") from error
         actions = tree.args.get("actions") or [] if isinstance(tree, exp.Alter) else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
@@ -10,16 +11,16 @@ from typing import Any
 
 import sqlglot.expressions as exp
 
-from engine.errors import UnsupportedSql
-from engine.sql.catalog import Relation
+from engine.errors import UnsupportedSql, WrongRow
+from engine.sql.catalog import Column, Relation
 from engine.sql.intervals import interval_of, interval_value
-from engine.sql.position import copy_place
+from engine.sql.position import copy_place, place
 from engine.sql.refusals import mistake
 from engine.sql.statement_types import Insert
 from engine.sql.types import parse_type
 from engine.sql.wrong_literals import refuse_wrong
 
-_INTEGRAL = ("tinyint", "smallint", "int", "bigint")
+_INTEGRAL = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIME = re.compile(r"\d{2}:\d{2}:\d{2}(\.\d{1,6})?")
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})?)?")
@@ -38,8 +39,9 @@ def literal_rows(insert: Insert, relation: Relation, dialect: str) -> list[tuple
         return None
     shown = tuple(column.name for column in relation.columns if not column.hidden)
     names = insert.columns or shown
-    kinds = {column.name: column.type for column in relation.columns}
     known_columns(insert, relation)
+    columns = {column.name: column for column in relation.columns}
+    kinds = {name: column.type for name, column in columns.items()}
     rows = []
     try:
         for row in insert.rows.expressions:
@@ -50,10 +52,42 @@ def literal_rows(insert: Insert, relation: Relation, dialect: str) -> list[tuple
             pairs = list(zip(values, names, strict=True))
             for value, name in pairs:
                 refuse_wrong(value, kinds[name], name, insert.sql)
-            rows.append(tuple(literal(value, kinds[name], dialect) for value, name in pairs))
+            found = tuple(literal(value, kinds[name], dialect) for value, name in pairs)
+            for value, (node, name) in zip(found, pairs, strict=True):
+                _refuse_misfit(value, node, columns[name], relation, insert.sql)
+            rows.append(found)
     except NotLiteral:
         return None
     return rows
+
+
+def _refuse_misfit(value: Any, node: exp.Expression, column: Column, relation: Relation, sql: str) -> None:
+    """Raise WrongRow, with the place, for a null where none may be, and for a number that a column cannot hold."""
+    if value is None:
+        in_key = column.source in relation.primary_key
+        if in_key or not column.nullable:
+            why = "part of the primary key" if in_key else "NOT NULL"
+            raise _misfit(f"column {column.name} of {relation.name} is {why}", node, sql, "write a value")
+        return
+    bits = _INTEGRAL.get(column.type)
+    if bits is not None and not -(1 << bits - 1) <= value < 1 << bits - 1:
+        hint = f"numbers of {column.type} go from {-(1 << bits - 1)} to {(1 << bits - 1) - 1}"
+        raise _misfit(f"{value} does not fit column {column.name}, which is {column.type}", node, sql, hint)
+    if column.type.startswith("decimal"):
+        precision, scale = (int(part) for part in column.type[8:-1].split(","))
+        if abs(value) >= Decimal(1).scaleb(precision - scale):
+            hint = f"it has {precision - scale} digits before the point at most"
+            message = f"{value} does not fit column {column.name}, which is {column.type}"
+            raise _misfit(message, node, sql, hint)
+    most = {"float": 3.4028235677973366e38, "double": math.inf}.get(column.type)
+    if most is not None and abs(value) >= most:
+        message = f"{node.sql()} does not fit column {column.name}, which is {column.type}"
+        raise _misfit(message, node, sql, "write a smaller number")
+
+
+def _misfit(message: str, node: exp.Expression, sql: str, hint: str) -> WrongRow:
+    line, column = place(node, sql)
+    return WrongRow(message, sql=sql, line=line, column=column, hint=hint)
 
 
 def known_columns(insert: Insert, relation: Relation) -> None:

@@ -15,7 +15,7 @@ from engine.connectors.landing import LandingReport, LandingSource, pending_dige
 from engine.connectors.landing_commit import LandingCommits
 from engine.connectors.landing_options import wrong_option
 from engine.connectors.landing_tables import DEAD_LETTER, FILES
-from engine.errors import SourceError, SqlError
+from engine.errors import SqlError, UnsupportedSql
 from engine.hummock import Hummock
 from engine.session import Session
 
@@ -301,8 +301,9 @@ def test_pending_files_have_a_digest_that_goes_when_they_are_taken(
 
 
 def test_a_wrong_option_is_refused_by_name(lake: Session, folder: Path, orders: Source) -> None:
-    with pytest.raises(SourceError, match="option separator is unknown"):
+    with pytest.raises(UnsupportedSql, match="landing has no option separator"):
         orders(separator=";")
+    assert "orders" not in lake.catalog.relations
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from engine.meta.recovery import failures
 from engine.meta.sinks import sinks, source_of
 from engine.meta.waits import waits
 from tests.crash.checks import TABLES, Broken, Checks
-from tests.crash.delivered import replayed, rows_of
+from tests.crash.delivered import replayed
 
 DEADLINE = 600.0
 """A life that takes longer is stuck."""
@@ -190,9 +190,9 @@ class StoreChecks(Checks):
         for relation in sinks(stored):
             source = source_of(relation)
             files = (self.folder / "sinks" / relation.name).glob("*.jsonl")
-            changes = rows_of({path.name: path.read_bytes() for path in files})
+            objects = {path.name: path.read_bytes() for path in files}
             key = stored.catalog.get(source).primary_key
-            if replayed(relation.name, changes, key) != self._content(source, None):
+            if replayed(relation.name, objects, key) != self._content(source, None):
                 raise Broken(f"sink {relation.name} did not deliver what {source} holds")
 
 

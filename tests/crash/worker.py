@@ -62,6 +62,7 @@ class Worker:
             (4, self.collect),
             (5, self.create_sink),
             (2, self.drop_sink),
+            (2, self.reset_sink),
             (5, self.steer),
         ]
         for _ in range(steps):
@@ -172,6 +173,12 @@ class Worker:
         known = sorted(relation.name for relation in sinks(self.session.stored))
         if known:
             self.session.sql(f"DROP SINK IF EXISTS {self.random.choice(known)}")
+
+    def reset_sink(self) -> None:
+        """Make a sink begin anew, whoever delivers it at this moment."""
+        known = sorted(relation.name for relation in sinks(self.session.stored))
+        if known:
+            self.session.sql(f"ALTER SINK {self.random.choice(known)} RESET")
 
     def steer(self) -> None:
         """Ask for a mutation: pause, resume, throttle, or update of the parallelism."""

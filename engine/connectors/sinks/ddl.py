@@ -11,15 +11,14 @@ import pyarrow as pa
 
 from engine.connectors.sinks.files import EPOCH, OPERATION
 from engine.connectors.sinks.options import SinkOptions, checked
+from engine.connectors.sinks.start import beginning
 from engine.errors import Conflict, SqlError
 from engine.hummock import Commit, Hummock, Version
-from engine.log_store.sink import attach
 from engine.meta.catalog_store import StoredCatalog, entries, load
 from engine.meta.creation import computed
 from engine.meta.sinks import (
     KIND,
     SinkState,
-    consumers_of,
     released,
     sinks,
     source_of,
@@ -32,6 +31,8 @@ from engine.sql.catalog import Catalog, Column, Relation
 from engine.sql.refusals import line_and_column
 from engine.sql.sink_statements import AlterSink, CreateSink
 from engine.sql.types import to_arrow
+
+RACE_ATTEMPTS = 20
 
 
 def create_sink(store: Hummock, statement: CreateSink, dialect: str) -> bool:
@@ -46,35 +47,54 @@ def create_sink(store: Hummock, statement: CreateSink, dialect: str) -> bool:
         raise _error(statement, statement.name, f"{statement.name} exists already: it is a {kind}", hint)
     relation = _relation(stored, statement, dialect)
     table = computed(version, source_of(relation))
-    part, state = Commit(), SinkState()
+    part = Commit(catalog=state_entry(relation.name, SinkState()))
     if table is not None:
-        part = attach(table, consumers_of(relation), SinkOptions.of(relation.options).snapshot)
-        state = SinkState(table.table_id, version.epoch)
-    catalog = entries({relation.name: relation}, {}) | state_entry(relation.name, state)
+        part = beginning(version, relation, table, SinkOptions.of(relation.options).snapshot)
+    catalog = entries({relation.name: relation}, {}) | dict(part.catalog)
     check = _stands(relation, version)
     store.commit(dataclasses.replace(part, catalog=catalog, precondition=check))
     return True
 
 
 def alter_sink(store: Hummock, statement: AlterSink) -> None:
-    """Pause or resume a sink, or reset it: it lets go of the log, and delivers the rows as they are when it is run next."""
-    version = store.refresh()
-    relation = _sink(load(version), statement.name, statement.sql)
-    state = state_of(version, relation.name)
-    acks, pins = {}, {}
-    if statement.action == "reset":
-        acks, pins = released(version, relation)
-        state = SinkState(paused=state.paused)
-    else:
-        state = msgspec.structs.replace(state, paused=statement.action == "pause")
-    entry = state_entry(relation.name, state)
-    key = next(iter(entry))
+    """Pause or resume a sink, or reset it: it begins anew, whatever it or another process delivers at this moment.
+
+    A reset sink delivers the rows as they are now, or, without a snapshot, what changes from now on.
+    """
+    for attempt in range(RACE_ATTEMPTS):
+        version = store.refresh()
+        relation = _sink(load(version), statement.name, statement.sql)
+        part = _altered(version, relation, statement.action)
+        try:
+            store.commit(dataclasses.replace(part, precondition=_unaltered(version, relation)))
+            return
+        except Conflict:
+            if attempt == RACE_ATTEMPTS - 1:
+                raise
+
+
+def _altered(version: Version, relation: Relation, action: str) -> Commit:
+    state, table = state_of(version, relation.name), computed(version, source_of(relation))
+    if action != "reset":
+        state = msgspec.structs.replace(state, paused=action == "pause")
+        return Commit(catalog=state_entry(relation.name, state))
+    if table is not None:
+        return beginning(version, relation, table, SinkOptions.of(relation.options).snapshot)
+    acks, pins = released(relation)
+    return Commit(acks=acks, pins=pins, catalog=state_entry(relation.name, SinkState(paused=state.paused)))
+
+
+def _unaltered(seen: Version, relation: Relation) -> Callable[[Version], None]:
+    source = source_of(relation)
+    keys = (f"relation/{relation.name}", *state_entry(relation.name, None))
 
     def check(now: Version) -> None:
-        if now.catalog.get(key) != version.catalog.get(key):
+        before, after = computed(seen, source), computed(now, source)
+        same = (before and before.table_id) == (after and after.table_id)
+        if not same or any(now.catalog.get(key) != seen.catalog.get(key) for key in keys):
             raise Conflict(f"sink {relation.name} was changed by another process at the same time; try again")
 
-    store.commit(Commit(acks=acks, pins=pins, catalog=entry, precondition=check))
+    return check
 
 
 def show_sinks(version: Version, errors: Mapping[str, str], now: float) -> pa.Table:
@@ -238,7 +258,7 @@ def _check_free(statement: CreateSink, source: Relation, shown: list[Column]) ->
 
 
 def _named(catalog: Catalog, statement: CreateSink, name: str, what: str) -> Relation:
-    found = catalog.relations.get(name) or catalog.relations.get(name.lower())
+    found = catalog.relations.get(name)
     if found is None or found.name.startswith("_"):
         raise _error(statement, name, f"there is no {what} {name}", catalog.near(name))
     return found

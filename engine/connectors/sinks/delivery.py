@@ -1,4 +1,4 @@
-"""One sink on its way: ranges of the log are handed to its target and acknowledged; a failure rewinds and backs off."""
+"""One sink on its way: ranges of the log are handed to its target and acknowledged; a failure backs off and reads again."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from engine.connectors.sinks.address import check_reachable
 from engine.connectors.sinks.files import EPOCH, OPERATION, FileSink
 from engine.connectors.sinks.options import SinkOptions
+from engine.connectors.sinks.start import beginning
 from engine.connectors.sinks.tables import TableSink
 from engine.connectors.sinks.target import Delivered, SinkTarget
 from engine.errors import Conflict, SinkError, TidelineError
 from engine.hummock import Commit, Hummock, TableVersion, Version
 from engine.hummock.object_store import ObjectStore
 from engine.log_store.fan_out import Channel
-from engine.log_store.sink import SinkLogStore, VnodeGroup, attach
+from engine.log_store.sink import SinkLogStore, VnodeGroup
+from engine.meta.catalog_store import load
 from engine.meta.creation import computed
 from engine.meta.sinks import Standing, consumers_of, released, source_of, standing, state_entry, state_of
 from engine.runtime.report import SinkReport
@@ -42,6 +45,7 @@ class Delivery:
         self.error: str | None = None
         self._store, self._open_target, self._clock = store, open_target, clock
         self._target: SinkTarget | None = None
+        self._start = 0
         self._stopped = threading.Event()
         self._channels: dict[str, Channel] = {}
         self._retry_at = 0.0
@@ -61,6 +65,17 @@ class Delivery:
         return (at.phase == "lapsed" and self.error is None) or (
             at.phase == "paused" and self._is_overdue(at)
         )
+
+    def follow(self, version: Version) -> None:
+        """Forget a failure that is over: the sink began anew since then, or another process has delivered what it lacked."""
+        if self.error is None:
+            return
+        at = standing(version, self.relation)
+        anew = state_of(version, self.relation.name).start != self._start
+        if anew or (at.phase == "log" and not at.is_due):
+            self.error, self._retry_at = None, 0.0
+            for reader in self.readers:
+                reader.acknowledged()
 
     def _is_overdue(self, at: Standing) -> bool:
         return at.lag_seconds(self._clock()) > self.options.retention_seconds
@@ -140,7 +155,6 @@ class Delivery:
                     return
                 attempts = 0
             except Conflict:  # another process was faster: read again and follow
-                reader.reset()
                 self._let_go(reader)
                 attempts += 1
                 if attempts == RACE_ATTEMPTS:
@@ -148,9 +162,10 @@ class Delivery:
 
     def _readable(self, version: Version) -> TableVersion | None:
         """Return the table if there may be something to deliver; raises SinkError if the sink cannot go on."""
-        if f"relation/{self.relation.name}" not in version.catalog:
-            return None
+        if load(version).catalog.relations.get(self.relation.name) != self.relation:
+            return None  # dropped, or created again as something else, which is delivered by another object
         state = state_of(version, self.relation.name)
+        self._start = state.start
         table = computed(version, source_of(self.relation))
         if state.lapsed:
             raise SinkError(state.lapsed)
@@ -175,13 +190,8 @@ class Delivery:
 
     def _attach(self, version: Version, table: TableVersion) -> None:
         """Hold the table's log from here on, for all groups at once."""
-        part = attach(table, consumers_of(self.relation), self.options.snapshot)
-        before = state_of(version, self.relation.name)
-        state = msgspec.structs.replace(before, table_id=table.table_id, since=version.epoch)
-        entry = state_entry(self.relation.name, state)
-        self._store.commit(
-            dataclasses.replace(part, catalog=entry, precondition=self._unchanged(version, table))
-        )
+        part = beginning(version, self.relation, table, self.options.snapshot)
+        self._store.commit(dataclasses.replace(part, precondition=self._unchanged(version, table)))
 
     def _unchanged(self, seen: Version, table: TableVersion) -> Callable[[Version], None]:
         key, name = next(iter(state_entry(self.relation.name, None))), self.relation.name
@@ -191,14 +201,14 @@ class Delivery:
             same = now is not None and now.table_id == table.table_id
             if not same or version.catalog.get(key) != seen.catalog.get(key):
                 raise Conflict(f"sink {name} or what it reads was changed at the same time")
-            if f"relation/{name}" not in version.catalog:
+            if version.catalog.get(f"relation/{name}") != seen.catalog.get(f"relation/{name}"):
                 raise Conflict(f"sink {name} was dropped at the same time")
 
         return check
 
     def _round(self, reader: SinkLogStore, seen: Version, table: TableVersion) -> bool:
         """Deliver some ranges and acknowledge them in one commit; False if there are none."""
-        target = self._opened()
+        target = self._opened(state_of(seen, self.relation.name).start)
         some = itertools.islice(reader.ranges(table, each_epoch=target.each_epoch), RANGES_PER_COMMIT)
         upto: int | None = None
         done: list[Delivered] = []
@@ -230,11 +240,7 @@ class Delivery:
         checks = [self._unchanged(seen, table), reader.unmoved(table)]
         if rows.precondition is not None:
             checks.append(rows.precondition)
-
-        def check(version: Version) -> None:
-            for one in checks:
-                one(version)
-
+        check = _all_of(checks)
         self._store.commit(Commit(writes=rows.writes, acks=ack.acks, pins=ack.pins, precondition=check))
 
     def _let_go(self, reader: SinkLogStore) -> None:
@@ -242,17 +248,18 @@ class Delivery:
         if channel is not None:
             channel.close()
 
-    def _opened(self) -> SinkTarget:
-        if self._target is None:
+    def _opened(self, start: int) -> SinkTarget:
+        if self._target is None or self._target.start != start:
             if self.options.into is not None:
-                self._target = TableSink(self._store, self.relation)
+                self._target = TableSink(self._store, self.relation, start)
             else:
-                self._target = FileSink(self.relation, self._open_target(self.options.url))
+                check_reachable(self.options.url)  # a link may lead elsewhere since CREATE SINK
+                self._target = FileSink(self.relation, self._open_target(self.options.url), start)
         return self._target
 
     def _failed(self, reader: SinkLogStore, error: str) -> tuple[float, str]:
         self._target = None
-        return reader.rewind(), error
+        return reader.failed(), error
 
     def _lapse_if_due(self) -> None:
         """Let go of the log of a sink that has failed, or was paused, for longer than its retention."""
@@ -267,29 +274,30 @@ class Delivery:
             f"sink {self.relation.name} has not delivered for more than {self.options.retention_seconds:.0f} s, its retention, "
             f"and the changes that it lacks were let go ({why}); {self._way_out()}"
         )
-        acks, pins = released(version, self.relation)
+        acks, pins = released(self.relation)
         state = msgspec.structs.replace(state_of(version, self.relation.name), lapsed=told)
         table = version.tables[source_of(self.relation)]
+        checks = [self._unchanged(version, table), *(reader.unmoved(table) for reader in self.readers)]
+        entry = state_entry(self.relation.name, state)
         try:
-            self._store.commit(
-                Commit(
-                    acks=acks,
-                    pins=pins,
-                    catalog=state_entry(self.relation.name, state),
-                    precondition=self._unchanged(version, table),
-                )
-            )
+            self._store.commit(Commit(acks=acks, pins=pins, catalog=entry, precondition=_all_of(checks)))
             self.error = told
-            for reader in self.readers:
-                reader.reset()
         except Conflict:
-            return  # it was changed by somebody at the same time: the next failure looks again
+            return  # it was changed, or delivered, by somebody at the same time: the next failure looks again
 
     def _way_out(self) -> str:
         return (
             f"ALTER SINK {self.relation.name} RESET delivers the rows as they are and goes on from there, "
             f"DROP SINK {self.relation.name} ends it"
         )
+
+
+def _all_of(checks: Sequence[Callable[[Version], None]]) -> Callable[[Version], None]:
+    def check(version: Version) -> None:
+        for one in checks:
+            one(version)
+
+    return check
 
 
 def _sum(parts: Sequence[Delivered]) -> Delivered:

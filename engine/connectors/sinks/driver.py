@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
@@ -33,13 +32,14 @@ class SinkDriver:
         store: Hummock,
         *,
         open_target: Callable[[str], ObjectStore] = open_object_store,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
         wait_seconds: float = WAIT_SECONDS,
     ) -> None:
         self.store, self.wait_seconds = store, wait_seconds
-        self._open_target, self._clock = open_target, clock
+        self._open_target, self._clock = open_target, clock or store.clock
         self._deliveries: dict[str, Delivery] = {}
         self._running: dict[str, Future[None]] = {}
+        self._retired: list[Future[None]] = []
         self._slow: set[str] = set()
         self._pool: ThreadPoolExecutor | None = None
 
@@ -58,14 +58,15 @@ class SinkDriver:
         wanted = [r for r in sinks(load(version)) if sources is None or source_of(r) in sources]
         gone = set(self._deliveries) - {relation.name for relation in sinks(load(version))}
         for name in gone:
-            self._deliveries.pop(name)
-            self._slow.discard(name)
+            self._retire(name)
         due = []
         for relation in wanted:
             delivery = self._deliveries.get(relation.name)
             if delivery is None or delivery.relation != relation:
+                self._retire(relation.name)
                 delivery = Delivery(self.store, relation, self._open_target, self._clock)
                 self._deliveries[relation.name] = delivery
+            delivery.follow(version)
             if not self._is_running(relation.name):
                 delivery.idle()
                 if delivery.is_due(standing(version, relation), eager):
@@ -86,11 +87,13 @@ class SinkDriver:
 
     def errors(self) -> dict[str, str]:
         """Return the last error of each sink that fails."""
+        for delivery in self._deliveries.values():
+            delivery.follow(self.store.version)
         return {name: d.error for name, d in self._deliveries.items() if d.error is not None}
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait until no delivery is under way."""
-        wait(list(self._running.values()), timeout)
+        wait([*self._running.values(), *self._retired], timeout)
 
     def close(self) -> None:
         """Ask the deliveries to end after the range that they are at; what they did not acknowledge is delivered again."""
@@ -99,6 +102,15 @@ class SinkDriver:
         self.wait(CLOSE_SECONDS)
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _retire(self, name: str) -> None:
+        """Let go of a sink that was dropped, or is another one by now; a delivery that is under way ends by itself."""
+        delivery, running = self._deliveries.pop(name, None), self._running.pop(name, None)
+        self._slow.discard(name)
+        if delivery is not None:
+            delivery.stop()
+        if running is not None:
+            self._retired = [*(other for other in self._retired if not other.done()), running]
 
     def _threads(self) -> ThreadPoolExecutor:
         if self._pool is None:

@@ -27,15 +27,17 @@ OPERATION, EPOCH = "_op", "_epoch"
 
 
 class FileSink:
-    """Writes a range of the log as files `<sink>-<after>-<upto>-v<first>-<last>-<part>.<format>`.
+    """Writes a range of the log as files `<sink>-<start>-<after>-<upto>-v<first>-<last>-<part>.<format>`.
 
-    Name and rows of a file follow from the log alone: a delivery that was cut off is repeated with the same files, and those that
-    are there already are left as they are.
+    Name and rows of a file follow from the log, and from where the sink began, alone: a delivery that was cut off is repeated
+    with the same files, and those that are there already are left as they are. A sink that begins anew has a higher `start`, so
+    its files come after all that were written before, and whoever reads them knows from where the rows come again.
     """
 
     each_epoch = True
 
-    def __init__(self, relation: Relation, objects: ObjectStore) -> None:
+    def __init__(self, relation: Relation, objects: ObjectStore, start: int) -> None:
+        self.start = start
         self.name, self.options = relation.name, SinkOptions.of(relation.options)
         self._schema = pa.schema([(column.name, to_arrow(column.type)) for column in relation.columns])
         self._objects = objects
@@ -46,7 +48,8 @@ class FileSink:
         rows = files = size = 0
         for number, piece in enumerate(in_pieces(tables, self.options.rows_per_file)):
             data = encoded(piece, self.options.format)
-            self._put(file_name(self.name, part, group, number, self.options.format), data)
+            name = named_by(self.name, self.start)
+            self._put(file_name(name, part, group, number, self.options.format), data)
             rows, files, size = rows + piece.num_rows, files + 1, size + len(data)
         return Delivered(rows, files, size)
 
@@ -72,6 +75,11 @@ class FileSink:
                 f"{self.options.url}/{path} is there with other rows: something else writes there under the name of sink "
                 f"{self.name}; DROP SINK {self.name}, and create it with another name or path"
             )
+
+
+def named_by(sink: str, start: int) -> str:
+    """Return how the names of a sink's files begin; sinks from before there were beginnings have no number of one."""
+    return f"{sink}-{start:020d}" if start else sink
 
 
 def file_name(sink: str, part: LogRange, group: VnodeGroup, number: int, form: str) -> str:

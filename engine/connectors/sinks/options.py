@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.connectors.landing_folder import project_path
-from engine.errors import SqlError
+from engine.connectors.sinks.address import check_reachable
+from engine.errors import PathNotAllowed, SqlError
 from engine.log_store.sink import VNODES
 from engine.sql.refusals import line_and_column
 from engine.sql.sink_statements import CreateSink
@@ -98,12 +99,17 @@ def _address(statement: CreateSink) -> str:
         hint = f"write url = '{path}', or path = 'folder'"
         raise _error(statement, "path", f'the path "{path}" is an address', hint)
     if path:
-        return project_path(path).as_uri()
+        url = project_path(path).as_uri()
     assert url is not None
     if not re.match(r"(file:///|s3a?://[^/]+)", url):
         raise _error(
             statement, "url", f'"{url}" is no address for files', "write file:///… or s3://bucket/prefix"
         )
+    try:
+        check_reachable(url)
+    except PathNotAllowed as error:
+        where = "path" if path else "url"
+        raise _error(statement, where, f"the sink may not write there: {error}", "") from error
     return url.rstrip("/")
 
 

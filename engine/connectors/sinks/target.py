@@ -25,10 +25,11 @@ class SinkTarget(Protocol):
     """Takes ranges of one reader in their order.
 
     `each_epoch`: a range is one epoch, and taking it again does no harm; else a range is all that waits, and takes effect by the
-    commit alone.
+    commit alone. `start` is the beginning of the sink whose ranges it takes.
     """
 
     each_epoch: bool
+    start: int
 
     def take(self, part: LogRange, group: VnodeGroup, changes: Iterator[Changes]) -> Delivered:
         """Take the changes of a range."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 from engine.connectors.sinks.ddl import alter_sink, create_sink
 from engine.connectors.sinks.delivery import Delivery
+from engine.hummock import Hummock
 from engine.hummock.object_store.faulty import FaultyObjectStore
 from engine.hummock.object_store.memory import MemoryObjectStore
 from engine.meta.catalog_store import load
@@ -14,22 +16,41 @@ from engine.runtime.drop import drop
 from engine.sql import statements as st
 from engine.sql.catalog import Relation
 from tests.crash.checks import TABLES, Broken
-from tests.crash.delivered import replayed, rows_of
+from tests.crash.delivered import replayed
 from tests.crash.program.world import World
+
+MEANWHILE = ("RESET", "PAUSE", "RESUME", "DROP")
+
+
+class Interrupted(MemoryObjectStore):
+    """Where the files of a sink go; `meanwhile` is called before each that is written."""
+
+    def __init__(self, objects: MemoryObjectStore, meanwhile: Callable[[], None]) -> None:
+        self.__dict__ |= vars(objects)
+        self._meanwhile = meanwhile
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Create an object, after whatever happens meanwhile."""
+        self._meanwhile()
+        return super().put_if_absent(path, data)
 
 
 class SinkVerbs(World):
     """Whatever a program does to its sinks, and what has arrived behind them."""
 
+    _interruption: tuple[int, str] | None = None
+
     def _create_sink(self) -> None:
         stored = load(self.store.refresh())
         if len(list(sinks(stored))) >= 3:
             return
-        sources = [
-            n for n in (*TABLES, *self.texts) if n in stored.catalog.relations and self._key_is_shown(n)
-        ]
-        name, source = f"s{len(self.outside) + 1}", self.random.choice(sources)
+        name = f"s{len(self.outside) + 1}"
         self.outside[name] = MemoryObjectStore(self.clock)
+        relations = stored.catalog.relations
+        sources = [n for n in (*TABLES, *self.texts) if n in relations and self._key_is_shown(n)]
+        self._new_sink(name, self.random.choice(sources))
+
+    def _new_sink(self, name: str, source: str) -> None:
         groups = self.random.choice((1, 1, 2))
         self.trace[-1] += f" {name} FROM {source}, {groups} groups"
         text = (
@@ -50,6 +71,19 @@ class SinkVerbs(World):
             action = "RESUME" if state_of(self.store.version, relation.name).paused else "PAUSE"
             alter_sink(self.store, st.parse(f"ALTER SINK {relation.name} {action}", "spark"))  # type: ignore[arg-type]
 
+    def _reset_sink(self) -> None:
+        """A sink begins anew: from now on what counts is what has been delivered since."""
+        if (relation := self._a_sink()) is not None:
+            self.trace[-1] += f" {relation.name}"
+            alter_sink(self.store, st.parse(f"ALTER SINK {relation.name} RESET", "spark"))  # type: ignore[arg-type]
+
+    def _create_sink_again(self) -> None:
+        """Drop a sink and create another one of its name, into the same folder."""
+        if (relation := self._a_sink()) is not None:
+            self.trace[-1] += f" {relation.name}"
+            drop(self.store, st.Drop("sink", relation.name, True, False, ""))
+            self._new_sink(relation.name, source_of(relation))
+
     def _a_sink(self) -> Relation | None:
         known = sorted(sinks(load(self.store.refresh())), key=lambda relation: relation.name)
         return self.random.choice(known) if known else None
@@ -58,21 +92,50 @@ class SinkVerbs(World):
         """Deliver what waits; a target that does not answer makes its sink fail, and may be where this process ends."""
         if self.random.random() < 0.2:
             self.targets.crash_at = 1 + int(self.random.expovariate(0.5))
+        self._interruption = None
+        if self.random.random() < 0.3:
+            self._interruption = (1 + int(self.random.expovariate(0.7)), self.random.choice(MEANWHILE))
         self._deliver_what_waits()
-        self.targets.crash_at = None
+        self.targets.crash_at = self._interruption = None
+
+    def _interrupt(self, sink: str) -> None:
+        """Before the n-th file of a delivery: another process says something about the sink that is being delivered."""
+        if self._interruption is None:
+            return
+        left, said = self._interruption
+        self._interruption = (left - 1, said) if left > 1 else None
+        if left > 1:
+            return
+        self.trace[-1] += f", {said} of {sink} meanwhile"
+        other = Hummock.open(
+            "memory://store", cache_dir=str(self.folder / "other"), object_store=self.disk, clock=self.clock
+        )
+        if said == "DROP":
+            drop(other, st.Drop("sink", sink, True, False, ""))
+        else:
+            alter_sink(other, st.parse(f"ALTER SINK {sink} {said}", "spark"))  # type: ignore[arg-type]
 
     def _deliver_what_waits(self) -> None:
         for relation in sinks(load(self.store.refresh())):
-            delivery = Delivery(self.store, relation, self._target, self.clock)
+            delivery = self._delivery(relation)
             delivery.run()
             if delivery.error is not None and not self._is_of_its_target(delivery.error):
                 raise Broken(f"sink {relation.name} failed: {delivery.error}")
+
+    def _delivery(self, relation: Relation) -> Delivery:
+        """What this process delivers a sink with, the same one as before while it is the same sink."""
+        known = self._deliveries.get(relation.name)
+        if known is None or known.relation != relation:
+            known = self._deliveries[relation.name] = Delivery(self.store, relation, self._target, self.clock)
+        known.follow(self.store.version)
+        return known
 
     def _target(self, url: str) -> FaultyObjectStore:
         """What a sink of this process writes to; each target fails by itself."""
         name = url.rpartition("/")[2]
         if name not in self._reached:
-            self._reached[name] = FaultyObjectStore(self.outside[name], self.targets, self.clock)
+            disk = Interrupted(self.outside[name], lambda: self._interrupt(name))
+            self._reached[name] = FaultyObjectStore(disk, self.targets, self.clock)
         return self._reached[name]
 
     @staticmethod
@@ -83,4 +146,4 @@ class SinkVerbs(World):
         stored = self.outside[relation.name]
         objects = {info.path: stored.get(info.path) for info in stored.list("")}
         key = load(self.store.version).catalog.get(source_of(relation)).primary_key
-        return replayed(relation.name, rows_of(objects), key)
+        return replayed(relation.name, objects, key)

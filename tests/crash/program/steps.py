@@ -47,6 +47,8 @@ class Program(ViewVerbs, SinkVerbs):
             (5, self._create_sink),
             (2, self._drop_sink),
             (3, self._pause_or_resume_sink),
+            (3, self._reset_sink),
+            (1, self._create_sink_again),
             (8, self._deliver),
         ]
         watchdog = threading.Timer(DEADLINE, self._stuck)
@@ -113,7 +115,7 @@ class Program(ViewVerbs, SinkVerbs):
         for relation in sinks(load(self.store.version)):
             if state_of(self.store.version, relation.name).paused:
                 alter_sink(self.store, st.parse(f"ALTER SINK {relation.name} RESUME", "spark"))  # type: ignore[arg-type]
-        self.targets.rate = 0.0
+        self.targets.rate, self._interruption = 0.0, None
         self._deliver_what_waits()
         for relation in sinks(load(self.store.refresh())):
             if self._delivered(relation) != self._content(source_of(relation), None):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from engine.connectors.sinks.delivery import Delivery
 from engine.errors import EpochFailed
 from engine.hummock import Commit, Hummock, Table
 from engine.hummock.clock import ManualClock
@@ -58,6 +59,7 @@ class World(Checks):
         self.flusher = self._flush_run(self.store)
         self.targets = FaultPlan(plan.seed, rate=self.random.choice((0.0, 0.05)))
         self._reached: dict[str, FaultyObjectStore] = {}
+        self._deliveries: dict[str, Delivery] = {}
 
     def _flush_run(self, store: Hummock) -> FlushRun:
         executor = ReferenceExecutor(store, self._before)

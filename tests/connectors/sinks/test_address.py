@@ -1,0 +1,80 @@
+"""A sink of a project writes in the project's home, wherever links lead; without a home it writes where it is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import SqlError
+from engine.session import Session
+from tests.connectors.sinks.conftest import put
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    made = tmp_path / "home"
+    made.mkdir()
+    monkeypatch.setenv("TIDELINE_HOME", str(made))
+    return made
+
+
+def sink(address: str) -> str:
+    return f"CREATE SINK s FROM t WITH (connector = 'file', {address}, format = 'jsonl')"
+
+
+def test_a_sink_that_leads_out_of_the_home_is_refused_with_its_place(
+    db: Session, home: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    (home / "link").symlink_to(tmp_path)
+    addresses = [
+        f"url = '{outside.as_uri()}'",
+        f"url = '{home.as_uri()}/../outside'",
+        f"url = '{home.as_uri()}/%2e%2e/outside'",
+        f"url = '{home.as_uri()}/link/outside'",
+        f"path = '{outside}'",
+        "path = '../outside'",
+        "path = 'link/outside'",
+        "url = 'file:////etc/out'",
+    ]
+    for address in addresses:
+        with pytest.raises(SqlError, match=r"may not write there.*TIDELINE_ALLOWED_PATHS") as told:
+            db.sql(sink(address))
+        assert told.value.line == 1 and "s" not in db.catalog.relations
+    assert not outside.exists()
+
+
+def test_a_sink_within_the_home_or_what_a_setting_adds_writes(
+    db: Session, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(db, {1: "a"})
+    db.sql(sink("path = 'out'"))
+    assert len(list((home / "out").iterdir())) == 1
+    db.sql("DROP SINK s")
+    monkeypatch.setenv("TIDELINE_ALLOWED_PATHS", str(tmp_path / "outside"))
+    db.sql(sink(f"url = '{(tmp_path / 'outside').as_uri()}'"))
+    assert len(list((tmp_path / "outside").iterdir())) == 1
+
+
+def test_a_link_that_leads_out_after_the_sink_was_created_stops_it(
+    db: Session, home: Path, tmp_path: Path
+) -> None:
+    put(db, {1: "a"})
+    (tmp_path / "outside").mkdir()
+    db.sql(sink("path = 'out/in'"), build=False)
+    (home / "out").symlink_to(tmp_path / "outside")
+    (report,) = db.flush().sinks
+    assert "lies outside of" in (report.error or "") and not list((tmp_path / "outside").iterdir())
+    (home / "out").unlink()
+    (report,) = db.flush().sinks
+    assert report.error is None and report.rows == 1
+
+
+def test_without_a_home_a_sink_writes_where_it_is_told(
+    db: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TIDELINE_HOME", raising=False)
+    put(db, {1: "a"})
+    db.sql(sink(f"url = '{(tmp_path / 'anywhere').as_uri()}'"))
+    assert len(list((tmp_path / "anywhere").iterdir())) == 1
