@@ -43,6 +43,7 @@ class FileRows:
     names: tuple[str, ...] = ()
     records: int = 0
     absent: Mapping[str, np.ndarray] = field(default_factory=dict)
+    lines: np.ndarray | None = None
     by_row: bool = False
     """Each row has columns of its own (JSON): one that lacks a column says nothing of the file."""
 

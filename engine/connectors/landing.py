@@ -16,23 +16,22 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from engine.connectors.file_formats import FORMATS, BadLine, FileOptions
+from engine.connectors.file_formats import BadLine, FileOptions
 from engine.connectors.landing_commit import LandingCommits, LandingReport, Part
 from engine.connectors.landing_files import NotNow, ReadBatch, read_landing_file
 from engine.connectors.landing_folder import landing_path, look_at
+from engine.connectors.landing_options import CONNECTOR, OPTIONS, wrong_format, wrong_option
 from engine.connectors.landing_rows import OPERATION, ROW_ID, Target
 from engine.connectors.landing_tables import CHANGED_FILE_LINE, ensure_tables, source_options
 from engine.connectors.landing_watch import FolderWatch, PendingFile, watch
 from engine.connectors.read_limits import ReadLimits
-from engine.errors import PathNotAllowed, SourceError, TidelineError
+from engine.errors import SourceError, TidelineError
 from engine.hummock import Hummock, TableVersion
 from engine.sql.catalog import Catalog, Column, Relation
 from engine.sql.defaults import local_default, why_not_fed
 
-__all__ = ["CONNECTOR", "LandingReport", "LandingSource", "PendingFile", "poll_all"]
+__all__ = ["CONNECTOR", "OPTIONS", "LandingReport", "LandingSource", "PendingFile", "poll_all"]
 
-CONNECTOR = "landing"
-OPTIONS = ("connector", "path", "format", "null", "delimiter")
 ROWS_PER_COMMIT = 1_000_000
 FILES_PER_COMMIT = 10_000
 _LOG = logging.getLogger(__name__)
@@ -82,14 +81,9 @@ class LandingSource:
         defaults: Sequence[Column] = (),
         limits: ReadLimits | None = None,
     ) -> None:
-        if format is not None and format not in FORMATS:
-            raise SourceError(f'table {table}: format "{format}" is unknown: use {", ".join(FORMATS)}')
-        if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':
-            raise SourceError(
-                f"table {table}: the delimiter {delimiter!r} is not one ASCII character other than a quote or a line break"
-            )
-        if null is not None and ("\n" in null or "\r" in null):
-            raise SourceError(f"table {table}: null = {null!r} holds a line break, which no field does")
+        wrong = wrong_format(format, null, delimiter)
+        if wrong is not None:
+            raise SourceError(f"table {table}: {wrong.message}: {wrong.hint}")
         self.store = store
         self.folder = Path(folder)
         self.limits = limits or ReadLimits.of_environment()
@@ -105,25 +99,17 @@ class LandingSource:
     def of_relation(cls, store: Hummock, relation: Relation) -> LandingSource:
         """Return the source of a table `WITH (connector = 'landing', …)`; raises SourceError for a wrong option."""
         options = source_options(relation.options)
-        unknown = [name for name in options if name not in OPTIONS]
-        if unknown:
-            raise SourceError(
-                f"table {relation.name}: option {unknown[0]} is unknown: use {', '.join(OPTIONS)}"
-            )
-        if not options.get("path"):
-            raise SourceError(f"table {relation.name}: the landing source needs path = 'folder'")
+        wrong = wrong_option(options)
+        if wrong is not None:
+            raise SourceError(f"table {relation.name}: {wrong.message}: {wrong.hint}")
         reason = why_not_fed(relation)
         if reason is not None:
             raise SourceError(f"table {relation.name}: {reason}")
-        try:
-            folder = landing_path(options["path"])
-        except PathNotAllowed as error:
-            raise SourceError(f"table {relation.name}: {error}") from None
         required = [column.name for column in relation.columns if not column.nullable]
         return cls(
             store,
             relation.name,
-            folder,
+            landing_path(options["path"]),
             options.get("format"),
             null=options.get("null"),
             delimiter=options.get("delimiter", ","),
@@ -265,8 +251,8 @@ def pending_digest(catalog: Catalog, store: Hummock) -> tuple[int, str]:
     for relation in landing_relations(catalog):
         try:
             files = LandingSource.of_relation(store, relation).pending()
-        except SourceError:
-            continue
+        except (TidelineError, OSError):
+            continue  # the poll of an epoch run tells it
         for file in files:
             count += 1
             digest.update(f"{relation.name}\0{file.path}\0{file.size}\0{file.mtime_ns}\n".encode())

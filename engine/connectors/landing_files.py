@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from engine.connectors import csv_files, json_files, parquet_files
+from engine.connectors import csv_files, json_files, parquet_process
 from engine.connectors.confinement import allowed_path
 from engine.connectors.file_formats import BadLine, FileOptions, FileRows, MalformedFile, format_of
 from engine.connectors.landing_rows import LandedRows, Target, land
@@ -95,7 +95,7 @@ def _batches(
             case "json":
                 yield from json_files.read(file, options, limits, skip)
             case _:
-                yield from parquet_files.read(file, options, limits, skip)
+                yield from parquet_process.read(file, options, limits, skip)
     except (MalformedFile, OSError):
         raise
     except Exception as error:

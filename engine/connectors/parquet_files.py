@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import BinaryIO
 
 import numpy as np
@@ -26,6 +26,17 @@ _REFUSED = (pa.ArrowException, OSError, ValueError, NotImplementedError)
 
 def read(file: BinaryIO, options: FileOptions, limits: ReadLimits, skip: int = 0) -> Iterator[FileRows]:
     """Yield the rows of a Parquet file from row `skip` on; raises MalformedFile where it can't be read, or is too large."""
+    try:
+        yield from _read(file, options, limits, skip)
+    except MalformedFile:
+        raise
+    except _REFUSED as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # of the file system, not of Arrow
+        raise MalformedFile(f"not a Parquet file that can be read: {_first_line(error)}") from None
+
+
+def _read(file: BinaryIO, options: FileOptions, limits: ReadLimits, skip: int) -> Iterator[FileRows]:
     opened = _opened(file, [])
     schema = opened.schema_arrow
     twice = [name for name, times in Counter(schema.names).items() if times > 1]
@@ -56,10 +67,7 @@ def read(file: BinaryIO, options: FileOptions, limits: ReadLimits, skip: int = 0
 
 
 def _opened(file: BinaryIO, dictionaries: list[str]) -> pq.ParquetFile:
-    try:
-        return pq.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False, read_dictionary=dictionaries)
-    except _REFUSED as error:
-        raise MalformedFile(f"not a Parquet file that can be read: {_first_line(error)}") from None
+    return pq.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False, read_dictionary=dictionaries)
 
 
 def _length(file: BinaryIO) -> int:
@@ -79,8 +87,9 @@ def _check_size(
         group = metadata.row_group(number)
         for index in range(group.num_columns):
             column = group.column(index)
-            name = column.path_in_schema.split(".")[0]
-            if name not in wanted:
+            path = column.path_in_schema
+            name = next((name for name in wanted if path == name or path.startswith(f"{name}.")), None)
+            if name is None:
                 continue
             nested = pa.types.is_nested(schema.field(name).type)
             size = max(column.total_uncompressed_size, column.num_values * _LEVEL_BYTES if nested else 0)
@@ -177,11 +186,15 @@ def _rows(batch: pa.RecordBatch, row: int, names: tuple[str, ...]) -> FileRows:
         columns = {name: column.take(pa.array(good)) for name, column in columns.items()}
 
     def place(index: int) -> tuple[int, str]:
-        found = {name: _shown_value(column, index) for name, column in columns.items()}
-        return row + int(good[index]) + 1, shown(json.dumps(found, default=str))
+        return row + int(good[index]) + 1, shown(shown_row(columns, index))
 
     bad = tuple(BadLine(row + index + 1, wrong[index], "") for index in sorted(wrong))
-    return FileRows(columns, len(good), place, bad, names, batch.num_rows)
+    return FileRows(columns, len(good), place, bad, names, batch.num_rows, lines=good + row + 1)
+
+
+def shown_row(columns: Mapping[str, pa.Array], index: int) -> str:
+    """Return a row as JSON."""
+    return json.dumps({name: _shown_value(column, index) for name, column in columns.items()}, default=str)
 
 
 def _plain(column: pa.Array) -> pa.Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 
 from engine.connectors import landing, nexmark
+from engine.connectors.landing_options import wrong_option
 from engine.sql.refusals import refusal
 from engine.sql.statement_types import CreateTable
 
@@ -31,6 +32,8 @@ def check_table_options(statement: CreateTable) -> None:
     if connector == landing.CONNECTOR and not options.get("path"):
         hint = "WITH (connector = 'landing', path = 'folder')"
         raise _wrong(statement, _CONNECTOR, "the connector landing needs a path", hint)
+    if connector == landing.CONNECTOR and (wrong := wrong_option(options)) is not None:
+        raise _wrong(statement, wrong.option, wrong.message, wrong.hint)
 
 
 def _without_connector(name: str) -> tuple[str, str]:

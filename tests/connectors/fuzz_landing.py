@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import decimal
 import io
 import json
 import random
@@ -29,7 +30,7 @@ from engine.connectors.landing_tables import DEAD_LETTER, FILES
 from engine.session import Session
 
 FORMATS = ("csv", "jsonl", "json", "parquet")
-COLUMNS = "k STRING PRIMARY KEY, name STRING, price DOUBLE, n INT, at TIMESTAMP_NTZ, tags ARRAY<INT>"
+COLUMNS = "k STRING PRIMARY KEY, name STRING, price DOUBLE, n INT, at TIMESTAMP_NTZ, tags ARRAY<INT>, d DECIMAL(10,2)"
 FILES_A_ROUND = 40
 GOOD_FILES = 4
 LONGEST_SECONDS = 60.0
@@ -47,7 +48,7 @@ WORDS = (
 )
 TOKENS = (
     *(b'"', b'""', b"\n", b"\r", b"\r\n", b",", b"\0", b"\xff", b"\xc3", b"\xef\xbb\xbf", b"\\ud800", b'"\\udfff"'),
-    *(b"{", b"}", b"[", b"]", b"[" * 3000, b"{}" * 50, b"9" * 5000, b"1e999", b"NaN", b"-", b"null", b":", b"\\"),
+    *(b"{", b"}", b"[", b"]", b"[" * 3000, b"{}" * 50, b"9" * 5000, b"1e999", b"e-999999999", b"NaN", b"-", b"null", b":", b"\\"),
     *(b",_op\n", b"delete", b"PAR1", b"\xed\xa0\x80", b"99999-01-01", b" ", b"\t", b'","', b'\n"', b'"\n'),
 )  # fmt: skip
 
@@ -86,6 +87,7 @@ def rows_of(stem: str, chance: random.Random, *, plain: bool) -> dict[str, dict[
             "n": chance.randrange(-100, 100),
             "at": day,
             "tags": [chance.randrange(5) for _ in range(chance.randrange(3))],
+            "d": decimal.Decimal(chance.randrange(10**6)) / 100,
         }
     return found
 
@@ -108,7 +110,7 @@ def written(format: str, rows: dict[str, dict[str, Any]], chance: random.Random)
     items = list(rows.values())
     match format:
         case "csv":
-            return b"\n".join([b"k,name,price,n,at,tags", *map(_csv_line, items)]) + b"\n"
+            return b"\n".join([b"k,name,price,n,at,tags,d", *map(_csv_line, items)]) + b"\n"
         case "jsonl":
             return b"\n".join(map(_json_line, items)) + b"\n"
         case "json":
@@ -157,7 +159,7 @@ def _certain(format: str, data: bytes, rows: dict[str, dict[str, Any]], plain: b
     ):
         whole = set(lines)
         return frozenset(key for key, row in rows.items() if _json_line(row) in whole)
-    if format == "csv" and plain and b'"' not in data and lines[:1] == [b"k,name,price,n,at,tags"]:
+    if format == "csv" and plain and b'"' not in data and lines[:1] == [b"k,name,price,n,at,tags,d"]:
         whole = set(lines[1:])
         return frozenset(key for key, row in rows.items() if _csv_line(row) in whole)
     return frozenset()

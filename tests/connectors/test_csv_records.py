@@ -25,7 +25,7 @@ def spans(found: Records) -> list[tuple[int, ...]]:
     return list(zip(*(part.tolist() for part in parts), strict=True))
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(TEXTS, st.booleans(), st.sampled_from([0, 1, 2, 3]))
 def test_the_quick_way_finds_what_the_walk_finds(text: str, final: bool, width: int) -> None:
     data = (text + "\n").encode()
@@ -36,7 +36,7 @@ def test_the_quick_way_finds_what_the_walk_finds(text: str, final: bool, width: 
     assert not final or quick.used == len(data)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(TABLES)
 def test_what_is_written_by_the_rules_is_read_as_it_was_written(rows: list[list[str]]) -> None:
     sink = io.StringIO()
@@ -53,7 +53,7 @@ def test_what_is_written_by_the_rules_is_read_as_it_was_written(rows: list[list[
         assert read_rows == rows
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(TEXTS, st.integers(64, 4096))
 def test_records_do_not_depend_on_where_blocks_end(text: str, memory: int) -> None:
     data = ("a,b,c\n" + text).encode() * 3

@@ -13,8 +13,9 @@ import pytest
 
 from engine.connectors.landing import LandingReport, LandingSource, pending_digest, poll_all
 from engine.connectors.landing_commit import LandingCommits
+from engine.connectors.landing_options import wrong_option
 from engine.connectors.landing_tables import DEAD_LETTER, FILES
-from engine.errors import SqlError, UnsupportedSql
+from engine.errors import SourceError, SqlError, UnsupportedSql
 from engine.hummock import Hummock
 from engine.session import Session
 
@@ -303,6 +304,44 @@ def test_a_wrong_option_is_refused_by_name(lake: Session, folder: Path, orders: 
     with pytest.raises(UnsupportedSql, match="landing has no option separator"):
         orders(separator=";")
     assert "orders" not in lake.catalog.relations
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("format", "xml"),
+        ("delimiter", ""),
+        ("delimiter", ";;"),
+        ("delimiter", "§"),
+        ("delimiter", '"'),
+        ("delimiter", "\n"),
+        ("null", "N\nA"),
+        ("path", "/etc"),
+        ("path", "a\0b"),
+    ],
+)
+def test_a_wrong_value_of_an_option_is_refused(
+    folder: Path, orders: Source, option: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TIDELINE_ALLOWED_PATHS", raising=False)
+    wrong = wrong_option({"path": "landing", option: value})
+    assert wrong is not None and wrong.option == option and wrong.hint
+    assert wrong_option({"path": "landing"}) is None
+
+
+def test_a_wrong_value_of_an_option_is_refused_at_its_place_when_the_table_is_made(
+    lake: Session, folder: Path, orders: Source
+) -> None:
+    with pytest.raises(UnsupportedSql, match="the delimiter ';;' is not one character") as refused:
+        orders(delimiter=";;")
+    assert refused.value.line == 1 and refused.value.column > 1
+    assert "orders" not in lake.catalog.relations
+
+
+def test_a_source_with_a_wrong_value_is_refused(lake: Session, folder: Path, orders: Source) -> None:
+    orders()
+    with pytest.raises(SourceError, match="table orders: the delimiter '§' is not one character"):
+        LandingSource(lake.store, "orders", folder, delimiter="§")
 
 
 def test_folders_inside_are_read_too(lake: Session, folder: Path, orders: Source) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.connectors.landing import poll_all
+from engine.errors import UnsupportedSql
 from engine.session import Session
 
 
@@ -22,11 +23,26 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def poll(lake: Session, path: str) -> tuple[int, str | None]:
+    """Poll a table that was made where no home was defined."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.delenv("TIDELINE_HOME", raising=False)
+        create(lake, path)
+    (report,) = poll_all(lake.catalog, lake.store)
+    return report.rows, report.error
+
+
+def create(lake: Session, path: str) -> None:
     lake.sql(
         f"CREATE TABLE t (id INT PRIMARY KEY, name STRING) WITH (connector = 'landing', path = '{path}')"
     )
-    (report,) = poll_all(lake.catalog, lake.store)
-    return report.rows, report.error
+
+
+def test_a_table_over_a_folder_out_of_the_home_is_refused_at_the_place_of_its_path(
+    lake: Session, outside: Path
+) -> None:
+    with pytest.raises(UnsupportedSql, match="TIDELINE_ALLOWED_PATHS") as refused:
+        create(lake, str(outside))
+    assert refused.value.column > 1
 
 
 @pytest.mark.parametrize("path", ["{outside}", "../outside"])
