@@ -11,8 +11,9 @@ from engine.sql.defaults import default_text, generated_text
 from engine.sql.names import identifier
 from engine.sql.position import place
 from engine.sql.refusals import mistake, not_offered, unsupported
+from engine.sql.text_lengths import length_of, too_long
 from engine.sql.types import TYPE_NAMES, parse_type
-from engine.sql.wrong_literals import refuse_wrong
+from engine.sql.wrong_literals import is_text, refuse_wrong
 
 
 def columns_of(
@@ -119,5 +120,30 @@ def column_of(item: exp.ColumnDef, sql: str, dialect: str) -> tuple[Column, bool
     if default is not None:
         refuse_wrong(default, kind_text, name, sql)
     text = None if default is None else default_text(default, name, dialect, sql)
-    column = Column(name, kind_text, nullable and not is_key, text, False, comment)
+    column = _limited(
+        Column(name, kind_text, nullable and not is_key, text, False, comment), item, sql, dialect
+    )
+    wrong = too_long(default.name, column) if column.length and is_text(default) else None
+    if wrong is not None:
+        raise mistake(wrong, default, sql, "write a shorter text, or a longer type")
     return column, is_key, computed
+
+
+def _limited(column: Column, item: exp.ColumnDef, sql: str, dialect: str) -> Column:
+    """Return a column with the length that its type gives its texts; raises SqlError for a length that there is not."""
+    kind = item.args["kind"]
+    for part in kind.find_all(exp.DataType):
+        if part is not kind and length_of(part, "spark")[0] is not None:
+            hint = "write TEXT or STRING there"
+            raise unsupported(
+                f"column {column.name}: the length of a text inside {kind.sql()} is not kept", item, sql, hint
+            )
+    length, fixed = length_of(kind, dialect)
+    if length == 0:
+        raise mistake(
+            f"column {column.name}: a text needs a length of at least 1",
+            item,
+            sql,
+            "write VARCHAR(1) or more",
+        )
+    return msgspec.structs.replace(column, length=length, fixed=fixed)

@@ -42,6 +42,8 @@ def _conflict(node: exp.OnConflict, tree: exp.Insert, sql: str) -> OnConflict:
     hint = "ON CONFLICT (key) DO NOTHING, or ON CONFLICT (key) DO UPDATE SET column = excluded.column"
     if node.args.get("duplicate") or node.args.get("constraint") or node.args.get("index_predicate"):
         raise unsupported("this form of ON CONFLICT is not offered", tree.this, sql, hint)
+    if node.args.get("action") is None:
+        raise mistake("ON CONFLICT needs DO NOTHING or DO UPDATE", tree.this, sql, hint)
     action = str(node.args["action"].name).upper()
     keys = tuple(
         identifier(part.this if isinstance(part, exp.Column | exp.Ordered) else part)

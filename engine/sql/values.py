@@ -17,6 +17,7 @@ from engine.sql.intervals import interval_of, interval_value
 from engine.sql.position import copy_place, place
 from engine.sql.refusals import mistake
 from engine.sql.statement_types import Insert
+from engine.sql.text_lengths import too_long
 from engine.sql.types import parse_type
 from engine.sql.wrong_literals import refuse_wrong
 
@@ -69,6 +70,9 @@ def _refuse_misfit(value: Any, node: exp.Expression, column: Column, relation: R
             why = "part of the primary key" if in_key else "NOT NULL"
             raise _misfit(f"column {column.name} of {relation.name} is {why}", node, sql, "write a value")
         return
+    wrong = too_long(value, column) if column.length is not None else None
+    if wrong is not None:
+        raise _misfit(wrong, node, sql, "write a shorter text")
     bits = _INTEGRAL.get(column.type)
     if bits is not None and not -(1 << bits - 1) <= value < 1 << bits - 1:
         hint = f"numbers of {column.type} go from {-(1 << bits - 1)} to {(1 << bits - 1) - 1}"

@@ -19,6 +19,7 @@ from engine.errors import TidelineError
 from engine.session import DIALECTS, Session
 
 SECONDS = 2.0
+_LONGEST = 50_000
 _WORLD = (
     "CREATE TABLE t (id INT PRIMARY KEY, n BIGINT, s STRING, d DECIMAL(10, 2), at TIMESTAMP, ok BOOLEAN DEFAULT true)",
     "CREATE TABLE log (k STRING, x DOUBLE) APPEND ONLY",
@@ -173,7 +174,7 @@ def statement(seed: int, number: int) -> tuple[str, str]:
     chance = random.Random(f"{seed}:{number}")
     text = chance.choice(SEEDS)
     for _ in range(chance.choice((1, 1, 2, 3, 5))):
-        text = chance.choice(_MUTATIONS)(chance, text)
+        text = chance.choice(_MUTATIONS)(chance, text)[:_LONGEST]
     return chance.choice(DIALECTS), text
 
 
