@@ -11,9 +11,10 @@ from engine.sql.defaults import default_text, generated_text
 from engine.sql.names import identifier
 from engine.sql.position import place
 from engine.sql.refusals import mistake, not_offered, unsupported
-from engine.sql.text_lengths import length_of, too_long
+from engine.sql.text_lengths import length_of
 from engine.sql.types import TYPE_NAMES, parse_type
-from engine.sql.wrong_literals import is_text, refuse_wrong
+from engine.sql.values import NotLiteral, literal, misfit
+from engine.sql.wrong_literals import refuse_wrong
 
 
 def columns_of(
@@ -93,7 +94,9 @@ def column_of(item: exp.ColumnDef, sql: str, dialect: str) -> tuple[Column, bool
     computed: exp.Expression | None = None
     comment = None
     for constraint in item.args.get("constraints") or ():
-        kind = constraint.kind
+        kind = constraint.args.get(
+            "kind"
+        )  # the property of that name fails on what the parser should not have taken
         match kind:
             case exp.PrimaryKeyColumnConstraint():
                 is_key = True
@@ -123,10 +126,18 @@ def column_of(item: exp.ColumnDef, sql: str, dialect: str) -> tuple[Column, bool
     column = _limited(
         Column(name, kind_text, nullable and not is_key, text, False, comment), item, sql, dialect
     )
-    wrong = too_long(default.name, column) if column.length and is_text(default) else None
+    wrong = _misfit_of(default, column, dialect) if default is not None else None
     if wrong is not None:
-        raise mistake(wrong, default, sql, "write a shorter text, or a longer type")
+        raise mistake(f"the DEFAULT does not fit: {wrong[0]}", default, sql, wrong[1])
     return column, is_key, computed
+
+
+def _misfit_of(default: exp.Expression, column: Column, dialect: str) -> tuple[str, str] | None:
+    """Return what is wrong with a literal that a column cannot hold, and the remedy."""
+    try:
+        return misfit(literal(default, column.type, dialect), column)
+    except NotLiteral:
+        return None
 
 
 def _limited(column: Column, item: exp.ColumnDef, sql: str, dialect: str) -> Column:
