@@ -79,6 +79,7 @@ class LandingSource:
         required: Sequence[str] = (),
         append_only: bool = False,
         defaults: Sequence[Column] = (),
+        limited: Sequence[Column] = (),
         limits: ReadLimits | None = None,
     ) -> None:
         wrong = wrong_format(format, null, delimiter)
@@ -94,6 +95,7 @@ class LandingSource:
         self._append_only = append_only
         self._refuses_known_keys = append_only and list(known.primary_key) != [ROW_ID]
         self._defaults = tuple(defaults)
+        self._limited = {column.source: column for column in limited}
 
     @classmethod
     def of_relation(cls, store: Hummock, relation: Relation) -> LandingSource:
@@ -116,6 +118,7 @@ class LandingSource:
             required=required,
             append_only=relation.append_only,
             defaults=[column for column in relation.columns if column.default is not None],
+            limited=[column for column in relation.columns if column.length is not None],
         )
 
     def pending(self) -> tuple[PendingFile, ...]:
@@ -204,9 +207,8 @@ class LandingSource:
             column.source: pa.scalar(local_default(column, now), table.schema.field(column.source).type)
             for column in self._defaults
         }
-        return Target(
-            self.table, table.schema, tuple(table.primary_key), required, self._append_only, defaults
-        )
+        key, append_only = tuple(table.primary_key), self._append_only
+        return Target(self.table, table.schema, key, required, append_only, defaults, self._limited)
 
 
 def _changed(file: PendingFile) -> str:

@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 
 from engine.connectors.conversion import convert
 from engine.connectors.file_formats import BadLine, FileRows, MalformedFile
+from engine.sql.catalog import Column
+from engine.sql.text_lengths import fitted, too_long
 from engine.sql.types import to_arrow
 
 OPERATION = "_op"
@@ -39,7 +41,7 @@ NAMED_TYPES = (
 class Target:
     """The table that rows land in; `required` are its columns that may not be null, the key's among them.
 
-    `defaults` are the values of columns that a file lacks.
+    `defaults` are the values of columns that a file lacks, `limited` the columns whose texts have a length.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Target:
     required: frozenset[str]
     append_only: bool = False
     defaults: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    limited: Mapping[str, Column] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -167,6 +170,13 @@ def _column(
         if in_key or not deletes[index]:
             told = _shown_value(file.columns[source][index])
             reasons.setdefault(index, f'column {name}: "{told}" is no {_type_name(column.type)}')
+    if name in target.limited:
+        given = values
+        values, wrong = fitted(given, target.limited[name])
+        for index in wrong.to_pylist():
+            if in_key or not deletes[index]:
+                told = too_long(given[index].as_py(), target.limited[name])
+                reasons.setdefault(index, f"column {name}: {told}")
     if name in target.required and values.null_count:
         why = "the key has no value" if in_key else "NOT NULL, but there is no value"
         empty = np.flatnonzero(pc.is_null(values).to_numpy(zero_copy_only=False))

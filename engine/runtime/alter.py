@@ -41,6 +41,7 @@ from engine.sql.statement_types import (
     SetOptions,
     Steer,
 )
+from engine.sql.text_lengths import fitted, too_long
 from engine.sql.types import to_arrow
 from engine.sql.values import NotLiteral
 from engine.sql.view_options import CHANGEABLE, check_option
@@ -148,6 +149,12 @@ def _add_column(
         raise _error(message, column.name, statement.sql, "choose another name")
     table = store.version.tables[relation.name]
     value = _default(column, spark, statement.sql)
+    if column.length is not None and value.as_py() is not None:
+        kept, wrong = fitted(pa.array([value.as_py()], pa.string()), column)
+        if len(wrong):
+            message = f"the DEFAULT does not fit: {too_long(value.as_py(), column)}"
+            raise _error(message, column.name, statement.sql, "write a shorter text")
+        value = kept[0]
     if not column.nullable and value.as_py() is None and _has_rows(store, table):
         hint = "give it a DEFAULT, or take NOT NULL out"
         message = f"column {column.name} would be null in the rows that {relation.name} has"

@@ -16,6 +16,7 @@ from engine.operators.scan import spark_schema
 from engine.sql.catalog import Column, Relation
 from engine.sql.defaults import local_default
 from engine.sql.plan import quote
+from engine.sql.text_lengths import fitted, too_long
 from engine.sql.types import to_arrow
 from engine.sql.values import NotLiteral
 
@@ -114,8 +115,19 @@ def typed_rows(relation: Relation, rows: pa.Table, columns: Collection[str]) -> 
             raise InvalidRow(
                 f"column {name} of {relation.name} is {why}, but {array.null_count} rows have no value"
             )
+        if types[name].length is not None:
+            array = _fitted(relation, types[name], array)
         arrays.append(array)
     return pa.Table.from_arrays(arrays, names=list(columns))
+
+
+def _fitted(relation: Relation, column: Column, array: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return texts as a VARCHAR(n) or CHAR(n) keeps them; raises InvalidRow for one that is too long."""
+    kept, wrong = fitted(array, column)
+    if len(wrong):
+        told = too_long(array[wrong[0].as_py()].as_py(), column)
+        raise InvalidRow(f"column {column.name} of {relation.name}: {told}; {len(wrong)} rows are too long")
+    return kept
 
 
 def stored_names(relation: Relation, rows: pa.Table) -> pa.Table:

@@ -63,6 +63,9 @@ def _place(message: str, text: str, statement: Statement | None) -> tuple[int, i
         rows = place(statement.rows, text)
         if rows != (1, 1):
             return rows
+    column = re.match(r"column (\w+) ", message)
+    if column is not None:
+        named.insert(0, column[1])
     for name in named:
         if isinstance(name, str) and name and re.search(rf"\b{re.escape(name)}\b", message, re.IGNORECASE):
             found = re.search(rf"\b{re.escape(name)}\b", plain, re.IGNORECASE)

@@ -241,6 +241,8 @@ def _digits(kind: str) -> tuple[int, int] | None:
 
 def _number(text: str) -> str | None:
     if text.isdigit():
+        if len(text.lstrip("0")) > 19:
+            return None
         return "int" if int(text) < 2**31 else "bigint" if int(text) < 2**63 else None
     if re.fullmatch(r"\d*\.\d*", text) is None:
         return "double" if re.fullmatch(r"[\d.]+[eE][-+]?\d+", text) else None

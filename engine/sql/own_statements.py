@@ -181,6 +181,10 @@ class _Reader:
         actions = tree.args.get("actions") or [] if isinstance(tree, exp.Alter) else []
         if len(actions) != 1 or not isinstance(actions[0], exp.ColumnDef):
             raise self.wrong("one column is expected", "ALTER TABLE t ADD COLUMN name TYPE [DEFAULT value]")
+        if actions[0].args.get("kind") is None:
+            raise mistake(
+                "the column needs a type", actions[0], self.sql, "ADD COLUMN name TYPE [DEFAULT value]"
+            )
         column, is_key, computed = column_of(actions[0], self.sql, self.dialect)
         if is_key or computed is not None:
             what = "a key column" if is_key else "a generated column"

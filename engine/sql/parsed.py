@@ -6,6 +6,7 @@ import re
 
 import sqlglot
 import sqlglot.expressions as exp
+from sqlglot.errors import ParseError
 
 _ANY_CASE = "any_case"
 
@@ -15,7 +16,16 @@ def parsed(text: str, dialect: str) -> exp.Expression:
 
     Comments go: expressions are printed as texts and put into each other, where a comment would take what follows with it.
     """
-    tree = sqlglot.parse_one(text, read=dialect)
+    try:
+        tree = sqlglot.parse_one(text, read=dialect)
+    except (
+        AttributeError,
+        IndexError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ) as error:  # its own, on what is no SQL
+        raise ParseError("it cannot be read") from error
     found = tree.transform(_plain_text, copy=False) if dialect != "spark" else tree
     for node in found.walk():
         node.comments = None

@@ -17,10 +17,12 @@ from engine.sql.intervals import interval_of, interval_value
 from engine.sql.position import copy_place, place
 from engine.sql.refusals import mistake
 from engine.sql.statement_types import Insert
+from engine.sql.text_lengths import too_long
 from engine.sql.types import parse_type
 from engine.sql.wrong_literals import refuse_wrong
 
 _INTEGRAL = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_MOST_DIGITS = 1_000
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIME = re.compile(r"\d{2}:\d{2}:\d{2}(\.\d{1,6})?")
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})?)?")
@@ -62,32 +64,35 @@ def literal_rows(insert: Insert, relation: Relation, dialect: str) -> list[tuple
 
 
 def _refuse_misfit(value: Any, node: exp.Expression, column: Column, relation: Relation, sql: str) -> None:
-    """Raise WrongRow, with the place, for a null where none may be, and for a number that a column cannot hold."""
+    """Raise WrongRow, with the place, for a null where none may be, and for a value that a column cannot hold."""
+    found = misfit(value, column)
+    if value is None and (column.source in relation.primary_key or not column.nullable):
+        why = "part of the primary key" if column.source in relation.primary_key else "NOT NULL"
+        found = f"column {column.name} of {relation.name} is {why}", "write a value"
+    if found is not None:
+        line, at = place(node, sql)
+        raise WrongRow(found[0], sql=sql, line=line, column=at, hint=found[1])
+
+
+def misfit(value: Any, column: Column) -> tuple[str, str] | None:
+    """Return what is wrong with a value that a column cannot hold, and the remedy, else None."""
     if value is None:
-        in_key = column.source in relation.primary_key
-        if in_key or not column.nullable:
-            why = "part of the primary key" if in_key else "NOT NULL"
-            raise _misfit(f"column {column.name} of {relation.name} is {why}", node, sql, "write a value")
-        return
+        return None
+    if column.length is not None:
+        wrong = too_long(value, column)
+        return None if wrong is None else (wrong, "write a shorter text")
+    message = f"{str(value)[:60]} does not fit column {column.name}, which is {column.type}"
     bits = _INTEGRAL.get(column.type)
     if bits is not None and not -(1 << bits - 1) <= value < 1 << bits - 1:
-        hint = f"numbers of {column.type} go from {-(1 << bits - 1)} to {(1 << bits - 1) - 1}"
-        raise _misfit(f"{value} does not fit column {column.name}, which is {column.type}", node, sql, hint)
+        return message, f"numbers of {column.type} go from {-(1 << bits - 1)} to {(1 << bits - 1) - 1}"
     if column.type.startswith("decimal"):
         precision, scale = (int(part) for part in column.type[8:-1].split(","))
         if abs(value) >= Decimal(1).scaleb(precision - scale):
-            hint = f"it has {precision - scale} digits before the point at most"
-            message = f"{value} does not fit column {column.name}, which is {column.type}"
-            raise _misfit(message, node, sql, hint)
+            return message, f"it has {precision - scale} digits before the point at most"
     most = {"float": 3.4028235677973366e38, "double": math.inf}.get(column.type)
     if most is not None and abs(value) >= most:
-        message = f"{node.sql()} does not fit column {column.name}, which is {column.type}"
-        raise _misfit(message, node, sql, "write a smaller number")
-
-
-def _misfit(message: str, node: exp.Expression, sql: str, hint: str) -> WrongRow:
-    line, column = place(node, sql)
-    return WrongRow(message, sql=sql, line=line, column=column, hint=hint)
+        return message, "write a smaller number"
+    return None
 
 
 def known_columns(insert: Insert, relation: Relation) -> None:
@@ -201,7 +206,7 @@ def _text(text: str, kind: str) -> Any:
 
 
 def _number(text: str, kind: str, sign: int) -> Any:
-    if kind in _INTEGRAL and text.isdigit():
+    if kind in _INTEGRAL and text.isdigit() and len(text) <= _MOST_DIGITS:
         return sign * int(text)
     if kind in ("float", "double"):
         return sign * float(text)

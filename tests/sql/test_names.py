@@ -159,7 +159,7 @@ def test_comments_in_functions_defaults_and_plain_views_are_left_out(session: Se
         "CREATE TABLE t (n INT PRIMARY KEY, a STRING DEFAULT concat('x', /* it's */ 'y'), "
         "b INT GENERATED ALWAYS AS (n + 1 -- isn't it\n))"
     )
-    session.sql("CREATE FUNCTION f(x INT) RETURNS INT LANGUAGE SQL AS 'SELECT x /* it''s */ + 1'")
+    session.sql("CREATE FUNCTION f(x INT) RETURNS INT LANGUAGE SQL AS 'SELECT x /* it\\'s */ + 1'")
     session.sql("CREATE VIEW w AS SELECT n -- it's the key\n, f(b) AS c, a FROM t -- isn't it")
     session.sql("INSERT INTO t (n) VALUES (1)")
     session.sql("CREATE MATERIALIZED VIEW v AS SELECT q.c + /* ' */ 1 AS d, q.a FROM (SELECT c, a FROM w) q")
