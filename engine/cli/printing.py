@@ -134,11 +134,13 @@ def compaction_line(report: CompactionReport) -> str:
 
 def collection_line(report: GcReport) -> str:
     """Return what a garbage collection did, or would do, as a sentence."""
-    what = "would be deleted" if report.dry_run else "deleted"
-    return (
-        f"{_count(report.deleted_objects, 'object')} of {size(report.deleted_bytes)} and {_count(report.deleted_manifests, 'manifest')} {what}; "
-        f"{_count(report.kept_objects, 'object')} kept"
+    objects, manifests = (
+        _count(report.deleted_objects, "object"),
+        _count(report.deleted_manifests, "manifest"),
     )
+    what = "would be deleted" if report.dry_run else "deleted"
+    kept = _count(report.kept_objects, "object")
+    return f"{objects} of {size(report.deleted_bytes)} and {manifests} {what}; {kept} kept"
 
 
 def _count(number: int, what: str) -> str:
