@@ -12,8 +12,8 @@ import click
 import typer
 
 from engine.cli.opening import default_store, opened, project_state, session, tell
-from engine.cli.printing import Format, print_listing, print_storage, show
-from engine.errors import TidelineError
+from engine.cli.printing import Format, collection_line, compaction_line, print_listing, print_storage, show
+from engine.errors import SqlError, TidelineError
 
 if TYPE_CHECKING:
     from engine.hummock.metrics import Metrics
@@ -231,8 +231,13 @@ def materialize(
     from engine.hummock.epoch import epoch_time
 
     with session(store, spark) as running:
-        report = running.materialize(view, partition or None)
-    done = next(one for one in report.views if one.view.lower() == view.lower())
+        name = running.catalog.get(view).name
+        report = running.materialize(name, partition or None)
+    done = next((one for one in report.views if one.view == name), None)
+    if done is None:
+        raise SqlError(
+            f"{name} is no materialized view: it holds what was written", hint="name a view that reads it"
+        )
     at = "without content" if done.epoch is None else f"at epoch {epoch_time(done.epoch)} UTC"
     typer.echo(
         f"{done.view} {at}: {done.inserted:,} rows inserted, {done.updated:,} updated, {done.deleted:,} deleted"
@@ -251,7 +256,7 @@ def compact(
     """Merge the files of one table, or of all, to one sorted run."""
     with session(store) as running:
         for report in running.compact(table or None):
-            typer.echo(str(report))
+            typer.echo(compaction_line(report))
 
 
 @app.command()
@@ -262,7 +267,8 @@ def gc(
 ) -> None:
     """Delete objects that no retained version, pin or change log needs."""
     with opened(store) as found:
-        typer.echo(str(found.gc(dry_run=dry_run, grace_seconds=grace_seconds)))
+        report = found.gc(dry_run=dry_run, grace_seconds=grace_seconds)
+    typer.echo(collection_line(report))
 
 
 inspector = typer.Typer(
@@ -305,7 +311,9 @@ def inspect_sst(
 @app.command()
 def metrics(
     store: Store = "",
-    port: Annotated[int, typer.Option(help="Serve at http://127.0.0.1:PORT/metrics until Ctrl-C.")] = 0,
+    port: Annotated[
+        int, typer.Option(help="Serve at http://127.0.0.1:PORT/metrics until Ctrl-C.", min=0, max=65535)
+    ] = 0,
 ) -> None:
     """Print the store's metrics, and those of its views, in Prometheus' text format, or serve them on loopback."""
     from engine.hummock import prometheus

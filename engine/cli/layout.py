@@ -48,20 +48,26 @@ def lay_out(columns: Sequence[Column], width: int | None, notes: Sequence[str] =
             yield head.values[at]
         yield _line(shown, [column.values[at] for column in shown])
         if notes and notes[at]:
-            room = max(LEAST_NOTE, width - len(INDENT)) if width is not None else 10**6
+            room = max(LEAST_NOTE, width) if width is not None else 10**6
             for line in notes[at].splitlines():
-                yield from textwrap.wrap(
-                    line,
-                    room,
-                    initial_indent=INDENT,
-                    subsequent_indent=INDENT,
-                    break_long_words=False,
-                    break_on_hyphens=False,
-                )
+                yield from _wrapped(line, room)
     left_out = [column.name for column in columns[1:] if column.name not in {one.name for one in shown}]
     if left_out:
         yield ""
         yield from textwrap.wrap(f"--wide shows {', '.join(left_out)} too", width or 10**6)
+
+
+def _wrapped(line: str, room: int) -> list[str]:
+    """Return a line of a note between words, all of it indented as it was."""
+    indent = INDENT + line[: len(line) - len(line.lstrip())]
+    return textwrap.wrap(
+        line.strip(),
+        room,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def duration(seconds: float) -> str:

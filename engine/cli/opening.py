@@ -62,9 +62,10 @@ def session(
     """
     with opened(store) as found:
         url = found.url
+    from engine.cli.quiet_spark import start
     from engine.session import Session
 
-    return Session(url, spark or (lambda: spark_there(url, say, alone=alone)), dialect)
+    return Session(url, lambda: start(spark or spark_there(url, say, alone=alone)), dialect)
 
 
 def spark_there(store: str, say: Callable[[str], None], *, alone: bool = False) -> str | None:

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import typer
 
-from engine.cli.layout import WIDE_ONLY, Column, lay_out
+from engine.cli.layout import WIDE_ONLY, Column, lay_out, size
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import RenderableType
 
     from engine.cli.standing import Listing
+    from engine.hummock.compaction import CompactionReport
+    from engine.hummock.gc import GcReport
     from engine.hummock.metrics import Metrics
 
 UNKNOWN_WIDTH = 160  # columns of a listing that goes to a file or a pipe
@@ -117,6 +119,32 @@ def print_storage(now: Metrics, output: Format) -> None:
         _write_csv(["table", *names], rows)
     else:
         show(describe_metrics(now))
+
+
+def compaction_line(report: CompactionReport) -> str:
+    """Return what a compaction did, as a sentence."""
+    if not report.done:
+        return f"{report.table}: there is nothing to merge"
+    return (
+        f"{report.table}: {_count(report.files_before, 'file')} of {size(report.bytes_before)} became "
+        f"{_count(report.files_after, 'file')} of "
+        f"{size(report.bytes_after)} in {report.seconds:.1f} s"
+    )
+
+
+def collection_line(report: GcReport) -> str:
+    """Return what a garbage collection did, or would do, as a sentence."""
+    objects, manifests = (
+        _count(report.deleted_objects, "object"),
+        _count(report.deleted_manifests, "manifest"),
+    )
+    what = "would be deleted" if report.dry_run else "deleted"
+    kept = _count(report.kept_objects, "object")
+    return f"{objects} of {size(report.deleted_bytes)} and {manifests} {what}; {kept} kept"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def _write_csv(names: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:

@@ -46,7 +46,7 @@ def statuses_listing(found: Sequence[RelationStatus], waiting: Mapping[str, Wait
         Column("state", [_state(s, waiting.get(s.name)) for s in found]),
         Column("newest", [_age(s.committed_epoch, now) for s in found], right=True, rank=2),
         Column("epoch (UTC)", [_time(s.committed_epoch) for s in found], rank=5),
-        Column("lag", [duration(s.lag_seconds) if s.lagging else "0" for s in found], right=True, rank=1),
+        Column("lag", [_lag(s) for s in found], right=True, rank=1),
         Column("rows", [f"{s.rows:,}" for s in found], right=True, rank=4),
         Column("size", [size(s.bytes) for s in found], right=True, rank=6),
         Column("files", [f"{s.files:,}" for s in found], right=True, rank=7),
@@ -161,11 +161,17 @@ def partitions_listing(found: Sequence[PartitionStatus], now: float) -> Listing:
 
 
 def _state(status: RelationStatus, wait: Wait | None) -> str:
+    if status.last_error and (wait is None or wait.kind == "due"):
+        return "failed"
     if wait is not None:
         return STATES.get(wait.kind, wait.kind)
-    if status.last_error:
-        return "failed"
     return "behind" if status.lagging else "current"
+
+
+def _lag(status: RelationStatus) -> str:
+    if status.committed_epoch is None and status.kind != "sink":
+        return ""
+    return duration(status.lag_seconds) if status.lagging else "0"
 
 
 def _share(creation: Creation) -> str:

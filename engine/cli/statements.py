@@ -10,6 +10,7 @@ from engine.errors import SqlError, TidelineError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
     from engine.hummock import Hummock
     from engine.meta.catalog_store import StoredCatalog
@@ -35,15 +36,17 @@ class Statements:
         self._policy, self._alone = "consistent", alone
         self._store: Hummock = opened(store)
         self._session: Session | None = None
+        self._used: SparkSession | None = None
 
     def __enter__(self) -> Statements:
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._session is not None:
+            self._keep_spark(self._session)
             self._session.close()
-            if self._alone and self._session._spark is not None:
-                self._session._spark.stop()
+        if self._alone and self._used is not None:
+            self._used.stop()  # the server would keep it for ever
         self._store.close()
 
     @property
@@ -104,10 +107,14 @@ class Statements:
         made.query_policy = self._policy
         return made
 
+    def _keep_spark(self, running: Session) -> None:
+        self._used = running._spark or self._used
+
     def _cancel(self, running: Session) -> None:
         """Stop what a statement runs on Spark, and go on with a new session: the old one was left in the middle."""
-        if self._alone and running._spark is not None:
-            running._spark.interruptAll()
+        self._keep_spark(running)
+        if self._alone and self._used is not None:
+            self._used.interruptAll()
         self._dialect, self._policy = running.dialect, running.query_policy
         running.close()
         self._session = self._opened()

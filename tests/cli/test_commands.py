@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from engine.cli.commands import app, main
-from engine.hummock import Hummock
+from engine.hummock import Hummock, Put
 from engine.session import Session
 
 HEAVY = ("pyspark", "boto3", "dagster", "grpc", "engine.session")
@@ -125,6 +126,10 @@ def test_init_makes_a_store_that_other_commands_find(
         (["sql", "SELECT * FROM bra"], "bra"),
         (["sql", "SELECT 1", "--dialect", "oracle"], 'dialect "oracle" is unknown'),
         (["pause", "nothing"], "nothing"),
+        (["pause", "bar"], "SHOW MATERIALIZED VIEWS"),
+        (["wait", "bar"], "bar is a table"),
+        (["materialize", "bar"], "bar is no materialized view"),
+        (["compact", "nothing"], "nothing"),
         (["partitions", "bar"], "bar"),
         (["status", "--store", "ftp://x"], "is no address of a store"),
     ],
@@ -140,7 +145,13 @@ def test_a_mistake_is_one_message_and_status_1(
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--what"], ["nothing"], ["throttle", "v", "x"], ["status", "--format", "xml"]],
+    [
+        ["--what"],
+        ["nothing"],
+        ["throttle", "v", "x"],
+        ["status", "--format", "xml"],
+        ["metrics", "--port", "99999"],
+    ],
     ids=" ".join,
 )
 def test_a_wrong_call_is_status_2(arguments: list[str]) -> None:
@@ -194,3 +205,14 @@ def test_a_spark_that_is_gone_is_told_at_once(store: str, tmp_path: Path) -> Non
     (state / "spark.json").chmod(0o600)
     done = _process("sql", "SELECT count(*) + 1 FROM bar", PATH=str(tmp_path), JAVA_HOME="")
     assert "is gone: `make up` starts another one; starting a Spark here" in done.stderr
+
+
+def test_compaction_and_collection_say_what_they_did_in_a_sentence(
+    store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Hummock.open(store) as opened:
+        opened.ingest_batch({"bar": [Put(pa.table({"name": ["west"], "cents": [1]}))]})
+    assert _run("compact", "bar") == 0
+    assert re.match(r"bar: 2 files of .* became 1 file of .* in ", capsys.readouterr().out)
+    assert _run("gc", "--dry-run") == 0
+    assert "would be deleted" in capsys.readouterr().out

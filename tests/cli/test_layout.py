@@ -73,3 +73,8 @@ def test_a_clock_that_runs_behind_does_not_make_the_future() -> None:
 
 def test_bytes_are_told_in_their_largest_unit() -> None:
     assert [size(n) for n in (0, 1023, 1024, 5 * 1024**3)] == ["0 B", "1,023 B", "1.0 KiB", "5.0 GiB"]
+
+
+def test_a_note_keeps_the_indent_of_its_lines() -> None:
+    lines = list(lay_out(COLUMNS[:1], 40, ["", "wrong:\n  the row of sales with the key 5003 is not right"]))
+    assert lines[4:] == ["    wrong:", "      the row of sales with the key 5003", "      is not right"]

@@ -144,3 +144,32 @@ def test_names_and_keywords_are_completed(statements: Statements, typed: str, of
 def test_what_was_typed_is_kept_for_this_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert stat.S_IMODE(history_file().stat().st_mode) == 0o600
+
+
+def test_a_prompts_own_spark_session_is_interrupted_by_ctrl_c_and_ended_with_the_prompt(
+    tmp_path: Path,
+) -> None:
+    calls = []
+
+    class Spark:
+        def interruptAll(self) -> None:
+            calls.append("interrupted")
+
+        def stop(self) -> None:
+            calls.append("stopped")
+
+    def interrupted(text: str) -> None:
+        raise KeyboardInterrupt
+
+    url = (tmp_path / "store").as_uri()
+    with Session(url, "spark://127.0.0.1:1") as session:
+        session.sql("CREATE TABLE bar (name STRING PRIMARY KEY, cents BIGINT)")
+    with Statements(url, "spark://127.0.0.1:1", "spark", lambda text: None, alone=True) as statements:
+        statements.run("SHOW TABLES")
+        assert statements._session is not None
+        statements._session._spark = Spark()  # type: ignore[assignment]
+        statements._session.sql = interrupted  # type: ignore[method-assign, assignment]
+        with pytest.raises(KeyboardInterrupt):
+            statements.run("SELECT count(*) + 1 FROM bar")
+        assert calls == ["interrupted"]
+    assert calls == ["interrupted", "stopped"]

@@ -13,6 +13,7 @@ from engine.cli.standing import (
     statuses_listing,
     waits_listing,
 )
+from engine.meta.waits import Wait
 from tests.cli.standings import CREATIONS, EPOCH, NOW, PARTITIONS, STATUSES, WAITS
 
 LISTINGS = {
@@ -63,3 +64,13 @@ def test_epochs_are_times_with_their_zone_named_and_numbers_only_where_all_is_as
 def test_programs_get_numbers() -> None:
     first = LISTINGS["status"].records[0]
     assert first["epoch"] == EPOCH and first["lag_seconds"] == 0.0 and first["rows"] == 12_345_678
+
+
+def test_a_view_that_failed_says_so_even_when_the_next_run_tries_it_again() -> None:
+    due = Wait(STATUSES[1].name, "due", "the next run takes it", NOW - 5, None)
+    assert statuses_listing(STATUSES[1:2], {due.domain: due}, NOW).records[0]["state"] == "failed"
+
+
+def test_a_view_without_content_has_no_lag() -> None:
+    listing = statuses_listing(STATUSES[3:4], {}, NOW)
+    assert next(column.values[0] for column in listing.columns if column.name == "lag") == ""
