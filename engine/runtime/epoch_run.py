@@ -14,6 +14,7 @@ from engine.operators.context import EpochContext
 from engine.operators.flow import Rows
 from engine.runtime.analyze import whole_fragment
 from engine.runtime.executor import Executor, FragmentTask
+from engine.runtime.first_content import first_content, is_batch_step, step_content
 from engine.sql.fragments import Fragment
 from engine.sql.group_keys import is_global
 from engine.sql.plan import Aggregate, Expr, Project, Recompute, TopN
@@ -117,7 +118,9 @@ def fragment_change(
     true for.
     """
     if context.old is None:
-        return whole_fragment(fragment, context).selectExpr("*", "1L AS `_w`")
+        return first_content(fragment, context)
+    if is_batch_step(fragment, context):
+        return step_content(fragment, context)
     plan = fragment.plan
     if fragment.rule == "full" or whole:
         return full_refresh.difference(whole_fragment(fragment, context), fragment.table, context, mine)

@@ -137,12 +137,11 @@ class FlushRun:
     def _building(
         self, due: Sequence[str], everything: Mapping[str, Domain], version: Version, stored: StoredCatalog
     ) -> set[str]:
-        """Return the domains that are being created in the background, or read one: running views come before them."""
+        """Return the domains that are being built step by step, or read one: running views come before them."""
         found: set[str] = set()
         for name in due:
             domain = everything[name]
-            new = in_background(domain, stored) and self.backfill.is_due(domain, version, stored)
-            if new or found.intersection(domain.upstreams):
+            if self.backfill.is_due(domain, version, stored) or found.intersection(domain.upstreams):
                 found.add(name)
         return found
 
