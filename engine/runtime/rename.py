@@ -122,10 +122,12 @@ def _with_name(relation: Relation, old: str, name: str) -> str:
 
 
 def _written(name: str, dialect: str) -> str:
-    """Return a name as a statement has to say it: in quotes if it is a keyword, or has upper case."""
-    plain = sqlglot.tokenize(name, read=dialect)[0].token_type == TokenType.VAR
+    """Return a name as a statement has to say it: in quotes unless it is one plain word in lower case, and no keyword."""
+    tokens = sqlglot.tokenize(name, read=dialect) if name.isidentifier() else []
+    if [token.token_type for token in tokens] == [TokenType.VAR] and name == name.lower():
+        return name
     mark = "`" if dialect == "spark" else '"'
-    return name if plain and name == name.lower() else f"{mark}{name}{mark}"
+    return mark + name.replace(mark, mark * 2) + mark
 
 
 def _renamed(value: Any, names: Mapping[str, str]) -> Any:
