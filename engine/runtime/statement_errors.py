@@ -39,6 +39,10 @@ def told_at_its_place(text: str, statement: Statement | None = None) -> Iterator
     except SqlglotError as error:
         said = str(error).splitlines()[0][:200]
         raise _at_start(f"the statement cannot be read: {said}", text, "write it in another form") from error
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        if not _is_the_parsers(error):
+            raise
+        raise _at_start("the statement cannot be read", text, "write it in another form") from error
     except AnalysisException as error:
         raise refused(error, text) from error
     except PySparkException as error:
@@ -47,6 +51,14 @@ def told_at_its_place(text: str, statement: Statement | None = None) -> Iterator
         if "StackOverflowError" in str(error):
             raise _at_start("the statement is nested too deeply", text, _TOO_DEEP) from error
         raise
+
+
+def _is_the_parsers(error: BaseException) -> bool:
+    """Tell whether an error was raised in sqlglot, which prints some trees of odd statements by attributes that they lack."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and "/sqlglot/" in trace.tb_frame.f_code.co_filename.replace("\\", "/")
 
 
 def _at_start(message: str, text: str, hint: str) -> SqlError:

@@ -115,7 +115,7 @@ def syntax_error(error: ParseError, readable: str, sql: str) -> SqlError:
     first = error.errors[0] if error.errors else {}
     near = str(first.get("highlight") or "")
     line, column = int(first.get("line") or 1), max(1, int(first.get("col") or 1) - max(len(near), 1) + 1)
-    word = readable.split()[0]
+    word = next(iter(readable.split()), "")
     if word.upper() not in _FIRST_WORDS and re.fullmatch(r"\w+", word):
         guess = difflib.get_close_matches(word.upper(), _FIRST_WORDS, 1)
         hint = f"did you mean {guess[0]}?" if guess else STATEMENTS
