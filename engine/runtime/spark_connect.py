@@ -19,6 +19,7 @@ FILE = "spark.json"
 TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # Spark's own name: server and client read it
 LOOPBACK = "127.0.0.1"
 LOOPBACK_NAMES = ("localhost", LOOPBACK)
+PROXY_VARIABLES = ("grpc_proxy", "https_proxy", "http_proxy")  # as gRPC reads them
 ANSWER_SECONDS = 5.0
 
 
@@ -84,7 +85,8 @@ def find(state: Path) -> WarmSpark | None:
 def connect_to(address: str) -> SparkSession:
     """Return a session of the server at `sc://host:port/…`; on loopback its token goes without TLS, to loopback only.
 
-    Raises EnvironmentNotReady if nobody answers, if the server refuses the token or its absence, or if a Spark runs in this process.
+    Raises EnvironmentNotReady if nobody answers, if the server refuses the token or its absence, or if this process has a Spark
+    of its own.
     """
     import grpc
     from pyspark import SparkContext
@@ -107,7 +109,8 @@ def connect_to(address: str) -> SparkSession:
             f"this process runs a Spark of its own, so it cannot use that at {without_token(address)}: stop it first"
         )
     channel = LoopbackChannel(address)
-    if not _answers(channel.endpoint):  # pyspark would ask it again for minutes
+    proxy = channel.host not in LOOPBACK_NAMES and any(name in os.environ for name in PROXY_VARIABLES)
+    if not proxy and not _answers(channel.endpoint):  # pyspark would ask it again for minutes
         raise EnvironmentNotReady(f"no Spark answers at {without_token(address)}: start it, or name another")
     # as Spark's own builder does: functions are those of Connect
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
