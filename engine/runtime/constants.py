@@ -8,12 +8,16 @@ import sqlglot.expressions as exp
 INT_BITS, BIGINT_BITS = 31, 63
 
 
-def constants(query: exp.Query) -> pa.Table | None:
+def constants(query: exp.Query, sql: str) -> pa.Table | None:
     """Return the row of a SELECT of nothing but whole numbers, texts, TRUE and FALSE; None for any other query.
 
-    Names and types are Spark's: INT, or BIGINT where that is too small, and columns without a name are called by their text.
+    What a backslash in the text `sql` means is left to Spark. Names and types are Spark's: INT, or BIGINT where that is too small, and columns without a name are called by their text.
     """
-    if not isinstance(query, exp.Select) or any(v for k, v in query.args.items() if k != "expressions"):
+    if (
+        "\\" in sql
+        or not isinstance(query, exp.Select)
+        or any(v for k, v in query.args.items() if k != "expressions")
+    ):
         return None
     found = [_constant(item) for item in query.expressions]
     if not found or any(one is None for one in found):

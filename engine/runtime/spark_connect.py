@@ -6,7 +6,7 @@ import os
 import socket
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
@@ -19,7 +19,8 @@ FILE = "spark.json"
 TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # Spark's own name: server and client read it
 LOOPBACK = "127.0.0.1"
 LOOPBACK_NAMES = ("localhost", LOOPBACK)
-ANSWER_SECONDS = 2.0
+PROXY_VARIABLES = ("grpc_proxy", "https_proxy", "http_proxy")  # as gRPC reads them
+ANSWER_SECONDS = 5.0
 
 
 class WarmSpark(msgspec.Struct, frozen=True):
@@ -84,11 +85,12 @@ def find(state: Path) -> WarmSpark | None:
 def connect_to(address: str) -> SparkSession:
     """Return a session of the server at `sc://host:port/…`; on loopback its token goes without TLS, to loopback only.
 
-    Raises EnvironmentNotReady if the server refuses the token, or its absence.
+    Raises EnvironmentNotReady if nobody answers, if the server refuses the token or its absence, or if this process has a Spark
+    of its own.
     """
     import grpc
+    from pyspark import SparkContext
     from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
     from pyspark.sql.connect.client import DefaultChannelBuilder
     from pyspark.sql.connect.session import SparkSession as RemoteSession
 
@@ -102,12 +104,17 @@ def connect_to(address: str) -> SparkSession:
             credentials = grpc.composite_channel_credentials(grpc.local_channel_credentials(), token)
             return self._secure_channel(f"{LOOPBACK}:{self.endpoint.rpartition(':')[2]}", credentials)
 
-    running = SparkSession.getActiveSession()
-    if running is None:
-        os.environ["SPARK_CONNECT_MODE_ENABLED"] = (
-            "1"  # as Spark's builder does: functions are those of Connect
+    if SparkContext._active_spark_context is not None:
+        raise EnvironmentNotReady(
+            f"this process runs a Spark of its own, so it cannot use that at {without_token(address)}: stop it first"
         )
-        running = RemoteSession.builder.channelBuilder(LoopbackChannel(address)).getOrCreate()
+    channel = LoopbackChannel(address)
+    proxy = channel.host not in LOOPBACK_NAMES and any(name in os.environ for name in PROXY_VARIABLES)
+    if not proxy and not _answers(channel.endpoint):  # pyspark would ask it again for minutes
+        raise EnvironmentNotReady(f"no Spark answers at {without_token(address)}: start it, or name another")
+    # as Spark's own builder does: functions are those of Connect
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
+    running = RemoteSession.builder.channelBuilder(channel).getOrCreate()
     try:
         running.version  # noqa: B018 - the first request, with which a server refuses
     except PySparkException as error:
@@ -116,7 +123,7 @@ def connect_to(address: str) -> SparkSession:
         raise EnvironmentNotReady(
             f"Spark at {without_token(address)} refuses: it wants another token. Set {TOKEN_VARIABLE} to that of the server"
         ) from None
-    return running
+    return cast("SparkSession", running)
 
 
 def without_token(address: str) -> str:
@@ -140,6 +147,13 @@ def _lives(process: int) -> bool:
 
 
 def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.settimeout(ANSWER_SECONDS)
-        return probe.connect_ex((LOOPBACK, port)) == 0
+    return _answers(f"{LOOPBACK}:{port}")
+
+
+def _answers(endpoint: str) -> bool:
+    host, _, port = endpoint.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS):
+            return True
+    except OSError:
+        return False

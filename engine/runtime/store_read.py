@@ -27,7 +27,7 @@ def answer_from_store(
     policy: str = "consistent",
 ) -> pa.Table | None:
     """Return the rows of a query, or None where Spark should compute it; unknown names are told first, with their places."""
-    told = constants(query)
+    told = constants(query, sql)
     if told is not None:
         return told
     with place_of_moment(sql):

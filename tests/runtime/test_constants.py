@@ -17,13 +17,15 @@ CONSTANTS = [
     "SELECT 2147483647, 2147483648 AS more",
     "SELECT 9223372036854775807",
     "SELECT 'a text', TRUE, false AS no",
-    "SELECT 1 AS `a name`, 'it''s' AS text",
+    "SELECT 1 AS `a name`, 'a \"text\" of é' AS text",
 ]
 NOT_CONSTANTS = [
     "SELECT -1",
     "SELECT 1.5",
     "SELECT 9223372036854775808",
     "SELECT NULL",
+    "SELECT 'it''s'",
+    r"SELECT 'a\tb'",
     "SELECT 1 LIMIT 0",
     "SELECT 1 WHERE FALSE",
     "SELECT DISTINCT 1",
@@ -37,7 +39,7 @@ NOT_CONSTANTS = [
 def _folded(text: str) -> pa.Table | None:
     statement = parse(text, "spark")
     assert isinstance(statement, Select)
-    return constants(statement.query)
+    return constants(statement.query, statement.sql)
 
 
 @pytest.mark.parametrize("text", CONSTANTS)

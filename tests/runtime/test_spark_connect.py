@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 
 from engine.errors import EnvironmentNotReady
-from engine.runtime.spark_connect import LOOPBACK, WarmSpark, announce, find, without_token
+from engine.runtime.spark_connect import LOOPBACK, WarmSpark, announce, connect_to, find, without_token
 
 
 @pytest.fixture
@@ -89,3 +90,19 @@ def test_a_bucket_is_computed_only_where_its_credentials_are() -> None:
     warm = WarmSpark(1, 7, "t", "s", "s3://ours/store")
     assert warm.serves("s3://ours/store") and warm.serves("file:///any")
     assert not warm.serves("s3://other/store")
+
+
+def test_a_server_is_not_mistaken_for_the_spark_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SparkContext, "_active_spark_context", object())
+    with pytest.raises(EnvironmentNotReady, match="runs a Spark of its own") as told:
+        connect_to(_warm(7).address)
+    assert "secret-token" not in str(told.value)
+
+
+def test_an_address_at_which_nobody_answers_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        closed = probe.getsockname()[1]
+    with pytest.raises(EnvironmentNotReady, match=rf"no Spark answers at sc://localhost:{closed}/"):
+        connect_to(_warm(closed).address)
