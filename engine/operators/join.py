@@ -9,30 +9,28 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from engine.operators.context import EpochContext, select
+from engine.operators.context import SMALL_CHANGE_ROWS, EpochContext, select
 from engine.operators.cross import HOW
 from engine.operators.expand import attach_left, expand, touched_sides
 from engine.operators.flow import Rows
-from engine.sql.plan import Join, Node, quote, scans
+from engine.sql.plan import Join, quote, scans
 
 BROADCAST_ROWS = 100_000
 
 
 def batch(node: Join, left: DataFrame, right: DataFrame, context: EpochContext) -> DataFrame:
-    """Return the join of two whole inputs; a small side is broadcast, where the kind of join allows it."""
+    """Return the join of two whole inputs; a small side of a larger join is broadcast, where its kind allows that."""
     equal = "<=>" if node.null_safe else "="
     tests = [f"{quote(a)} {equal} {quote(b)}" for a, b in node.on]
     tests += [f"({node.residual.sql})"] if node.residual is not None else []
     condition = " AND ".join(tests) or "TRUE"
-    if _is_small(node.right, context):
-        right = right.hint("broadcast")
-    elif node.kind == "inner" and _is_small(node.left, context):
-        left = left.hint("broadcast")
+    rows = [sum(context.rows_of(scan.table) for scan in scans(side)) for side in (node.left, node.right)]
+    if sum(rows) > SMALL_CHANGE_ROWS or not context.small:  # else both are in one partition
+        if rows[1] <= BROADCAST_ROWS:
+            right = right.hint("broadcast")
+        elif rows[0] <= BROADCAST_ROWS and node.kind == "inner":
+            left = left.hint("broadcast")
     return left.join(right, F.expr(condition), HOW[node.kind])
-
-
-def _is_small(node: Node, context: EpochContext) -> bool:
-    return sum(context.rows_of(scan.table) for scan in scans(node)) <= BROADCAST_ROWS
 
 
 def delta(node: Join, left: Rows | None, right: Rows | None, context: EpochContext) -> Rows | None:

@@ -205,14 +205,15 @@ def _only_new(rows: pa.Table) -> bool:
 def _write_new(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
     """Write rows that only come in: sorted once, as files are; raises DuplicateKey for two of one key."""
     operations = pa.nulls(rows.num_rows, pa.uint8()).fill_null(0)
+    net = rows.drop_columns("_w").append_column(OPERATION, operations)
     try:
-        ssts = _written_run(
-            reader, table, rows.drop_columns("_w").append_column(OPERATION, operations), len(rows)
-        )
-    except DuplicateKey:
-        net_by_key(rows, tuple(table.primary_key), table.name)  # says which query gives them
-        raise
-    return NetChange(ssts, rows.num_rows, 0, 0)
+        return NetChange(_written_run(reader, table, net, len(net)), len(net), 0, 0)
+    except DuplicateKey as error:
+        twice = error
+    net_by_key(
+        rows, tuple(table.primary_key), table.name
+    )  # says, by an error of its own, which query gives them
+    raise twice
 
 
 def _written_run(reader: Reader, table: Table, net: pa.Table, inserted: int) -> tuple[SstInfo, ...]:

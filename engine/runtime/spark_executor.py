@@ -128,7 +128,8 @@ class SparkExecutor:
         """Return the frame of a task's one action; None where nothing changes."""
         whole = task.old is None or task.fragment.rule == "full" or task.whole
         whole = whole or is_batch_step(task.fragment, context)
-        context.spark.conf.set("spark.sql.adaptive.enabled", "true" if whole else "false")
+        adapts = whole and not context.small  # in one partition there is nothing to adapt
+        context.spark.conf.set("spark.sql.adaptive.enabled", "true" if adapts else "false")
         context.spark.conf.set("spark.sql.shuffle.partitions", str(context.partitions))
         frame = fragment_change(task.fragment, context, whole=task.whole, mine=task.mine)
         if task.again is not None:
