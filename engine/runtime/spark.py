@@ -5,19 +5,24 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import weakref
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from engine.jars import check_java, jar_paths
 
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "false",
     "spark.sql.timeType.enabled": "true",
-    "spark.sql.shuffle.partitions": "2",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.execution.pythonUDF.arrow.enabled": "true",
 }
+CHANGED_SETTINGS = {"spark.sql.shuffle.partitions": "2"}
+"""Where a session begins with a setting that each epoch sets anew."""
 STATIC_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -32,20 +37,35 @@ STATIC_SETTINGS = {
 }
 """Unix domain sockets: over TCP each job of Python bodies waits some 40 ms for a delayed acknowledgement."""
 
+_OWN: weakref.WeakSet[SparkSession] = weakref.WeakSet()
+"""The sessions of this process that `connect` has made."""
+_REMOTE: dict[str, SparkSession] = {}
+
 
 def connect(spark: SparkSession | str | None = None) -> SparkSession:
     """Return a session for `spark`: one that exists, `sc://host:port`, a master's address, or None for local[*].
 
-    None takes SPARK_REMOTE from the environment where it is set. Raises EnvironmentNotReady without Java or jars.
+    None takes SPARK_REMOTE from the environment where it is set. A session that somebody else has made, handed in or found in
+    this process, keeps its settings and temporary views: what is returned is another one on the same Spark, with SETTINGS.
+    Raises EnvironmentNotReady without Java or jars.
     """
     if isinstance(spark, str) or spark is None:
         target = spark or os.environ.get("SPARK_REMOTE") or "local[*]"
         session = _remote(target) if target.startswith("sc://") else _classic(target)
+    elif spark in _OWN and all(spark.conf.get(key, None) == value for key, value in SETTINGS.items()):
+        return spark
     else:
-        session = spark
-    for key, value in SETTINGS.items():
+        session = _beside(spark)
+    for key, value in {**SETTINGS, **CHANGED_SETTINGS}.items():
         session.conf.set(key, value)
+    _OWN.add(session)
     return session
+
+
+def _beside(spark: SparkSession) -> SparkSession:
+    """Return a new session on the Spark of another one; of Spark Connect a clone, which begins with the other's settings."""
+    clone = getattr(spark, "cloneSession", None)
+    return clone() if clone is not None else spark.newSession()
 
 
 def parallelism(spark: SparkSession) -> int:
@@ -56,18 +76,35 @@ def parallelism(spark: SparkSession) -> int:
 
 
 def _remote(address: str) -> SparkSession:
-    return SparkSession.builder.remote(address).getOrCreate()
+    known = _REMOTE.get(address)
+    if known is None or known.is_stopped:  # type: ignore[attr-defined]
+        known = _REMOTE[address] = SparkSession.builder.remote(address).create()
+    return known
+
+
+def _running() -> SparkSession | None:
+    """Return a session of the engine's on the Spark that runs in this process, None if none does.
+
+    Asking the builder for one would write settings into the session that somebody else has made.
+    """
+    try:
+        there = SparkSession.active()
+    except PySparkRuntimeError:
+        return None
+    return there if there in _OWN else _beside(there)
 
 
 def _classic(master: str) -> SparkSession:
     check_java()
+    if (session := _running()) is not None:
+        return session
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master(master).appName("tideline")
     builder = builder.config("spark.jars", ",".join(jar_paths()))
     memory = os.environ.get("TIDELINE_DRIVER_MEMORY", "4g")
     builder = builder.config("spark.driver.memory", memory)
-    for key, value in {**STATIC_SETTINGS, **SETTINGS}.items():
+    for key, value in {**STATIC_SETTINGS, **SETTINGS, **CHANGED_SETTINGS}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
