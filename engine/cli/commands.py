@@ -23,7 +23,6 @@ from engine.cli.printing import (
     waits_table,
 )
 from engine.errors import TidelineError
-from engine.meta.waits import GOING_ON
 
 if TYPE_CHECKING:
     from engine.hummock import Hummock
@@ -106,7 +105,7 @@ def backfill(
     from engine.session import Session
 
     with Session(store or default_store(), spark or None) as session:
-        while run and (going_on := [w for w in session.waits() if w.kind in GOING_ON]):
+        while run and (going_on := [w for w in session.waits() if w.goes_on]):
             session.flush([name for wait in going_on for name in session.members(wait.domain)])
             for wait in session.waits():
                 typer.echo(f"{wait.domain}: {wait.reason}", err=True)
