@@ -15,7 +15,7 @@ from engine.meta.domain import domain_of
 from engine.meta.mutation import control_of
 from engine.meta.partitions import retries
 from engine.meta.sinks import sinks, source_of, standing
-from engine.meta.waits import GOING_ON, waits
+from engine.meta.waits import waits
 
 FIRST_RETRY_SECONDS = 15
 LONGEST_RETRY_SECONDS = 1800
@@ -55,7 +55,7 @@ def find_pending(store: Hummock, models: Sequence[Model]) -> Pending:
     version = store.refresh()
     stored = load(version)
     now = store.clock()
-    due = {wait.domain for wait in waits(version, stored, now) if wait.kind in GOING_ON}
+    due = {wait.domain for wait in waits(version, stored, now) if wait.goes_on}
     due |= {domain_of(stored, view) for view in retries(version, stored, now)}
     lagging = tuple(
         name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Protocol
+
 
 class TidelineError(Exception):
     """The root of the hierarchy: catch it to catch all that Tideline raises on purpose."""
@@ -96,10 +98,29 @@ class EpochFailed(TidelineError):
 class RowFailed(EpochFailed):
     """A row made an epoch fail: an expression that cannot be computed on it, or a check that it breaks.
 
-    `view` is the one whose epoch it was, once that is known.
+    `reason` says why, without telling where. `view` is the one whose epoch it was, and `epoch` that up to which it was computed,
+    once they are known. `row` is the one on which it failed, if somebody has asked; asking takes time, and `search`, where there
+    is one, does it.
     """
 
     view: str | None = None
+    epoch: int = 0
+    row: Any = None
+    search: RowSearch | None = None
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason or message
+
+
+class RowSearch(Protocol):
+    """Finds the row on which an epoch failed, and tells the failure with it."""
+
+    def told(self, row: Any) -> RowFailed:
+        """Return the failure with a row that is known to be the one, None: without any."""
+
+    def find(self, remembered: Any, seconds: float) -> RowFailed:
+        """Return the failure with its row, if one alone fails; first `remembered` is tried, the one of the last time."""
 
 
 class SourceError(TidelineError):

@@ -89,7 +89,10 @@ class Session:
 
     @property
     def spark(self) -> SparkSession:
-        """The Spark session, started at the first use; `spark.read.format("tideline")` reads tables."""
+        """The Spark session that it runs on, started at the first use; `spark.read.format("tideline")` reads tables.
+
+        One that was handed in is not this one: it keeps its settings, and another session is made beside it.
+        """
         with self._starting:
             if self._spark is None:
                 session = connect(self._spark_target)

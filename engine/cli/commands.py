@@ -148,10 +148,8 @@ def backfill(
 
 
 def _run_backfills(store: str, spark: str) -> None:
-    from engine.meta.waits import GOING_ON
-
     with session(store, spark) as running:
-        while going_on := [wait for wait in running.waits() if wait.kind in GOING_ON]:
+        while going_on := [wait for wait in running.waits() if wait.goes_on]:
             running.flush([name for wait in going_on for name in running.members(wait.domain)])
             for wait in running.waits():
                 tell(f"{wait.domain}: {wait.reason}")

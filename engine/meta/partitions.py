@@ -21,13 +21,15 @@ from engine.meta.recovery import is_waiting, retry_at
 from engine.sql.partitions import Partitioning, partitioning
 
 PREFIX = "quarantine/"
-_ERROR_CHARACTERS = 2000
+_ERROR_CHARACTERS, _SHORT_ERROR_CHARACTERS, _FEW = 2000, 200, 50
+"""All of a view's quarantine is one entry of the manifest: of many partitions each error is short."""
 
 
-class Quarantined(msgspec.Struct, frozen=True):
+class Quarantined(msgspec.Struct, frozen=True, omit_defaults=True):
     """One partition that is left behind: its content is that of `epoch` (None: it has none yet).
 
-    `tried` is the epoch of the inputs at which it failed last; times are seconds since 1970.
+    `tried` is the epoch of the inputs at which it failed last; times are seconds since 1970. A `suspect` is one of several of
+    which some fail: it is tried by itself as soon as possible.
     """
 
     epoch: int | None
@@ -36,6 +38,7 @@ class Quarantined(msgspec.Struct, frozen=True):
     attempts: int
     since: float
     last: float
+    suspect: bool = False
 
     @property
     def retry_at(self) -> float:
@@ -114,16 +117,19 @@ def with_failures(
     committed: int | None,
     tried: int,
     now: float,
+    suspects: Collection[str] = (),
 ) -> dict[str, Quarantined]:
     """Return the quarantine with one more failure of each partition in `failures`, whose content is that of `committed`."""
     found = dict(before)
+    most = _ERROR_CHARACTERS if len(before) + len(failures) <= _FEW else _SHORT_ERROR_CHARACTERS
     for key, error in failures.items():
         known = before.get(key)
-        text = error[:_ERROR_CHARACTERS]
+        text, suspect = error[:most], key in suspects
         if known is None:
-            found[key] = Quarantined(committed, text, tried, 1, now, now)
+            found[key] = Quarantined(committed, text, tried, 1, now, now, suspect)
         else:
-            found[key] = Quarantined(known.epoch, text, tried, known.attempts + 1, known.since, now)
+            attempts = known.attempts if known.suspect else known.attempts + 1
+            found[key] = Quarantined(known.epoch, text, tried, attempts, known.since, now, suspect)
     return found
 
 
@@ -140,14 +146,14 @@ def due(
 ) -> frozenset[str]:
     """Return the quarantined partitions to try again: those whose view's inputs have changed since, and whose wait is over.
 
-    With `eager` the wait does not matter.
+    Suspects are, whatever has changed. With `eager` the wait does not matter.
     """
     found = set()
     for key, one in quarantined(version, view).items():
         changed = any(
             version.tables[name].last_change > one.tried for name in inputs if name in version.tables
         )
-        if changed and (eager or not is_waiting(one.retry_at, now)):
+        if (changed or one.suspect) and (eager or not is_waiting(one.retry_at, now)):
             found.add(key)
     return frozenset(found)
 

@@ -14,13 +14,31 @@ LONGEST_WAIT_SECONDS = 120.0
 _ERROR_CHARACTERS = 4000
 
 
-class Failure(msgspec.Struct, frozen=True):
-    """The failures of a domain in a row; times are seconds since 1970."""
+class FailedRow(msgspec.Struct, frozen=True):
+    """A row on which an epoch fails: its table, its key in words, and the hash under which it is found again."""
+
+    table: str
+    key: str
+    hash: int
+
+    @property
+    def text(self) -> str:
+        """Which row it is, in words."""
+        return f"the row of {self.table} with key {self.key}"
+
+
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The failures of a domain in a row; times are seconds since 1970.
+
+    `row` is the one that was found to fail, at the epoch `tried` of its inputs.
+    """
 
     error: str
     attempts: int
     since: float
     last: float
+    row: FailedRow | None = None
+    tried: int = 0
 
     @property
     def retry_at(self) -> float:
@@ -54,7 +72,17 @@ def failed(version: Version, domain: str, error: str, now: float) -> dict[str, s
     before = msgspec.json.decode(text, type=Failure) if text is not None else None
     attempts, since = (before.attempts + 1, before.since) if before is not None else (1, now)
     failure = Failure(error[:_ERROR_CHARACTERS], attempts, since, now)
+    if before is not None:
+        failure = msgspec.structs.replace(failure, row=before.row, tried=before.tried)
     return {PREFIX + domain: msgspec.json.encode(failure).decode()}
+
+
+def traced(
+    failure: Failure, domain: str, error: str, row: FailedRow | None, tried: int
+) -> dict[str, str | None]:
+    """Return the catalog entry that adds to a domain's last failure which row it was, found at the epoch `tried`."""
+    found = msgspec.structs.replace(failure, error=error[:_ERROR_CHARACTERS], row=row, tried=tried)
+    return {PREFIX + domain: msgspec.json.encode(found).decode()}
 
 
 def recovered(version: Version, domain: str) -> dict[str, str | None]:

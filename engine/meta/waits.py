@@ -22,15 +22,15 @@ from engine.meta.recovery import Failure, failures, is_waiting
 from engine.meta.retention import let_go_at
 
 Kind = Literal["due", "backfill", "barrier", "failed", "paused", "upstream", "quarantined"]
-GOING_ON = ("due", "backfill")
 
 
 @dataclass(frozen=True)
 class Wait:
     """One domain that lags: `since` and `until` are seconds since 1970.
 
+    `goes_on` says that the next run takes it, even one that nobody asked for by hand.
     Kinds: `due` (nothing hinders the next run), `backfill` (runs go on with it), `barrier` (sealed: its checkpoint
-    comes at `until` at the latest, by FLUSH at once), `failed` (it is tried again at `until`),
+    comes at `until` at the latest, by FLUSH at once), `failed` (it is tried again by the first run after `until`),
     `paused` (until somebody resumes it; at `until` it lets go of the changes that it lacks), `upstream` (what it reads cannot
     go on), `quarantined` (a partition of a view, tried again when its inputs change, at `until` or later).
     """
@@ -40,6 +40,7 @@ class Wait:
     reason: str
     since: float | None
     until: float | None
+    goes_on: bool = False
 
 
 def waits(version: Version, stored: StoredCatalog, now: float) -> tuple[Wait, ...]:
@@ -52,7 +53,7 @@ def waits(version: Version, stored: StoredCatalog, now: float) -> tuple[Wait, ..
         if control.asked:
             first = control.asked[0]
             reason = f"the next run takes the mutation {first.text}"
-            found[name] = Wait(name, "due", reason, first.at, None)
+            found[name] = Wait(name, "due", reason, first.at, None, goes_on=True)
         elif control.paused:
             found[name] = Wait(name, "paused", control.reason, control.since, _let_go(domain, version))
         elif is_lagging(domain, known):
@@ -77,27 +78,31 @@ def _wait(
     oldest = [known[f.table].oldest_change for _, f in domain.fragments]
     since = min((seconds_of(change) for change in oldest if change is not None), default=None)
     if failure is not None and is_waiting(failure.retry_at, now):
-        return Wait(domain.name, "failed", describe_failure(failure), failure.since, failure.retry_at)
+        return Wait(domain.name, "failed", describe_failure(failure, now), failure.since, failure.retry_at)
     held = [upstream[name] for name in domain.upstreams if name in upstream]
-    stuck = next((wait for wait in held if wait.kind not in GOING_ON), None)
+    stuck = next((wait for wait in held if not wait.goes_on), None)
     if stuck is not None:
         return Wait(domain.name, "upstream", f"waits for {stuck.domain}: {stuck.reason}", since, stuck.until)
+    if failure is not None:
+        reason = describe_failure(failure, now)
+        return Wait(domain.name, "failed", reason, failure.since, failure.retry_at, goes_on=True)
     if cut := [table for table in domain.tables if _is_cut(domain, table, version)]:
         reason = f"the changes that {', '.join(cut)} lacks were let go: the next run computes it as a whole"
-        return Wait(domain.name, "due", reason, since, None)
+        return Wait(domain.name, "due", reason, since, None, goes_on=True)
     creation = creations(version).get(domain.name)
     if creation is not None and creation.state == CONSUMING_SNAPSHOT:
         paused = rate_limit(domain, stored, control_of(version, domain.name)) == 0
         reason = f"{creation.text}; paused by backfill_rate_limit = 0" if paused else creation.text
-        return Wait(domain.name, "paused" if paused else "backfill", reason, creation.started, None)
+        kind: Kind = "paused" if paused else "backfill"
+        return Wait(domain.name, kind, reason, creation.started, None, goes_on=not paused)
     reach = reach_of(domain, version, stored)
     if (waiting := sealed(domain, version, stored, reach, now)) is not None:
         return Wait(domain.name, "barrier", waiting.text, waiting.since, waiting.until)
     left = open_barrier(version, domain.name)
     if left is not None and now < left.deadline:
         reason = f"a run has opened {left.barrier.text}; if it does not end the next one takes over"
-        return Wait(domain.name, "due", reason, since, left.deadline)
-    return Wait(domain.name, "due", "the next run takes it", since, None)
+        return Wait(domain.name, "due", reason, since, left.deadline, goes_on=True)
+    return Wait(domain.name, "due", "the next run takes it", since, None, goes_on=True)
 
 
 def _is_cut(domain: Domain, table: str, version: Version) -> bool:
@@ -126,8 +131,9 @@ def quarantine_waits(version: Version) -> tuple[Wait, ...]:
     return tuple(found)
 
 
-def describe_failure(failure: Failure) -> str:
+def describe_failure(failure: Failure, now: float) -> str:
     """Return a failure in words: the error, how often, and when it is tried again."""
-    again = time.strftime("%H:%M:%S", time.gmtime(failure.retry_at))
+    last, again = (time.strftime("%H:%M:%S", time.gmtime(at)) for at in (failure.last, failure.retry_at))
     times = "once" if failure.attempts == 1 else f"{failure.attempts} times in a row"
-    return f"{failure.error} (failed {times}; tried again after {again} UTC, or by FLUSH at once)"
+    when = f"after {again} UTC, or by FLUSH at once" if now < failure.retry_at else "by the next run"
+    return f"{failure.error} (failed {times}, the last time at {last} UTC; tried again {when})"

@@ -183,8 +183,9 @@ class BackfillRun:
         with slots.taken(alone=task.is_large, building=True):
             how = partitioning_of(stored, owner)
             written, poison = compute_step(self.executor, task, how, standing, check)
-        if poison:
-            standing = with_failures(standing, poison, None, creation.epoch, self.clock())
+        if poison.failures:
+            errors = {key: str(one) for key, one in poison.failures.items()}
+            standing = with_failures(standing, errors, None, creation.epoch, self.clock(), poison.suspects)
         label = creation.epoch if last else creation.epoch - _LABELS_BELOW + creation.step
         after = msgspec.structs.replace(after, step=creation.step + 1, updated=self.clock())
         if last:
@@ -206,7 +207,7 @@ class BackfillRun:
                 epochs={fragment.table: label},
                 acks=acks,
                 catalog=entry(domain.name, after)
-                | (quarantine(owner, standing) if poison else {})
+                | (quarantine(owner, standing) if poison.failures else {})
                 | recovered(version, domain.name)
                 | (closed(version.catalog, domain.name) if after.state != CONSUMING_SNAPSHOT else {}),
                 writer=domain.writer,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from engine.errors import RowFailed
 from engine.operators.sink import NetChange
 from engine.runtime.executor import Executor, FragmentTask
-from engine.runtime.poison import MOST_CANDIDATES, poisoned
+from engine.runtime.poison import MOST_CANDIDATES, Poison, poisoned, with_rows
 from engine.sql.partitions import Partitioning
 
 Written = tuple[NetChange, ...]
@@ -20,8 +20,8 @@ def compute_step(
     how: Partitioning | None,
     behind: Collection[str],
     check: Callable[[Sequence[NetChange]], None],
-) -> tuple[Written, dict[str, str]]:
-    """Return what a step writes without the partitions `behind`, and the error of each that it found to fail.
+) -> tuple[Written, Poison]:
+    """Return what a step writes without the partitions `behind`, and those that it found to fail.
 
     What earlier steps have written of a partition that fails now goes: nobody is to see a part of it. `check` raises RowFailed
     for rows that must not be written. Raises RowFailed if the view is not cut.
@@ -33,25 +33,26 @@ def compute_step(
         return written
 
     try:
-        return compute(_beside(task, how, behind)), {}
+        return compute(_beside(task, how, behind)), Poison()
     except RowFailed as failure:
         if how is None:
             raise
 
-        def fails(keys: Collection[str], blame: bool) -> str | None:
+        def fails(keys: Collection[str]) -> RowFailed | None:
             fragment, mine = how.restricted(task.fragment, keys), how.mine(task.table.name, keys)
             try:
-                compute(replace(task, fragment=fragment, mine=mine, blame=blame))
+                compute(replace(task, fragment=fragment, mine=mine))
             except RowFailed as error:
-                return str(error)
+                return error.with_traceback(None)
             return None
 
         read = executor.partitions(task, how.sources(task.fragment), MOST_CANDIDATES)
         poison = poisoned(how.view, read, behind, fails, failure)
-        if not poison:
+        if not poison.failures:
             raise
-    gone = _taken_back(executor, task, how, poison) if task.piece is not None else ()
-    return (*gone, *compute(_beside(task, how, {*behind, *poison}))), poison
+    poison.failures |= with_rows(poison.failures)
+    gone = _taken_back(executor, task, how, poison.failures) if task.piece is not None else ()
+    return (*gone, *compute(_beside(task, how, {*behind, *poison.failures}))), poison
 
 
 def _taken_back(executor: Executor, task: FragmentTask, how: Partitioning, keys: Collection[str]) -> Written:

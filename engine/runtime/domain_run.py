@@ -59,7 +59,7 @@ class DomainRun:
         Conflict if a view of it was dropped, RowFailed if a row cannot be computed.
         """
         self._pin_inputs(version, barrier.curr, generation)
-        checkpoint, done = self.compute(version, barrier, cuts, blame=not cuts)
+        checkpoint, done = self.compute(version, barrier, cuts)
         started = time.perf_counter()
         closing = _closing(self.domain, version, self.store.version, done) | dict(catalog or {})
         commit = checkpoint.commit(self.domain.writer, generation, closing)
@@ -75,12 +75,8 @@ class DomainRun:
         cuts: Cuts = NO_CUTS,
         *,
         upto: str | None = None,
-        blame: bool = True,
     ) -> tuple[Checkpoint, DomainEpoch]:
-        """Compute what an epoch of the domain, or of its views as far as `upto`, changes; nothing is committed.
-
-        `blame` is that of FragmentTask.
-        """
+        """Compute what an epoch of the domain, or of its views as far as `upto`, changes; nothing is committed."""
         domain, reach = self.domain, barrier.curr
         control, options = control_of(version, domain.name), load(version)
         done = DomainEpoch(barrier=barrier)
@@ -96,7 +92,6 @@ class DomainRun:
                 task_of(checkpoint.version, cut.fragment(whole), dependencies, reach, made),
                 again=cut.computed_again(whole),
                 mine=cut.mine(whole.table),
-                blame=blame,
             )
             try:
                 with self.slots.taken(alone=task.is_large):
@@ -113,7 +108,7 @@ class DomainRun:
                 if whole.table == owner:
                     check_rows(self.store, version, table_of(whole), part.writes[whole.table])
             except RowFailed as failure:
-                failure.view = owner
+                failure.view, failure.epoch = owner, reach
                 raise
             if (
                 cut.leaves_out

@@ -33,7 +33,7 @@ class FragmentTask:
     `piece` the change is that of one scan's rows in a range of hashes, see EpochContext. With `whole` the content is computed
     as a whole at `new`, without the inputs' change logs, and the change is its difference to the table at `old`, of which only
     the rows count for which `mine` is true. With `again` the difference that some partitions make is part of the change, and
-    `fragment` leaves them out. Without `blame` nobody asks which row fails.
+    `fragment` leaves them out.
     """
 
     fragment: Fragment
@@ -46,7 +46,6 @@ class FragmentTask:
     whole: bool = False
     mine: Expr | None = None
     again: Again | None = None
-    blame: bool = True
 
     @property
     def is_large(self) -> bool:

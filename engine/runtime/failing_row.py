@@ -1,13 +1,14 @@
 """Which row made an epoch fail: the changed rows are halved until one is left whose result cannot be computed.
 
-Only a failing epoch pays for it, some twenty small jobs for a million changed rows.
+Only a failing epoch pays for it, some twenty small jobs for a million changed rows; and only who asks, so that nobody waits for
+it who has something to commit.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from engine.hummock import Reader, TableVersion
 from engine.hummock.hash import xxhash64
 from engine.hummock.merge import HASHES, HIGHEST, LOWEST
 from engine.meta.catalog_store import table_of
+from engine.meta.recovery import FailedRow
 from engine.operators.context import EpochContext
 from engine.operators.flow import Rows, as_frame
 from engine.sql.fragments import Fragment
@@ -26,6 +28,10 @@ from engine.sql.plan import Scan, scans
 BUDGET_SECONDS = 120.0
 MOST_ROWS = 2_000_000
 DATA_EXCEPTION = "22"  # the class of SQLSTATE for values on which an expression fails
+WHAT_NOW = (
+    "correct the row, or make the view WITH (on_row_error = 'null'); nothing is lost, "
+    "the next run starts where this one did"
+)
 Change = Callable[[Fragment, EpochContext], Rows | None]
 
 
@@ -34,19 +40,16 @@ def is_row_error(error: PySparkException) -> bool:
     return (error.getSqlState() or "").startswith(DATA_EXCEPTION)
 
 
-def named(
+def row_failed(
     error: PySparkException, fragment: Fragment, context: EpochContext, reader: Reader, change: Change
 ) -> RowFailed:
-    """Return the error of an epoch with the key of the row that made it fail, as far as one row alone does.
+    """Return the failure of an epoch, which can tell on which row if it is asked to search.
 
     `change` is the function that computes a fragment's change.
     """
-    found = None if fragment.rule == "full" else _failing_row(error, fragment, context, reader, change)
-    where = "" if found is None else f"\n  the row of {found[0]} with key {found[1]}"
-    return RowFailed(
-        f"{reason_of(error)}{where}\n  correct the row, or make the view WITH (on_row_error = 'null'); nothing is lost, "
-        "the next run starts where this one did"
-    )
+    empty = {fragment.table: TableVersion(table_of(fragment), 0)}  # of a first build: there is no table yet
+    context = replace(context, tables={**empty, **context.tables})
+    return RowSearch(error, fragment, context, reader, change).told(None)
 
 
 def reason_of(error: PySparkException) -> str:
@@ -56,42 +59,70 @@ def reason_of(error: PySparkException) -> str:
     return reason if condition in reason else f"[{condition}] {reason}"
 
 
-def _failing_row(
-    error: PySparkException, fragment: Fragment, context: EpochContext, reader: Reader, change: Change
-) -> tuple[str, dict[str, object]] | None:
-    deadline = time.monotonic() + BUDGET_SECONDS
-    condition = error.getCondition()
-    empty = {fragment.table: TableVersion(table_of(fragment), 0)}  # of a first build: there is no table yet
-    context = replace(context, tables={**empty, **context.tables})
+@dataclass(frozen=True)
+class RowSearch:
+    """Searches the changed rows of an epoch that failed for one that fails alone; nothing is read before it is asked to."""
 
-    def fails(scan: Scan, low: int, high: int) -> bool:
+    error: PySparkException
+    fragment: Fragment
+    context: EpochContext
+    reader: Reader
+    change: Change
+
+    def told(self, row: FailedRow | None) -> RowFailed:
+        """Return the failure with a row that is known to be the one, None: without any."""
+        reason = reason_of(self.error)
+        where = "" if row is None else f"\n  {row.text}"
+        failure = RowFailed(f"{reason}{where}\n  {WHAT_NOW}", reason)
+        failure.row = row
+        failure.search = None if row is not None or self.fragment.rule == "full" else self
+        return failure
+
+    def find(self, remembered: FailedRow | None, seconds: float) -> RowFailed:
+        """Return the failure with its row, if one alone fails; first `remembered` is tried, the one of the last time."""
+        if remembered is not None and self._still_fails(remembered):
+            return self.told(remembered)
+        return self.told(self._searched(time.monotonic() + min(seconds, BUDGET_SECONDS)))
+
+    def _fails(self, scan: Scan, low: int, high: int) -> bool:
+        """Tell whether the rows of a scan in a range of hashes fail as the epoch did."""
+        context = self.context
         piece = replace(context, old=context.new, piece=(scan, (low, high)), rows_in=1, terms=0, blanks=None)
         try:
-            rows = change(fragment, piece)
+            rows = self.change(self.fragment, piece)
             if rows is not None:
                 as_frame(rows).write.format("noop").mode("overwrite").save()
         except PySparkException as other:
-            return other.getCondition() == condition
+            return other.getCondition() == self.error.getCondition()
         return False
 
-    for scan in scans(fragment.plan):
-        rows = _changed_rows(scan, context, reader)
-        if rows is None or not len(rows):
-            continue
-        table = context.tables[scan.table]
-        by = table.distribution_key
-        hashes = xxhash64([rows.column(name) for name in by]) if by else np.zeros(len(rows), np.int64)
-        candidates = np.unique(hashes)
-        if not fails(scan, int(candidates[0]), int(candidates[-1])):
-            continue
-        while len(candidates) > 1 and time.monotonic() < deadline:
-            half = candidates[: len(candidates) // 2]
-            lower = fails(scan, int(half[0]), int(half[-1]))
-            candidates = half if lower else candidates[len(half) :]
-        if len(candidates) == 1:
-            first = rows.filter(pa.array(hashes == candidates[0])).slice(0, 1)
-            return scan.table, first.to_pylist()[0]
-    return None
+    def _still_fails(self, row: FailedRow) -> bool:
+        driver, (low, high) = self.context.piece or (None, (LOWEST, HIGHEST))
+        return low <= row.hash <= high and any(
+            self._fails(scan, row.hash, row.hash)
+            for scan in scans(self.fragment.plan)
+            if scan.table == row.table and driver in (None, scan)
+        )
+
+    def _searched(self, deadline: float) -> FailedRow | None:
+        for scan in scans(self.fragment.plan):
+            rows = _changed_rows(scan, self.context, self.reader)
+            if rows is None or not len(rows):
+                continue
+            table = self.context.tables[scan.table]
+            by = table.distribution_key
+            hashes = xxhash64([rows.column(name) for name in by]) if by else np.zeros(len(rows), np.int64)
+            candidates = np.unique(hashes)
+            if not self._fails(scan, int(candidates[0]), int(candidates[-1])):
+                continue
+            while len(candidates) > 1 and time.monotonic() < deadline:
+                half = candidates[: len(candidates) // 2]
+                lower = self._fails(scan, int(half[0]), int(half[-1]))
+                candidates = half if lower else candidates[len(half) :]
+            if len(candidates) == 1:
+                first = rows.filter(pa.array(hashes == candidates[0])).slice(0, 1)
+                return FailedRow(scan.table, str(first.to_pylist()[0]), int(candidates[0]))
+        return None
 
 
 def _changed_rows(scan: Scan, context: EpochContext, reader: Reader) -> pa.Table | None:

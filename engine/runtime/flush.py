@@ -6,10 +6,9 @@ import threading
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import suppress
 from dataclasses import dataclass, field
 
-from engine.errors import Conflict, Fenced, TableExists, TidelineError
+from engine.errors import Conflict, Fenced, RowFailed, TableExists, TidelineError
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.epoch import Clock, seconds_of
 from engine.meta.barrier import Barrier, minted, opened
@@ -21,9 +20,9 @@ from engine.meta.frontier import frontiers
 from engine.meta.mutation import Control, control_of
 from engine.meta.partitions import PREFIX, quarantined, retries, source_tables
 from engine.meta.partitions import due as to_retry
-from engine.meta.recovery import failed
-from engine.meta.waits import GOING_ON, is_lagging, waits
+from engine.meta.waits import is_lagging, waits
 from engine.runtime.backfill_run import BACKFILL_ROWS, BackfillRun
+from engine.runtime.blame import name_failing_rows, remember
 from engine.runtime.domain_run import DomainEpoch
 from engine.runtime.epoch_run import FragmentEpoch
 from engine.runtime.executor import Executor
@@ -47,6 +46,7 @@ class DomainOutcome:
     seconds: float = 0.0
     lag_seconds: float = 0.0
     error: str | None = None
+    failing_row: RowFailed | None = None
     waits_for: str | None = None
     barrier: Barrier | None = None
     mutations: tuple[str, ...] = ()
@@ -125,6 +125,9 @@ class FlushRun:
                 before = [done[upstream] for upstream in everything[name].upstreams if upstream in done]
                 before += [done[other] for other in due if name in building and other not in building]
                 done[name] = pool.submit(self._bring_after, before, everything[name], stored)
+        failing = {n: f for n, one in done.items() if (f := one.result().failing_row) is not None}
+        for name, error in name_failing_rows(self.store, failing, everything, stored).items():
+            done[name].result().error = error
         lapse_overdue(self.store, [everything[name] for name in names], stored, self.clock)
         reports: list[ViewReport] = []
         for name in names:
@@ -153,7 +156,7 @@ class FlushRun:
         outcome = self._bring(domain, stored)
         outcome.seconds = time.perf_counter() - started
         if outcome.error is not None:
-            self._remember(domain, stored, outcome.error)
+            remember(self.store, domain, stored, outcome.error, self.clock())
         return outcome
 
     def _bring(self, domain: Domain, stored: StoredCatalog) -> DomainOutcome:
@@ -195,6 +198,8 @@ class FlushRun:
                     self.clock.sleep(self.clock.jitter(0.05 * (attempt + 1)))
             if outcome.waits_for is None:
                 self._retry(domain, stored, outcome)
+        except RowFailed as failure:
+            outcome.error, outcome.failing_row = str(failure), failure
         except TidelineError as failure:
             outcome.error = str(failure)
         except Exception as failure:  # Spark's own errors: the domain stays at its epoch, the others go on
@@ -291,13 +296,6 @@ class FlushRun:
             "; paused by backfill_rate_limit = 0" if rate_limit(domain, stored, control) == 0 else ""
         )
 
-    def _remember(self, domain: Domain, stored: StoredCatalog, error: str) -> None:
-        """Write a domain's failure into the store, for whoever looks or retries; that of a view dropped meanwhile is none."""
-        version = self.store.refresh()
-        with suppress(Conflict):
-            entry = failed(version, domain.name, error, self.clock())
-            self.store.commit(Commit(catalog=entry, precondition=planned(stored, domain.members)))
-
     def _reports(self, domain: Domain, stored: StoredCatalog, outcome: DomainOutcome) -> Iterable[ViewReport]:
         version = self.store.version
         creation = creations(version).get(domain.name)
@@ -372,7 +370,7 @@ def _waiting_seconds(domain: Domain, version: Version, reach: int, now: float) -
 
 def _held(version: Version, stored: StoredCatalog, now: float) -> dict[str, str]:
     """Return why each domain that is not due waits."""
-    return {w.domain: w.reason for w in waits(version, stored, now) if w.kind not in GOING_ON}
+    return {w.domain: w.reason for w in waits(version, stored, now) if not w.goes_on}
 
 
 def _with_upstreams(

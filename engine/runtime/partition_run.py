@@ -7,9 +7,12 @@ on which it does; then it is run without them. What is left behind is computed a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from engine.errors import RowFailed
+import msgspec
+
+from engine.errors import Conflict, Fenced, RowFailed
 from engine.hummock import Commit, Version
 from engine.hummock.epoch import Clock
 from engine.meta.barrier import Barrier, closed
@@ -28,9 +31,11 @@ from engine.meta.partitions import (
 from engine.runtime.domain_run import DomainEpoch, DomainRun
 from engine.runtime.executor import FragmentTask
 from engine.runtime.partition_cut import Cut, Cuts
-from engine.runtime.poison import MOST_CANDIDATES, poisoned
+from engine.runtime.poison import MOST_CANDIDATES, Attempts, Poison, poisoned, with_rows
 from engine.sql.partitions import Partitioning
 
+MOST_RETRIES = 32
+"""So often quarantined partitions are computed again in one run, all or some together."""
 Mint = Callable[[Version, int], tuple[Barrier, int]]
 
 
@@ -63,6 +68,7 @@ class PartitionRun(DomainRun):
         cuts: dict[str, Cut] = {}
         standing: dict[str, dict[str, Quarantined]] = {}
         catalog: dict[str, str | None] = {}
+        found: dict[str, dict[str, RowFailed]] = {}
         for view, how in views.items():
             wanted = frozenset((again or {}).get(view, ()))
             known = dict(quarantined(version, view))
@@ -72,17 +78,23 @@ class PartitionRun(DomainRun):
                 catalog |= entry(view, standing[view])
         while True:
             try:
-                return self.commit(version, barrier, generation, cuts, catalog)
+                done = self.commit(version, barrier, generation, cuts, catalog)
+                self._name_rows(found, generation)
+                return done
             except RowFailed as failure:
                 view = failure.view
                 if again or view is None or view not in views:
                     raise
                 poison = self._poison(view, version, barrier, cuts, failure)
-                if not poison:
+                if not poison.failures:
                     raise
+                found[view] = found.get(view, {}) | poison.failures
                 held = version.tables.get(view)
                 committed = held.committed_epoch if held is not None else None
-                standing[view] = with_failures(standing[view], poison, committed, barrier.curr, self.clock())
+                errors = {key: str(one) for key, one in poison.failures.items()}
+                standing[view] = with_failures(
+                    standing[view], errors, committed, barrier.curr, self.clock(), poison.suspects
+                )
                 catalog |= entry(view, standing[view])
                 cuts[view] = replace(cuts[view], behind=frozenset(standing[view]))
 
@@ -97,20 +109,28 @@ class PartitionRun(DomainRun):
         reach = reach_of(self.domain, version, self.stored)
         if reach is None or reach <= version.tables[view].committed_epoch:
             return []
-        waiting = set(waiting) - set(asked)
-        if waiting:
-            unchanged = waiting - self._changed_since(view, version, waiting, reach)
+        known = quarantined(version, view)
+        waiting = known.keys() & set(waiting) - set(asked)  # another process may have mended some
+        told = {key for key in waiting if not known[key].suspect}
+        if told:
+            unchanged = told - self._changed_since(view, version, told, reach)
             if unchanged:
                 standing = looked_at(quarantined(version, view), unchanged, reach, self.clock())
                 self._remember(view, standing, mint(version, reach)[1])
             waiting -= unchanged
-        return self._computed_again(view, sorted({*asked, *waiting}), mint)
+        inputs = sorted(waiting, key=lambda key: (known[key].last, key))  # those that waited longest first
+        keys = [*sorted(asked), *inputs]
+        return self._computed_again(view, keys, mint, Attempts(MOST_RETRIES + 2 * len(asked)))
 
-    def _computed_again(self, view: str, keys: list[str], mint: Mint) -> list[DomainEpoch]:
+    def _computed_again(
+        self, view: str, keys: list[str], mint: Mint, attempts: Attempts
+    ) -> list[DomainEpoch]:
         version = self.store.refresh()
         reach = reach_of(self.domain, version, self.stored)
         if not keys or reach is None or reach <= version.tables[view].committed_epoch:
             return []
+        if not attempts.taken():
+            return []  # they stay due, and the next run begins with them
         barrier, generation = mint(version, reach)
         version = self.store.version
         try:
@@ -118,16 +138,16 @@ class PartitionRun(DomainRun):
         except RowFailed as failure:
             if len(keys) > 1:
                 middle = len(keys) // 2
-                first = self._computed_again(view, keys[:middle], mint)
-                return [*first, *self._computed_again(view, keys[middle:], mint)]
-            error: str | None = str(failure)
+                first = self._computed_again(view, keys[:middle], mint, attempts)
+                return [*first, *self._computed_again(view, keys[middle:], mint, attempts)]
+            again: RowFailed | None = failure
             if is_pending(self.domain, version, barrier.curr):  # it may be a row of another partition
                 alone = Cut(self.cut_views[view], again=frozenset(keys), only=frozenset())
-                error = self._failure(view, version, barrier, {view: alone}, blame=False)
-            if error is None:
+                again = self._failure(view, version, barrier, {view: alone})
+            if again is None:
                 raise
-            known = quarantined(version, view).get(keys[0])
-            if known is not None and known.error.startswith(error):
+            error, known = str(again), quarantined(version, view).get(keys[0])
+            if known is not None and known.error.startswith(again.reason):
                 error = known.error  # which names the row as well
             committed = version.tables[view].committed_epoch
             before = quarantined(version, view)
@@ -148,15 +168,15 @@ class PartitionRun(DomainRun):
 
     def _poison(
         self, view: str, version: Version, barrier: Barrier, cuts: Cuts, failure: RowFailed
-    ) -> dict[str, str]:
-        """Return the partitions of a view, at most MOST_POISON, on which an epoch fails, each with its error."""
+    ) -> Poison:
+        """Return the partitions of a view on which an epoch fails."""
         cut, held = cuts[view], version.tables.get(view)
         old = held.committed_epoch if held is not None else None
         touched = self._touched(view, version, old, barrier.curr)
 
-        def fails(keys: Collection[str], blame: bool) -> str | None:
+        def fails(keys: Collection[str]) -> RowFailed | None:
             probe = {**cuts, view: Cut(cut.partitioning, only=frozenset(keys))}
-            return self._failure(view, version, barrier, probe, blame=blame)
+            return self._failure(view, version, barrier, probe)
 
         return poisoned(view, touched, cut.behind, fails, failure)
 
@@ -174,17 +194,26 @@ class PartitionRun(DomainRun):
         task = FragmentTask(fragments[-1], table_of(fragments[-1]), version.tables, start, new, rows)
         return self.executor.partitions(task, scans, MOST_CANDIDATES)
 
-    def _failure(
-        self, view: str, version: Version, barrier: Barrier, cuts: Cuts, *, blame: bool
-    ) -> str | None:
-        """Return the error on which an epoch of a view under `cuts` fails, None if it does not; nothing is committed."""
+    def _failure(self, view: str, version: Version, barrier: Barrier, cuts: Cuts) -> RowFailed | None:
+        """Return on what an epoch of a view under `cuts` fails, None if it does not; nothing is committed."""
         try:
-            self.compute(version, barrier, cuts, upto=view, blame=blame)
+            self.compute(version, barrier, cuts, upto=view)
         except RowFailed as failure:
             if failure.view == view:
-                return str(failure)
+                return failure.with_traceback(None)
             raise
         return None
+
+    def _name_rows(self, found: Mapping[str, Mapping[str, RowFailed]], generation: int) -> None:
+        """Look for the rows on which partitions fail, of some of them, once the others are visible."""
+        for view, failures in found.items():
+            errors = {key: str(one) for key, one in with_rows(failures).items()}
+            with suppress(Fenced, Conflict):  # another process has gone on: it finds out by itself
+                standing = dict(quarantined(self.store.refresh(), view))
+                for key in errors.keys() & standing.keys():
+                    standing[key] = msgspec.structs.replace(standing[key], error=errors[key])
+                if errors:
+                    self._remember(view, standing, generation)
 
     def _remember(self, view: str, standing: Mapping[str, Quarantined], generation: int) -> None:
         """Write down how the quarantine stands after an attempt, whose barrier is closed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -19,12 +20,15 @@ SparkTarget: TypeAlias = "SparkSession | str | None"
 
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "false",
     "spark.sql.timeType.enabled": "true",
-    "spark.sql.shuffle.partitions": "2",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.execution.pythonUDF.arrow.enabled": "true",
 }
+CHANGED_SETTINGS = {"spark.sql.shuffle.partitions": "2"}
+"""Where a session begins with a setting that each epoch sets anew."""
 STATIC_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -39,6 +43,8 @@ STATIC_SETTINGS = {
 }
 """Unix domain sockets: over TCP each job of Python bodies waits some 40 ms for a delayed acknowledgement."""
 
+_OWN: weakref.WeakSet[SparkSession] = weakref.WeakSet()
+"""The sessions of this process that `connect` has made."""
 
 LOCAL_SETTINGS = {"spark.authenticate": "true"}
 """Spark makes the secret itself where driver and tasks are one process; a cluster's is configured with the cluster."""
@@ -47,20 +53,30 @@ LOCAL_SETTINGS = {"spark.authenticate": "true"}
 def connect(spark: SparkTarget | Callable[[], SparkTarget] = None) -> SparkSession:
     """Return a session for `spark`: one that exists, `sc://host:port`, a master's address, a function that says which, or None.
 
-    None takes SPARK_REMOTE from the environment where it is set, else local[*]. Raises EnvironmentNotReady without Java or jars,
-    or when a server refuses the token.
+    None takes SPARK_REMOTE from the environment where it is set, else local[*]. A session that somebody else has made, handed in
+    or found in this process, keeps its settings and temporary views: what is returned is another one on the same Spark, with
+    SETTINGS. Raises EnvironmentNotReady without Java or jars, or when a server refuses the token.
     """
     if callable(spark):  # a session is none
         spark = spark()
     if isinstance(spark, str) or spark is None:
         target = spark or os.environ.get("SPARK_REMOTE") or "local[*]"
         session = connect_to(target) if target.startswith("sc://") else _classic(target)
+    elif spark in _OWN and all(spark.conf.get(key, None) == value for key, value in SETTINGS.items()):
+        return spark
     else:
-        session = spark
+        session = _beside(spark)
     silence_own_calls()
-    for key, value in SETTINGS.items():
+    for key, value in {**SETTINGS, **CHANGED_SETTINGS}.items():
         session.conf.set(key, value)
+    _OWN.add(session)
     return session
+
+
+def _beside(spark: SparkSession) -> SparkSession:
+    """Return a new session on the Spark of another one; of Spark Connect a clone, which begins with the other's settings."""
+    clone = getattr(spark, "cloneSession", None)
+    return clone() if clone is not None else spark.newSession()
 
 
 def parallelism(spark: SparkSession) -> int:
@@ -70,10 +86,27 @@ def parallelism(spark: SparkSession) -> int:
     return int(spark.conf.get("spark.tideline.parallelism", str(os.cpu_count() or 2)))
 
 
+def _running() -> SparkSession | None:
+    """Return a session of the engine's on the Spark that runs in this process, None if none does.
+
+    Asking the builder for one would write settings into the session that somebody else has made.
+    """
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    try:
+        there = SparkSession.active()
+    except PySparkRuntimeError:
+        return None
+    return there if there in _OWN else _beside(there)
+
+
 def _classic(master: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
     check_java()
+    if (session := _running()) is not None:
+        return session
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master(master).appName("tideline")
@@ -81,7 +114,7 @@ def _classic(master: str) -> SparkSession:
     memory = os.environ.get("TIDELINE_DRIVER_MEMORY", "4g")
     builder = builder.config("spark.driver.memory", memory)
     local = LOCAL_SETTINGS if master.startswith("local") else {}
-    for key, value in {**STATIC_SETTINGS, **SETTINGS, **local}.items():
+    for key, value in {**STATIC_SETTINGS, **SETTINGS, **CHANGED_SETTINGS, **local}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

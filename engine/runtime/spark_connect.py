@@ -21,6 +21,8 @@ LOOPBACK = "127.0.0.1"
 LOOPBACK_NAMES = ("localhost", LOOPBACK)
 PROXY_VARIABLES = ("grpc_proxy", "https_proxy", "http_proxy")  # as gRPC reads them
 ANSWER_SECONDS = 5.0
+_SESSIONS: dict[str, SparkSession] = {}
+"""The sessions that this process has made, by address: one that somebody else has made keeps its settings."""
 
 
 class WarmSpark(msgspec.Struct, frozen=True):
@@ -104,6 +106,9 @@ def connect_to(address: str) -> SparkSession:
             credentials = grpc.composite_channel_credentials(grpc.local_channel_credentials(), token)
             return self._secure_channel(f"{LOOPBACK}:{self.endpoint.rpartition(':')[2]}", credentials)
 
+    known = _SESSIONS.get(address)
+    if known is not None and not known.is_stopped:  # type: ignore[attr-defined]
+        return known
     if SparkContext._active_spark_context is not None:
         raise EnvironmentNotReady(
             f"this process runs a Spark of its own, so it cannot use that at {without_token(address)}: stop it first"
@@ -114,7 +119,7 @@ def connect_to(address: str) -> SparkSession:
         raise EnvironmentNotReady(f"no Spark answers at {without_token(address)}: start it, or name another")
     # as Spark's own builder does: functions are those of Connect
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
-    running = RemoteSession.builder.channelBuilder(channel).getOrCreate()
+    running = RemoteSession.builder.channelBuilder(channel).create()
     try:
         running.version  # noqa: B018 - the first request, with which a server refuses
     except PySparkException as error:
@@ -123,7 +128,8 @@ def connect_to(address: str) -> SparkSession:
         raise EnvironmentNotReady(
             f"Spark at {without_token(address)} refuses: it wants another token. Set {TOKEN_VARIABLE} to that of the server"
         ) from None
-    return cast("SparkSession", running)
+    _SESSIONS[address] = cast("SparkSession", running)
+    return _SESSIONS[address]
 
 
 def without_token(address: str) -> str:

@@ -19,7 +19,7 @@ from engine.operators.sink import NetChange, collected, write_change, written
 from engine.runtime.claims import check_kept_frame
 from engine.runtime.epoch_run import context_of, fragment_change
 from engine.runtime.executor import Computed, FragmentTask
-from engine.runtime.failing_row import is_row_error, named, reason_of
+from engine.runtime.failing_row import is_row_error, reason_of, row_failed
 from engine.runtime.first_content import is_batch_step
 from engine.runtime.partition_frames import changed_partitions, rows_read, with_partitions
 from engine.runtime.prepared import Prepared, PreparedFrames, may_be_kept, shape_of
@@ -85,10 +85,10 @@ class SparkExecutor:
         except PySparkException as error:
             if not is_row_error(error):
                 raise
-            if not task.blame or task.again is not None:
+            if task.again is not None:
                 raise RowFailed(reason_of(error)) from error
             seen = replace(context, old=None if task.whole else context.old, exact=True)
-            raise named(error, task.fragment, seen, self._store.reader, fragment_change) from error
+            raise row_failed(error, task.fragment, seen, self._store.reader, fragment_change) from error
         seconds = {"plan": planned - started, "spark": time.perf_counter() - planned}
         read = rows_read(task.again, context) if task.again is not None else 0
         return Computed(tuple(changes), seconds, read)

@@ -146,3 +146,24 @@ def test_a_row_that_leaves_a_quarantined_partition_is_counted_once_below(session
     session.flush().raise_for_errors()
     assert not session.flush()["v"].quarantined
     assert rows(session, "SELECT n, s FROM below") == [(3, 31)]
+
+
+@pytest.mark.parametrize("cut", VIEWS)
+def test_more_than_eight_poison_partitions_stop_no_view_and_come_back(tenants: Session, cut: str) -> None:
+    tenants.sql(VIEWS[cut])
+    poison = range(0, TENANTS, 4)  # 16 of 64
+    tenants.sql("INSERT INTO t VALUES " + ", ".join(f"({1000 + i}, {i}, 10, 1)" for i in range(TENANTS)))
+    tenants.sql("INSERT INTO t VALUES " + ", ".join(f"({2000 + i}, {i}, 1, 0)" for i in poison))
+    report = tenants.flush()["v"]
+    left = {partition_of(tenants, cut, tenant) for tenant in poison}
+    assert report.error is None and set(report.quarantined) == left and len(left) > 8
+    assert all("DIVIDE_BY_ZERO" in text for text in report.quarantined.values())
+    assert "with key {'id': 2" in "".join(report.quarantined.values())
+    mates = [t for t in range(TENANTS) if partition_of(tenants, cut, t) in left]
+    healthy = f"WHERE tenant NOT IN ({', '.join(map(str, mates))})"
+    assert rows(tenants, SHOWN.replace("ORDER", f"{healthy} ORDER")) == rows(
+        tenants, f"SELECT * FROM ({TRUTH}) AS q {healthy} ORDER BY tenant"
+    )
+    tenants.sql("DELETE FROM t WHERE b = 0")
+    tenants.sql("FLUSH")
+    assert rows(tenants, SHOWN) == rows(tenants, TRUTH + " ORDER BY tenant")

@@ -8,6 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from engine.errors import EpochFailed
+from engine.meta.recovery import failures
+from engine.runtime import failing_row
 from engine.session import Session
 from tests.runtime.test_dml import rows
 
@@ -73,3 +75,65 @@ def test_null_is_the_rule_of_risingwave(tmp_path: Path, spark: SparkSession) -> 
         report = s.flush()
         assert rows(s, "SELECT * FROM v ORDER BY id") == [(1, 3), (2, None)]
         assert report["v"].error is None and "'id': 2" in (report["w"].error or "")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What is tried to find out which row fails: one entry a small job; an entry that can be called is called at each."""
+    tried: list[object] = []
+    as_frame = failing_row.as_frame
+
+    def counted(frame):  # type: ignore[no-untyped-def]
+        for entry in [one for one in tried if callable(one)]:
+            entry()
+        tried.append(frame)
+        return as_frame(frame)
+
+    monkeypatch.setattr(failing_row, "as_frame", counted)
+    return tried
+
+
+def test_the_row_that_failed_is_tried_first_and_searched_no_more(parts: Session, asked: list[object]) -> None:
+    parts.sql("CREATE MATERIALIZED VIEW v AS SELECT id, a / b AS r FROM part")
+    parts.sql("INSERT INTO part SELECT id, 1, IF(id = 177, 0, 1), 'x' FROM range(100, 356)")
+    named = "row of part with key {'id': 177}"
+    assert named in (parts.flush()["v"].error or "") and len(asked) > 3
+    asked.clear()
+    assert named in (parts.flush()["v"].error or "") and asked == []  # nothing has changed
+    parts.sql("INSERT INTO part VALUES (1000, 1, 1, 'x')")
+    assert named in (parts.flush()["v"].error or "") and len(asked) == 1
+    assert named in failures(parts.store.refresh())["v"].error
+    parts.sql("UPDATE part SET b = IF(id = 177, 1, 0) WHERE id IN (177, 178)")
+    assert "row of part with key {'id': 178}" in (parts.flush()["v"].error or "")
+    parts.sql("DELETE FROM part WHERE b = 0")
+    assert parts.flush()["v"].error is None and not failures(parts.store.refresh())
+
+
+def test_what_failed_is_told_with_its_row_after_a_restart_as_well(
+    parts: Session, spark: SparkSession, asked: list[object]
+) -> None:
+    parts.sql("CREATE MATERIALIZED VIEW v AS SELECT id, a / b AS r FROM part")
+    parts.sql("INSERT INTO part VALUES (9, 1, 0, 'x'), (10, 1, 1, 'x'), (11, 1, 1, 'x')")
+    parts.flush()
+    asked.clear()
+    with Session(parts.url, spark) as other:
+        assert "{'id': 9}" in (other.flush()["v"].error or "") and asked == []
+
+
+def test_nobody_waits_for_the_search_of_another_views_row(parts: Session, asked: list[object]) -> None:
+    parts.sql("CREATE MATERIALIZED VIEW bad AS SELECT id, a / b AS r FROM part")
+    for name in ("one", "two", "three"):
+        parts.sql(f"CREATE MATERIALIZED VIEW {name} AS SELECT id, a + b AS r FROM part")
+    seen: list[int] = []
+    shown = Session(parts.url)  # another reader
+
+    def visible() -> None:
+        for name in ("one", "two", "three"):
+            (count,) = shown.sql(f"SELECT id FROM {name}", policy="latest").to_pydict().values()  # type: ignore[union-attr]
+            seen.append(len(count))
+
+    asked.append(visible)
+    parts.sql("INSERT INTO part VALUES (9, 1, 0, 'x'), (10, 1, 1, 'x')")
+    assert "{'id': 9}" in (parts.flush()["bad"].error or "")
+    assert seen and set(seen) == {4}
+    shown.close()
