@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import json
 import os
 import signal
@@ -39,13 +40,19 @@ class _Worker:
         module = "engine.connectors.parquet_worker"
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", module, str(theirs.fileno()), str(memory * 16 + _ROOM)],
+                [sys.executable, "-m", module, str(theirs.fileno()), str(memory * 8 + _ROOM)],
                 pass_fds=[theirs.fileno()],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
+        try:
+            receive(self.socket)
+        except (EOFError, OSError):
+            status = self.end()  # what keeps it from starting is no file's fault
+            told = f"the process that reads Parquet does not start ({status})"
+            raise OSError(errno.EAGAIN, told) from None
 
     def end(self) -> int:
         """End the process; returns with what it ended."""

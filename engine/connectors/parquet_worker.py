@@ -24,6 +24,7 @@ from engine.connectors.read_limits import ReadLimits
 ROW = "\0row"
 """The column of a batch that holds the numbers of its rows in the file."""
 TOLD = b"tideline"
+READY = b"ready"
 _LENGTH = struct.Struct("<Q")
 _LARGEST_REQUEST = 1 << 20
 
@@ -97,6 +98,7 @@ def main(descriptor: int, memory: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with socket.socket(fileno=descriptor) as connection:
+        send(connection, READY)
         while True:
             message, numbers, _, _ = socket.recv_fds(connection, _LARGEST_REQUEST, 1)
             if not message or not numbers:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -78,6 +80,17 @@ def test_rows_that_take_more_memory_than_the_process_may_have_set_the_file_aside
         with pytest.raises(MalformedFile):
             read(tmp_path / "a.parquet", limits)
     assert len(read(tmp_path / "a.parquet", limits)) == 1_000_000
+
+
+def test_a_process_that_does_not_start_is_no_fault_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "a.parquet")
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "executable", "/bin/false")
+        with pytest.raises(OSError, match="does not start") as failed:
+            read(path, ReadLimits(3 << 20))
+    assert failed.value.errno == errno.EAGAIN
 
 
 def test_who_stops_reading_leaves_no_process_behind(tmp_path: Path) -> None:
