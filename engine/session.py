@@ -22,7 +22,7 @@ from engine.meta.creation import Creation, creations
 from engine.meta.domain import BACKGROUND, domain_of
 from engine.meta.mutation import PARALLELISM, RATE_LIMIT
 from engine.meta.partitions import PartitionStatus, partitioning_of
-from engine.meta.policy import check_policy
+from engine.meta.policy import check_policy, epochs_of
 from engine.meta.status import RelationStatus, lagging_views, statuses
 from engine.meta.waits import Wait, quarantine_waits, waits
 from engine.runtime import ddl, dml, query
@@ -292,6 +292,15 @@ class Session:
         stored = self.stored
         version = self.store.version
         return (*waits(version, stored, self.store.clock()), *quarantine_waits(version))
+
+    def common_epoch(self, *tables: str) -> int:
+        """Return the newest epoch at which all of some tables have content: what `consistent` reads them at, for other readers.
+
+        Raises EpochFailed if there is none yet, UnknownTable for an unknown name.
+        """
+        stored = self.stored
+        names = [stored.catalog.get(name).name for name in tables]
+        return min(epochs_of(self.store.version, stored, names).values())
 
     def lagging(self) -> tuple[str, ...]:
         """Return the views that lack changes of their inputs; reads the newest manifest only."""

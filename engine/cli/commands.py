@@ -106,7 +106,7 @@ def status(
         if storage:
             print_storage(found.metrics(), output)
             return
-        from engine.cli.standing import statuses_listing, waiting_by_view, waits_listing
+        from engine.cli.standing import statuses_listing, together, waiting_by_view, waits_listing
         from engine.meta.catalog_store import load
         from engine.meta.status import statuses
         from engine.meta.waits import quarantine_waits
@@ -119,7 +119,8 @@ def status(
             print_listing(waits_listing(waiting, now), output, wide=wide)
             return
         standing = statuses(version, stored, {}, now)
-        listing = statuses_listing(standing, waiting_by_view(waiting, stored), now)
+        footer = together(version, stored, now)
+        listing = statuses_listing(standing, waiting_by_view(waiting, stored), now, footer)
         print_listing(listing, output, wide=wide)
 
 

@@ -59,6 +59,8 @@ def print_listing(listing: Listing, output: Format, *, wide: bool = False) -> No
         columns = listing.columns if wide else [c for c in listing.columns if c.rank < WIDE_ONLY]
         for line in lay_out(columns, width, listing.notes):
             typer.echo(line)
+        if listing.footer:
+            typer.echo(listing.footer)
 
 
 def print_table(result: pa.Table, output: Format) -> None:

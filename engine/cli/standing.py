@@ -11,8 +11,10 @@ from engine.cli.layout import WIDE_ONLY, Column, ago, duration, size
 from engine.hummock.epoch import epoch_time, seconds_of
 from engine.meta.creation import CREATED, Creation
 from engine.meta.domain import domain_of
+from engine.meta.policy import global_epoch
 
 if TYPE_CHECKING:
+    from engine.hummock import Version
     from engine.meta.catalog_store import StoredCatalog
     from engine.meta.partitions import PartitionStatus
     from engine.meta.status import RelationStatus
@@ -36,9 +38,22 @@ class Listing:
     notes: Sequence[str]
     records: Sequence[Mapping[str, Any]]
     empty: str = "nothing"
+    footer: str = ""
 
 
-def statuses_listing(found: Sequence[RelationStatus], waiting: Mapping[str, Wait], now: float) -> Listing:
+def together(version: Version, stored: StoredCatalog, now: float) -> str:
+    """Return in words at which epoch all computed views have content, which is what reads of all of them see."""
+    if not any(relation.kind == "materialized view" for relation in stored.catalog.relations.values()):
+        return ""
+    epoch = global_epoch(version, stored)
+    if epoch is None:
+        return "all views together: no epoch yet at which each has content"
+    return f"all views together: as of {epoch_time(epoch)} UTC, {ago(now - seconds_of(epoch))}"
+
+
+def statuses_listing(
+    found: Sequence[RelationStatus], waiting: Mapping[str, Wait], now: float, footer: str = ""
+) -> Listing:
     """Return where tables, views and sinks stand; `waiting` is the wait of each view that has one."""
     columns = (
         Column("name", [s.name for s in found]),
@@ -70,7 +85,7 @@ def statuses_listing(found: Sequence[RelationStatus], waiting: Mapping[str, Wait
         for s in found
     ]
     notes = [f"error: {s.last_error}" if s.last_error else "" for s in found]
-    return Listing(columns, notes, records, "the store is empty")
+    return Listing(columns, notes, records, "the store is empty", footer)
 
 
 def waiting_by_view(found: Iterable[Wait], stored: StoredCatalog) -> Mapping[str, Wait]:

@@ -81,3 +81,13 @@ def test_two_tables_of_one_timestamp_are_read_at_one_epoch(twins: Session) -> No
         f"SELECT a.n AS a, b.n AS b, (SELECT count(*) FROM t {moment}) AS t FROM a {moment} CROSS JOIN b {moment}"
     ).to_pylist()
     assert row["a"] == row["b"] == row["t"]
+
+
+def test_the_common_epoch_of_tables_can_be_handed_to_other_readers(twins: Session) -> None:
+    twins.sql("INSERT INTO t VALUES (1, 1)")
+    twins.flush(["a"]).raise_for_errors()
+    twins.sql("INSERT INTO t VALUES (2, 1)")
+    twins.flush(["b"]).raise_for_errors()
+    epoch = twins.common_epoch("a", "b")
+    reader = twins.spark.read.format("tideline").option("store", twins.url).option("epoch", str(epoch))
+    assert reader.load("a").collect() == reader.load("b").collect()
