@@ -11,8 +11,8 @@ INT_BITS, BIGINT_BITS = 31, 63
 def constants(query: exp.Query, sql: str) -> pa.Table | None:
     """Return the row of a SELECT of nothing but whole numbers, texts, TRUE and FALSE; None for any other query.
 
-    What a backslash in the text `sql` means is left to Spark. Names and types are Spark's: INT, else BIGINT,
-    and columns without a name are called by their text.
+    What a backslash in the text `sql` means is left to Spark. Names and types are Spark's: INT, or BIGINT where it is too small;
+    columns without a name are called by their text.
     """
     if (
         "\\" in sql
