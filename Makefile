@@ -7,12 +7,13 @@ WORKERS ?= 2
 SEEDS ?= 0:1000
 SPARK_SEEDS ?= 0:50
 STEPS ?= 20000
+FILES ?= 10000
 SLOW := not oracle and not crash and not browser and not cluster
 
 export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup demo up test faults state-machine maintenance races crash lint format oracle bench clean
+.PHONY: help setup demo up test fuzz faults state-machine maintenance races crash lint format oracle bench clean
 .DEFAULT_GOAL := help
 
 help: ## Show the targets.
@@ -45,6 +46,9 @@ faults: setup ## Run the engine on a store that fails, by 1,000 seeds (SEEDS=0:1
 
 state-machine: setup ## Any verb in any order against a dictionary of versions, 20,000 steps (STEPS=20000).
 	$(BIN)/python -m tests.hummock.state_machine --steps $(STEPS)
+
+fuzz: setup ## Land 10,000 mutated files of each format beside good ones (FILES=10000).
+	$(BIN)/python -m tests.connectors.fuzz_landing --files $(FILES)
 
 maintenance: setup ## 500 epochs of updates under compaction and garbage collection: bytes in the bucket, and reads of the past.
 	$(BIN)/python -m pytest -s -q tests/hummock/test_maintenance.py -m "crash or not crash"

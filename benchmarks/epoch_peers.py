@@ -92,18 +92,25 @@ class DuckDB:
 
 
 class Merge:
-    """The job that one writes by hand: the change of the result computed from the changed rows, merged into a Delta table."""
+    """The job that one writes by hand: the change of the result computed from the changed rows, merged into a Delta table.
 
-    def __init__(self, spark: SparkSession, tables: Tables, folder: Path) -> None:
+    With deletion vectors a merge marks rows in files and writes just the new ones; without, it writes the files anew.
+    """
+
+    def __init__(self, spark: SparkSession, tables: Tables, folder: Path, deletion_vectors: bool) -> None:
         self.spark, self.tables, self.folder = own_session(spark), tables, folder
-        self.table = folder / "merged"
+        self.deletion_vectors = str(deletion_vectors).lower()
+        self.table = folder / f"merged-{self.deletion_vectors}"
         self.spark.conf.set("spark.sql.shuffle.partitions", PARTITIONS)
         self.spark.conf.set("spark.databricks.delta.merge.repartitionBeforeWrite.enabled", "true")
+        persistent = "spark.databricks.delta.merge.deletionVectors.persistent"
+        self.spark.conf.set(persistent, self.deletion_vectors)
 
     def build(self, recomputed: Path) -> None:
         """Write the table from the result of a recompute."""
         rows = self.spark.read.parquet(str(recomputed))
-        rows.write.format("delta").mode("overwrite").save(str(self.table))
+        writer = rows.write.format("delta").mode("overwrite")
+        writer.option("delta.enableDeletionVectors", self.deletion_vectors).save(str(self.table))
 
     def seconds(self, changes: Sequence[Change]) -> float:
         """Bring one epoch's changes in."""
@@ -176,6 +183,7 @@ class Streaming:
             "spark.sql.streaming.stateStore.providerClass",
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
         )
+        session.conf.set("spark.sql.streaming.stateStore.rocksdb.compression", "zstd")  # as our files are
         session.conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
         self.number = 0
         for chunk in tables.case.content("bid"):

@@ -3,8 +3,9 @@
 `python -m benchmarks.epochs [--case groups categories wide] [--changes 1000 …] [--peers recompute …] [--quick]`
 
 All in one run and one Spark, epoch by epoch in turn. An epoch is `Session.flush()`: from rows that stand in the store to
-the committed view; the 1,000-row epochs of a base 100 x smaller take turns with them. Each case ends with the view compared
-row by row with the recompute. Exit status 1: a bound does not hold.
+the committed view; `from files` is the whole way, from Parquet files with the changed rows: read, written to the tables with the
+search for their keys, flushed. The 1,000-row epochs of a base 100 x smaller take turns with them. Each case ends with the view
+compared row by row with the recompute. Exit status 1: a bound does not hold.
 """
 
 from __future__ import annotations
@@ -21,16 +22,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.epoch_cases import CASES, Case
+from benchmarks.epoch_cases import CASES, Case, Change
 from benchmarks.epoch_peers import DuckDB, Merge, Recompute, Streaming, Tables
 from engine.runtime.spark import connect
 from engine.session import Session
 
-PEERS = ("recompute", "merge", "streaming", "duckdb")
+PEERS = ("recompute", "merge", "merge-dv", "streaming", "duckdb")
+MERGES = {"merge": False, "merge-dv": True}
+"""The MERGE into Delta without and with deletion vectors."""
 CHANGES = (1_000, 10_000, 100_000, 1_000_000)
 QUICK = 10
 TIMES_MERGE = 7.0
@@ -49,6 +53,7 @@ class Measured:
 
     ours: list[float] = field(default_factory=list)
     peers: dict[str, list[float]] = field(default_factory=dict)
+    whole: list[float] = field(default_factory=list)
 
     def of(self, peer: str) -> float | None:
         """Return a peer's median, or None if it was not measured."""
@@ -56,8 +61,18 @@ class Measured:
 
     @property
     def median(self) -> float:
-        """Our own median."""
+        """Our own median, of rows that stand in the store."""
         return statistics.median(self.ours)
+
+    @property
+    def from_files(self) -> float | None:
+        """Our own median of the whole way from files."""
+        return statistics.median(self.whole) if self.whole else None
+
+    @property
+    def merged(self) -> float | None:
+        """The median of the MERGE that is faster: with deletion vectors or without."""
+        return min((found for peer in MERGES if (found := self.of(peer)) is not None), default=None)
 
 
 @dataclass(frozen=True)
@@ -146,10 +161,10 @@ def _measured(
     tables = Tables(case, at / "tables")
     tables.write()
     recompute, duck = Recompute(session.spark, tables, at), DuckDB(tables, at)
-    merge = stream = None
+    stream = None
     recompute.seconds()
-    if "merge" in peers:
-        merge = Merge(session.spark, tables, at)
+    merges = {peer: Merge(session.spark, tables, at, MERGES[peer]) for peer in MERGES if peer in peers}
+    for merge in merges.values():
         merge.build(recompute.into)
     if "streaming" in peers and case.streaming_loses is None:
         with told("stream's first batch"):
@@ -164,15 +179,17 @@ def _measured(
             turns = [("ours", session, change)]
             if small and twin is not None:  # each of the two is as often the first after the peers' work
                 turns.insert(number % 2, (SMALLER_BASE, twin[0], twin[1].epoch(changes)))
-            seconds = {who: _epoch(*turn) for who, *turn in turns}
-            if merge is not None:
+            spans = {who: _epoch(session, change, at) for who, session, change in turns}
+            seconds = {who: flushed for who, (flushed, _) in spans.items()}
+            if merges:
                 for table in {each.table for each in change} - {"bid", "orders"}:
                     tables.write_one(table)
-                seconds["merge"] = merge.seconds(change)
+            seconds |= {peer: merge.seconds(change) for peer, merge in merges.items()}
             if stream is not None:
                 seconds["streaming"] = stream.seconds(change)
             if number >= warm_up:
                 measured.ours.append(seconds.pop("ours"))
+                measured.whole.append(spans["ours"][1])
                 for peer, spent in seconds.items():
                     measured.peers.setdefault(peer, []).append(spent)
         tables.write()
@@ -186,12 +203,13 @@ def _measured(
             if (value := measured.of(peer)) is not None
         )
         each = " ".join(f"{spent:.2f}" for spent in measured.ours)
-        console.print(f"  {changes:,} changes: {measured.median:.3f} s ({each}); {shown}", highlight=False)
+        ours = f"{measured.median:.3f} s ({each}), from files {measured.from_files:.3f} s"
+        console.print(f"  {changes:,} changes: {ours}; {shown}", highlight=False)
     if stream is not None:
         stream.stop()
     expected = _compared(session, case, recompute)
-    if merge is not None:
-        _same(f"Delta table of {case.name}", merge.rows(), expected, case.key)
+    for peer, merge in merges.items():
+        _same(f"Delta table of {case.name} ({peer})", merge.rows(), expected, case.key)
     return results
 
 
@@ -205,12 +223,18 @@ def _compared(session: Session, case: Case, recompute: Recompute) -> pa.Table:
     return expected
 
 
-def _epoch(session: Session, change: Sequence) -> float:
-    for each in change:
-        session.write(each.table, each.rows, mode=each.mode)
+def _epoch(session: Session, change: Sequence[Change], at: Path) -> tuple[float, float]:
+    """Bring one epoch in; return the seconds of the flush, and those of the whole way from files."""
+    files = [at / f"epoch-{number}.parquet" for number in range(len(change))]
+    for file, each in zip(files, change, strict=True):
+        pq.write_table(each.rows, file)
+    begun = time.perf_counter()
+    for file, each in zip(files, change, strict=True):
+        session.write(each.table, pq.read_table(file), mode=each.mode)
     started = time.perf_counter()
     session.flush().raise_for_errors()
-    return time.perf_counter() - started
+    ended = time.perf_counter()
+    return ended - started, ended - begun
 
 
 def _same(what: str, found: pa.Table, expected: pa.Table, key: Sequence[str]) -> None:
@@ -230,8 +254,9 @@ def bounds_of(name: str, results: dict[int, Measured], percent: int) -> Iterator
     case = CASES[name][0]
     if percent in results:
         measured = results[percent]
+        found = {"recompute": measured.of("recompute"), "merge": measured.merged}
         for peer, limit in (("recompute", case.times_recompute), ("merge", TIMES_MERGE)):
-            if (other := measured.of(peer)) is not None:
+            if (other := found[peer]) is not None:
                 text = f"{name}, {percent:,} changes (1 %): faster than {peer}"
                 yield Bound(text, other / measured.median, limit)
     for changes, limit in TIMES_STREAMING.items():
@@ -246,7 +271,9 @@ def bounds_of(name: str, results: dict[int, Measured], percent: int) -> Iterator
 
 def show(everything: dict[str, dict[int, Measured]]) -> None:
     """Print a table of seconds, with each peer's multiple of ours."""
-    shown = Table("case", "changes", "epoch s", *(f"{peer} s" for peer in PEERS), title="seconds, medians")
+    peers = [f"{peer} s" for peer in PEERS]
+    title = "seconds, medians; beside a peer's how many times ours it takes: from the store, from files"
+    shown = Table("case", "changes", "epoch s", "from files s", *peers, title=title)
     for column in shown.columns[1:]:
         column.justify = "right"
     for name, results in everything.items():
@@ -254,8 +281,11 @@ def show(everything: dict[str, dict[int, Measured]]) -> None:
             cells = []
             for peer in PEERS:
                 other = measured.of(peer)
-                cells.append("-" if other is None else f"{other:.2f} ({other / measured.median:.1f} x)")
-            shown.add_row(name, f"{changes:,}", f"{measured.median:.3f}", *cells)
+                ours = [one for one in (measured.median, measured.from_files) if one]
+                times = ", ".join(f"{other / one:.1f} x" for one in ours) if other is not None else ""
+                cells.append("-" if other is None else f"{other:.2f} ({times})")
+            whole = "-" if measured.from_files is None else f"{measured.from_files:.3f}"
+            shown.add_row(name, f"{changes:,}", f"{measured.median:.3f}", whole, *cells)
     console.print(shown)
     for name in everything:
         if CASES[name][0].streaming_loses is not None:

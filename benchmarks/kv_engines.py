@@ -119,16 +119,21 @@ class Tideline:
 
 
 class RocksDict:
-    """RocksDB by rocksdict in raw mode, big-endian keys, a synced write batch per batch."""
+    """RocksDB by rocksdict in raw mode, big-endian keys, a synced write batch per batch.
 
-    name = "rocksdict"
+    With its own compression, or with that of our files: zstd at level 1.
+    """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, zstd: bool = False) -> None:
         import rocksdict
 
+        self.name = "rocksdict-zstd" if zstd else "rocksdict"
         options = rocksdict.Options(raw_mode=True)
         options.create_if_missing(True)
         options.increase_parallelism(2)
+        if zstd:
+            options.set_compression_type(rocksdict.DBCompressionType.zstd())
+            options.set_compression_options(-14, 1, 0, 0)
         self._lib, self._db = rocksdict, rocksdict.Rdict(str(folder / "rocks"), options)
         synced = rocksdict.WriteOptions()
         synced.sync = True

@@ -9,6 +9,7 @@ import dagster as dg
 
 from dagster_project.view_spec import COLUMN_SCHEMA, column_schema
 from engine.connectors.landing import LandingReport
+from engine.hummock.epoch import epoch_text
 from engine.sql.catalog import Relation
 
 if TYPE_CHECKING:
@@ -38,7 +39,11 @@ def table_event(
     epoch = str(content_epoch(table, None, known))
     if epoch == known and (landed is None or not landed.files):
         return None
-    metadata: dict[str, object] = {"rows_at_most": table.row_count, "state_bytes": table.size_bytes}
+    metadata: dict[str, object] = {
+        "epoch": epoch_text(table.committed_epoch),
+        "rows_at_most": table.row_count,
+        "state_bytes": table.size_bytes,
+    }
     if landed is not None:
         metadata |= {
             "files": landed.files,
@@ -83,6 +88,7 @@ def view_event(
 def view_metadata(report: ViewReport, table: TableVersion) -> dict[str, object]:
     """Return what an epoch of a view did, in numbers."""
     metadata: dict[str, object] = {
+        "epoch": epoch_text(table.committed_epoch if report.epoch is None else report.epoch),
         "rows_at_most": table.row_count,
         "rows_in": report.rows_in,
         "rows_out": report.rows_out,
@@ -117,6 +123,8 @@ def sink_event(report: SinkReport) -> dg.MaterializeResult | None:
         "lag_seconds": round(report.lag_seconds, 3),
         "seconds_total": round(report.seconds, 3),
     }
+    if report.epoch is not None:
+        metadata["epoch"] = epoch_text(report.epoch)
     version = dg.DataVersion(str(report.epoch)) if report.epoch is not None else None
     return dg.MaterializeResult(asset_key=report.sink, metadata=metadata, data_version=version)
 

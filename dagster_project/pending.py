@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -55,7 +54,7 @@ def find_pending(store: Hummock, models: Sequence[Model]) -> Pending:
     """Compare every view with its inputs in the newest manifest, the folders with their records, models with the catalog."""
     version = store.refresh()
     stored = load(version)
-    now = time.time()
+    now = store.clock()
     due = {wait.domain for wait in waits(version, stored, now) if wait.goes_on}
     due |= {domain_of(stored, view) for view in retries(version, stored, now)}
     lagging = tuple(

@@ -12,6 +12,7 @@ from dagster_project.liveness import ACTIVE, active_run
 from dagster_project.models import Model
 from dagster_project.pending import Pending, find_pending, retry_delay
 from engine.hummock import Hummock
+from engine.hummock.epoch import epoch_time
 from resources import HummockResource
 
 WORK_TAG = "tideline/work"
@@ -77,5 +78,9 @@ def request(instance: dg.DagsterInstance, pending: Pending, now: float) -> dg.Ru
             )
     return dg.RunRequest(
         run_key=f"{GROUP}:{pending.epoch}:{pending.digest}:{len(tried)}",
-        tags={WORK_TAG: pending.digest, GROUP_TAG: GROUP, "tideline/epoch": str(pending.epoch)},
+        tags={
+            WORK_TAG: pending.digest,
+            GROUP_TAG: GROUP,
+            "tideline/epoch": f"{epoch_time(pending.epoch)} UTC",
+        },
     )

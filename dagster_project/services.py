@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -20,8 +21,8 @@ from urllib.request import urlopen
 
 from engine.errors import EnvironmentNotReady
 from engine.jars import check_java, jar_paths
+from engine.runtime.spark_connect import FILE, LOOPBACK, TOKEN_VARIABLE, WarmSpark, announce
 
-LOOPBACK = "127.0.0.1"
 START_SECONDS = 120.0
 STOP_SECONDS = 20.0
 
@@ -70,7 +71,8 @@ class Services:
         self.started: list[Service] = []
 
     def __enter__(self) -> Services:
-        (self.state / "logs").mkdir(parents=True, exist_ok=True)
+        self.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (self.state / "logs").mkdir(exist_ok=True)
         self._lock = (self.state / "lock").open("w")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -79,6 +81,7 @@ class Services:
             raise EnvironmentNotReady(
                 f"`make demo` or `make up` is running in {self.home}: end it first, or set TIDELINE_HOME to another folder"
             ) from None
+        (self.state / FILE).unlink(missing_ok=True)
         return self
 
     def __exit__(
@@ -87,6 +90,7 @@ class Services:
         # A second Ctrl-C while they are being ended would leave some of them behind.
         before = {sign: signal.signal(sign, signal.SIG_IGN) for sign in (signal.SIGINT, signal.SIGTERM)}
         try:
+            (self.state / FILE).unlink(missing_ok=True)
             for service in reversed(self.started):
                 service.stop()
         finally:
@@ -95,9 +99,14 @@ class Services:
             self._lock.close()
 
     def spark_connect(self) -> Service:
-        """Start a Spark Connect server and wait until it listens; what is started after it has its address in SPARK_REMOTE."""
+        """Start a Spark Connect server and wait until it listens; what is started after it finds it by the environment.
+
+        It refuses whoever does not know its token, which stands in environments and in one file, all of them this user's own:
+        other users of the machine see the arguments of a process, not its environment.
+        """
         check_java()
         port = free_port()
+        token = secrets.token_urlsafe(32)
         settings = spark_settings() | {
             "spark.jars": ",".join(jar_paths()),
             "spark.connect.grpc.binding.address": LOOPBACK,
@@ -120,10 +129,14 @@ class Services:
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": LOOPBACK,
             "SPARK_NO_DAEMONIZE": "1",
+            TOKEN_VARIABLE: token,
         }
-        service = self._start("Spark", [*command, "spark-internal"], environment, f"sc://{LOOPBACK}:{port}")
+        service = self._start("Spark", [*command, "spark-internal"], environment, f"sc://localhost:{port}")
         _await(service, lambda: _listens(port))
         self.environment["SPARK_REMOTE"] = f"{service.address}/;session_id={uuid.uuid4()}"
+        self.environment[TOKEN_VARIABLE] = token
+        store = self.environment.get("TIDELINE_STORE", "")
+        announce(self.state, WarmSpark(service.process.pid, port, token, str(uuid.uuid4()), store))
         return service
 
     def dagster(self, port: int | None = None) -> Service:
@@ -181,9 +194,9 @@ def project_folder() -> Path:
 
 def spark_settings() -> dict[str, str]:
     """Return the settings of a Spark that is started apart; the same as those of a local one."""
-    from engine.runtime.spark import SETTINGS, STATIC_SETTINGS
+    from engine.runtime.spark import LOCAL_SETTINGS, SETTINGS, STATIC_SETTINGS
 
-    return {**STATIC_SETTINGS, **SETTINGS}
+    return {**STATIC_SETTINGS, **SETTINGS, **LOCAL_SETTINGS}
 
 
 def free_port(wanted: int = 0) -> int:

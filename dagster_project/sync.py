@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from dagster_project.models import Model, normalised
 from engine.connectors.landing import CONNECTOR
-from engine.connectors.landing_folder import project_path
-from engine.errors import SqlError, TidelineError
+from engine.connectors.landing_folder import landing_path
+from engine.errors import PathNotAllowed, TidelineError
 from engine.sql.catalog import Catalog, Relation
 
 if TYPE_CHECKING:
@@ -69,18 +69,20 @@ def plan_sync(catalog: Catalog, models: Sequence[Model]) -> SyncPlan:
 
 def sync_models(session: Session, models: Sequence[Model]) -> SyncReport:
     """Make the store hold what the models declare; a model that is refused is told in the report, the others go on."""
-    _make_folders(models)
+    folders = _make_folders(models)
     catalog = session.catalog
     plan = plan_sync(catalog, models)
     created: list[str] = []
     dropped: list[str] = []
-    errors = dict(plan.errors)
+    errors = folders | dict(plan.errors)
     for name in plan.drop:
         relation = session.catalog.relations.get(name)
         if relation is not None:
             session.sql(f"DROP {relation.kind.upper()} {name} CASCADE")
             dropped.append(name)
     for model in plan.create:
+        if model.name in folders:
+            continue
         missing = [name for name in model.reads if name in errors]
         if missing:
             errors[model.name] = f"it reads {', '.join(missing)}, which could not be created"
@@ -109,14 +111,20 @@ def _of_relation(relation: Relation) -> Model:
     return Model(relation.name, relation.kind, relation.sql, "the store", relation.dialect, reads=reads)
 
 
-def _make_folders(models: Sequence[Model]) -> None:
-    """Create landing folders that do not exist, so that a new project has a place to drop its first file."""
+def _make_folders(models: Sequence[Model]) -> dict[str, str]:
+    """Create landing folders that do not exist, so that a new project has a place to drop its first file.
+
+    Returns why some could not be made, by model; these stop no other model.
+    """
+    errors = {}
     for model in models:
         options = {name.lower(): value for name, value in model.options.items()}
         if options.get("connector") == CONNECTOR and options.get("path"):
             try:
-                project_path(options["path"]).mkdir(parents=True, exist_ok=True)
+                landing_path(options["path"]).mkdir(parents=True, exist_ok=True)
+            except PathNotAllowed as error:
+                errors[model.name] = f"{model.path}: {error}"
             except OSError as error:
-                raise SqlError(
-                    f"the landing folder {options['path']} can't be made: {error.strerror}"
-                ) from error
+                told = f"the landing folder {options['path']} can't be made: {error.strerror}"
+                errors[model.name] = f"{model.path}: {told}"
+    return errors

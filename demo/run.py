@@ -28,6 +28,7 @@ from demo.verify import Verdict, verify
 from demo.watch import Watch, open_instance
 from engine.errors import TidelineError
 from engine.runtime.spark import connect
+from engine.runtime.spark_connect import TOKEN_VARIABLE
 from engine.session import Session
 
 BULK_UNTIL = datetime.date(2013, 12, 15)
@@ -58,6 +59,7 @@ def main() -> int:
             print("starting Spark and Dagster …", flush=True)
             spark = services.spark_connect()
             prepare_dagster_home(home)
+            os.environ[TOKEN_VARIABLE] = services.environment[TOKEN_VARIABLE]
             page = services.dagster(free_port(PORT))
             print(f"the Dagster UI is at {page.address} while the demo runs", flush=True)
             play(home, dataset, models, services, spark.address, began)

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from demo.watch import ViewLine
-from engine.hummock.epoch import ORIGIN_MS
+from engine.hummock.epoch import epoch_time
 
 PLAIN_TABLE_EVERY = 8
 PLAIN_WIDTH = 120
@@ -81,22 +81,15 @@ def view_table(lines: Sequence[ViewLine]) -> Table:
     """Return the table of the views."""
     table = Table(title="views", title_justify="left")
     table.add_column("view", no_wrap=True)
-    for name in ("epoch", "rows changed", "seconds", "freshness s", "lag s"):
+    for name in ("epoch (UTC)", "rows changed", "seconds", "freshness s", "lag s"):
         table.add_column(name, justify="right", no_wrap=True)
     for line in lines:
         table.add_row(
             line.name,
-            "-" if line.epoch is None else epoch_time(line.epoch),
+            "-" if line.epoch is None else epoch_time(line.epoch).partition(" ")[2],
             f"{line.changed:,}",
             f"{line.seconds:.2f}",
             f"{line.freshness:.1f}",
             f"{line.lag:.1f}" if line.lag else "0",
         )
     return table
-
-
-def epoch_time(epoch: int) -> str:
-    """Return an epoch as the time of day of its commit, in UTC, and its counter."""
-    seconds, milliseconds = divmod((epoch >> 16) + ORIGIN_MS, 1000)
-    hours, rest = divmod(seconds % 86400, 3600)
-    return f"{hours:02}:{rest // 60:02}:{rest % 60:02}.{milliseconds:03}+{epoch & 0xFFFF}"

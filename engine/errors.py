@@ -65,6 +65,20 @@ class CorruptObject(StorageError):
     """An object of the store does not hold what its manifest says."""
 
 
+class ClaimBroken(TidelineError):
+    """Work was left out on a claim that the data do not bear out; `claim` is its name, `detail` what was found instead.
+
+    Always a fault of Tideline, never of its input. Found before a commit, nothing of that commit is visible.
+    """
+
+    def __init__(self, claim: str, detail: str) -> None:
+        super().__init__(claim, detail)
+        self.claim, self.detail = claim, detail
+
+    def __str__(self) -> str:
+        return f'the claim "{self.claim}" is false: {self.detail}'
+
+
 class DuplicateKey(TidelineError):
     """A row's key exists already, or stands twice in one batch."""
 
@@ -144,3 +158,11 @@ class SqlError(TidelineError):
 
 class UnsupportedSql(SqlError):
     """The statement is understood, but cannot be kept up to date incrementally, or is not offered."""
+
+
+class WrongRow(SqlError, InvalidRow):
+    """A row that a statement writes does not fit its table; the message shows its place."""
+
+
+class KeyTaken(SqlError, DuplicateKey):
+    """A row that a statement inserts has a key that exists already, or that stands twice; the message shows the statement."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -15,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from engine.connectors.sinks.ddl import alter_sink, create_sink, show_sinks
 from engine.connectors.sinks.driver import WAIT_SECONDS, SinkDriver
+from engine.connectors.table_options import check_table_options
 from engine.errors import SqlError
 from engine.hummock import Hummock
 from engine.meta.catalog_store import StoredCatalog, load
@@ -36,11 +36,13 @@ from engine.runtime.partition_checks import checked_partition, checked_partition
 from engine.runtime.partition_values import changed_partitions, partition_statuses
 from engine.runtime.report import FlushReport, SinkReport, ViewReport, followed_by
 from engine.runtime.show import describe, explain, explain_incremental, show, show_create
-from engine.runtime.spark import connect, register
+from engine.runtime.spark import SparkTarget, connect, register
 from engine.runtime.spark_executor import SparkExecutor
+from engine.runtime.statement_errors import told_at_its_place
 from engine.runtime.wait import wait_for_creation
 from engine.sql import statements as st
 from engine.sql.catalog import Catalog
+from engine.sql.statement_names import in_sparks_case
 
 __all__ = ["FlushReport", "RelationStatus", "Session", "SinkReport", "ViewReport"]
 
@@ -52,14 +54,15 @@ DIALECTS = ("spark", "postgres", "risingwave")
 class Session:
     """A connection to one store: `sql`, `write`, `flush`; Spark starts when first needed.
 
-    `spark` is None (SPARK_REMOTE, else local[*]), a master's address, `sc://host:port`, or a SparkSession.
+    `spark` is None (SPARK_REMOTE, else local[*]), a master's address, `sc://host:port`, a SparkSession, or a function that says
+    which of these when Spark is needed.
     A new view over at least `backfill_rows` rows is built step by step, each step a commit.
     """
 
     def __init__(
         self,
         url: str,
-        spark: SparkSession | str | None = None,
+        spark: SparkTarget | Callable[[], SparkTarget] = None,
         dialect: Dialect = "spark",
         *,
         backfill_rows: int = BACKFILL_ROWS,
@@ -113,7 +116,14 @@ class Session:
         With `build` a new materialized view is computed at once, else by the next flush. `policy` says at which epoch a SELECT
         reads: consistent, latest, global, an epoch, a timestamp; None takes the session's. Raises SqlError with the place.
         """
-        statement = st.parse(text, self.dialect)
+        with told_at_its_place(text):
+            statement = st.parse(text, self.dialect)
+        if self.dialect == "spark":
+            statement = in_sparks_case(statement, lambda: self.catalog)
+        with told_at_its_place(statement.sql, statement):
+            return self._run(statement, build, policy)
+
+    def _run(self, statement: st.Statement, build: bool, policy: str | None) -> pa.Table | None:
         match statement:
             case st.Select():
                 return query.select(
@@ -138,6 +148,7 @@ class Session:
             case st.Wait():
                 self.wait(statement.views, seconds=statement.seconds)
             case st.CreateTable():
+                check_table_options(statement)
                 ddl.create_table(self.store, lambda: self.spark, statement, self.dialect)
             case st.CreateIndex():
                 if ddl.create_index(self.store, statement, self.dialect) and build:
@@ -154,7 +165,7 @@ class Session:
             case st.AlterSink():
                 alter_sink(self.store, statement)
             case st.ShowSinks():
-                return show_sinks(self.store.refresh(), self._sinks.errors(), time.time())
+                return show_sinks(self.store.refresh(), self._sinks.errors(), self.store.clock())
             case st.Alter():
                 alter(self.store, lambda: self.spark, statement)
             case st.Comment():
@@ -280,7 +291,7 @@ class Session:
         """Return why each domain that lags does so, and until when; needs no Spark."""
         stored = self.stored
         version = self.store.version
-        return (*waits(version, stored, time.time()), *quarantine_waits(version))
+        return (*waits(version, stored, self.store.clock()), *quarantine_waits(version))
 
     def lagging(self) -> tuple[str, ...]:
         """Return the views that lack changes of their inputs; reads the newest manifest only."""
@@ -290,7 +301,7 @@ class Session:
     def status(self) -> tuple[RelationStatus, ...]:
         """Return where every table and materialized view stands, inputs first; needs no Spark."""
         stored = self.stored
-        return statuses(self.store.version, stored, self._sinks.errors(), time.time())
+        return statuses(self.store.version, stored, self._sinks.errors(), self.store.clock())
 
     def compact(self, table: str | None = None, *, full: bool = True) -> tuple[object, ...]:
         """Compact one table, or all; `full` merges everything to one run, else just the newest small files."""

@@ -13,6 +13,8 @@ from pyspark.sql import SparkSession
 from engine.runtime.spark import connect
 from engine.session import Session
 
+os.environ.setdefault("TIDELINE_VERIFY", "1")  # before Spark starts, so that its workers check claims, too
+
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.hummock.merge import HASHES
+
 SMALLEST_STEP, LARGEST_STEP = 5_000, 500_000
 STEP_SECONDS = 1.0
+AWAITED_STEP, LARGEST_AWAITED_STEP = 4_000_000, 8_000_000
+AWAITED_SECONDS = 20.0
+"""Of a build that somebody waits for: each step reads the other inputs and groups again, so few large ones cost least."""
+LEFT_OVER = 0.5
+"""What a step leaves over goes with it, if it is less than this share of the step."""
 MOST_STEPS = 10_000
 HALVING_HELPS = 0.75
 """A step of half the rows helped if it took less than this share of the time."""
@@ -16,7 +23,15 @@ class Pace:
     """The step size of one running backfill; `most` caps it while running views want the machine."""
 
     rows: int = 50_000
+    largest: int = LARGEST_STEP
+    seconds: float = STEP_SECONDS
+    is_awaited: bool = False
     _before_halving: float | None = None
+
+    @classmethod
+    def awaited(cls) -> Pace:
+        """Return the pace of a build that somebody waits for."""
+        return cls(AWAITED_STEP, LARGEST_AWAITED_STEP, AWAITED_SECONDS, True)
 
     def next_rows(self, total: int, most: int, limit: int | None) -> int:
         """Return the rows of the next step, given the table's rows and the rate limit in rows a second."""
@@ -25,17 +40,25 @@ class Pace:
             wanted = min(wanted, max(1, limit))
         return max(wanted, total // MOST_STEPS, 1)
 
+    def span(self, rows: int, total: int, left: int) -> int:
+        """Return how many of the `left` hashes the next `rows` of a table's `total` are; all, if little would be left over."""
+        wanted = max(1, HASHES * rows // max(total, 1))
+        unbound = self.is_awaited and rows == self.rows
+        if wanted >= left or (unbound and left - wanted < wanted * LEFT_OVER):
+            return left
+        return wanted
+
     def took(self, rows: int, seconds: float) -> None:
         """Learn from a step: larger ones where it was quick, smaller ones where it held the machine for long.
 
         Where half the rows took as long, it is not the rows that take the time (a busy machine, a large state): larger again.
         """
         before, self._before_halving = self._before_halving, None
-        if seconds < STEP_SECONDS / 2 and rows >= self.rows // 2:
-            self.rows = min(LARGEST_STEP, self.rows * 2)
-        elif seconds > STEP_SECONDS * 2 and before is not None and seconds > before * HALVING_HELPS:
-            self.rows = min(LARGEST_STEP, self.rows * 4)
-        elif seconds > STEP_SECONDS * 2 and self.rows > SMALLEST_STEP:
+        if seconds < self.seconds / 2 and rows >= self.rows // 2:
+            self.rows = min(self.largest, self.rows * 2)
+        elif seconds > self.seconds * 2 and before is not None and seconds > before * HALVING_HELPS:
+            self.rows = min(self.largest, self.rows * 4)
+        elif seconds > self.seconds * 2 and self.rows > SMALLEST_STEP:
             self.rows, self._before_halving = max(SMALLEST_STEP, self.rows // 2), seconds
 
 

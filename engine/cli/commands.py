@@ -2,116 +2,157 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import click
 import typer
 
-from engine.cli.printing import (
-    Format,
-    backfills_table,
-    partitions_table,
-    print_storage,
-    print_table,
-    show,
-    statuses_table,
-    waits_table,
-)
-from engine.errors import TidelineError
+from engine.cli.opening import default_store, opened, project_state, session, tell
+from engine.cli.printing import Format, collection_line, compaction_line, print_listing, print_storage, show
+from engine.errors import SqlError, TidelineError
 
 if TYPE_CHECKING:
-    from engine.hummock import Hummock
     from engine.hummock.metrics import Metrics
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Tideline keeps SQL views up to date.")
+INTERRUPTED = 130  # as shells tell of a process that Ctrl-C has ended
 
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    # locals of a stack trace may hold tokens and rows
+    pretty_exceptions_show_locals=False,
+    help="Tideline keeps SQL views up to date. `tideline COMMAND --help` tells of each.",
+)
 
-def default_store() -> str:
-    """Return TIDELINE_STORE, or the store in the project folder."""
-    home = Path(os.environ.get("TIDELINE_HOME", "."))
-    return os.environ.get("TIDELINE_STORE") or (home.resolve() / ".tideline" / "store").as_uri()
-
-
-Store = Annotated[str, typer.Option("--store", help="Address of the store; default TIDELINE_STORE.")]
-Output = Annotated[Format, typer.Option("--format", help="How the result is printed.")]
+Store = Annotated[
+    str,
+    typer.Option(
+        "--store", help="Address of the store: file:///path or s3://bucket/prefix.  [TIDELINE_STORE]"
+    ),
+]
+Output = Annotated[
+    Format, typer.Option("--format", help="How the result is printed; csv and json have plain numbers.")
+]
+Json = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
+Wide = Annotated[bool, typer.Option("--wide", help="All columns, whatever the width; epochs as numbers too.")]
+Spark = Annotated[
+    str,
+    typer.Option(
+        "--spark",
+        help="local[2], spark://host:port or sc://host:port; default SPARK_REMOTE, the Spark of `make up`, local[*].",
+    ),
+]
 
 
 @app.command()
 def init(store: Store = "") -> None:
     """Create an empty store, or check that an existing one opens."""
-    from engine.hummock import Hummock
+    from engine.hummock import Commit, Hummock
 
-    with Hummock.open(store or default_store()) as opened:
-        typer.echo(f"store {opened.url}: {len(opened.version.tables)} tables")
+    if not store and default_store() == (project_state() / "store").as_uri():
+        project_state().mkdir(mode=0o700, parents=True, exist_ok=True)
+    with Hummock.open(store or default_store()) as made:
+        if not made.version.number:
+            made.commit(Commit())  # so that it is there, and other commands find it
+        typer.echo(f"store {made.url}: {len(made.version.tables)} tables")
 
 
 @app.command()
 def sql(
-    text: Annotated[str, typer.Argument(help="One or more statements.")],
+    text: Annotated[
+        str | None,
+        typer.Argument(help="One or more statements; none: a prompt, or the input if it is a pipe."),
+    ] = None,
     store: Store = "",
     output: Output = Format.table,
+    json: Json = False,
     dialect: Annotated[str, typer.Option(help="spark, postgres or risingwave.")] = "spark",
-    spark: Annotated[
-        str, typer.Option(help="A master's address or sc://host:port; default SPARK_REMOTE, else local[*].")
-    ] = "",
+    spark: Spark = "",
 ) -> None:
-    """Run SQL statements and print their results."""
-    from engine.session import Session
-    from engine.sql.statements import split
+    """Run SQL statements and print their results; without any, ask for them."""
+    from engine.cli.prompt import Shell, run_lines, run_prompt
+    from engine.cli.statements import Statements
 
-    with Session(store or default_store(), spark or None, dialect) as session:  # type: ignore[arg-type]
-        for statement in split(text, dialect):
-            result = session.sql(statement)
-            if result is not None:
-                print_table(result, output)
+    asks = text is None and sys.stdin.isatty()
+    with Statements(store, spark, dialect, tell, alone=asks) as statements:
+        page = asks and sys.stdout.isatty()
+        shell = Shell(statements, Format.json if json else output, page=page)
+        if text is not None:
+            shell.run(text)
+        elif asks:
+            run_prompt(shell)
+        else:
+            run_lines(shell, sys.stdin)
 
 
 @app.command()
 def status(
     store: Store = "",
     output: Output = Format.table,
+    json: Json = False,
+    wide: Wide = False,
     waits: Annotated[bool, typer.Option("--waits", help="Show what lags, why, and until when.")] = False,
     storage: Annotated[
         bool, typer.Option("--storage", help="Show files by level, bytes, history, requests.")
     ] = False,
 ) -> None:
-    """Show where every table and view stands: epoch, frontier, lag, rows, bytes, files, last error."""
-    if storage:
-        with _opened(store) as opened:
-            print_storage(opened.metrics(), output)
-        return
-    from engine.session import Session
-
-    with Session(store or default_store()) as session:
-        if waits:
-            print_table(waits_table(session.waits()), output)
+    """Show where every table, view and sink stands: state, newest epoch, lag, rows, bytes, files, last error."""
+    output = Format.json if json else output
+    with opened(store) as found:
+        if storage:
+            print_storage(found.metrics(), output)
             return
-        print_table(statuses_table(session.status()), output)
+        from engine.cli.standing import statuses_listing, waiting_by_view, waits_listing
+        from engine.meta.catalog_store import load
+        from engine.meta.status import statuses
+        from engine.meta.waits import quarantine_waits
+        from engine.meta.waits import waits as waits_of
+
+        now, version = time.time(), found.version
+        stored = load(version)
+        waiting = (*waits_of(version, stored, now), *quarantine_waits(version))
+        if waits:
+            print_listing(waits_listing(waiting, now), output, wide=wide)
+            return
+        standing = statuses(version, stored, {}, now)
+        listing = statuses_listing(standing, waiting_by_view(waiting, stored), now)
+        print_listing(listing, output, wide=wide)
 
 
 @app.command()
 def backfill(
     store: Store = "",
     output: Output = Format.table,
+    json: Json = False,
+    wide: Wide = False,
     run: Annotated[bool, typer.Option("--run", help="Go on until every view is created.")] = False,
-    spark: Annotated[str, typer.Option(help="Master or sc:// address; default local[*].")] = "",
+    spark: Spark = "",
 ) -> None:
-    """Show how far the snapshot backfills of new views are: rows, rate, lag, estimated end."""
-    from engine.session import Session
+    """Show how far the snapshot backfills of new views are: share, rows, time left, lag."""
+    if run:
+        _run_backfills(store, spark)
+    from engine.cli.standing import backfills_listing
+    from engine.meta.catalog_store import load
+    from engine.meta.creation import creations
+    from engine.meta.status import statuses
 
-    with Session(store or default_store(), spark or None) as session:
-        while run and (going_on := [w for w in session.waits() if w.goes_on]):
-            session.flush([name for wait in going_on for name in session.members(wait.domain)])
-            for wait in session.waits():
-                typer.echo(f"{wait.domain}: {wait.reason}", err=True)
-        print_table(
-            backfills_table(session.backfills(), {s.name: s.lag_seconds for s in session.status()}), output
-        )
+    with opened(store) as found:
+        version = found.version
+        lags = {s.name: s.lag_seconds for s in statuses(version, load(version), {}, time.time())}
+        listing = backfills_listing(creations(version), lags)
+    print_listing(listing, Format.json if json else output, wide=wide)
+
+
+def _run_backfills(store: str, spark: str) -> None:
+    with session(store, spark) as running:
+        while going_on := [wait for wait in running.waits() if wait.goes_on]:
+            running.flush([name for wait in going_on for name in running.members(wait.domain)])
+            for wait in running.waits():
+                tell(f"{wait.domain}: {wait.reason}")
 
 
 ViewName = Annotated[str, typer.Argument(help="A materialized view; its whole domain follows.")]
@@ -120,20 +161,16 @@ ViewName = Annotated[str, typer.Argument(help="A materialized view; its whole do
 @app.command()
 def pause(view: ViewName, store: Store = "") -> None:
     """Let a view rest from its next barrier on; what reads it waits and says so."""
-    from engine.session import Session
-
-    with Session(store or default_store()) as session:
-        session.pause(view)
+    with session(store) as running:
+        running.pause(view)
     typer.echo(f"{view}: pause is queued, the next run takes it")
 
 
 @app.command()
 def resume(view: ViewName, store: Store = "") -> None:
     """Let a paused view go on."""
-    from engine.session import Session
-
-    with Session(store or default_store()) as session:
-        session.resume(view)
+    with session(store) as running:
+        running.resume(view)
     typer.echo(f"{view}: resume is queued, the next run takes it")
 
 
@@ -144,10 +181,10 @@ def throttle(
     store: Store = "",
 ) -> None:
     """Change the rate limit of a view's backfill while it runs."""
-    from engine.session import Session
-
-    with Session(store or default_store()) as session:
-        session.sql(f"ALTER MATERIALIZED VIEW {view} SET (backfill_rate_limit = '{rows_per_second}')")
+    if rows_per_second != "default" and not rows_per_second.isdecimal():
+        raise typer.BadParameter(f"{rows_per_second} is neither a whole number nor the word default")
+    with session(store) as running:
+        running.throttle(view, None if rows_per_second == "default" else int(rows_per_second))
     typer.echo(f"{view}: throttle to {rows_per_second} is queued, the next step takes it")
 
 
@@ -158,10 +195,8 @@ def wait(
     seconds: Annotated[float, typer.Option(help="Give up after so long, with the reasons.")] = 3600.0,
 ) -> None:
     """Return when views that are being created are whole."""
-    from engine.session import Session
-
-    with Session(store or default_store()) as session:
-        session.wait(views or (), seconds=seconds)
+    with session(store) as running:
+        running.wait(views or (), seconds=seconds)
 
 
 @app.command()
@@ -169,13 +204,15 @@ def partitions(
     view: Annotated[str, typer.Argument(help="A view that is cut into partitions.")],
     store: Store = "",
     output: Output = Format.table,
+    json: Json = False,
+    wide: Wide = False,
 ) -> None:
     """Show where the partitions of a view stand, those in quarantine first: epoch, error, attempts, next try."""
-    from engine.session import Session
+    from engine.cli.standing import partitions_listing
 
-    with Session(store or default_store()) as session:
-        found = session.partitions(view)
-    print_table(partitions_table(found), output)
+    with session(store) as running:
+        found = running.partitions(view)
+    print_listing(partitions_listing(found, time.time()), Format.json if json else output, wide=wide)
 
 
 @app.command()
@@ -186,18 +223,26 @@ def materialize(
         typer.Option("--partition", help="Compute this one again from the inputs; repeatable."),
     ] = None,
     store: Store = "",
-    spark: Annotated[str, typer.Option(help="Master or sc:// address; default local[*].")] = "",
+    spark: Spark = "",
 ) -> None:
     """Bring a view up to date; with --partition compute just those partitions again and commit the difference."""
-    from engine.session import Session
+    from engine.hummock.epoch import epoch_time
 
-    with Session(store or default_store(), spark or None) as session:
-        report = session.materialize(view, partition or None)
-    done = next(one for one in report.views if one.view.lower() == view.lower())
+    with session(store, spark) as running:
+        name = running.catalog.get(view).name
+        report = running.materialize(name, partition or None)
+    done = next((one for one in report.views if one.view == name), None)
+    if done is None:
+        raise SqlError(
+            f"{name} is no materialized view: it holds what was written", hint="name a view that reads it"
+        )
+    at = "without content" if done.epoch is None else f"at epoch {epoch_time(done.epoch)} UTC"
     typer.echo(
-        f"{done.view} at epoch {done.epoch}: {done.inserted} rows inserted, {done.updated} updated, {done.deleted} deleted; of "
-        f"partitions computed again {done.partition_rows_read} rows read, {done.partition_rows_written} written"
+        f"{done.view} {at}: {done.inserted:,} rows inserted, {done.updated:,} updated, {done.deleted:,} deleted"
     )
+    if partition:
+        read, written = done.partition_rows_read, done.partition_rows_written
+        typer.echo(f"of partitions computed again {read:,} rows read, {written:,} written")
     report.raise_for_errors()
     report.raise_for_quarantine()
 
@@ -207,11 +252,9 @@ def compact(
     table: Annotated[str, typer.Argument(help="A table or view; default all.")] = "", store: Store = ""
 ) -> None:
     """Merge the files of one table, or of all, to one sorted run."""
-    from engine.session import Session
-
-    with Session(store or default_store()) as session:
-        for report in session.compact(table or None):
-            typer.echo(str(report))
+    with session(store) as running:
+        for report in running.compact(table or None):
+            typer.echo(compaction_line(report))
 
 
 @app.command()
@@ -221,10 +264,9 @@ def gc(
     grace_seconds: Annotated[float, typer.Option(help="Objects younger than this stay.")] = 3600,
 ) -> None:
     """Delete objects that no retained version, pin or change log needs."""
-    from engine.hummock import Hummock
-
-    with Hummock.open(store or default_store(), create=False) as opened:
-        typer.echo(str(opened.gc(dry_run=dry_run, grace_seconds=grace_seconds)))
+    with opened(store) as found:
+        report = found.gc(dry_run=dry_run, grace_seconds=grace_seconds)
+    typer.echo(collection_line(report))
 
 
 inspector = typer.Typer(
@@ -238,8 +280,8 @@ def inspect_version(store: Store = "") -> None:
     """Show the newest version: tables, sub-levels, generations, files, writers."""
     from engine.hummock.inspect import describe_version
 
-    with _opened(store) as opened:
-        show(describe_version(opened.version))
+    with opened(store) as found:
+        show(describe_version(found.version))
 
 
 @inspector.command("manifest")
@@ -249,8 +291,8 @@ def inspect_manifest(
     """Show what one manifest added."""
     from engine.hummock.inspect import describe_manifest
 
-    with _opened(store) as opened:
-        show(describe_manifest(opened.objects, number))
+    with opened(store) as found:
+        show(describe_manifest(found.objects, number))
 
 
 @inspector.command("sst")
@@ -260,26 +302,28 @@ def inspect_sst(
     """Show a sorted file: who refers to it, columns, row groups, first rows."""
     from engine.hummock.inspect import describe_sst
 
-    with _opened(store) as opened:
-        show(describe_sst(opened.objects, opened.version, path))
+    with opened(store) as found:
+        show(describe_sst(found.objects, found.version, path))
 
 
 @app.command()
 def metrics(
     store: Store = "",
-    port: Annotated[int, typer.Option(help="Serve at http://127.0.0.1:PORT/metrics until Ctrl-C.")] = 0,
+    port: Annotated[
+        int, typer.Option(help="Serve at http://127.0.0.1:PORT/metrics until Ctrl-C.", min=0, max=65535)
+    ] = 0,
 ) -> None:
     """Print the store's metrics, and those of its views, in Prometheus' text format, or serve them on loopback."""
     from engine.hummock import prometheus
     from engine.runtime.view_metrics import ViewCollector
 
-    with _opened(store) as opened:
+    with opened(store) as found:
 
         def read() -> Metrics:
-            opened.refresh()
-            return opened.metrics()
+            found.refresh()
+            return found.metrics()
 
-        views = ViewCollector(lambda: opened.version, time.time)
+        views = ViewCollector(lambda: found.version, time.time)
         if not port:
             typer.echo(prometheus.text(read, views), nl=False)
             return
@@ -291,16 +335,17 @@ def metrics(
             stop()
 
 
-def _opened(store: str) -> Hummock:
-    from engine.hummock import Hummock
-
-    return Hummock.open(store or default_store(), create=False)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; errors that Tideline knows are printed as one message, with status 1."""
+    """Run the command line: status 0, 1 with one message where something is wrong, 2 for a wrong call, 130 after Ctrl-C."""
     try:
-        app(args=list(arguments) if arguments is not None else None)
-    except TidelineError as error:
+        given = None if arguments is None else list(arguments)
+        status = app(args=given, prog_name="tideline", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        sys.exit(INTERRUPTED)
+    except (TidelineError, OSError) as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(1)
+    sys.exit(status if isinstance(status, int) else 0)

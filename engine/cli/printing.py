@@ -1,31 +1,34 @@
-"""What commands print: results as a table, as CSV or as JSON, and where things stand as such results."""
+"""What commands print: results and listings as a table, as CSV or as JSON."""
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
 import sys
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-import pyarrow as pa
-import pyarrow.csv as pacsv
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from engine.meta.creation import CREATED, Creation
-from engine.meta.waits import Wait
+from engine.cli.layout import WIDE_ONLY, Column, lay_out, size
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from rich.console import RenderableType
 
+    from engine.cli.standing import Listing
+    from engine.hummock.compaction import CompactionReport
+    from engine.hummock.gc import GcReport
     from engine.hummock.metrics import Metrics
-    from engine.meta.partitions import PartitionStatus
-    from engine.meta.status import RelationStatus
 
-WIDE = 200  # columns of output that goes to a file or a pipe
+UNKNOWN_WIDTH = 160  # columns of a listing that goes to a file or a pipe
+RICH_WIDTH = 200
+NULL = "NULL"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+"""Characters that would move the cursor or command the terminal: data come from anywhere."""
 
 
 class Format(StrEnum):
@@ -36,26 +39,68 @@ class Format(StrEnum):
     json = "json"
 
 
+def width_of_output() -> int | None:
+    """Return the cells of a line: COLUMNS, else the terminal's; None where the output is none."""
+    if os.environ.get("COLUMNS", "").isdecimal() and int(os.environ["COLUMNS"]):
+        return int(os.environ["COLUMNS"])
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def print_listing(listing: Listing, output: Format, *, wide: bool = False) -> None:
+    """Print a listing: as much of it as fits, all of it with `wide`, its numbers as CSV or JSON."""
+    if output is Format.json:
+        typer.echo(_json(listing.records))
+    elif output is Format.csv:
+        _write_csv(list(listing.records[0]) if listing.records else [], (r.values() for r in listing.records))
+    elif not listing.records:
+        typer.echo(listing.empty)
+    else:
+        width = None if wide else width_of_output() or UNKNOWN_WIDTH
+        columns = listing.columns if wide else [c for c in listing.columns if c.rank < WIDE_ONLY]
+        for line in lay_out(columns, width, listing.notes):
+            typer.echo(line)
+
+
 def print_table(result: pa.Table, output: Format) -> None:
     """Print a result to standard output."""
     if output is Format.csv:
-        pacsv.write_csv(result, sys.stdout.buffer)
-        sys.stdout.flush()
+        columns = [[_flat(value) for value in column.to_pylist()] for column in result.columns]
+        _write_csv(result.column_names, zip(*columns, strict=True))  # by place: two may have one name
     elif output is Format.json:
-        typer.echo(result.to_pandas().to_json(orient="records", date_format="iso"))
+        typer.echo(_json(result.to_pylist()))
     else:
-        shown = Table(show_edge=False)
-        for name, kind in zip(result.column_names, result.schema.types, strict=True):
-            numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-            shown.add_column(name, justify="right" if numeric else "left", overflow="fold")
-        for row in result.to_pylist():
-            shown.add_row(*("" if value is None else str(value) for value in row.values()))
-        Console(soft_wrap=not sys.stdout.isatty()).print(shown)
+        for line in result_lines(result, width_of_output()):
+            typer.echo(line)
+
+
+def result_lines(result: pa.Table, width: int | None) -> Iterator[str]:
+    """Yield a result as lines: a row a line if the rows fit in `width`, else a value a line."""
+    import pyarrow as pa
+
+    if not result.num_columns:
+        yield f"({result.num_rows:,} rows without columns)"
+        return
+    columns = []
+    for at, field in enumerate(result.schema):
+        kind = field.type
+        numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+        values = [_cell(value) for value in result.column(at).to_pylist()]
+        columns.append(Column(field.name, values, right=numeric))
+    if width is None or sum(c.width for c in columns) + 2 * (len(columns) - 1) <= width:
+        yield from lay_out(columns, None)
+        return
+    label = max(len(column.name) for column in columns)
+    for row in range(result.num_rows):
+        yield f"── row {row + 1} ".ljust(min(width, 40), "─")
+        for column in columns:
+            yield f"{column.name:<{label}}  {column.values[row]}"
 
 
 def show(what: RenderableType) -> None:
     """Print what has a form of its own."""
-    Console(width=None if sys.stdout.isatty() else WIDE).print(what)
+    from rich.console import Console
+
+    Console(width=None if sys.stdout.isatty() else RICH_WIDTH).print(what)
 
 
 def print_storage(now: Metrics, output: Format) -> None:
@@ -65,84 +110,82 @@ def print_storage(now: Metrics, output: Format) -> None:
     if output is Format.json:
         typer.echo(msgspec.json.encode(now).decode())
     elif output is Format.csv:
-        levels = [(table.name, level) for table in now.tables.values() for level in table.levels]
-        found = {"table": pa.array([name for name, _ in levels], pa.string())}
-        for column in ("level", "sub_levels", "files", "rows", "tombstones", "bytes"):
-            found[column] = pa.array([getattr(level, column) for _, level in levels], pa.int64())
-        print_table(pa.table(found), output)
+        names = ("level", "sub_levels", "files", "rows", "tombstones", "bytes")
+        rows = [
+            [table.name, *(getattr(level, name) for name in names)]
+            for table in now.tables.values()
+            for level in table.levels
+        ]
+        _write_csv(["table", *names], rows)
     else:
         show(describe_metrics(now))
 
 
-def statuses_table(found: Sequence[RelationStatus]) -> pa.Table:
-    """Return where tables, views and sinks stand, one a row."""
-    rows = [
-        {
-            "name": s.name,
-            "kind": s.kind,
-            "epoch": s.committed_epoch,
-            "frontier": s.frontier,
-            "lag_seconds": round(s.lag_seconds, 1),
-            "rows": s.rows,
-            "bytes": s.bytes,
-            "files": s.files,
-            "last_error": s.last_error,
-        }
-        for s in found
-    ]
-    names = ["name", "kind", "epoch", "frontier", "lag_seconds", "rows", "bytes", "files", "last_error"]
-    return pa.table({name: [row[name] for row in rows] for name in names})
+def compaction_line(report: CompactionReport) -> str:
+    """Return what a compaction did, as a sentence."""
+    if not report.done:
+        return f"{report.table}: there is nothing to merge"
+    return (
+        f"{report.table}: {_count(report.files_before, 'file')} of {size(report.bytes_before)} became "
+        f"{_count(report.files_after, 'file')} of "
+        f"{size(report.bytes_after)} in {report.seconds:.1f} s"
+    )
 
 
-def waits_table(found: Sequence[Wait]) -> pa.Table:
-    """Return what lags, why, and until when."""
-    columns = {
-        "domain": [wait.domain for wait in found],
-        "kind": [wait.kind for wait in found],
-        "since_utc": [_clock(wait.since) for wait in found],
-        "until_utc": [_clock(wait.until) or "the next run" for wait in found],
-        "reason": [wait.reason for wait in found],
-    }
-    return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+def collection_line(report: GcReport) -> str:
+    """Return what a garbage collection did, or would do, as a sentence."""
+    objects, manifests = (
+        _count(report.deleted_objects, "object"),
+        _count(report.deleted_manifests, "manifest"),
+    )
+    what = "would be deleted" if report.dry_run else "deleted"
+    kept = _count(report.kept_objects, "object")
+    return f"{objects} of {size(report.deleted_bytes)} and {manifests} {what}; {kept} kept"
 
 
-def backfills_table(found: Mapping[str, Creation], lags: Mapping[str, float]) -> pa.Table:
-    """Return how far the backfills are, by domain; `lags` in seconds."""
-    rows = [
-        {
-            "domain": name,
-            "phase": creation.state if creation.state != CREATED else "consume_upstream",
-            "epoch": creation.epoch,
-            "rows": creation.rows,
-            "of_about": creation.total,
-            "rows_per_second": round(creation.rate),
-            "seconds_left": None if creation.state == CREATED else creation.remaining_seconds,
-            "lag_seconds": round(lags.get(name, 0.0), 1),
-        }
-        for name, creation in found.items()
-    ]
-    kinds = {
-        "domain": pa.string(),
-        "phase": pa.string(),
-        "seconds_left": pa.float64(),
-        "lag_seconds": pa.float64(),
-    }
-    names = ["domain", "phase", "epoch", "rows", "of_about", "rows_per_second", "seconds_left", "lag_seconds"]
-    schema = pa.schema([(name, kinds.get(name, pa.int64())) for name in names])
-    return pa.Table.from_pylist(rows, schema=schema)
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
-def partitions_table(found: Sequence[PartitionStatus]) -> pa.Table:
-    """Return where the partitions of a view stand."""
-    columns = {
-        "partition": pa.array([one.partition for one in found], pa.string()),
-        "epoch": pa.array([one.epoch for one in found], pa.int64()),
-        "error": pa.array([one.error for one in found], pa.string()),
-        "attempts": pa.array([one.attempts for one in found], pa.int64()),
-        "retry_at_utc": pa.array([_clock(one.retry_at) for one in found], pa.string()),
-    }
-    return pa.table(columns)
+def _write_csv(names: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
+    for row in (names, *rows):
+        typer.echo(",".join(_field(value) for value in row))
 
 
-def _clock(seconds: float | None) -> str:
-    return "" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
+def _field(value: object) -> str:
+    """Return a value of CSV: texts in quotes, so that the empty one differs from null, which is nothing."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        doubled = value.replace('"', '""')
+        return f'"{doubled}"'
+    return (
+        str(value).lower()
+        if isinstance(value, bool)
+        else value.hex()
+        if isinstance(value, bytes)
+        else str(value)
+    )
+
+
+def _json(rows: Sequence[Mapping[str, Any]]) -> str:
+    return msgspec.json.Encoder(decimal_format="number", enc_hook=str).encode(rows).decode()
+
+
+def _flat(value: object) -> object:
+    return msgspec.json.encode(value, enc_hook=str).decode() if isinstance(value, list | dict) else value
+
+
+def _cell(value: object) -> str:
+    match value:
+        case None:
+            return NULL
+        case bool():
+            return str(value).lower()
+        case bytes():
+            return value.hex()
+        case list() | dict():
+            text = str(_flat(value))
+        case _:
+            text = str(value)
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

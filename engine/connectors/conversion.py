@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +14,20 @@ import pyarrow.compute as pc
 TRUE_WORDS = pa.array(["true", "t", "yes", "y", "1"])
 FALSE_WORDS = pa.array(["false", "f", "no", "n", "0"])
 _ZONE = r"(?:[Zz]|[+-]\d{2}:?\d{2})$"
-_REFUSED = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, ValueError, OverflowError)
+# What nested values are made of is anybody's: Arrow and Python refuse it in many ways.
+_REFUSED = (
+    pa.ArrowException,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
+_MOST_DIGITS = 200
+_FIRST_DAY, _LAST_DAY = datetime.date(1, 1, 1), datetime.date(9999, 12, 31)
+_FIRST_TIME = datetime.datetime(1, 1, 1)
+_LAST_TIME = datetime.datetime(9999, 12, 31, 23, 59, 59, 999999)
 
 
 @dataclass(frozen=True)
@@ -30,9 +45,22 @@ def convert(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> Converted:
         values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
     bad: list[int] = []
     parts: list[pa.Array] = []
+    if not _fits_at_all(values, kind):
+        return Converted(
+            pa.nulls(len(values), kind), np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+        )
     _convert_slice(values, kind, 0, parts, bad)
     joined = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
     return Converted(joined, np.asarray(bad, dtype=np.int64))
+
+
+def _fits_at_all(values: pa.Array, kind: pa.DataType) -> bool:
+    """Tell whether there is a way from one type to the other, whatever the values are."""
+    try:
+        _convert_all(values.slice(0, 0), kind)
+    except _REFUSED:
+        return False
+    return True
 
 
 def _convert_slice(
@@ -40,7 +68,9 @@ def _convert_slice(
 ) -> None:
     """Convert; where that fails, halve until the values that do not fit stand alone."""
     try:
-        parts.append(_convert_all(values, kind))
+        converted = _convert_all(values, kind)
+        _check_range(converted)
+        parts.append(converted)
         return
     except _REFUSED:
         if len(values) == 1:
@@ -50,6 +80,24 @@ def _convert_slice(
     half = len(values) // 2
     _convert_slice(values.slice(0, half), kind, start, parts, bad)
     _convert_slice(values.slice(half), kind, start + half, parts, bad)
+
+
+def _check_range(values: pa.Array) -> None:
+    """Raise ArrowInvalid for a date or a time that neither Spark nor Python has: years are 1 to 9999."""
+    kind = values.type
+    if pa.types.is_date(kind):
+        first, last = pa.scalar(_FIRST_DAY, kind), pa.scalar(_LAST_DAY, kind)
+    elif pa.types.is_timestamp(kind) and kind.unit != "ns":
+        plain = pa.timestamp(kind.unit)
+        first, last = (pa.scalar(time, plain) for time in (_FIRST_TIME, _LAST_TIME))
+        values = values.cast(pa.int64()).cast(plain)
+    else:
+        return
+    found = pc.min_max(values)
+    if found["min"].is_valid and not (
+        pc.less_equal(first, found["min"]).as_py() and pc.less_equal(found["max"], last).as_py()
+    ):
+        raise pa.ArrowInvalid("out of range")
 
 
 def _convert_all(values: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -88,6 +136,8 @@ def _from_text(text: pa.Array, kind: pa.DataType) -> pa.Array:
         return _integers(trimmed, kind)
     if pa.types.is_timestamp(kind):
         return _timestamps(trimmed, kind)
+    if pa.types.is_decimal(kind):
+        return _decimals(trimmed, kind)
     return trimmed.cast(kind)
 
 
@@ -104,6 +154,34 @@ def _integers(text: pa.Array, kind: pa.DataType) -> pa.Array:
         return text.cast(kind)
     except pa.ArrowInvalid:  # "517.0": a whole number from a tool that knows no nulls among integers
         return pc.replace_substring_regex(text, r"^\+?(-?\d+)(?:\.0*)?$", r"\1").cast(kind)
+
+
+def _decimals(text: pa.Array, kind: pa.Decimal128Type) -> pa.Array:
+    """Cast what fits for certain; Arrow 26 wraps around at more digits, and ends the process at large exponents."""
+    whole, scale = kind.precision - kind.scale, kind.scale
+    if not _all_match(text, r"^[+-]?\d*\.?\d*$"):
+        text = pa.array(
+            [None if item is None else _without_exponent(item) for item in text.to_pylist()], pa.string()
+        )
+    if not _all_match(text, rf"^[+-]?0*\d{{0,{whole}}}(?:\.\d{{0,{scale}}}0*)?$"):
+        raise pa.ArrowInvalid("more digits than the type has")
+    return pc.replace_substring_regex(text, rf"(\.\d{{{scale}}})0+$", r"\1").cast(kind)
+
+
+def _all_match(text: pa.Array, pattern: str) -> bool:
+    return pc.all(pc.match_substring_regex(text, pattern), min_count=0).as_py()
+
+
+def _without_exponent(text: str) -> str:
+    """Write a number without an exponent; raises ValueError for what is no number, or has more digits than any type."""
+    try:
+        number = Decimal(text) if len(text) <= _MOST_DIGITS else Decimal("nan")
+    except InvalidOperation:
+        raise ValueError("no number") from None
+    exponent = number.as_tuple().exponent
+    if "_" in text or not isinstance(exponent, int) or abs(exponent) > _MOST_DIGITS:
+        raise ValueError("no number that a decimal holds")
+    return f"{number:f}"
 
 
 def _timestamps(text: pa.Array, kind: pa.TimestampType) -> pa.Array:

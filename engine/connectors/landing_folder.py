@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
+from typing import NamedTuple
 
+from engine.connectors.confinement import allowed_path, defined_home
 from engine.connectors.file_formats import FileOptions, format_of
-from engine.errors import SourceError
+from engine.errors import PathNotAllowed, SourceError
+
+
+class FoundFile(NamedTuple):
+    """A file of a folder: its path in it as the file system has it, its size and time, and why it can't be read, if so."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    fault: str | None = None
 
 
 def project_path(path: str) -> Path:
@@ -14,34 +26,65 @@ def project_path(path: str) -> Path:
     return Path(os.environ.get("TIDELINE_HOME") or ".").resolve() / Path(path).expanduser()
 
 
-def listed(table: str, folder: Path, options: FileOptions) -> list[tuple[str, int, int]]:
-    """Return (path in the folder, size, time of change in ns) of each file, in the order of the paths.
+def landing_path(path: str) -> Path:
+    """Return the folder that an option names; raises PathNotAllowed if it leads out of the home of a project."""
+    found, home = project_path(path), defined_home()
+    return found if home is None else allowed_path(found, home)
 
-    Names that start with a dot or an underscore, empty files and unknown suffixes are left alone. Raises SourceError if the
-    folder or one in it can't be read.
+
+def stored_path(path: str) -> str:
+    """Return a file's path as text that can be stored; one that is not UTF-8 begins with `./`, with which no other does."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return "./" + os.fsencode(path.replace("\\", "\\\\")).decode("utf-8", "backslashreplace")
+    return path
+
+
+def is_read(name: str, options: FileOptions) -> bool:
+    """Tell whether files of this name are read: not those that start with a dot or an underscore, nor unknown suffixes."""
+    return not name.startswith((".", "_")) and format_of(name, options) is not None
+
+
+def look_at(folder: Path, path: str) -> FoundFile | None:
+    """Return the file at a path in the folder; None if there is none, or it is empty.
+
+    A link that leads out of the folder, or to nothing that can be read, is a file with a fault.
     """
-    if not folder.is_dir():
-        raise SourceError(f"table {table}: there is no folder {folder}: create it, or correct its path")
-    found: list[tuple[str, int, int]] = []
-    waiting = [(folder, "")]
-    while waiting:
-        place, prefix = waiting.pop()
-        try:
-            entries = list(os.scandir(place))
-        except FileNotFoundError:
-            continue  # a folder that was removed meanwhile
-        except OSError as error:
-            raise SourceError(f"table {table}: the folder {place} can't be read: {error.strerror}") from None
-        for entry in entries:
-            if entry.name.startswith((".", "_")):
-                continue
-            try:
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append((Path(entry.path), f"{prefix}{entry.name}/"))
-                elif format_of(Path(entry.name), options) is not None and entry.is_file():
-                    stat = entry.stat()
-                    if stat.st_size:
-                        found.append((prefix + entry.name, stat.st_size, stat.st_mtime_ns))
-            except FileNotFoundError:
-                continue
-    return sorted(found)
+    try:
+        own = os.lstat(f"{folder}/{path}")
+        if stat.S_ISLNK(own.st_mode):
+            return _linked(folder, path, own)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return FoundFile(path, 0, 0, f"the file can't be looked at: {error.strerror}")
+    return _found(path, own)
+
+
+def _linked(folder: Path, path: str, own: os.stat_result) -> FoundFile | None:
+    try:
+        return _found(path, allowed_path(folder / path, folder.resolve()).stat())
+    except PathNotAllowed as error:
+        return FoundFile(path, own.st_size, own.st_mtime_ns, f"a link that is not followed: {error}")
+
+
+def _found(path: str, status: os.stat_result) -> FoundFile | None:
+    if not stat.S_ISREG(status.st_mode) or not status.st_size:
+        return None
+    return FoundFile(path, status.st_size, status.st_mtime_ns)
+
+
+def is_folder(entry: os.DirEntry[str]) -> bool:
+    """Tell whether an entry is a folder that is read; a link to a folder is none."""
+    try:
+        return entry.is_dir(follow_symlinks=False) and not entry.name.startswith((".", "_"))
+    except OSError:
+        return False
+
+
+def unreadable(table: str, folder: Path, error: OSError) -> SourceError:
+    """Return the error for a landing folder that can't be read."""
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return SourceError(f"table {table}: there is no folder {folder}: create it, or correct its path")
+    return SourceError(f"table {table}: the folder {folder} can't be read: {error.strerror}")

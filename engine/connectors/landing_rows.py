@@ -1,10 +1,8 @@
-"""One landing file against one table: its rows typed, in order, and the rows that do not fit set aside with a reason."""
+"""Rows of a landing file against one table: typed, in order, and the rows that do not fit set aside with a reason."""
 
 from __future__ import annotations
 
-import secrets
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,6 +11,8 @@ import pyarrow.compute as pc
 
 from engine.connectors.conversion import convert
 from engine.connectors.file_formats import BadLine, FileRows, MalformedFile
+from engine.sql.catalog import Column
+from engine.sql.text_lengths import fitted, too_long
 from engine.sql.types import to_arrow
 
 OPERATION = "_op"
@@ -20,6 +20,7 @@ ROW_ID = "_row_id"
 UPSERT_WORDS = frozenset({"insert", "upsert", "update", "i", "u", "c", "+i", "+u"})
 DELETE_WORDS = frozenset({"delete", "d", "-d"})
 LONGEST_SHOWN_VALUE = 60
+MOST_UNKNOWN = 20
 NAMED_TYPES = (
     "boolean",
     "tinyint",
@@ -40,7 +41,7 @@ NAMED_TYPES = (
 class Target:
     """The table that rows land in; `required` are its columns that may not be null, the key's among them.
 
-    `defaults` are the values of columns that a file lacks.
+    `defaults` are the values of columns that a file lacks, `limited` the columns whose texts have a length.
     """
 
     name: str
@@ -49,21 +50,27 @@ class Target:
     required: frozenset[str]
     append_only: bool = False
     defaults: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    limited: Mapping[str, Column] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class LandedRows:
-    """A file's rows in the table's types, in the file's order; `deletes` says which rows remove their key."""
+    """Rows of a file in the table's types, in the file's order; `deletes` says which rows remove their key.
+
+    `unknown` are the file's columns that the table lacks. `place` gives line and text of the rows that `lines` names; it is kept
+    only where rows may have to be set aside later, for an APPEND ONLY table.
+    """
 
     rows: pa.Table
     deletes: np.ndarray
     lines: np.ndarray
     bad: tuple[BadLine, ...]
-    warnings: tuple[str, ...]
+    unknown: tuple[str, ...]
+    place: Callable[[int], tuple[int, str]] | None = None
 
 
 def land(file: FileRows, target: Target) -> LandedRows:
-    """Type the rows of a file; raises MalformedFile if it lacks a column of the key."""
+    """Type some rows of a file; raises MalformedFile if it lacks a column of the key."""
     found = _matched_columns(file, target)
     reasons: dict[int, str] = {}
     deletes = _operations(file, target, reasons)
@@ -80,7 +87,8 @@ def land(file: FileRows, target: Target) -> LandedRows:
     lines = np.arange(file.rows)
     if reasons:
         rows, deletes, lines = rows.filter(pa.array(keep)), deletes[keep], lines[keep]
-    return LandedRows(rows, deletes, lines, tuple(bad), _unknown_columns(file, found))
+    unknown = _unknown_columns(file, found)
+    return LandedRows(rows, deletes, lines, tuple(bad), unknown, file.place if target.append_only else None)
 
 
 def _matched_columns(file: FileRows, target: Target) -> dict[str, str]:
@@ -90,22 +98,23 @@ def _matched_columns(file: FileRows, target: Target) -> dict[str, str]:
         lower.setdefault(name.lower(), name)
     found = {}
     for name in target.schema.names:
+        if name == ROW_ID:
+            continue
         match = name if name in file.columns else lower.get(name.lower())
         if match is not None:
             found[name] = match
     missing = [name for name in target.primary_key if name not in found and name != ROW_ID]
-    if missing and (file.rows or not file.bad):
+    if missing and not file.by_row and (file.rows or not file.bad):
         raise MalformedFile(
             f"the file has no column {', '.join(missing)}, the key of {target.name}; "
-            f"it has {', '.join(list(file.columns)[:40]) or 'none'}"
+            f"it has {', '.join(file.names[:40]) or 'none'}"
         )
     return found
 
 
 def _unknown_columns(file: FileRows, found: Mapping[str, str]) -> tuple[str, ...]:
     known = set(found.values())
-    unknown = [name for name in file.columns if name not in known and name != OPERATION]
-    return (f"columns that the table lacks were left out: {', '.join(unknown[:20])}",) if unknown else ()
+    return tuple(name for name in file.names if name not in known and name != OPERATION)[:MOST_UNKNOWN]
 
 
 def _operations(file: FileRows, target: Target, reasons: dict[int, str]) -> np.ndarray:
@@ -118,7 +127,10 @@ def _operations(file: FileRows, target: Target, reasons: dict[int, str]) -> np.n
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     for code, word in enumerate(encoded.dictionary.to_pylist()):
         rows = np.flatnonzero(codes == code)
-        if word in DELETE_WORDS and not target.append_only:
+        if word in DELETE_WORDS and ROW_ID in target.primary_key:
+            told = f"table {target.name} has no PRIMARY KEY: which row to delete is not to be told"
+            reasons.update(dict.fromkeys(rows.tolist(), told))
+        elif word in DELETE_WORDS and not target.append_only:
             deletes[rows] = True
         elif word in DELETE_WORDS:
             reasons.update(
@@ -142,18 +154,29 @@ def _column(
     name = column.name
     if source is None:
         if name == ROW_ID:
-            return _row_ids(file.rows)
+            return pa.nulls(file.rows, column.type)  # they get their ids when they are committed
         if name in target.defaults:
             return pa.repeat(target.defaults[name], file.rows)
         values, bad = pa.nulls(file.rows, column.type), np.empty(0, dtype=np.int64)
     else:
         converted = convert(file.columns[source], column.type)
         values, bad = converted.values, converted.bad
+        if name in target.defaults and len(absent := file.absent.get(source, ())):
+            lacks = np.zeros(file.rows, dtype=bool)
+            lacks[absent] = True
+            values = pc.if_else(pa.array(lacks), target.defaults[name], values)
     in_key = name in target.primary_key
     for index in bad.tolist():
         if in_key or not deletes[index]:
-            shown = str(file.columns[source][index].as_py())[:LONGEST_SHOWN_VALUE]
-            reasons.setdefault(index, f'column {name}: "{shown}" is no {_type_name(column.type)}')
+            told = _shown_value(file.columns[source][index])
+            reasons.setdefault(index, f'column {name}: "{told}" is no {_type_name(column.type)}')
+    if name in target.limited:
+        given = values
+        values, wrong = fitted(given, target.limited[name])
+        for index in wrong.to_pylist():
+            if in_key or not deletes[index]:
+                told = too_long(given[index].as_py(), target.limited[name])
+                reasons.setdefault(index, f"column {name}: {told}")
     if name in target.required and values.null_count:
         why = "the key has no value" if in_key else "NOT NULL, but there is no value"
         empty = np.flatnonzero(pc.is_null(values).to_numpy(zero_copy_only=False))
@@ -163,9 +186,11 @@ def _column(
     return values
 
 
-def _row_ids(rows: int) -> pa.Array:
-    start = (int(time.time() * 1000) - 1_600_000_000_000) << 22 | secrets.randbits(22)
-    return pa.array(np.arange(start, start + rows, dtype=np.int64))
+def _shown_value(value: pa.Scalar) -> str:
+    try:
+        return str(value.as_py())[:LONGEST_SHOWN_VALUE]
+    except (ValueError, OverflowError):  # a date that Python does not know
+        return f"a {value.type} out of range"
 
 
 def _type_name(kind: pa.DataType) -> str:

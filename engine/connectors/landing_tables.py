@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from engine.errors import Conflict, TableExists
 from engine.hummock import Commit, Hummock, Table, Version
+from engine.hummock.altering import altered
+from engine.hummock.preconditions import unaltered
 from engine.meta.catalog_store import entries
 from engine.sql.catalog import Column, Relation
 from engine.sql.types import to_arrow
@@ -27,6 +31,7 @@ FILES_COLUMNS = {
     "seen_mtime_ns": "bigint",
     "rows": "bigint",
     "dead_rows": "bigint",
+    "position": "bigint",
 }
 DEAD_LETTER_COLUMNS = {
     "source": "string",
@@ -53,7 +58,8 @@ TABLES = (
 class TakenFile:
     """The record of a file: what it was when it was taken, and what it was when it was last looked at.
 
-    `table_id` tells a table from one of the same name that was dropped before it.
+    `table_id` tells a table from one of the same name that was dropped before it. `position` is None once the file is taken as a
+    whole; while a large one is half taken, its first `position` records are, and the next commit goes on behind them.
     """
 
     source: str
@@ -65,30 +71,53 @@ class TakenFile:
     seen_mtime_ns: int
     rows: int
     dead_rows: int
+    position: int | None = None
 
 
 def ensure_tables(store: Hummock) -> None:
-    """Create the system tables where they are missing; they can be read by SQL as any table."""
+    """Create the system tables where they are missing, and add columns that they lack; SQL reads them as any table."""
     for table, columns in TABLES:
-        if table.name in store.version.tables:
-            continue
+        known = store.version.tables.get(table.name)
+        described = entries({table.name: _relation(table, columns)}, {})
         try:
-            described = entries({table.name: _relation(table, columns)}, {})
-            store.commit(Commit(create=(table,), catalog=described, precondition=_absent(table)))
+            if known is None:
+                store.commit(Commit(create=(table,), catalog=described, precondition=_absent(table)))
+            elif lacking := [field for field in table.schema if field.name not in known.schema.names]:
+                changed = {table.name: altered(known.table, lacking)}
+                store.commit(Commit(alter=changed, catalog=described, precondition=unaltered(known)))
         except (TableExists, Conflict):
             store.refresh()  # another poller was faster
 
 
-def taken_files(store: Hummock, source: str, table_id: int) -> dict[str, TakenFile]:
-    """Return the records of the files that were taken for a table, by path."""
-    if FILES not in store.version.tables:
+def taken_files(store: Hummock, source: str, table_id: int, paths: Sequence[str]) -> dict[str, TakenFile]:
+    """Return the records of those of these files that were taken for a table, by path; costs what is asked for."""
+    records = store.version.tables.get(FILES)
+    if records is None or not paths:
         return {}
-    found = {}
-    for batch in store.iter(FILES, prefix={"source": source}):
-        for row in batch.select(FILES_SCHEMA.names).to_pylist():
-            if row["table_id"] == table_id:
-                found[row["path"]] = TakenFile(**row)
-    return found
+    keys = pa.table({"source": pa.repeat(source, len(paths)), "path": pa.array(paths, pa.string())})
+    _, found = store.reader.lookup(records, keys, records.committed_epoch)
+    return {row["path"]: record_of(row) for row in found.to_pylist() if row["table_id"] == table_id}
+
+
+def record_of(row: Mapping[str, Any]) -> TakenFile:
+    """Return a row of the files table as a record."""
+    return TakenFile(**{name: row.get(name) for name in FILES_SCHEMA.names})
+
+
+def all_taken(store: Hummock, source: str, table_id: int) -> pa.Table:
+    """Return path, size and time of all files that were taken as a whole for a table, as they were last seen."""
+    columns = ["path", "table_id", "seen_size", "seen_mtime_ns"]
+    records = store.version.tables.get(FILES)
+    if records is None:
+        return pa.table({name: pa.array([], FILES_SCHEMA.field(name).type) for name in columns})
+    half = ["position"] if "position" in records.schema.names else []
+    batches = list(store.iter(FILES, prefix={"source": source}, columns=[*columns, *half]))
+    schema = pa.schema([FILES_SCHEMA.field(name) for name in [*columns, *half]])
+    found = pa.Table.from_batches(batches, batches[0].schema) if batches else schema.empty_table()
+    mine = pc.equal(found.column("table_id"), table_id)
+    if half:
+        mine = pc.and_(mine, pc.is_null(found.column("position")))
+    return found.filter(mine).select(columns)
 
 
 def rows_of(records: list[TakenFile]) -> pa.Table:

@@ -16,6 +16,7 @@ from engine.hummock.version import (
     TableVersion,
     Version,
     with_new_keys,
+    without_new_keys,
 )
 
 __all__ = [
@@ -35,5 +36,6 @@ __all__ = [
     "Version",
     "vnode_of",
     "with_new_keys",
+    "without_new_keys",
     "xxhash64",
 ]

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from engine.hummock.epoch import Clock
+from engine.hummock.claims import check_sorted
 from engine.hummock.files import FileSet
 from engine.hummock.object_store import ObjectStore
 from engine.hummock.sst import BUNDLE, PLAIN, encode_sst, new_path, sst_info
+from engine.hummock.store_clock import StoreClock
 from engine.hummock.version import SstInfo, sst_id_of
+from engine.verification import verifying
 
 SHARED_BYTES = 4 << 20
 """Rows up to this size in memory share an object with others of the same task."""
@@ -40,22 +42,22 @@ class Payload:
         return (files[0] if len(files) == 1 else pa.py_buffer(b"".join(files))), infos
 
 
-def payloads(pieces: Sequence[pa.Table], clock: Clock) -> Iterator[tuple[Payload, tuple[int, ...]]]:
+def payloads(pieces: Sequence[pa.Table], clock: StoreClock) -> Iterator[tuple[Payload, tuple[int, ...]]]:
     """Yield the objects for `pieces` and, for each, which of the pieces it holds."""
     small = [n for n, rows in enumerate(pieces) if rows.nbytes <= SHARED_BYTES]
     for n, rows in enumerate(pieces):
         if rows.nbytes > SHARED_BYTES:
-            yield Payload(new_path(clock(), PLAIN), (rows,)), (n,)
+            yield Payload(new_path(clock.stamp(), PLAIN), (rows,)), (n,)
     while small:
         sizes = itertools.accumulate(pieces[n].nbytes for n in small)
         count = max(1, sum(size <= BUNDLE_BYTES for size in sizes))
         taken, small = small[:count], small[count:]
-        path = new_path(clock(), BUNDLE if len(taken) > 1 else PLAIN)
+        path = new_path(clock.stamp(), BUNDLE if len(taken) > 1 else PLAIN)
         yield Payload(path, tuple(pieces[n] for n in taken)), tuple(taken)
 
 
 def write_pieces(
-    store: ObjectStore, files: FileSet, clock: Clock, pieces: Sequence[pa.Table]
+    store: ObjectStore, files: FileSet, clock: StoreClock, pieces: Sequence[pa.Table]
 ) -> list[SstInfo]:
     """Write sorted rows, durable but not visible, and through to the cache; one info per piece, in their order."""
     objects = list(payloads(pieces, clock))
@@ -73,6 +75,9 @@ def write_pieces(
 def write_payload(store: ObjectStore, files: FileSet, payload: Payload) -> tuple[SstInfo, ...]:
     """Write one object, and its files through to the cache."""
     (first, *rest) = payload.rows
+    if verifying():
+        for rows in payload.rows:
+            check_sorted(rows)
     if rest or first.nbytes < BESIDE_BYTES:
         data, infos = payload.encoded()
         store.put(payload.path, memoryview(data))

@@ -15,23 +15,26 @@ import pyarrow as pa
 import xxhash
 
 from engine.hummock.metrics import Counters
+from engine.hummock.private_folder import make_private
 
 _MAPPED_FROM_BYTES = 1 << 18
 _EVICT_TO = 0.8
 _TRAILER = struct.Struct("<Q8s")
-"""After the Arrow file: the xxh3 of its bytes, and what tells that there is one."""
-_MAGIC = b"TLCACHE1"
+"""After the Arrow file: the xxh3 of its bytes under its name, and what tells that there is one."""
+_MAGIC = b"TLCACHE2"
 
 
 class ArrowCache:
     """Files below `folder`, least recently used first out beyond `capacity` bytes; any of them may vanish at
     any time.
 
-    File names carry the boot of the machine, so that what a power cut left half on disk is never read.
+    File names carry the boot of the machine, so that what a power cut left half on disk is never read. Only the user who runs
+    this can look into the folder. Raises EnvironmentNotReady if somebody else could have put files there.
     """
 
     def __init__(self, folder: Path, capacity: int, counters: Counters | None = None) -> None:
         self.folder, self.capacity = folder, capacity
+        self._is_ours = make_private(folder)
         self.counters = counters or Counters()
         self._suffix = f"-{_boot()}.arrow"
         self._lock = threading.Lock()
@@ -41,9 +44,11 @@ class ArrowCache:
         """Return a cached file's rows, one chunk a column, without copying; None if it is not there or not
         whole.
         """
+        if not self._is_ours:
+            return None
         path = self._path(sst_id)
         try:
-            data = _content(path)
+            data = _content(path, sst_id)
             table = None if data is None else pa.ipc.open_file(pa.BufferReader(data)).read_all()
             os.utime(path)
         except FileNotFoundError:
@@ -60,11 +65,15 @@ class ArrowCache:
         """Keep a decoded file; trouble with the disk is no error, the object store still has it."""
         path = self._path(sst_id)
         temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
+        if not self.folder.is_dir():
+            self._is_ours = make_private(self.folder)
+        if not self._is_ours:
+            return
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             with pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
                 writer.write_table(rows)
-            _seal(temporary)
+            _seal(temporary, sst_id)
             os.replace(temporary, path)
         except OSError:
             with contextlib.suppress(OSError):
@@ -105,23 +114,28 @@ class ArrowCache:
                 return
 
 
-def _seal(path: Path) -> None:
-    """Add the checksum of a file to its end."""
+def _seal(path: Path, sst_id: str) -> None:
+    """Add to a file's end the checksum of its content under its name: one under another name is not taken for it."""
     size = path.stat().st_size
-    checksum = xxhash.xxh3_64_intdigest(_bytes_of(path, size))
+    checksum = _checksum(_bytes_of(path, size), sst_id)
     with open(path, "ab") as file:
         file.write(_TRAILER.pack(checksum, _MAGIC))
 
 
-def _content(path: Path) -> pa.Buffer | None:
+def _content(path: Path, sst_id: str) -> pa.Buffer | None:
     """The Arrow file in a cached one, mapped if it is large; None if it is not whole or not what was written."""
-    size = path.stat().st_size - _TRAILER.size
-    if size <= 0:
+    found = path.stat()
+    size = found.st_size - _TRAILER.size
+    if size <= 0 or (hasattr(os, "getuid") and found.st_uid != os.getuid()):
         return None
     data = _bytes_of(path, size + _TRAILER.size)
     checksum, magic = _TRAILER.unpack(memoryview(data)[size:])
     content = data.slice(0, size)
-    return content if magic == _MAGIC and xxhash.xxh3_64_intdigest(content) == checksum else None
+    return content if magic == _MAGIC and _checksum(content, sst_id) == checksum else None
+
+
+def _checksum(content: pa.Buffer, sst_id: str) -> int:
+    return xxhash.xxh3_64_intdigest(content, seed=xxhash.xxh3_64_intdigest(sst_id.encode()))
 
 
 def _bytes_of(path: Path, size: int) -> pa.Buffer:

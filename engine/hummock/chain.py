@@ -12,11 +12,20 @@ from engine.errors import CommitTimeout, CommitUncertain, StorageError
 from engine.hummock.chain_search import BOUNDARY_PATH, HINT_EVERY, HINT_PATH, ManifestReader, applied
 from engine.hummock.delta import Delta, apply, rebase
 from engine.hummock.epoch import Clock
-from engine.hummock.manifest import CHECKPOINT_EVERY, Manifest, encode, encoded_deltas, manifest_path
+from engine.hummock.manifest import (
+    CHECKPOINT_EVERY,
+    Manifest,
+    check_checkpoint,
+    decode,
+    encode,
+    encoded_deltas,
+    manifest_path,
+)
 from engine.hummock.metrics import Counters
 from engine.hummock.object_store import ObjectStore
 from engine.hummock.turn import turn_at
 from engine.hummock.version import Commit, Version
+from engine.verification import verifying
 
 COMMIT_SECONDS = 60.0
 TRUSTED_SECONDS = 5.0
@@ -181,10 +190,11 @@ class ManifestChain:
                 deltas.append(delta)
         if not placed:
             return True
+        data = self._encoded(deltas, version)
         seen = base
         for ticket in placed.values():
             ticket.unanswered = version.number
-        for delta in self._create(deltas, version):
+        for delta in self._create(deltas, version, data):
             seen = apply(seen, delta)
             ticket = placed.pop(delta.commit_id, None)
             if ticket is not None:  # else it was told of an error when an answer was missing
@@ -195,11 +205,11 @@ class ManifestChain:
                 ticket.unanswered = None
         return not placed
 
-    def _create(self, deltas: Sequence[Delta], version: Version) -> Sequence[Delta]:
-        """Create the manifest of `deltas`, which lead to `version`; return those of them that are committed."""
+    def _create(self, deltas: Sequence[Delta], version: Version, data: bytes) -> Sequence[Delta]:
+        """Create the manifest `data` of `deltas`, which lead to `version`; return those of them that are committed."""
         known_at, path = self._known_at, manifest_path(version.number)
         started = self._clock.monotonic()
-        won = self._store.put_if_absent(path, encode(deltas, version, self._tail))
+        won = self._store.put_if_absent(path, data)
         self._answered = won is not None
         if won:
             self._try_seconds += (self._clock.monotonic() - started - self._try_seconds) / 4
@@ -233,6 +243,12 @@ class ManifestChain:
             with contextlib.suppress(StorageError):  # it saves requests and is never needed
                 self._store.put(HINT_PATH, str(version.number).encode())
         return deltas
+
+    def _encoded(self, deltas: Sequence[Delta], version: Version) -> bytes:
+        data = encode(deltas, version, self._tail)
+        if version.number % CHECKPOINT_EVERY == 0 and verifying():
+            check_checkpoint(version, decode(data, manifest_path(version.number)))
+        return data
 
     def _give_up_late(self, tickets: Sequence[Ticket]) -> None:
         now = self._clock.monotonic()

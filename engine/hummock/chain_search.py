@@ -43,15 +43,28 @@ class ManifestReader:
         """Return a manifest, or None if there is none of that number."""
         path = manifest_path(number)
         data = self._store.get(path)
-        return None if data is None else decode(data, path)
+        manifest = None if data is None else decode(data, path)
+        if manifest is not None and manifest.number != number:
+            raise CorruptObject(
+                f"{path} is manifest {manifest.number}: files were swapped; restore it from a copy of the store"
+            )
+        return manifest
 
     def boundary(self) -> int:
-        """Return the highest number that was ever collected."""
-        return self._number_in(BOUNDARY_PATH)
+        """Return the highest number that was ever collected; raises CorruptObject if it cannot be read."""
+        data = self._store.get(BOUNDARY_PATH)
+        if data is None:
+            return 0
+        if not data.isdigit():
+            raise CorruptObject(
+                f"{BOUNDARY_PATH} holds no number: write the number of a manifest before the oldest into it"
+            )
+        return int(data)
 
     def hint(self) -> int:
         """Return a checkpoint's number near the newest, or 0; it may be old, and is never needed."""
-        return self._number_in(HINT_PATH)
+        data = self._store.get(HINT_PATH)
+        return int(data) if data and data.isdigit() else 0
 
     def follow(self, version: Version) -> tuple[Version, list[Manifest]]:
         """Return the newest version from a known one on, and the manifests that were read; one GET if it is the newest.
@@ -166,10 +179,6 @@ class ManifestReader:
                     f"{manifest_path(number)} is missing from the chain; restore it from a copy"
                 )
         return [manifest for manifest in manifests if manifest is not None]
-
-    def _number_in(self, path: str) -> int:
-        data = self._store.get(path)
-        return int(data) if data else 0
 
 
 def applied(

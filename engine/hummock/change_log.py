@@ -15,7 +15,9 @@ from engine.hummock.files import FileSet
 from engine.hummock.lookup import answer_schema, find_rows
 from engine.hummock.merge import HashRange, merged_parts, sources_of
 from engine.hummock.ordering import equal_values, one_chunk
+from engine.hummock.verified import check_no_change
 from engine.hummock.version import HASH, OP, TableVersion
+from engine.verification import verifying
 
 WEIGHT = "_w"
 NAMES = ("insert", "update", "delete")
@@ -43,6 +45,8 @@ def net_changes(
     """Yield the net changes of `table` in (after, upto], looked at through `columns`; raises EpochExpired."""
     entries = table.changes(after, upto)
     if not entries:
+        if after < upto and verifying():
+            check_no_change(files, table, after, upto)
         return
     before = table.as_of(after)
     primary_key = table.primary_key

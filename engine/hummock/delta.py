@@ -13,6 +13,7 @@ import pyarrow as pa
 from engine.hummock import invariants
 from engine.hummock.epoch import COUNTER_BITS, next_epoch
 from engine.hummock.version import (
+    MOST_QUIET,
     Commit,
     Generation,
     LogEntry,
@@ -171,11 +172,13 @@ def _altered(tables: dict[str, TableVersion], name: str, table: Table) -> dict[s
 
 
 def _apply_to_table(table: TableVersion, name: str, delta: Delta) -> TableVersion:
-    log, committed = table.log, table.committed_epoch
+    log, committed, quiet = table.log, table.committed_epoch, table.quiet
     if name in delta.labels:
         committed = max(committed, delta.labels[name])
         if name in delta.writes:
             log = (*log, LogEntry(committed, delta.writes[name]))
+        elif committed > table.committed_epoch:
+            quiet = (*quiet, committed)[-MOST_QUIET:]
     generations, watermarks = table.generations, table.watermarks
     if name in delta.watermarks:
         watermarks = (*watermarks, (committed, delta.watermarks[name]))
@@ -187,6 +190,7 @@ def _apply_to_table(table: TableVersion, name: str, delta: Delta) -> TableVersio
         log, generations = _truncated(log, generations, delta.truncate[name])
         before = sum(1 for epoch, _ in watermarks if epoch <= generations[0].upto)
         watermarks = watermarks[max(0, before - 1) :]
+        quiet = tuple(label for label in quiet if label > generations[0].upto)
     return dataclasses.replace(
         table,
         committed_epoch=committed,
@@ -195,6 +199,7 @@ def _apply_to_table(table: TableVersion, name: str, delta: Delta) -> TableVersio
         acks=_merged(table.acks, delta.acks.get(name)),
         pins=_merged(table.pins, delta.pins.get(name)),
         watermarks=watermarks,
+        quiet=quiet,
     )
 
 

@@ -4,9 +4,20 @@ plus a counter.
 
 from __future__ import annotations
 
+import time
+
 from engine.hummock.clock import Clock, system_clock
 
-__all__ = ["Clock", "epoch_at", "next_epoch", "seconds_of", "system_clock"]
+__all__ = [
+    "Clock",
+    "epoch_at",
+    "epoch_text",
+    "epoch_time",
+    "last_epoch_at",
+    "next_epoch",
+    "seconds_of",
+    "system_clock",
+]
 
 ORIGIN_MS = 1_617_235_200_000
 COUNTER_BITS = 16
@@ -17,9 +28,27 @@ def epoch_at(seconds: float) -> int:
     return max(int(seconds * 1000) - ORIGIN_MS, 0) << COUNTER_BITS
 
 
+def last_epoch_at(seconds: float) -> int:
+    """Return the last epoch of the millisecond that `seconds` since 1970 falls into."""
+    return epoch_at(seconds) | ((1 << COUNTER_BITS) - 1)
+
+
 def seconds_of(epoch: int) -> float:
     """Return the wall clock time of an epoch in seconds since 1970."""
     return ((epoch >> COUNTER_BITS) + ORIGIN_MS) / 1000
+
+
+def epoch_time(epoch: int) -> str:
+    """Return an epoch as its time in UTC, e.g. `2026-11-22 06:59:04.767`, with `+n` where its counter is not 0."""
+    seconds, milliseconds = divmod((epoch >> COUNTER_BITS) + ORIGIN_MS, 1000)
+    counter = epoch & ((1 << COUNTER_BITS) - 1)
+    told = f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(seconds))}.{milliseconds:03}"
+    return f"{told}+{counter}" if counter else told
+
+
+def epoch_text(epoch: int) -> str:
+    """Return an epoch as messages name it: the time in UTC, and in brackets the number that a query takes."""
+    return f"{epoch_time(epoch)} UTC ({epoch})"
 
 
 def next_epoch(last: int, seconds: float) -> int:

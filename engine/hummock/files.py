@@ -15,11 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from engine.hummock.cache import ArrowCache
+from engine.hummock.claims import check_cached, check_described, check_row_groups
 from engine.hummock.expiry import named_ms
 from engine.hummock.object_store import ObjectStore
 from engine.hummock.ordering import one_chunk
 from engine.hummock.sst import read_row_groups, read_sst
 from engine.hummock.version import HASH, OP, ROW_EPOCH, SstInfo, default_values
+from engine.verification import verifying
 
 OPEN_FILES = 256
 HOT_AFTER = 3
@@ -72,6 +74,8 @@ class FileSet:
             values = wanted()
             some = None if values is None else read_row_groups(self._store, info, by, values, COLD_SHARE)
             if some is not None:
+                if values is not None and verifying():
+                    check_row_groups(info, some, read_sst(self._store, info), by, values)
                 return SortedFile.of(some)
         return self._decode(info)
 
@@ -117,6 +121,8 @@ class FileSet:
                 return found
         rows = self._cache.load(info.sst_id, info.rows)
         self.counters.add("cache_misses" if rows is None else "cache_hits")
+        if rows is not None and verifying():
+            check_cached(info, rows, lambda: read_sst(self._store, info))
         return None if rows is None else self._remember(info, SortedFile.of(rows))
 
     def _decode(self, info: SstInfo) -> SortedFile:
@@ -126,6 +132,8 @@ class FileSet:
         return self._remember(info, SortedFile.of(rows if mapped is None else mapped))
 
     def _remember(self, info: SstInfo, file: SortedFile) -> SortedFile:
+        if verifying():
+            check_described(info, file.rows)
         with self._lock:
             self._asked.pop(info.sst_id, None)
             self._open[info.sst_id] = file

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Group, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
-from engine.errors import StorageError
-from engine.hummock.epoch import seconds_of
+from engine.errors import CorruptObject, StorageError
+from engine.hummock.epoch import epoch_time
 from engine.hummock.hash import VNODES
 from engine.hummock.manifest import Manifest, decode, manifest_path
 from engine.hummock.metrics import Metrics
@@ -95,7 +95,7 @@ def describe_version(version: Version) -> RenderableType:
     """Return a version: its tables with keys, sub-levels and generations, its writers and its garbage."""
     head = _pairs(
         ("manifest", f"{version.number:,}"),
-        ("epoch", f"{version.epoch} ({_when(version.epoch)})"),
+        ("epoch", _both(version.epoch)),
         ("next table id", str(version.next_table_id)),
         ("collector's horizon", f"{version.horizon_ms} ms"),
         ("writers", ", ".join(f"{name}={at}" for name, at in sorted(version.generations.items())) or "none"),
@@ -109,7 +109,9 @@ def describe_version(version: Version) -> RenderableType:
             keys += f", distributed by ({', '.join(table.distribution_key)})"
         parts.append(Text(f"\n{table.name}, id {table.table_id}, {keys}", "bold"))
         parts.append(Text(", ".join(f"{field.name} {field.type}" for field in table.schema)))
-        parts.append(Text(f"committed {table.committed_epoch}, readable from {table.safe_epoch}"))
+        parts.append(
+            Text(f"committed {_both(table.committed_epoch)}, readable from {_both(table.safe_epoch)}")
+        )
         grid = _grid("part", "epoch", "run:", "file", "rows:", "deletions:", "bytes:", "vnodes")
         for entry in table.log:
             _add_files(grid, "log", entry.epoch, 0, entry.ssts)
@@ -133,7 +135,7 @@ def _manifest(manifest: Manifest, path: str, size: int) -> RenderableType:
     delta = manifest.delta
     head = _pairs(
         ("object", f"{path}, {_bytes(size)}"),
-        ("epoch", f"{delta.epoch} ({_when(delta.epoch)})"),
+        ("epoch", _both(delta.epoch)),
         ("commit", delta.commit_id),
         ("writer", delta.writer or "none"),
         ("creates", ", ".join(f"{spec.name} (id {spec.table_id})" for spec in delta.create) or "none"),
@@ -179,8 +181,17 @@ def describe_sst(store: ObjectStore, version: Version, path: str) -> RenderableT
             )
         if sst.offset not in seen:
             seen.add(sst.offset)
-            parts.append(_parquet(store, sst))
+            parts.append(_readable(store, sst))
     return Group(*parts)
+
+
+def _readable(store: ObjectStore, sst: SstInfo) -> RenderableType:
+    try:
+        return _parquet(store, sst)
+    except (OSError, pa.ArrowException) as error:
+        raise CorruptObject(
+            f"{sst.path} is damaged at byte {sst.offset:,}: {error}; restore it from a copy"
+        ) from error
 
 
 def _parquet(store: ObjectStore, sst: SstInfo) -> RenderableType:
@@ -264,7 +275,11 @@ def _vnodes(low: int, high: int) -> str:
 def _when(epoch: int) -> str:
     if epoch == 0:
         return "the beginning"
-    return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(seconds_of(epoch)))
+    return f"{epoch_time(epoch)} UTC"
+
+
+def _both(epoch: int) -> str:
+    return f"{_when(epoch)} ({epoch})"
 
 
 def _bytes(count: float) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from engine.errors import Conflict, Fenced, InvalidRow, InvariantViolation, TableExists, UnknownTable
+from engine.hummock.epoch import COUNTER_BITS, epoch_text
 from engine.hummock.expiry import can_have_watermark
 from engine.hummock.hash import xxhash64
 from engine.hummock.version import HASH, OP, ROW_EPOCH, Commit, Version
@@ -25,6 +26,7 @@ def check_commit(commit: Commit, base: Version, epoch: int) -> None:
     files_are_not_collected(commit, base)
     consumers_can_go_on(commit, base)
     compaction_inputs_stand(commit, base)
+    horizon_is_past(commit, epoch)
 
 
 def writer_is_not_fenced(commit: Commit, base: Version) -> None:
@@ -163,7 +165,8 @@ def labels_rise(commit: Commit, base: Version, epoch: int) -> None:
         writes = bool(commit.writes.get(name)) or name in commit.watermarks
         if label < committed or (label == committed and writes):
             message = (
-                f"table {name} has committed epoch {committed}; epoch {label} cannot be written any more"
+                f"table {name} has committed epoch {epoch_text(committed)}; epoch {epoch_text(label)} cannot be "
+                "written any more"
             )
             if commit.writer is not None:
                 raise Fenced(f"writer {commit.writer}: {message}")
@@ -207,8 +210,8 @@ def consumers_can_go_on(commit: Commit, base: Version) -> None:
             for consumer, acknowledged in consumers.items():
                 if acknowledged is not None and acknowledged < table.safe_epoch:
                     raise Conflict(
-                        f"{consumer} would go on from epoch {acknowledged} of table {name}, whose history begins "
-                        f"at {table.safe_epoch}: read the table again at a newer epoch"
+                        f"{consumer} would go on from epoch {epoch_text(acknowledged)} of table {name}, whose history "
+                        f"begins at {epoch_text(table.safe_epoch)}: read the table again at a newer epoch"
                     )
 
 
@@ -225,6 +228,15 @@ def compaction_inputs_stand(commit: Commit, base: Version) -> None:
                 f"table {name}: a compaction up to {compaction.upto} must lie between {compaction.base.upto} and "
                 f"the committed epoch {table.committed_epoch}"
             )
+
+
+def horizon_is_past(commit: Commit, epoch: int) -> None:
+    """The collector shuts out files named before a moment that has been: a later one would refuse those being written."""
+    if commit.horizon_ms is not None and commit.horizon_ms > epoch >> COUNTER_BITS:
+        raise InvariantViolation(
+            f"the collector's horizon {commit.horizon_ms} is above {epoch >> COUNTER_BITS}, the moment of its own commit: "
+            f"set this machine's clock"
+        )
 
 
 def created_ms(path: str) -> int:

@@ -11,11 +11,14 @@ import msgspec
 import pyarrow as pa
 import xxhash
 
+from engine.claims import CHECKPOINT
 from engine.errors import CorruptObject
 from engine.hummock.delta import Delta, TableSpec
 from engine.hummock.version import Generation, LogEntry, SstInfo, TableVersion, Version
+from engine.verification import broken
 
 CHECKPOINT_EVERY = 64
+MOST_BYTES = 1 << 32
 _MAGIC = b"TLM1"
 _HEADER = struct.Struct("<4sQQ")
 _CODEC = pa.Codec("zstd", compression_level=1)
@@ -38,6 +41,7 @@ class TableCheckpoint(msgspec.Struct, frozen=True, omit_defaults=True):
     acks: dict[str, int]
     pins: dict[str, int]
     watermarks: tuple[tuple[int, int], ...] = ()
+    quiet: tuple[int, ...] = ()
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -119,13 +123,26 @@ def decode(data: bytes, path: str) -> Manifest:
     try:
         magic, length, checksum = _HEADER.unpack_from(data)
         packed = memoryview(data)[_HEADER.size :]
+        if length > MOST_BYTES:
+            raise CorruptObject(
+                f"{path} is damaged: it claims {length} bytes; restore it from a copy of the store"
+            )
         if magic != _MAGIC or xxhash.xxh3_64_intdigest(packed) != checksum:
             raise CorruptObject(
                 f"{path} is damaged: its checksum does not match; restore it from a copy of the store"
             )
         return _DECODE(_CODEC.decompress(packed, length))
-    except (struct.error, OSError, msgspec.MsgspecError) as error:
+    except (struct.error, OSError, MemoryError, OverflowError, ValueError, msgspec.MsgspecError) as error:
         raise CorruptObject(f"{path} is no manifest of this format: {error}") from error
+
+
+def check_checkpoint(version: Version, manifest: Manifest) -> None:
+    """Check that the whole version in a manifest is the one that it is to lead to; raises ClaimBroken."""
+    held = None if manifest.checkpoint is None else version_of(manifest.checkpoint, manifest.deltas[-1])
+    if held != version:
+        raise broken(
+            CHECKPOINT, f"{manifest_path(version.number)} would hold another version than it leads to"
+        )
 
 
 def checkpoint_of(version: Version) -> Checkpoint:
@@ -139,6 +156,7 @@ def checkpoint_of(version: Version) -> Checkpoint:
             dict(table.acks),
             dict(table.pins),
             table.watermarks,
+            table.quiet,
         )
         for table in version.tables.values()
     )
@@ -164,6 +182,7 @@ def version_of(checkpoint: Checkpoint, delta: Delta) -> Version:
             written.acks,
             written.pins,
             written.watermarks,
+            written.quiet,
         )
         for written in checkpoint.tables
     }

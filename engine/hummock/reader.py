@@ -20,7 +20,8 @@ from engine.errors import InvalidRow
 from engine.hummock.bundle import Payload, payloads, write_payload, write_pieces
 from engine.hummock.cache import ArrowCache
 from engine.hummock.change_log import as_log, as_weights, net_changes
-from engine.hummock.epoch import Clock, system_clock
+from engine.hummock.claims import check_first_rows, check_rows_at_most
+from engine.hummock.clock import system_clock
 from engine.hummock.expiry import expiry_at
 from engine.hummock.files import FileSet, SortedFile
 from engine.hummock.first_row import first_rows
@@ -30,7 +31,9 @@ from engine.hummock.metrics import counters_of
 from engine.hummock.object_store import ObjectStore, open_object_store
 from engine.hummock.object_store.retrying import dependable
 from engine.hummock.sst import pieces, sorted_rows, stored_rows
+from engine.hummock.store_clock import StoreClock
 from engine.hummock.version import HASH, OP, SstInfo, Table, TableVersion
+from engine.verification import verifying
 
 BATCH_ROWS = 131_072
 CACHE_BYTES = 8 << 30
@@ -44,8 +47,8 @@ class Reader:
     cache.
     """
 
-    def __init__(self, store: ObjectStore, cache: ArrowCache, clock: Clock = system_clock) -> None:
-        self._store, self._clock = store, clock
+    def __init__(self, store: ObjectStore, cache: ArrowCache, clock: StoreClock | None = None) -> None:
+        self._store, self._clock = store, clock or StoreClock(system_clock, store)
         self.files = FileSet(store, cache)
 
     @classmethod
@@ -89,8 +92,12 @@ class Reader:
             keep_tombstones=False,
             expiry=expiry,
         )
+        found = 0
         for rows in parts:
+            found += rows.num_rows
             yield from batches(rows.select(names), schema)
+        if verifying():
+            check_rows_at_most(table.name, found, table.as_of(epoch))
 
     def changes(
         self,
@@ -156,7 +163,12 @@ class Reader:
         if expiry_at(table, epoch) is not None:
             raise InvalidRow(f"table {table.name} has a time to live: its first rows are found by a scan")
         names = known_columns(table.table, columns)
-        return first_rows(self.files, table.table, table.as_of(epoch), keys, names, last=last)
+        runs = table.as_of(epoch)
+        index, rows = first_rows(self.files, table.table, runs, keys, names, last=last)
+        if verifying():
+            everything = find_rows(self.files, table.table, runs, keys, names, null_safe=True)
+            check_first_rows(table.table, index, rows, everything, last)
+        return index, rows
 
     def write_run(self, table: Table, rows: pa.Table, *, last_wins: bool = False) -> list[SstInfo]:
         """Write rows (the table's columns and `_op`: 0 put, 1 delete; any order) as sorted files, durable but
@@ -226,8 +238,14 @@ def cache_folder(url: str, cache_dir: str | os.PathLike[str] | None) -> Path:
     """Return the folder of a store's decoded files: below `cache_dir`, $TIDELINE_CACHE_DIR, or the user's
     temporary folder.
     """
-    base = cache_dir or os.environ.get("TIDELINE_CACHE_DIR")
-    if not base:
+    base = chosen_cache(cache_dir)
+    if base is None:
         user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
         base = Path(tempfile.gettempdir()) / f"tideline-cache-{user}"
     return Path(base) / hashlib.sha256(url.rstrip("/").encode()).hexdigest()[:16]
+
+
+def chosen_cache(cache_dir: str | os.PathLike[str] | None) -> str | None:
+    """Return the folder that was asked for, by argument or environment; None leaves it to each process, whose user may differ."""
+    chosen = cache_dir or os.environ.get("TIDELINE_CACHE_DIR")
+    return None if not chosen else str(chosen)

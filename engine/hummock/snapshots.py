@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from engine.errors import EpochExpired, StorageError
 from engine.hummock.chain import ManifestChain
-from engine.hummock.epoch import Clock, epoch_at
+from engine.hummock.epoch import Clock, epoch_at, epoch_text
 from engine.hummock.invariants import unknown_table
 from engine.hummock.reader import Reader
 from engine.hummock.shared_buffer import SharedBuffer
@@ -59,8 +59,9 @@ class Snapshots:
         kept = version.held_from(self._retained_from(version.table))
         if 0 < epoch < kept:
             raise EpochExpired(
-                f"table {version.name} cannot be read at epoch {epoch}: rows past their time to live are kept for the "
-                f"retention only, which begins at epoch {kept}; name no epoch to read what lives now, or pin epochs in time"
+                f"table {version.name} cannot be read at epoch {epoch_text(epoch)}: rows past their time to live are kept "
+                f"for the retention only, which begins at epoch {epoch_text(kept)}; name no epoch to read what lives now, or pin "
+                "epochs in time"
             )
 
     def source(self, name: str, epoch: int | None, pending: bool) -> tuple[Reader, TableVersion, int]:

@@ -6,8 +6,11 @@ from __future__ import annotations
 
 import bisect
 import io
+import itertools
+import struct
 import uuid
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +31,8 @@ MAX_ROWS = 2_000_000
 MAX_BYTES = 1 << 29
 PLAIN, BUNDLE = ".parquet", ".bundle"
 """How the names of objects end that are one Parquet file, and several back to back."""
+_MAGIC, _TAIL = b"PAR1", struct.Struct("<I4s")
+"""How a Parquet file begins; how it ends: the length of the footer, and the same."""
 _DICTIONARY_SAMPLE = 2_000
 _TEXTS = (pa.types.is_string, pa.types.is_binary, pa.types.is_large_string, pa.types.is_large_binary)
 
@@ -119,6 +124,7 @@ def sst_info(rows: pa.Table, data: pa.Buffer, path: str, offset: int = 0) -> Sst
         tombstones=int(pc.sum(rows.column(OP)).as_py() or 0),
         checksum=xxhash.xxh3_64_intdigest(data),
         size=rows.nbytes,
+        sections=sections_of(data) if rows.num_rows > ROW_GROUP_ROWS else (),
     )
 
 
@@ -165,9 +171,7 @@ def read_sst(store: ObjectStore, info: SstInfo, columns: list[str] | None = None
     """Return a file's rows as one chunk a column; raises CorruptObject if it is missing or damaged."""
     local = store.local_path(info.path)
     if local is not None and local.exists():
-        with pa.memory_map(str(local)) as file:
-            file.seek(info.offset)
-            data = file.read_buffer(info.length)
+        data = _mapped(local, info)
     else:
         whole = (
             store.get_range(info.path, info.offset, info.length)
@@ -182,28 +186,42 @@ def read_sst(store: ObjectStore, info: SstInfo, columns: list[str] | None = None
     return _single_chunks(pq.ParquetFile(pa.BufferReader(data)).read(columns=columns))
 
 
+def _mapped(path: Path, info: SstInfo) -> pa.Buffer:
+    try:
+        with pa.memory_map(str(path)) as file:
+            file.seek(info.offset)
+            return file.read_buffer(info.length)
+    except (OSError, pa.ArrowInvalid):  # it was cut off, or is gone by now
+        return pa.py_buffer(b"")
+
+
 def read_row_groups(
     store: ObjectStore, info: SstInfo, by: str, wanted: Sequence[Any], share: float
 ) -> pa.Table | None:
     """Return only the row groups whose range of column `by` holds one of the sorted `wanted` values, or None if that is
     more than `share` of the file, or the file does not tell.
+
+    What is read is held against the checksums of its sections; a file without them is read as a whole, under its own. Raises
+    CorruptObject.
     """
-    source = pa.PythonFile(RangeFile(store, info), mode="r")
-    file = pq.ParquetFile(source, page_checksum_verification=True)
+    if not info.sections:
+        return None
+    file = SectionFile(store, info)
+    metadata = file.metadata()
     groups = []
-    for group in range(file.metadata.num_row_groups):
-        bounds = _bounds(file.metadata.row_group(group), by)
+    for group in range(metadata.num_row_groups):
+        bounds = _bounds(metadata.row_group(group), by)
         if bounds is None:
             return None
         at = bisect.bisect_left(wanted, bounds[0])
         if at < len(wanted) and wanted[at] <= bounds[1]:
             groups.append(group)
-    if len(groups) > share * file.metadata.num_row_groups:
+    if len(groups) > share * metadata.num_row_groups:
         return None
-    try:
-        return _single_chunks(file.read_row_groups(groups)) if groups else file.schema_arrow.empty_table()
-    except OSError as error:
-        raise CorruptObject(f"{info.path} is damaged: {error}; restore it from a copy") from error
+    if not groups:
+        return metadata.schema.to_arrow_schema().empty_table()
+    source = pa.PythonFile(file, mode="r")
+    return _single_chunks(pq.ParquetFile(source, metadata=metadata).read_row_groups(groups))
 
 
 def _bounds(group: pq.RowGroupMetaData, name: str) -> tuple[Any, Any] | None:
@@ -220,10 +238,33 @@ def _single_chunks(rows: pa.Table) -> pa.Table:
     return pa.Table.from_arrays([one_chunk(column) for column in rows.columns], schema=rows.schema)
 
 
+def sections_of(data: pa.Buffer) -> tuple[tuple[int, int], ...]:
+    """Return where each row group of a Parquet file ends, and the footer, each with its checksum; none for a single group."""
+    metadata = pq.read_metadata(pa.BufferReader(data))
+    if metadata.num_row_groups < 2:
+        return ()
+    starts = [_start_of(metadata.row_group(group)) for group in range(1, metadata.num_row_groups)]
+    footer = len(data) - _TAIL.size - _TAIL.unpack_from(data, len(data) - _TAIL.size)[0]
+    ends = [*starts, footer, len(data)]
+    view = memoryview(data)
+    return tuple(
+        (end, xxhash.xxh3_64_intdigest(view[start:end])) for start, end in itertools.pairwise([0, *ends])
+    )
+
+
+def _start_of(group: pq.RowGroupMetaData) -> int:
+    chunks = [group.column(column) for column in range(group.num_columns)]
+    return min(
+        chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset
+        for chunk in chunks
+    )
+
+
 class RangeFile(io.RawIOBase):
     """A file of the object store as a seekable file object: each read is one ranged GET."""
 
     def __init__(self, store: ObjectStore, info: SstInfo) -> None:
+        super().__init__()
         self._store, self._info, self._at = store, info, 0
 
     def readable(self) -> bool:
@@ -256,3 +297,43 @@ class RangeFile(io.RawIOBase):
         data = self._store.get_range(self._info.path, self._info.offset + self._at, size)
         self._at += len(data)
         return data
+
+
+class SectionFile(RangeFile):
+    """A file that is read a whole section at a time, each by one ranged GET and under its checksum.
+
+    Raises CorruptObject for a section that is not what was written.
+    """
+
+    def __init__(self, store: ObjectStore, info: SstInfo) -> None:
+        super().__init__(store, info)
+        self._ends = [end for end, _ in info.sections]
+        self._held: dict[int, bytes] = {}
+
+    def metadata(self) -> pq.FileMetaData:
+        """Return what the footer says."""
+        return pq.read_metadata(pa.BufferReader(_MAGIC + self._section(len(self._ends) - 1)))
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes."""
+        end = self._info.length if size < 0 else min(self._at + size, self._info.length)
+        parts = []
+        while self._at < end:
+            section = bisect.bisect_right(self._ends, self._at)
+            start = self._ends[section - 1] if section else 0
+            data = self._section(section)[self._at - start : end - start]
+            parts.append(data)
+            self._at += len(data)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _section(self, number: int) -> bytes:
+        if number not in self._held:
+            start = self._ends[number - 1] if number else 0
+            end, checksum = self._info.sections[number]
+            data = self._store.get_range(self._info.path, self._info.offset + start, end - start)
+            if len(data) != end - start or xxhash.xxh3_64_intdigest(data) != checksum:
+                raise CorruptObject(
+                    f"{self._info.path} is damaged: the checksum of bytes {start} to {end} does not match; restore it from a copy"
+                )
+            self._held[number] = data
+        return self._held[number]

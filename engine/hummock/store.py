@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from engine.errors import StorageError
@@ -33,9 +33,12 @@ from engine.hummock.pins import Pin, new_pin
 from engine.hummock.preconditions import Precondition, same_tables, unaltered
 from engine.hummock.prefetch import prefetch
 from engine.hummock.range_scan import KeyRange, scan_range
-from engine.hummock.reader import CACHE_BYTES, Reader, batches, cache_folder, known_columns
+from engine.hummock.reader import CACHE_BYTES, Reader, batches, cache_folder, chosen_cache, known_columns
+from engine.hummock.row_ids import RowIds
 from engine.hummock.shared_buffer import BUFFER_BYTES, SharedBuffer
 from engine.hummock.snapshots import Snapshots
+from engine.hummock.store_clock import StoreClock
+from engine.hummock.verified import verified
 from engine.hummock.version import Commit, Compaction, Table, TableVersion, Version
 
 TableRef = Table | str
@@ -52,7 +55,7 @@ class Hummock:
         objects: ObjectStore,
         reader: Reader,
         options: dict[str, Any],
-        clock: Clock,
+        clock: StoreClock,
         counters: Counters,
     ) -> None:
         self.url, self.options, self.reader, self.counters = url, options, reader, counters
@@ -78,6 +81,7 @@ class Hummock:
             clock=clock,
         )
         """Epochs that were handed over by `epoch(wait=False)` and are not committed yet."""
+        self._row_ids = RowIds(self.claim)
         self._snapshots = Snapshots(
             chain, self.refresh, reader, self.buffer, clock, self._maintenance.retained_from
         )
@@ -109,15 +113,16 @@ class Hummock:
             auto_compact = "background" if object_store is None and clock is None else "inline"
         if auto_compact not in AUTO_COMPACT:
             raise StorageError(f'auto_compact="{auto_compact}" is none of {", ".join(AUTO_COMPACT)}')
-        given = object_store if object_store is not None else open_object_store(url, create=create)
+        given = open_object_store(url, create=create) if object_store is None else object_store
         counters = counters_of(url) if object_store is None else Counters()
         objects = dependable(given, counters, clock or system_clock)
-        chain = ManifestChain(objects, clock or system_clock, counters)
+        held = StoreClock(clock or system_clock, objects)
+        chain = ManifestChain(objects, held, counters)
         if chain.is_empty and not create:
             raise StorageError(f"no store at {url}: open it with create=True to make one")
-        folder: Path = cache_folder(url, cache_dir)
+        folder = cache_folder(url, cache_dir)
         options = {
-            "cache_dir": str(folder.parent),
+            "cache_dir": chosen_cache(cache_dir),
             "cache_bytes": cache_bytes,
             "buffer_bytes": buffer_bytes,
             "retention_seconds": retention_seconds,
@@ -126,8 +131,8 @@ class Hummock:
         if object_store is None and clock is None:
             reader = Reader.open(url, options)
         else:
-            reader = Reader(objects, ArrowCache(folder, cache_bytes, counters), clock or system_clock)
-        return cls(url, chain, objects, reader, options, clock or system_clock, counters)
+            reader = Reader(objects, ArrowCache(folder, cache_bytes, counters), held)
+        return cls(url, chain, objects, reader, options, held, counters)
 
     def __enter__(self) -> Hummock:
         return self
@@ -158,8 +163,8 @@ class Hummock:
         return snapshot(self.counters, self.version)
 
     @property
-    def clock(self) -> Clock:
-        """Time as this handle sees it."""
+    def clock(self) -> StoreClock:
+        """The time that this handle decides by: the earlier of the machine's and the object store's."""
         return self._clock
 
     @property
@@ -227,7 +232,8 @@ class Hummock:
         Raises Conflict or EpochExpired if that epoch is not readable any more.
         """
         version, at = self._snapshots.at(_name(table), epoch)
-        made = new_pin(version.name, at, owner, self._now_ms() + int(seconds * 1000))
+        until = epoch_at(self._clock.stamp()) >> COUNTER_BITS
+        made = new_pin(version.name, at, owner, until + int(seconds * 1000))
         self.commit(Commit(pins={made.table: {made.name: at}}))
         return made
 
@@ -243,15 +249,20 @@ class Hummock:
     def commit(self, commit: Commit) -> Version:
         """Make `commit` visible, all or nothing, and return the version that begins with it.
 
-        Raises Fenced, Conflict, InvariantViolation, UnknownTable, TableExists, CommitTimeout or Unavailable; nothing
-        was committed then. Only after CommitUncertain it may have been: read before writing again.
+        Raises Fenced, Conflict, InvariantViolation, UnknownTable, TableExists, CommitTimeout, Unavailable or ClaimBroken;
+        nothing was committed then. Only after CommitUncertain it may have been: read before writing again.
         """
+        commit = verified(commit, self.reader.files)
         written = [name for name, ssts in commit.writes.items() if ssts]
         return self._maintenance.commit_writes(commit, written) if written else self._chain.commit(commit)
 
     def claim(self, writer: str) -> int:
         """Take over as `writer`: return its new generation; commits of older ones are refused from now on."""
         return self.commit(Commit(claim=writer)).generations[writer]
+
+    def row_ids(self, count: int) -> np.ndarray:
+        """Return ids for rows without a key, int64, ascending, that no other writer of the store ever gives."""
+        return self._row_ids.take(count)
 
     def ingest_batch(
         self,
@@ -365,9 +376,6 @@ class Hummock:
     def next_task(self, name: str) -> compaction.CompactionTask | None:
         """Return what a compactor should do for a table of the known version now, or None; no I/O."""
         return self._maintenance.next_task(name)
-
-    def _now_ms(self) -> int:
-        return epoch_at(self._clock()) >> COUNTER_BITS
 
     def commit_compaction(
         self, name: str, done: Compaction, catalog: Mapping[str, str | None] | None = None

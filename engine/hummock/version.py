@@ -10,11 +10,13 @@ import msgspec
 import pyarrow as pa
 
 from engine.errors import EpochExpired
+from engine.hummock.epoch import epoch_text
 
 HASH, OP = "_hash", "_op"
 ROW_EPOCH = "_epoch"
 """In compacted files of a table with a time to live: when a row was written, in ms of epoch time."""
 PUT, DELETE = 0, 1
+MOST_QUIET = 64
 
 
 class TableOptions(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -74,7 +76,8 @@ class SstInfo(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Of compacted files of tables that hide rows: `oldest` is the lowest row epoch in ms, `spread` the lowest and the highest
     value in the watermark's column. With `new_keys` none of its keys stood in the table when it was committed: its change
-    needs no old rows.
+    needs no old rows. `sections` of a file of several row groups: of each group and of the footer, in their order, where it
+    ends and the checksum of its bytes, so that a part can be read and trusted.
     """
 
     path: str
@@ -89,6 +92,7 @@ class SstInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     oldest: int | None = None
     spread: tuple[int, int] | None = None
     new_keys: bool = False
+    sections: tuple[tuple[int, int], ...] = ()
 
     @property
     def has_tombstones(self) -> bool:
@@ -114,6 +118,11 @@ def with_new_keys(table: Table, ssts: Iterable[SstInfo]) -> Run:
     """Return files of which the writer knows that all keys are new; a table that hides rows may hold them yet."""
     hides = table.options.ttl_seconds is not None or table.options.watermark_column is not None
     return tuple(ssts) if hides else tuple(msgspec.structs.replace(sst, new_keys=True) for sst in ssts)
+
+
+def without_new_keys(ssts: Iterable[SstInfo]) -> Run:
+    """Return files of which nobody says any more that all keys are new."""
+    return tuple(msgspec.structs.replace(sst, new_keys=False) if sst.new_keys else sst for sst in ssts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +165,8 @@ class TableVersion:
     pins: Mapping[str, int] = field(default_factory=dict)
     watermarks: tuple[tuple[int, int], ...] = ()
     """(epoch, value), both ascending: what the watermark was from each epoch on."""
+    quiet: tuple[int, ...] = ()
+    """Labels, ascending, of the newest commits that brought the table on and changed nothing; at most MOST_QUIET."""
 
     @property
     def name(self) -> str:
@@ -188,6 +199,27 @@ class TableVersion:
         written = self.log[-1].epoch if self.log else self.generations[-1].upto
         return max(written, self.watermarks[-1][0]) if self.watermarks else written
 
+    def label_upto(self, epoch: int) -> int | None:
+        """Return the newest label at or below `epoch` that a commit gave the table, as far as labels are known, or None."""
+        if epoch >= self.committed_epoch:
+            return self.committed_epoch or None
+        written = bisect.bisect_right(self.log, epoch, key=lambda entry: entry.epoch)
+        quiet = bisect.bisect_right(self.quiet, epoch)
+        found = [self.log[written - 1].epoch if written else 0, self.quiet[quiet - 1] if quiet else 0]
+        newest = max(*found, self.safe_epoch if self.safe_epoch <= epoch else 0)
+        return newest or None
+
+    def label_above(self, epoch: int) -> int | None:
+        """Return the first label above `epoch` that a commit gave the table, as far as labels are known, or None."""
+        written = bisect.bisect_right(self.log, epoch, key=lambda entry: entry.epoch)
+        quiet = bisect.bisect_right(self.quiet, epoch)
+        found = [entry.epoch for entry in self.log[written : written + 1]]
+        found += [
+            *self.quiet[quiet : quiet + 1],
+            *(e for e in (self.safe_epoch, self.committed_epoch) if e > epoch),
+        ]
+        return min(found, default=None)
+
     def watermark_at(self, epoch: int) -> int | None:
         """Return the watermark that holds at an epoch, or None."""
         at = bisect.bisect_right(self.watermarks, epoch, key=lambda moved: moved[0])
@@ -214,8 +246,11 @@ class TableVersion:
 
     @property
     def row_count(self) -> int:
-        """An estimate of the rows: all rows in live files, but for deletions, which count against them."""
-        return max(0, sum(sst.rows - 2 * sst.tombstones for sst in self.live_ssts))
+        """An upper bound of the rows: the puts in live files, exact once they are compacted to one run.
+
+        A deletion is not counted against them, since the key that it names need not stand in the table.
+        """
+        return sum(sst.rows - sst.tombstones for sst in self.live_ssts)
 
     @property
     def size_bytes(self) -> int:
@@ -235,8 +270,8 @@ class TableVersion:
             return ()
         if after < self.safe_epoch:
             raise EpochExpired(
-                f"table {self.name}: the change log begins at epoch {self.safe_epoch}, changes after {after} were "
-                f"asked for; read the table as a whole and go on from there"
+                f"table {self.name}: the change log begins at epoch {epoch_text(self.safe_epoch)}, changes "
+                f"after {epoch_text(after)} were asked for; read the table as a whole and go on from there"
             )
         return self._between(after, upto)
 
@@ -250,6 +285,11 @@ class TableVersion:
         at = bisect.bisect_right(self.log, after, key=lambda entry: entry.epoch)
         return self.log[at].epoch if at < len(self.log) else None
 
+    def last_change_upto(self, epoch: int) -> int | None:
+        """Return the epoch of the newest change at or below `epoch` that the log still tells of, or None."""
+        at = bisect.bisect_right(self.log, epoch, key=lambda entry: entry.epoch)
+        return self.log[at - 1].epoch if at else None
+
     def changed_rows(self, after: int, upto: int) -> int:
         """Return an upper bound of the keys that changed in (after, upto]."""
         return sum(entry.rows for entry in self.changes(after, upto))
@@ -260,8 +300,8 @@ class TableVersion:
         """
         if epoch < self.safe_epoch:
             raise EpochExpired(
-                f"table {self.name} cannot be read at epoch {epoch}: the oldest readable epoch is "
-                f"{self.safe_epoch}"
+                f"table {self.name} cannot be read at epoch {epoch_text(epoch)}: the oldest readable epoch is "
+                f"{epoch_text(self.safe_epoch)}"
             )
         at = bisect.bisect_right(self.generations, epoch, key=lambda generation: generation.upto)
         generation = self.generations[at - 1]
@@ -278,7 +318,7 @@ class TableVersion:
         at = [bisect.bisect_right(self.generations, e, key=lambda g: g.upto) - 1 for e in (after, upto)]
         generations = tuple(self.generations[i] for i in sorted(set(at)))
         log = self._between(generations[0].upto, upto)
-        return replace(self, log=log, generations=generations, acks={}, pins={})
+        return replace(self, log=log, generations=generations, acks={}, pins={}, quiet=())
 
     def objects(self) -> set[str]:
         """Return the paths of all objects that the table needs, for any readable epoch."""

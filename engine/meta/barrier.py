@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from engine.hummock import Version
+from engine.hummock.epoch import epoch_time
 
 Kind = Literal["initial", "barrier", "checkpoint"]
 Mutation = Literal["nothing", "add", "update", "stop", "pause", "resume", "throttle"]
@@ -38,7 +39,8 @@ class Barrier(msgspec.Struct, frozen=True):
     def text(self) -> str:
         """The barrier in words."""
         carried = "" if self.mutation == "nothing" else f" with mutation {self.mutation}"
-        return f"{self.kind} ({self.prev}, {self.curr}]{carried}"
+        prev = epoch_time(self.prev) if self.prev else "the beginning"
+        return f"{self.kind} ({prev}, {epoch_time(self.curr)}] UTC{carried}"
 
 
 class OpenBarrier(msgspec.Struct, frozen=True):

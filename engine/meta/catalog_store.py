@@ -61,24 +61,6 @@ class StoredCatalog:
             visit(name)
         return tuple(done)
 
-    @cached_property
-    def _upstream_orders(self) -> dict[tuple[str, ...], tuple[str, ...]]:
-        return {}
-
-    def upstream_order(self, tables: tuple[str, ...]) -> tuple[str, ...]:
-        """Return `tables` and everything that they are computed from, inputs first."""
-        found = self._upstream_orders.get(tables)
-        if found is None:
-            wanted, queue = set(tables), list(tables)
-            while queue:
-                for upstream in self.inputs[queue.pop()]:
-                    if upstream not in wanted:
-                        wanted.add(upstream)
-                        queue.append(upstream)
-            found = tuple(table for table in self.order if table in wanted)
-            self._upstream_orders[tables] = found
-        return found
-
 
 _last: tuple[Mapping[str, str] | None, StoredCatalog] = (None, StoredCatalog(Catalog({}), {}))
 

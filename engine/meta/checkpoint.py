@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Mapping, Sequence
 
 from engine.hummock import Commit, Table, Version
 from engine.hummock.delta import apply, rebase
+from engine.hummock.epoch import seconds_of
 from engine.hummock.version import SstInfo
 
 
@@ -25,7 +25,7 @@ class Checkpoint:
     def add(self, part: Commit) -> None:
         """Stage one part; raises what the invariants raise."""
         base = self.version
-        staged = apply(base, rebase(part, base, "staged", time.time()))
+        staged = apply(base, rebase(part, base, "staged", seconds_of(base.epoch)))
         self.version = dataclasses.replace(staged, number=base.number, epoch=base.epoch)
         self._parts.append(part)
 

@@ -65,4 +65,9 @@ def sealed(
     since = seconds_of(min(epochs))
     until = since + frequency * BARRIER_SECONDS
     barrier = Barrier(prev, max(epochs), "barrier")
-    return Sealed(barrier, len(epochs), frequency, since, until) if now < until else None
+    # epochs that lie farther ahead than a barrier waits were made by a wrong clock
+    return (
+        Sealed(barrier, len(epochs), frequency, since, until)
+        if 0 < until - now <= frequency * BARRIER_SECONDS
+        else None
+    )

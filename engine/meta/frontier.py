@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.hummock import Version
+from engine.meta.content import Content
 from engine.meta.creation import computed
 
 
@@ -13,8 +14,8 @@ from engine.meta.creation import computed
 class Frontier:
     """Where a table stands.
 
-    `committed` is its newest computed epoch (None: never computed), `frontier` up to where its content is known, `reach` the
-    least frontier of its inputs. It is `pending` if a run could bring it on now, `lagging` if it or an input is pending.
+    `committed` is its newest computed epoch (None: never computed), `frontier` the newest at which it has content, `reach` the
+    newest at which all of its inputs have. It is `pending` if a run could bring it on now, `lagging` if it or an input is.
     """
 
     committed: int | None
@@ -31,21 +32,23 @@ def frontiers(
     """Return the frontier of every table in `order` (inputs first); a stored table without inputs is a source.
 
     A source is known up to the store's newest epoch. A view's frontier moves for free over epochs in which none of its inputs
-    changed; it is pending if an input changed at or below the least frontier of its inputs.
+    changed; it is pending if an input changed at or below the newest epoch at which all of its inputs have content.
     """
+    content = Content(version, inputs)
     known: dict[str, Frontier] = {}
     for name in order:
         if not inputs[name] and name in version.tables:
             known[name] = Frontier(version.epoch, version.epoch, version.epoch, False, False)
             continue
-        known[name] = _of_view(version, name, {i: known[i] for i in inputs[name]})
+        known[name] = _of_view(content, name, {i: known[i] for i in inputs[name]})
     return known
 
 
-def _of_view(version: Version, name: str, inputs: Mapping[str, Frontier]) -> Frontier:
+def _of_view(content: Content, name: str, inputs: Mapping[str, Frontier]) -> Frontier:
+    version = content.version
     table = computed(version, name)
     committed = table.committed_epoch if table is not None else None
-    reach = reach_over(inputs.values(), version)
+    reach = content.common(inputs, version.epoch)
     if reach is None:
         return Frontier(committed, committed, None, False, True)
     if committed is None:
@@ -56,16 +59,9 @@ def _of_view(version: Version, name: str, inputs: Mapping[str, Frontier]) -> Fro
     changes = [version.tables[upstream].first_change(committed) for upstream in inputs]
     first = min((change for change in changes if change is not None), default=None)
     behind = any(upstream.lagging for upstream in inputs.values())
-    if first is not None and first <= reach:
-        return Frontier(committed, max(committed, first - 1), reach, True, True, first)
-    return Frontier(committed, max(committed, reach), reach, False, behind, first)
-
-
-def reach_over(inputs: Iterable[Frontier], version: Version) -> int | None:
-    """Return up to which epoch what reads `inputs` could be brought: their least frontier, None if one was never computed."""
-    fronts = [upstream.frontier for upstream in inputs]
-    known = [front for front in fronts if front is not None]
-    return min(known, default=version.epoch) if len(known) == len(fronts) else None
+    is_pending = first is not None and first <= reach
+    frontier = content.newest(name, version.epoch)
+    return Frontier(committed, frontier, reach, is_pending, is_pending or behind, first)
 
 
 def lapsed_at(version: Version, committed: int, inputs: Iterable[str]) -> int | None:

@@ -14,9 +14,10 @@ from functools import lru_cache
 import msgspec
 
 from engine.hummock import Version
+from engine.hummock.epoch import epoch_text
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.frontier import frontiers
-from engine.meta.recovery import retry_at
+from engine.meta.recovery import is_waiting, retry_at
 from engine.sql.partitions import Partitioning, partitioning
 
 PREFIX = "quarantine/"
@@ -48,7 +49,7 @@ class Quarantined(msgspec.Struct, frozen=True, omit_defaults=True):
     def text(self) -> str:
         """What is the matter, in words."""
         times = "once" if self.attempts == 1 else f"{self.attempts} times"
-        at = "without content" if self.epoch is None else f"at epoch {self.epoch}"
+        at = "without content" if self.epoch is None else f"at epoch {epoch_text(self.epoch)}"
         return f"{at}, failed {times}: {self.error}"
 
 
@@ -152,7 +153,7 @@ def due(
         changed = any(
             version.tables[name].last_change > one.tried for name in inputs if name in version.tables
         )
-        if (changed or one.suspect) and (eager or one.retry_at <= now):
+        if (changed or one.suspect) and (eager or not is_waiting(one.retry_at, now)):
             found.add(key)
     return frozenset(found)
 

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 
 from engine.errors import EpochExpired, EpochFailed, SqlError
 from engine.hummock import Version
-from engine.hummock.epoch import epoch_at
+from engine.hummock.epoch import epoch_text, last_epoch_at
 from engine.meta.catalog_store import StoredCatalog
-from engine.meta.creation import creations
-from engine.meta.domain import domain_of
-from engine.meta.frontier import Frontier, frontiers
+from engine.meta.content import Content
+from engine.meta.creation import computed
+from engine.sql.moments import Moment
 
 POLICIES = ("consistent", "latest", "global")
 
@@ -36,57 +36,129 @@ def epochs_of(
 ) -> dict[str, int]:
     """Return the epoch at which each table is read.
 
-    `consistent`: the least frontier of these tables; `latest`: each table's own; `global`: the least frontier of all views that
-    have been computed; an epoch or a timestamp: just that one. Raises EpochFailed where a table is not known that far.
+    `consistent`: the newest at which all of these tables have content; `latest`: each table's own newest; `global`: the newest at
+    which all views that have been computed have it as well; a timestamp: the newest at or before it; an epoch: just that one.
+    Raises EpochFailed where tables have no content there, EpochExpired where it has been let go.
     """
-    known = frontiers(version, stored.order, stored.inputs)
-    own = {name: _frontier(name, known) for name in tables}
-    policy = check_policy(policy)
-    if policy == "latest":
-        return own
-    if policy == "consistent":
-        return _at(version, stored, tables, min(own.values(), default=version.epoch))
-    if policy == "global":
-        return _at(version, stored, tables, global_epoch(version, stored, known))
-    instant = _instant(policy)
-    if instant is not None and instant > time.time():
-        raise EpochFailed(f"{policy} (UTC) is not past yet: ask for an earlier time")
-    wanted = int(policy) if instant is None else min(epoch_at(instant), version.epoch)
-    for name, frontier in own.items():
-        if wanted > frontier:
-            raise EpochFailed(
-                f"{name} is known up to epoch {frontier}, epoch {wanted} was asked for: run FLUSH, or ask for an older one"
-            )
-    return _at(version, stored, tables, wanted)
-
-
-def global_epoch(version: Version, stored: StoredCatalog, known: Mapping[str, Frontier] | None = None) -> int:
-    """Return the least frontier of all computed views; those that are being created do not count."""
-    known = frontiers(version, stored.order, stored.inputs) if known is None else known
-    created = [name for name in stored.plans if known[name].committed is not None]
-    fronts = [known[name].frontier for name in created]
-    return min((front for front in fronts if front is not None), default=version.epoch)
-
-
-def _at(version: Version, stored: StoredCatalog, tables: Sequence[str], epoch: int) -> dict[str, int]:
-    """Return `epoch` for every table; raises EpochExpired for a view whose first content, that of its snapshot, is newer."""
+    content, policy = Content(version, stored.inputs), check_policy(policy)
     for name in tables:
-        creation = creations(version).get(domain_of(stored, name)) if name in stored.plans else None
-        if creation is not None and name in creation.tables and epoch < creation.epoch:
+        _check_computed(name, content)
+    if policy == "latest":
+        return {name: content.newest(name, version.epoch) or 0 for name in tables}
+    if policy == "consistent":
+        return _together(content, tables, version.epoch)
+    if policy == "global":
+        found = _together(content, (*tables, *_computed_views(version, stored)), version.epoch)
+        return {name: found[name] for name in tables}
+    instant = _instant(policy)
+    if instant is None:
+        for name in tables:
+            check_has(content, name, int(policy))
+        return _readable(content, tables, int(policy))
+    if instant > time.time():
+        raise EpochFailed(f"{policy} (UTC) is not past yet: ask for an earlier time")
+    return _together(content, tables, min(last_epoch_at(instant), version.epoch))
+
+
+def epochs_at(
+    moments: Mapping[str, Moment], version: Version, stored: StoredCatalog, now: float
+) -> dict[str, int]:
+    """Return the epochs of tables that are read at moments of their own (FOR SYSTEM_TIME AS OF).
+
+    An epoch is exact. A time is the newest epoch at or before it at which all tables of that time have content: a view shows what
+    it had committed then. Raises SqlError for a future and for an epoch at which a table has no content, EpochExpired for one
+    that was let go.
+    """
+    content, found = Content(version, stored.inputs), dict[str, int]()
+    for moment in dict.fromkeys(moments.values()):
+        tables = [name for name, at in moments.items() if at == moment]
+        if moment.epoch is not None:
+            if moment.epoch > version.epoch:
+                raise SqlError(
+                    f"epoch {epoch_text(moment.epoch)} of table {tables[0]} lies in the future: the newest is "
+                    f"{epoch_text(version.epoch)}",
+                    hint="leave FOR SYSTEM_TIME AS OF out to read the newest",
+                )
+            try:
+                for name in tables:
+                    check_has(content, name, moment.epoch)
+            except EpochFailed as failure:
+                raise SqlError(str(failure)) from failure
+            found |= _readable(content, tables, moment.epoch)
+            continue
+        seconds = moment.seconds if moment.ago is None else now - moment.ago
+        assert seconds is not None
+        if seconds > now + 1:
+            raise SqlError(
+                f"the moment at which table {tables[0]} is to be read lies in the future",
+                hint="leave FOR SYSTEM_TIME AS OF out to read the newest",
+            )
+        found |= _together(content, tables, min(version.epoch, last_epoch_at(seconds)))
+    return found
+
+
+def check_has(content: Content, name: str, epoch: int) -> None:
+    """Raise EpochFailed, naming the epochs next to it, if a table has no content at an epoch: none is taken in its place."""
+    _check_computed(name, content)
+    if content.has(name, epoch):
+        return
+    before, after = content.newest(name, epoch), content.following(name, epoch)
+    near = [f"up to epoch {epoch_text(before)}"] if before is not None else []
+    near += [f"from epoch {epoch_text(after)} on"] if after is not None else []
+    hint = "run FLUSH, or ask for one of these" if after is None else "ask for one of these"
+    raise EpochFailed(
+        f"{name} has no content at epoch {epoch_text(epoch)}; it has {' and '.join(near)}: {hint}"
+    )
+
+
+def global_epoch(version: Version, stored: StoredCatalog) -> int | None:
+    """Return the newest epoch at which all computed views have content; those that are being created do not count.
+
+    None if they have not met at any epoch yet.
+    """
+    return Content(version, stored.inputs).common(_computed_views(version, stored), version.epoch)
+
+
+def _computed_views(version: Version, stored: StoredCatalog) -> tuple[str, ...]:
+    return tuple(name for name in stored.plans if computed(version, name) is not None)
+
+
+def _together(content: Content, tables: Sequence[str], upto: int) -> dict[str, int]:
+    """Return the newest epoch at or below `upto` at which all tables have content, for each of them."""
+    epoch = content.common(tables, upto)
+    if epoch is not None:
+        return _readable(content, tables, epoch)
+    for name in tables:
+        _check_computed(name, content)
+        first = content.following(name, 0)
+        if content.newest(name, upto) is None:
             raise EpochExpired(
-                f"view {name} has content from epoch {creation.epoch} on, epoch {epoch} was asked for: ask for a newer one, or "
-                f"use the policy latest"
+                f"view {name} has content from epoch {epoch_text(first or 0)} on, epoch {epoch_text(upto)} was asked for: "
+                f"ask for a newer one, or use the policy latest"
+            )
+    named = ", ".join(dict.fromkeys(tables))
+    raise EpochFailed(
+        f"{named} have no epoch in common at which each has content: run FLUSH, or read each at its own newest epoch with "
+        f"SET query_policy = latest"
+    )
+
+
+def _readable(content: Content, tables: Sequence[str], epoch: int) -> dict[str, int]:
+    for name in tables:
+        safe = content.version.tables[name].safe_epoch
+        if epoch < safe:
+            raise EpochExpired(
+                f"table {name} can be read from epoch {epoch_text(safe)} on, and epoch {epoch_text(epoch)} is the newest at "
+                f"which all that is read has content: run FLUSH, or read each at its own newest with SET query_policy = latest"
             )
     return dict.fromkeys(tables, epoch)
 
 
-def _frontier(name: str, known: Mapping[str, Frontier]) -> int:
-    frontier = known[name].frontier
-    if frontier is None:
+def _check_computed(name: str, content: Content) -> None:
+    if content.newest(name, content.version.epoch) is None:
         raise EpochFailed(
             f"view {name} has not been computed yet: run FLUSH, and look at its error if that fails"
         )
-    return frontier
 
 
 def _instant(text: str) -> float | None:

@@ -52,6 +52,11 @@ def retry_at(attempts: int, last: float) -> float:
     return last + min(LONGEST_WAIT_SECONDS, wait)
 
 
+def is_waiting(retry_at: float, now: float) -> bool:
+    """Tell whether the time to try again is yet to come; one that is farther off than any wait came from a wrong clock."""
+    return 0 < retry_at - now <= LONGEST_WAIT_SECONDS
+
+
 def failures(version: Version) -> Mapping[str, Failure]:
     """Return the failing domains by name."""
     return {

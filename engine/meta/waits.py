@@ -12,12 +12,13 @@ from engine.hummock.epoch import seconds_of
 from engine.meta.barrier import open_barrier
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.creation import CONSUMING_SNAPSHOT, computed, creations
+from engine.meta.cut import reach_of
 from engine.meta.domain import Domain, domains, rate_limit
 from engine.meta.frequency import sealed
-from engine.meta.frontier import Frontier, frontiers, lapsed_at, reach_over
+from engine.meta.frontier import Frontier, frontiers, lapsed_at
 from engine.meta.mutation import control_of
 from engine.meta.partitions import quarantined, quarantined_views
-from engine.meta.recovery import Failure, failures
+from engine.meta.recovery import Failure, failures, is_waiting
 from engine.meta.retention import let_go_at
 
 Kind = Literal["due", "backfill", "barrier", "failed", "paused", "upstream", "quarantined"]
@@ -76,7 +77,7 @@ def _wait(
 ) -> Wait:
     oldest = [known[f.table].oldest_change for _, f in domain.fragments]
     since = min((seconds_of(change) for change in oldest if change is not None), default=None)
-    if failure is not None and failure.retry_at > now:
+    if failure is not None and is_waiting(failure.retry_at, now):
         return Wait(domain.name, "failed", describe_failure(failure, now), failure.since, failure.retry_at)
     held = [upstream[name] for name in domain.upstreams if name in upstream]
     stuck = next((wait for wait in held if not wait.goes_on), None)
@@ -94,7 +95,7 @@ def _wait(
         reason = f"{creation.text}; paused by backfill_rate_limit = 0" if paused else creation.text
         kind: Kind = "paused" if paused else "backfill"
         return Wait(domain.name, kind, reason, creation.started, None, goes_on=not paused)
-    reach = reach_over((known[name] for name in domain.inputs), version)
+    reach = reach_of(domain, version, stored)
     if (waiting := sealed(domain, version, stored, reach, now)) is not None:
         return Wait(domain.name, "barrier", waiting.text, waiting.since, waiting.until)
     left = open_barrier(version, domain.name)

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from engine.operators.context import EpochContext, placed_by_vnode, select
 from engine.operators.expand import expand
-from engine.operators.flow import Flow, Rows, Share, grouped, grouped_by_spark
+from engine.operators.flow import MOST_READERS, Flow, Rows, Share, grouped, grouped_by_spark
 from engine.operators.groups import groups_again
 from engine.operators.linear import project
 from engine.operators.lookup import End, lookup
@@ -15,9 +15,6 @@ from engine.operators.sink import OPERATION, WAS
 from engine.sql.group_keys import is_global
 from engine.sql.partials import GLOBAL_KEY, Partial, Partials, Seek, rows_partial
 from engine.sql.plan import AggCall, Aggregate, Project, quote
-
-MOST_READERS = 8
-"""Up to so many tasks, reading a change in each of them costs less than a shuffle of its rows."""
 
 
 def batch(node: Aggregate, source: Rows) -> DataFrame:
@@ -72,9 +69,26 @@ def partials_delta(
     top: Project, table: str, partials: tuple[Partials, ...], change: Rows, context: EpochContext
 ) -> Rows:
     """Return the settled change of the fragment's table: one row a touched group whose partials are others now, see `Settled`."""
+    return _added(top, table, partials, _folded_in_place(top, table, partials, change, context), context)
+
+
+def partials_merged(
+    top: Project, table: str, partials: tuple[Partials, ...], rows: Rows, context: EpochContext
+) -> Rows:
+    """Return the same of many rows that come in: folded before any is moved, so that only groups go where they are written."""
+    groups = _grouped(_aggregate(top), rows, _folds(partials))
+    if is_global(_aggregate(top)):
+        context.placed = True
+    return _added(top, table, partials, groups, context)
+
+
+def _added(
+    top: Project, table: str, partials: tuple[Partials, ...], folded: Rows, context: EpochContext
+) -> Rows:
+    """Return the settled change that folded rows make of the table's groups."""
     found = context.fresh("found")
     looked: Rows = lookup(
-        _folded_in_place(top, table, partials, change, context),
+        folded,
         context,
         table,
         tuple(zip((name for name, _ in _aggregate(top).keys), top.key, strict=True)),

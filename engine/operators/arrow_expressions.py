@@ -140,6 +140,11 @@ class Compiler:
                 return self._choice(found.args["ifs"], found.args.get("default"))
             case e.Coalesce() | e.Greatest() | e.Least():
                 return self._variadic(found)
+            case e.BitwiseAnd():
+                sides = _alike(self._number(found.this), self._number(found.expression))
+                return Value(sides[0].kind, "bit_wise_and", sides)
+            case e.BitwiseRightShift():
+                return self._shifted(found.this, found.expression)
             case e.Neg():
                 return _negated(self._number(found.this))
             case e.Cast() | e.TryCast():
@@ -190,6 +195,16 @@ class Compiler:
         if not isinstance(found, e.Coalesce) and isinstance(values[0].kind, (BooleanType, StringType)):
             raise _Unknown
         return Value(values[0].kind, type(found).__name__.lower(), values)
+
+    def _shifted(self, given: e.Expression, away: e.Expression) -> Value:
+        value, bits = self._number(given), self._number(away)
+        if (
+            not isinstance(value.kind, LongType)
+            or bits.function != "constant"
+            or bits.constant not in range(64)
+        ):
+            raise _Unknown
+        return Value(value.kind, "shift_right", (value, _widened(bits, value.kind)))
 
     def _cast(self, found: e.Cast | e.TryCast) -> Value:
         inner, kind = self._value(found.this), _CASTS.get(found.to.sql("spark").upper())

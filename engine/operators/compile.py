@@ -32,14 +32,38 @@ from engine.sql.plan import (
     Unnest,
     Values,
     children,
+    scans,
 )
 
 
 def batch(node: Node, context: EpochContext) -> DataFrame:
     """Return all rows of `node` at the context's new epoch: the definition that every incremental rule must equal."""
-    if isinstance(node, Scan):
-        return scan.snapshot(node, context)
+    return as_frame(whole(node, context))
+
+
+def whole(node: Node, context: EpochContext) -> Rows:
+    """Return the same; what stands right on a scan and is known to Arrow is computed where the scan is read."""
+    match node:
+        case Scan():
+            return scan.snapshot(node, context)
+        case Filter():
+            return linear.filter_rows(node, whole(node.input, context))
+        case Project():
+            return linear.project(node, whole(node.input, context))
+        case UnionAll() if _is_driven(node, context):
+            return union_all.batch(node, [_of_driver(child, context) for child in node.inputs])
     return over(node, [batch(child, context) for child in children(node)], context)
+
+
+def _is_driven(node: Node, context: EpochContext) -> bool:
+    """Tell whether the scan that a step of a backfill reads in pieces stands below a node."""
+    return any(context.drives(one) for one in scans(node))
+
+
+def _of_driver(branch: Node, context: EpochContext) -> DataFrame:
+    """Return the rows that a branch gives in a step of a backfill: none, if another branch is read."""
+    rows = batch(branch, context)
+    return rows if _is_driven(branch, context) else rows.where("FALSE")
 
 
 def over(node: Node, inputs: list[DataFrame], context: EpochContext) -> DataFrame:

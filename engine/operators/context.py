@@ -26,9 +26,9 @@ At = Literal["old", "new", "side"]
 class EpochContext:
     """One epoch (old, new] of one fragment; `old` is None while the fragment's table has never been computed.
 
-    `schemas` stands in for tables when a plan is only analysed: they read as empty. `piece` is a scan whose rows in a range of
-    hashes count as the epoch's change, while nothing else changes: a step of a snapshot backfill. With `blanks` the frame is to
-    be kept: it leaves open which versions and epochs it reads. `exact` is that of Flow.
+    `schemas` stands in for tables when a plan is only analysed: they read as empty, and `empty` keeps those frames. `piece` is a
+    scan whose rows in a range of hashes count as the epoch's change, while nothing else changes: a step of a snapshot backfill.
+    With `blanks` the frame is to be kept: it leaves open which versions and epochs it reads. `exact` is that of Flow.
     """
 
     spark: SparkSession
@@ -41,6 +41,7 @@ class EpochContext:
     rows_in: int
     terms: int = 0
     schemas: Mapping[str, StructType] = field(default_factory=dict)
+    empty: dict[Scan, DataFrame] = field(default_factory=dict)
     placed: bool = False
     piece: tuple[Scan, tuple[int, int]] | None = None
     blanks: Blanks | None = None
@@ -50,6 +51,10 @@ class EpochContext:
     def rows_of(self, table: str) -> int:
         """Return about how many rows a table has."""
         return self.tables[table].row_count if table in self.tables else 0
+
+    def drives(self, scan: Scan) -> bool:
+        """Tell whether a step of a backfill reads this very scan in pieces."""
+        return self.piece is not None and scan is self.piece[0]
 
     @property
     def moment(self) -> Literal["old", "new"]:

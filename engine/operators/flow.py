@@ -34,6 +34,8 @@ from engine.operators.arrow_expressions import Compiler
 from engine.operators.arrow_values import Value
 
 SIDE = "_side"
+MOST_READERS = 8
+"""Up to so many tasks, reading a change in each of them costs less than a shuffle of its rows."""
 Batches = Iterator[pa.RecordBatch]
 Body = Callable[[Batches], Batches]
 _NOT_BY_BITS = (FloatType, DoubleType, ArrayType, MapType, StructType, VariantType)

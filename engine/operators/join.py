@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from engine.operators.context import EpochContext, select
+from engine.operators.context import SMALL_CHANGE_ROWS, EpochContext, select
 from engine.operators.cross import HOW
 from engine.operators.expand import attach_left, expand, touched_sides
 from engine.operators.flow import Rows
@@ -19,13 +19,17 @@ BROADCAST_ROWS = 100_000
 
 
 def batch(node: Join, left: DataFrame, right: DataFrame, context: EpochContext) -> DataFrame:
-    """Return the join of two whole inputs; a small right side is broadcast."""
+    """Return the join of two whole inputs; a small side of a larger join is broadcast, where its kind allows that."""
     equal = "<=>" if node.null_safe else "="
     tests = [f"{quote(a)} {equal} {quote(b)}" for a, b in node.on]
     tests += [f"({node.residual.sql})"] if node.residual is not None else []
     condition = " AND ".join(tests) or "TRUE"
-    if sum(context.rows_of(scan.table) for scan in scans(node.right)) <= BROADCAST_ROWS:
-        right = right.hint("broadcast")
+    rows = [sum(context.rows_of(scan.table) for scan in scans(side)) for side in (node.left, node.right)]
+    if sum(rows) > SMALL_CHANGE_ROWS or not context.small:  # else both are in one partition
+        if rows[1] <= BROADCAST_ROWS:
+            right = right.hint("broadcast")
+        elif rows[0] <= BROADCAST_ROWS and node.kind == "inner":
+            left = left.hint("broadcast")
     return left.join(right, F.expr(condition), HOW[node.kind])
 
 

@@ -102,23 +102,46 @@ def read_table(
     return Flow(spark.range(0, parts, 1, parts), (body,), shown, single=parts == 1, exact=exact)
 
 
-def snapshot(scan: Scan, context: EpochContext) -> DataFrame:
-    """Return all rows of the scanned table at the new epoch."""
+def snapshot(scan: Scan, context: EpochContext) -> Rows:
+    """Return all rows of the scanned table at the new epoch; of the scan that a step of a backfill reads in pieces, its piece."""
     if scan.table in context.schemas:
-        empty = context.spark.createDataFrame([], context.schemas[scan.table])
-        return empty.selectExpr(*(f"{quote(column)} AS {quote(name)}" for name, column in scan.items))
-    table = context.tables[scan.table]
-    parts = partitions_for(table.row_count, context.parallelism)
-    source, at = context.fixed(scan.table), context.moment  # how many tasks read it follows its size
+        if scan not in context.empty:
+            context.empty[scan] = _empty(scan, context)
+        return context.empty[scan]
+    table, within = context.tables[scan.table], None
+    rows = table.row_count
+    if context.piece is not None and context.drives(scan):
+        within = context.piece[1]
+        rows = rows * (within[1] - within[0] + 1) // HASHES
     return read_table(
-        context.spark, context.url, context.options, source, table.schema, scan.items, at=at, parts=parts
-    ).frame
+        context.spark,
+        context.url,
+        context.options,
+        context.fixed(scan.table),  # how many tasks read it follows its size
+        table.schema,
+        scan.items,
+        at=context.moment,
+        parts=partitions_for(rows, context.parallelism),
+        within=within,
+        exact=context.exact,
+    )
+
+
+def _empty(scan: Scan, context: EpochContext) -> DataFrame:
+    """Return no rows of the scanned table, with its types."""
+    schema = context.schemas[scan.table]
+    kinds = {field.name: field.dataType.simpleString() for field in schema.fields}
+    if any("struct<" in kind for kind in kinds.values()):  # names of fields may need quotes
+        empty = context.spark.createDataFrame([], schema)
+        return empty.selectExpr(*(f"{quote(column)} AS {quote(name)}" for name, column in scan.items))
+    items = [f"CAST(NULL AS {kinds[column]}) AS {quote(name)}" for name, column in scan.items]
+    return context.spark.range(0).selectExpr(*items)
 
 
 def delta(scan: Scan, context: EpochContext) -> Rows | None:
     """Return the signed rows of the table's change in (old, new], or None if there is none."""
     table = context.tables[scan.table]
-    if context.piece is not None and scan is context.piece[0]:
+    if context.piece is not None and context.drives(scan):
         return _piece(scan, table, context.piece[1], context)
     assert context.old is not None
     rows = table.changed_rows(context.old, context.new)

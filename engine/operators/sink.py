@@ -17,13 +17,15 @@ from engine.errors import DuplicateKey
 from engine.hummock import Reader, SstInfo, Table, with_new_keys
 from engine.hummock.ordering import equal_to_previous
 from engine.operators.context import EpochContext, placed_by_vnode
-from engine.operators.flow import Flow, Rows
+from engine.operators.flow import MOST_READERS, Flow, Rows, Share
 
 _COUNTS = ("inserted", "updated", "deleted", "again")
 RESULT_SCHEMA = StructType(
     [StructField("ssts", BinaryType()), *(StructField(name, LongType()) for name in _COUNTS)]
 )
 AGAIN = "_again"
+WIDER = 2
+"""So many times the usual rows may be one task's, where that saves the shuffle of a first content."""
 OPERATION, WAS = "_op", "_was"
 """The columns of a *settled* change, which has one row a key: 0 to put it or 1 to delete it, and whether the key was there."""
 
@@ -184,6 +186,8 @@ def write_change(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
     """
     arrays = [rows.column(field.name).cast(field.type) for field in table.schema]
     typed = pa.table([*arrays, rows.column("_w")], names=[*table.schema.names, "_w"])
+    if _only_new(typed) and AGAIN not in rows.column_names:
+        return _write_new(reader, table, typed)
     net, inserted, updated, deleted = net_by_key(typed, tuple(table.primary_key), table.name)
     ssts = _written_run(reader, table, net, inserted)
     again = 0
@@ -191,6 +195,25 @@ def write_change(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
         marked = typed.filter(rows.column(AGAIN))
         again = net_by_key(marked, tuple(table.primary_key), table.name)[0].num_rows
     return NetChange(ssts, inserted, updated, deleted, again)
+
+
+def _only_new(rows: pa.Table) -> bool:
+    """Tell whether rows only come in: with keys that differ there is nothing to net."""
+    return bool(rows.num_rows) and pc.all(pc.equal(rows.column("_w"), 1)).as_py()
+
+
+def _write_new(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
+    """Write rows that only come in: sorted once, as files are; raises DuplicateKey for two of one key."""
+    operations = pa.nulls(rows.num_rows, pa.uint8()).fill_null(0)
+    net = rows.drop_columns("_w").append_column(OPERATION, operations)
+    try:
+        return NetChange(_written_run(reader, table, net, len(net)), len(net), 0, 0)
+    except DuplicateKey as error:
+        twice = error
+    net_by_key(
+        rows, tuple(table.primary_key), table.name
+    )  # says, by an error of its own, which query gives them
+    raise twice
 
 
 def _written_run(reader: Reader, table: Table, net: pa.Table, inserted: int) -> tuple[SstInfo, ...]:
@@ -204,9 +227,25 @@ def written(rows: Rows, table: Table, context: EpochContext) -> DataFrame:
     if context.small and context.terms > 1:  # rows that cancel each other meet in one task
         rows = rows.coalesce(1)
     if not context.small and not context.placed:
-        rows = placed_by_vnode(rows, table.distribution_key or table.primary_key, context, "_place")
-        rows = rows.drop("_place")
+        by = table.distribution_key or table.primary_key
+        read = _read_in_place(rows, by, context)
+        rows = placed_by_vnode(rows, by, context, "_place").drop("_place") if read is None else read
     return Flow.of(rows).then(WriteTable(context.url, dict(context.options), table), RESULT_SCHEMA).frame
+
+
+def _read_in_place(rows: Rows, by: tuple[str, ...], context: EpochContext) -> Rows | None:
+    """Return the rows of a first content where they are written, without a shuffle: each task reads all, and keeps its vnodes.
+
+    None where more than reading and Arrow is in them, or so many tasks would read that a shuffle costs less.
+    """
+    first = context.old is None or context.piece is not None
+    if not first or not isinstance(rows, Flow) or context.parallelism > MOST_READERS:
+        return None
+    if context.partitions > MOST_READERS * WIDER:
+        return None
+    readers = min(context.partitions, MOST_READERS)
+    shared = rows.shared(readers)
+    return None if shared is None else shared.then(Share(by, readers), shared.schema)
 
 
 def collected(frame: DataFrame) -> list[NetChange]:

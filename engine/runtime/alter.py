@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from engine.errors import Conflict, SqlError
-from engine.hummock import Commit, Hummock, Version
+from engine.hummock import Commit, Hummock, TableVersion, Version
 from engine.hummock.altering import altered
 from engine.hummock.version import with_default
 from engine.meta.catalog_store import StoredCatalog, entries, load
@@ -41,6 +41,7 @@ from engine.sql.statement_types import (
     SetOptions,
     Steer,
 )
+from engine.sql.text_lengths import fitted, too_long
 from engine.sql.types import to_arrow
 from engine.sql.values import NotLiteral
 from engine.sql.view_options import CHANGEABLE, check_option
@@ -74,7 +75,7 @@ def _alter(store: Hummock, spark: Callable[[], SparkSession], statement: Alter) 
                 return
             commit = _add_column(store, stored, spark, relation, column, statement)
         case DropColumn(name, if_exists):
-            if if_exists and name not in _names(relation):
+            if if_exists and name.lower() not in _names(relation):
                 return
             commit = _drop_column(store, stored, relation, name, statement)
         case SetOptions(options):
@@ -148,7 +149,13 @@ def _add_column(
         raise _error(message, column.name, statement.sql, "choose another name")
     table = store.version.tables[relation.name]
     value = _default(column, spark, statement.sql)
-    if not column.nullable and value.as_py() is None and table.row_count:
+    if column.length is not None and value.as_py() is not None:
+        kept, wrong = fitted(pa.array([value.as_py()], pa.string()), column)
+        if len(wrong):
+            message = f"the DEFAULT does not fit: {too_long(value.as_py(), column)}"
+            raise _error(message, column.name, statement.sql, "write a shorter text")
+        value = kept[0]
+    if not column.nullable and value.as_py() is None and _has_rows(store, table):
         hint = "give it a DEFAULT, or take NOT NULL out"
         message = f"column {column.name} would be null in the rows that {relation.name} has"
         raise _error(message, column.name, statement.sql, hint)
@@ -165,6 +172,11 @@ def _add_column(
     hidden = [c for c in relation.columns if c.hidden]
     changed = msgspec.structs.replace(relation, columns=(*visible, column, *hidden))
     return _with_indexes(store, stored, _rewritten(changed), add=[field])
+
+
+def _has_rows(store: Hummock, table: TableVersion) -> bool:
+    key = list(table.primary_key)
+    return table.row_count > 0 and any(part.num_rows for part in store.iter(table.name, columns=key))
 
 
 def _default(column: Column, spark: Callable[[], SparkSession], sql: str) -> pa.Scalar:

@@ -17,7 +17,7 @@ from engine.operators.scan import spark_schema
 from engine.runtime.spark_errors import refused
 from engine.sql.catalog import Catalog
 from engine.sql.fragments import Fragment
-from engine.sql.plan import Aggregate, Node, Project, scans
+from engine.sql.plan import Aggregate, Node, Project, Scan, scans
 from engine.sql.types import to_arrow
 
 
@@ -27,6 +27,7 @@ class SparkAnalyzer:
     def __init__(self, spark: SparkSession, catalog: Catalog, sql: str = "") -> None:
         self.spark, self.catalog, self.sql = spark, catalog, sql
         self.fragments: dict[str, StructType] = {}
+        self._empty: dict[Scan, DataFrame] = {}
 
     def types(self, node: Node) -> Mapping[str, str]:
         """Return the Spark type of each column of `node`; raises SqlError with Spark's words on a type clash."""
@@ -43,7 +44,7 @@ class SparkAnalyzer:
 
     def _schema(self, build, node: Node) -> StructType:  # type: ignore[no-untyped-def]
         schemas = {scan.table: self._table(scan.table) for scan in scans(node)}
-        context = EpochContext(self.spark, "", {}, {}, None, 0, 1, 0, schemas=schemas)
+        context = EpochContext(self.spark, "", {}, {}, None, 0, 1, 0, schemas=schemas, empty=self._empty)
         try:
             frame: DataFrame = build(context)
             return frame.schema

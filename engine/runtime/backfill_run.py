@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from engine.backfill.drivers import drivers
-from engine.backfill.pace import LARGEST_STEP, Pace, most_at_once, rest_seconds
+from engine.backfill.pace import LARGEST_AWAITED_STEP, Pace, most_at_once, rest_seconds
 from engine.hummock import Commit, Hummock, Version
-from engine.hummock.epoch import Clock, system_clock
+from engine.hummock.epoch import Clock
 from engine.hummock.merge import HASHES, HIGHEST, LOWEST
 from engine.meta.barrier import closed, minted, opened
 from engine.meta.catalog_store import StoredCatalog, is_planned, load, planned, table_of
@@ -44,10 +44,11 @@ class BackfillRun:
         store: Hummock,
         executor: Executor,
         least_rows: int = BACKFILL_ROWS,
-        clock: Clock = system_clock,
-        largest_step: int = LARGEST_STEP,
+        clock: Clock | None = None,
+        largest_step: int = LARGEST_AWAITED_STEP,
     ) -> None:
-        self.store, self.executor, self.least_rows, self.clock = store, executor, least_rows, clock
+        self.store, self.executor, self.least_rows = store, executor, least_rows
+        self.clock = clock or store.clock
         self.largest_step = largest_step
         self._paces: dict[str, Pace] = {}
 
@@ -61,9 +62,9 @@ class BackfillRun:
         rows = self._snapshot_rows(domain, version)
         return rows is not None and rows > 0 and (rows >= self.least_rows or in_background(domain, stored))
 
-    def pace(self, domain: str) -> Pace:
-        """Return the step size of a domain's backfill, as this process has learned it."""
-        return self._paces.setdefault(domain, Pace())
+    def pace(self, domain: str, awaited: bool = False) -> Pace:
+        """Return the step size of a domain's backfill as this process has learned it; `awaited` if somebody waits for its end."""
+        return self._paces.setdefault(domain, Pace.awaited() if awaited else Pace())
 
     def run(
         self,
@@ -82,9 +83,9 @@ class BackfillRun:
         creation = creations(self.store.version).get(domain.name)
         if creation is None or creation.state != CONSUMING_SNAPSHOT:
             creation = self._begin(domain, reach, generation, unchanged)
-        pace = self.pace(domain.name)
-        most_rows = most_at_once(creation.total) if in_background(domain, stored) else LARGEST_STEP
-        most_rows = min(most_rows, self.largest_step)
+        background = in_background(domain, stored)
+        pace = self.pace(domain.name, awaited=not background)
+        most_rows = min(most_at_once(creation.total) if background else pace.largest, self.largest_step)
         while creation.state == CONSUMING_SNAPSHOT and not stop():
             version = self.store.refresh()
             if not is_planned(version, stored, domain.members):
@@ -150,26 +151,26 @@ class BackfillRun:
         started = self.clock.monotonic()
         if scans is None:
             rows = sum(version.tables[name].row_count for name in fragment.inputs)
-            piece, last, after = None, True, creation
+            piece, old, last, after = None, None, True, creation
         else:
             scan = scans[creation.driver]
             total = version.tables[scan.table].row_count
             most = SMALL_CHANGE_ROWS if slots.busy else max(SMALL_CHANGE_ROWS, pace.rows)
             most = min(most, most_rows)
             wanted = pace.next_rows(total, most, limit)
-            span = max(1, HASHES * wanted // max(total, 1))
-            high = min(creation.position + span - 1, HIGHEST)
+            high = creation.position + pace.span(wanted, total, HIGHEST - creation.position + 1) - 1
             rows = total * (high - creation.position + 1) // HASHES
-            piece = (scan, (creation.position, high))
+            piece, old = (scan, (creation.position, high)), creation.epoch
             ended = high == HIGHEST
             last = ended and creation.driver == len(scans) - 1
+            if len(scans) == 1 and creation.step == 0 and last and rows > SMALL_CHANGE_ROWS:
+                piece, old = None, None  # one step for all: there is nothing to add it to
             after = msgspec.structs.replace(
                 creation,
                 position=LOWEST if ended else high + 1,
                 driver=creation.driver + 1 if ended else creation.driver,
                 rows=creation.rows + (0 if scan.table in creation.tables else rows),
             )
-        old = creation.epoch if piece is not None else None
         table = version.tables[fragment.table].table
         task = FragmentTask(fragment, table, version.tables, old, creation.epoch, rows, piece)
         stored, owner = load(version), next(o for o, f in domain.fragments if f.table == fragment.table)
@@ -179,7 +180,7 @@ class BackfillRun:
                 check_rows(self.store, version, task.table, [sst for one in made for sst in one.ssts])
 
         standing = quarantined(version, owner)
-        with slots.taken(alone=task.is_large):
+        with slots.taken(alone=task.is_large, building=True):
             how = partitioning_of(stored, owner)
             written, poison = compute_step(self.executor, task, how, standing, check)
         if poison.failures:

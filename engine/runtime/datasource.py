@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +15,10 @@ from engine.errors import SqlError, TidelineError
 from engine.hummock import Hummock, Reader, TableVersion
 from engine.hummock.merge import HIGHEST, LOWEST
 from engine.meta.catalog_store import StoredCatalog, load
-from engine.meta.policy import epochs_of
+from engine.meta.policy import epochs_at, epochs_of
 from engine.operators.context import partitions_for
 from engine.operators.scan import hash_ranges, spark_schema
 from engine.runtime.local_read import matches, point_keys
-from engine.runtime.spark_read import epoch_of
 from engine.sql.catalog import Relation
 from engine.sql.moments import Moment, moment_of_text
 from engine.sql.plan import quote
@@ -129,13 +129,13 @@ class TidelineDataSource(DataSource):
         )
 
     def reader(self, schema: StructType) -> TidelineReader:
-        """Return the reader of the table at the epoch or timestamp asked for, or at its frontier."""
+        """Return the reader of the table at the epoch or timestamp asked for, or at the newest at which it has content."""
         store, stored, relation = self._open()
         moment = self._moment()
         if moment is None:
             epoch = epochs_of(store.version, stored, (relation.name,))[relation.name]
         else:
-            epoch = epoch_of(moment, relation.name, store.version, stored)
+            epoch = epochs_at({relation.name: moment}, store.version, stored, time.time())[relation.name]
         parts = self.options.get("partitions")
         return TidelineReader(
             store.url,

@@ -21,7 +21,7 @@ from engine.runtime.full_view import check_columns, plan_full
 from engine.runtime.partition_checks import check_partitions
 from engine.runtime.query import query_rows
 from engine.runtime.row_checks import check_declared
-from engine.runtime.rows import ROW_ID, typed_rows
+from engine.runtime.rows import ROW_ID, typed_rows, with_row_ids
 from engine.runtime.spark_read import analysed, view_prefix
 from engine.sql.access import index_name
 from engine.sql.ad_hoc import query_tables, query_views, spark_query
@@ -83,7 +83,7 @@ def create_table(
     table = Table(statement.name, schema, key, key)
     ssts: list[SstInfo] = []
     if rows is not None and rows.num_rows:
-        typed = typed_rows(relation, rows, [column.name for column in columns])
+        typed = with_row_ids(store, typed_rows(relation, rows, [column.name for column in columns]))
         if ROW_ID not in key:
             refuse_twice(relation, typed)
         ssts = store.reader.write_run(

@@ -26,7 +26,15 @@ from engine.runtime.conflicts import (
     unchanged,
 )
 from engine.runtime.drop import known, place_of
-from engine.runtime.rows import ROW_ID, completed, shown_names, stored_names, typed_rows, visible_columns
+from engine.runtime.rows import (
+    ROW_ID,
+    completed,
+    shown_names,
+    stored_names,
+    typed_rows,
+    visible_columns,
+    with_row_ids,
+)
 from engine.runtime.spark_read import analysed, collect, temporary_views, view_prefix
 from engine.sql.ad_hoc import query_tables, spark_query
 from engine.sql.catalog import Catalog, Relation
@@ -99,6 +107,7 @@ def insert(
     else:
         _key_is_meant(relation, statement.conflict, statement.sql)
         _refuse_append_only(relation, "ON CONFLICT DO UPDATE")
+        rows = with_row_ids(store, rows)
         refuse_twice(relation, rows)
         conflict = statement.conflict
         _, written = resolved(
@@ -235,7 +244,7 @@ class _Run:
         session = self.spark()
         while True:
             version = self.store.refresh()
-            epochs = {name: version.epoch, **epochs_of(version, self.stored, others, "latest")}
+            epochs = {name: version.epoch, **epochs_of(version, self.stored, others)}
             with temporary_views(
                 session, self.store, version, self.stored, written.readings, epochs, whole=name
             ):
@@ -291,7 +300,7 @@ class _Run:
         written = spark_query(query, catalog, self.dialect, view_prefix(), self.sql)
         version, session = self.store.refresh(), self.spark()
         others = tuple(reading.table for reading in written.readings if reading.table not in given)
-        epochs = epochs_of(version, self.stored, others, "latest")
+        epochs = epochs_of(version, self.stored, others)
         views = temporary_views(
             session, self.store, version, self.stored, written.readings, epochs, given=given
         )

@@ -8,16 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.errors import RowFailed
-from engine.hummock import Commit, Hummock, Version
+from engine.hummock import Commit, Hummock, Version, without_new_keys
 from engine.meta.barrier import PREFIX, Barrier
 from engine.meta.catalog_store import StoredCatalog, load, planned, table_of
 from engine.meta.checkpoint import Checkpoint
 from engine.meta.creation import creations, entry
 from engine.meta.domain import Domain
-from engine.meta.frontier import frontiers, lapsed_at, pending, reach_over
+from engine.meta.frontier import lapsed_at, pending
 from engine.meta.mutation import control_of
 from engine.meta.placement import placed
 from engine.meta.recovery import recovered
+from engine.runtime.claims import check_append_only, check_change, required_of
 from engine.runtime.epoch_run import FragmentEpoch, run_fragment, task_of
 from engine.runtime.executor import Executor
 from engine.runtime.partition_cut import NO_CUTS, UNCUT, Cuts
@@ -32,20 +33,6 @@ class DomainEpoch:
     fragments: dict[str, list[FragmentEpoch]] = field(default_factory=dict)
     commit_seconds: float = 0.0
     barrier: Barrier | None = None
-
-
-def reach_of(domain: Domain, version: Version, stored: StoredCatalog) -> int | None:
-    """Return the epoch to which a domain could be brought: the least frontier of what it reads from outside.
-
-    None while one of those tables was never computed.
-    """
-    known = frontiers(version, stored.upstream_order(domain.inputs), stored.inputs)
-    return reach_over((known[name] for name in domain.inputs), version)
-
-
-def is_pending(domain: Domain, version: Version, reach: int) -> bool:
-    """Tell whether bringing a domain to `reach` needs a run."""
-    return any(pending(version, f.table, domain.dependencies[f.table], reach) for _, f in domain.fragments)
 
 
 @dataclass(frozen=True)
@@ -109,11 +96,25 @@ class DomainRun:
             try:
                 with self.slots.taken(alone=task.is_large):
                     epoch, part = run_fragment(self.executor, checkpoint.version, task, dependencies)
+                check_append_only(task, epoch)
+                if not cut.leaves_out:
+                    check_change(
+                        self.store.reader,
+                        task,
+                        epoch,
+                        part.writes[whole.table],
+                        required_of(options, whole.table),
+                    )
                 if whole.table == owner:
                     check_rows(self.store, version, table_of(whole), part.writes[whole.table])
             except RowFailed as failure:
                 failure.view, failure.epoch = owner, reach
                 raise
+            if (
+                cut.leaves_out
+            ):  # a row that has left such a partition stands in the table yet, under the same key
+                writes = {name: without_new_keys(ssts) for name, ssts in part.writes.items()}
+                part = dataclasses.replace(part, writes=writes)
             checkpoint.add(part)
             done.fragments.setdefault(owner, []).append(epoch)
         return checkpoint, done

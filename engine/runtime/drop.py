@@ -18,7 +18,7 @@ from engine.meta.sinks import KIND as SINK
 from engine.meta.sinks import released, state_entry
 from engine.sql.access import index_name
 from engine.sql.catalog import Relation
-from engine.sql.refusals import line_and_column
+from engine.sql.refusals import line_and_column, words
 from engine.sql.statement_types import Drop
 
 
@@ -132,7 +132,7 @@ def known(stored: StoredCatalog, kind: str, name: str, sql: str, *, system: bool
 
 def place_of(name: str, sql: str) -> tuple[int, int]:
     """Return line and column of the first place in a statement where a name stands."""
-    found = [match.start() for match in re.finditer(rf"\b{re.escape(name)}\b", sql, re.IGNORECASE)]
+    found = [match.start() for match in re.finditer(rf"\b{re.escape(name)}\b", words(sql), re.IGNORECASE)]
     return line_and_column(sql, found[0]) if found else (1, 1)
 
 

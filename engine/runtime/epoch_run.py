@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.hummock import Commit, Table, Version
+from engine.hummock.epoch import epoch_text
 from engine.meta.frontier import lapsed_at
 from engine.operators import full_refresh, reference, top_n
 from engine.operators.aggregate import keyed_recompute, partials_delta
@@ -13,6 +14,7 @@ from engine.operators.context import EpochContext
 from engine.operators.flow import Rows
 from engine.runtime.analyze import whole_fragment
 from engine.runtime.executor import Executor, FragmentTask
+from engine.runtime.first_content import first_content, is_batch_step, step_content
 from engine.sql.fragments import Fragment
 from engine.sql.group_keys import is_global
 from engine.sql.plan import Aggregate, Expr, Project, Recompute, TopN
@@ -91,8 +93,13 @@ def lapse_of(version: Version, name: str, dependencies: tuple[str, ...]) -> str:
     """Return in words why a table cannot follow the change logs of what it reads."""
     own = version.tables[name].committed_epoch
     cut = [(table, version.tables[table].safe_epoch) for table in dependencies]
-    logs = ", ".join(f"that of {table} begins at epoch {safe}" for table, safe in cut if safe > own)
-    return f"{name} was at epoch {own} and could not follow the change log ({logs}): the difference was committed"
+    logs = ", ".join(
+        f"that of {table} begins at epoch {epoch_text(safe)}" for table, safe in cut if safe > own
+    )
+    at = epoch_text(own)
+    return (
+        f"{name} was at epoch {at} and could not follow the change log ({logs}): the difference was committed"
+    )
 
 
 def context_of(fragment: Fragment, context: EpochContext) -> EpochContext:
@@ -111,7 +118,9 @@ def fragment_change(
     true for.
     """
     if context.old is None:
-        return whole_fragment(fragment, context).selectExpr("*", "1L AS `_w`")
+        return first_content(fragment, context)
+    if is_batch_step(fragment, context):
+        return step_content(fragment, context)
     plan = fragment.plan
     if fragment.rule == "full" or whole:
         return full_refresh.difference(whole_fragment(fragment, context), fragment.table, context, mine)

@@ -50,9 +50,7 @@ class FragmentTask:
     @property
     def is_large(self) -> bool:
         """Whether the task runs alone, on all cores."""
-        if self.again is not None or self.whole:
-            return True
-        if (self.old is None and self.piece is None) or self.fragment.rule == "full":
+        if self.again is not None or self.whole or self.fragment.rule == "full":
             return True
         return self.rows > SMALL_CHANGE_ROWS
 

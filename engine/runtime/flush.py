@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -9,10 +10,11 @@ from dataclasses import dataclass, field
 
 from engine.errors import Conflict, Fenced, RowFailed, TableExists, TidelineError
 from engine.hummock import Commit, Hummock, Version
-from engine.hummock.epoch import Clock, seconds_of, system_clock
+from engine.hummock.epoch import Clock, seconds_of
 from engine.meta.barrier import Barrier, minted, opened
 from engine.meta.catalog_store import StoredCatalog, is_planned, load, planned
 from engine.meta.creation import CREATED, computed, creations
+from engine.meta.cut import label_of, newest_cut, next_stop, noted, unmoved
 from engine.meta.domain import Domain, domains, in_background, rate_limit
 from engine.meta.frontier import frontiers
 from engine.meta.mutation import Control, control_of
@@ -21,7 +23,7 @@ from engine.meta.partitions import due as to_retry
 from engine.meta.waits import is_lagging, waits
 from engine.runtime.backfill_run import BACKFILL_ROWS, BackfillRun
 from engine.runtime.blame import name_failing_rows, remember
-from engine.runtime.domain_run import DomainEpoch, is_pending, reach_of
+from engine.runtime.domain_run import DomainEpoch
 from engine.runtime.epoch_run import FragmentEpoch
 from engine.runtime.executor import Executor
 from engine.runtime.lapse import lapse_overdue
@@ -66,15 +68,16 @@ class FlushRun:
         executor: Executor,
         backfill_rows: int = BACKFILL_ROWS,
         threads: int = MOST_THREADS,
-        clock: Clock = system_clock,
+        clock: Clock | None = None,
     ) -> None:
-        self.store, self.threads, self.clock = store, threads, clock
+        self.store, self.threads, self.clock = store, threads, clock or store.clock
         self.executor = executor
-        self.backfill = BackfillRun(store, executor, backfill_rows, clock)
+        self.backfill = BackfillRun(store, executor, backfill_rows, self.clock)
         self.generations: dict[str, int] = {}
         self.slots = Slots(1)
         self._eager = True
         self._asked: dict[str, frozenset[str]] = {}
+        self._cut, self._minted, self._cut_lock = 0, False, threading.Lock()
 
     def run(
         self,
@@ -86,8 +89,9 @@ class FlushRun:
     ) -> FlushReport:
         """Bring `views` (None: all), and what they are computed from, to the newest epoch; never raises for one view.
 
-        A view reaches the least frontier of its inputs as they stood when the run began, or later. Without `eager` a domain that
-        has failed is left alone until its time to be tried again has come, and so is what reads it.
+        All domains are brought to one cut, the store's newest epoch when the run began or a newer one of another run, as far as
+        their inputs have content there. Without `eager` a domain that has failed is left alone until its time to be tried again
+        has come, and so is what reads it.
         Views that are created in the background are worked on for `background_seconds`. `partitions` are by view those to be
         computed again from the inputs, whatever they are; quarantined ones are tried again if their inputs have changed.
         """
@@ -95,6 +99,7 @@ class FlushRun:
         self._asked = {view: frozenset(keys) for view, keys in (partitions or {}).items()}
         started = time.perf_counter()
         version = self.store.refresh()
+        self._cut, self._minted = version.epoch, False
         stored = load(version)
         everything = domains(stored)
         names = list(everything) if views is None else _with_upstreams(everything, stored, views)
@@ -135,12 +140,11 @@ class FlushRun:
     def _building(
         self, due: Sequence[str], everything: Mapping[str, Domain], version: Version, stored: StoredCatalog
     ) -> set[str]:
-        """Return the domains that are being created in the background, or read one: running views come before them."""
+        """Return the domains that are being built step by step, or read one: running views come before them."""
         found: set[str] = set()
         for name in due:
             domain = everything[name]
-            new = in_background(domain, stored) and self.backfill.is_due(domain, version, stored)
-            if new or found.intersection(domain.upstreams):
+            if self.backfill.is_due(domain, version, stored) or found.intersection(domain.upstreams):
                 found.add(name)
         return found
 
@@ -156,7 +160,7 @@ class FlushRun:
         return outcome
 
     def _bring(self, domain: Domain, stored: StoredCatalog) -> DomainOutcome:
-        """Run one domain to the least frontier of its inputs, following another process where it was faster."""
+        """Run one domain to the cut of the run, following another process where it was faster."""
         outcome = DomainOutcome()
         try:
             for attempt in range(RACE_ATTEMPTS):
@@ -171,8 +175,8 @@ class FlushRun:
                 if control.paused:
                     outcome.waits_for = control.reason
                     break
-                reach = reach_of(domain, version, stored)
-                if reach is None or not is_pending(domain, version, reach):
+                reach = next_stop(domain, version, stored, self._cut_seen(version))
+                if reach is None:
                     break
                 outcome.lag_seconds = max(
                     outcome.lag_seconds, _waiting_seconds(domain, version, reach, self.clock())
@@ -184,11 +188,9 @@ class FlushRun:
                         if outcome.waits_for is not None:
                             break
                         continue
-                    barrier = self._mint(domain, stored, version, reach)
+                    barrier = self._mint(domain, stored, version, reach, label_of(domain, version, reach))
                     run = self._partition_run(domain, stored)
                     outcome.add(run.run(self.store.version, barrier, self.generations[domain.writer]))
-                    if barrier.curr >= reach:
-                        break
                 except (Fenced, Conflict, TableExists):
                     self.generations.pop(domain.writer, None)
                     if attempt == RACE_ATTEMPTS - 1:
@@ -211,7 +213,7 @@ class FlushRun:
         """Compute partitions again: those that somebody asks for, and quarantined ones whose inputs have changed."""
 
         def mint(version: Version, reach: int) -> tuple[Barrier, int]:
-            barrier = self._mint(domain, stored, version, reach)
+            barrier = self._mint(domain, stored, version, reach, reach)
             return barrier, self.generations[domain.writer]
 
         for view in domain.members:
@@ -239,17 +241,38 @@ class FlushRun:
             return
         outcome.mutations += tuple(asked.text for asked in control.asked)
 
-    def _mint(self, domain: Domain, stored: StoredCatalog, version: Version, reach: int) -> Barrier:
-        """Make the barrier of a domain's next epoch durable before its work, in one commit with the claim where there is none."""
-        barrier = minted(version, domain.name, domain.tables, reach, self.clock(), domain.inputs)
+    def _cut_seen(self, version: Version) -> int:
+        """Return the cut of this run: until it has brought a domain there, a newer one of another run takes its place."""
+        with self._cut_lock:
+            if not self._minted:
+                self._cut = max(self._cut, newest_cut(version))
+            return self._cut
+
+    def _mint(
+        self, domain: Domain, stored: StoredCatalog, version: Version, stop: int, label: int
+    ) -> Barrier:
+        """Make the barrier of a domain's next epoch durable before its work, in one commit with the claim where there is none.
+
+        The epoch reflects its inputs at `stop` and is labelled `label`. Raises Conflict if another run has minted a cut since
+        `version`.
+        """
+        barrier = minted(version, domain.name, domain.tables, label, self.clock(), domain.inputs)
         catalog, generation = opened(domain.name, barrier), self.generations.get(domain.writer)
-        there = planned(stored, domain.members)
+        there, met = planned(stored, domain.members), unmoved(version, stop)
+
+        def standing(base: Version) -> None:
+            there(base)
+            met(base)
+
+        catalog |= noted(version, stop)
+        with self._cut_lock:
+            self._minted = self._minted or stop == self._cut
         if generation is None:
-            made = self.store.commit(Commit(claim=domain.writer, catalog=catalog, precondition=there))
+            made = self.store.commit(Commit(claim=domain.writer, catalog=catalog, precondition=standing))
             self.generations[domain.writer] = made.generations[domain.writer]
         else:
             self.store.commit(
-                Commit(catalog=catalog, writer=domain.writer, generation=generation, precondition=there)
+                Commit(catalog=catalog, writer=domain.writer, generation=generation, precondition=standing)
             )
         return barrier.barrier
 

@@ -27,13 +27,11 @@ def ask(store: Hummock, view: str, mutation: Mutation, value: int | None, now: f
         version = store.refresh()
         stored = load(version)
         relation = stored.catalog.relations.get(view)
-        if relation is None or relation.kind != "materialized view":
-            kind = (
-                "there is no materialized view"
-                if relation is None
-                else f"a {relation.kind} cannot be controlled:"
-            )
-            raise SqlError(f"{kind} {view}", hint=stored.catalog.near(view))
+        if relation is None:
+            raise SqlError(f"there is no materialized view {view}", hint=stored.catalog.near(view))
+        if relation.kind != "materialized view":
+            hint = "SHOW MATERIALIZED VIEWS lists those that can be"
+            raise SqlError(f"a {relation.kind} cannot be controlled: {view}", hint=hint)
         domain = domain_of(stored, view)
         control = asking(control_of(version, domain), mutation, relation, value, now)
         try:

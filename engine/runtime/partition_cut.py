@@ -23,6 +23,11 @@ class Cut:
     again: frozenset[str] = frozenset()
     only: frozenset[str] | None = None
 
+    @property
+    def leaves_out(self) -> bool:
+        """Whether changes of some partitions are left out: what takes part may then meet their rows in the table."""
+        return bool(self.behind or self.again) or self.only is not None
+
     def fragment(self, fragment: Fragment) -> Fragment:
         """Return the fragment over the partitions whose change is computed; itself where that is all of them."""
         if self.partitioning is None:

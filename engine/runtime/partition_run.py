@@ -17,6 +17,7 @@ from engine.hummock import Commit, Version
 from engine.hummock.epoch import Clock
 from engine.meta.barrier import Barrier, closed
 from engine.meta.catalog_store import planned, table_of
+from engine.meta.cut import is_pending, reach_of
 from engine.meta.frontier import lapsed_at
 from engine.meta.partitions import (
     Quarantined,
@@ -27,7 +28,7 @@ from engine.meta.partitions import (
     source_tables,
     with_failures,
 )
-from engine.runtime.domain_run import DomainEpoch, DomainRun, is_pending, reach_of
+from engine.runtime.domain_run import DomainEpoch, DomainRun
 from engine.runtime.executor import FragmentTask
 from engine.runtime.partition_cut import Cut, Cuts
 from engine.runtime.poison import MOST_CANDIDATES, Attempts, Poison, poisoned, with_rows

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+import sqlglot
+from sqlglot.tokens import TokenType
 
 from engine.errors import SqlError
 from engine.hummock import Commit, Version
@@ -102,9 +103,31 @@ def _renamed_relation(relation: Relation, names: Mapping[str, str], old: str, na
         options = {key: names.get(value, value) for key, value in options.items()}
     text = relation.sql
     if relation.name == old or options.get("on") != relation.options.get("on"):
-        text = re.sub(rf"\b{re.escape(old)}\b", name, relation.sql, count=1, flags=re.IGNORECASE)
+        text = _with_name(relation, old, name)
     changed = msgspec.structs.replace(relation, name=mine, depends_on=depends_on, options=options, sql=text)
     return relation if changed == relation else changed
+
+
+def _with_name(relation: Relation, old: str, name: str) -> str:
+    """Return the statement that made a relation with another name in its head; comments and texts are left alone."""
+    kinds = ("TABLE", "VIEW", "INDEX", "FUNCTION", "SOURCE", "SINK")
+    tokens = sqlglot.tokenize(relation.sql, read=relation.dialect)
+    kind = next(n for n, token in enumerate(tokens) if token.text.upper() in kinds)
+    for token in tokens[kind + 1 :]:
+        if token.text.lower() == old.lower():
+            return (
+                relation.sql[: token.start] + _written(name, relation.dialect) + relation.sql[token.end + 1 :]
+            )
+    return relation.sql
+
+
+def _written(name: str, dialect: str) -> str:
+    """Return a name as a statement has to say it: in quotes unless it is one plain word in lower case, and no keyword."""
+    tokens = sqlglot.tokenize(name, read=dialect) if name.isidentifier() else []
+    if [token.token_type for token in tokens] == [TokenType.VAR] and name == name.lower():
+        return name
+    mark = "`" if dialect == "spark" else '"'
+    return mark + name.replace(mark, mark * 2) + mark
 
 
 def _renamed(value: Any, names: Mapping[str, str]) -> Any:

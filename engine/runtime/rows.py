@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import secrets
-import time
 from collections.abc import Callable, Collection
 
 import numpy as np
@@ -13,10 +11,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from engine.errors import InvalidRow
+from engine.hummock import Hummock
 from engine.operators.scan import spark_schema
 from engine.sql.catalog import Column, Relation
 from engine.sql.defaults import local_default
 from engine.sql.plan import quote
+from engine.sql.text_lengths import fitted, too_long
 from engine.sql.types import to_arrow
 from engine.sql.values import NotLiteral
 
@@ -86,7 +86,10 @@ def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
 
 
 def typed_rows(relation: Relation, rows: pa.Table, columns: Collection[str]) -> pa.Table:
-    """Return the rows with just `columns` in the table's types: left-out columns are null, the key never is."""
+    """Return the rows with just `columns` in the table's types: left-out columns are null, the key never is.
+
+    Rows of a table without a key get their ids later, by `with_row_ids`.
+    """
     unknown = [name for name in rows.column_names if name not in {c.name for c in relation.columns}]
     if unknown:
         known = ", ".join(visible_columns(relation))
@@ -96,7 +99,12 @@ def typed_rows(relation: Relation, rows: pa.Table, columns: Collection[str]) -> 
     for name in columns:
         kind = to_arrow(types[name].type)
         if name == ROW_ID and name not in rows.column_names:
-            array = _row_ids(rows.num_rows)
+            if len(columns) == 1:
+                raise InvalidRow(
+                    f"table {relation.name} has no PRIMARY KEY to delete rows by: write DELETE FROM {relation.name} WHERE …"
+                )
+            arrays.append(pa.nulls(rows.num_rows, kind))  # `with_row_ids` gives them, when they are written
+            continue
         elif name in rows.column_names:
             array = _cast(relation, name, rows.column(name), kind)
         else:
@@ -107,8 +115,19 @@ def typed_rows(relation: Relation, rows: pa.Table, columns: Collection[str]) -> 
             raise InvalidRow(
                 f"column {name} of {relation.name} is {why}, but {array.null_count} rows have no value"
             )
+        if types[name].length is not None:
+            array = _fitted(relation, types[name], array)
         arrays.append(array)
     return pa.Table.from_arrays(arrays, names=list(columns))
+
+
+def _fitted(relation: Relation, column: Column, array: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return texts as a VARCHAR(n) or CHAR(n) keeps them; raises InvalidRow for one that is too long."""
+    kept, wrong = fitted(array, column)
+    if len(wrong):
+        told = too_long(array[wrong[0].as_py()].as_py(), column)
+        raise InvalidRow(f"column {column.name} of {relation.name}: {told}; {len(wrong)} rows are too long")
+    return kept
 
 
 def stored_names(relation: Relation, rows: pa.Table) -> pa.Table:
@@ -130,6 +149,16 @@ def _cast(relation: Relation, name: str, column: pa.ChunkedArray, kind: pa.DataT
         raise InvalidRow(f"column {name} of {relation.name} is {kind}: {error}") from error
 
 
-def _row_ids(rows: int) -> pa.ChunkedArray:
-    start = (int(time.time() * 1000) - 1_600_000_000_000) << 22 | secrets.randbits(22)
-    return pa.chunked_array([pa.array(np.arange(start, start + rows, dtype=np.int64))])
+def awaits_row_ids(rows: pa.Table) -> bool:
+    """Tell whether rows are of a table without a key and have got no ids yet."""
+    return (
+        ROW_ID in rows.column_names and rows.num_rows > 0 and rows.column(ROW_ID).null_count == rows.num_rows
+    )
+
+
+def with_row_ids(store: Hummock, rows: pa.Table) -> pa.Table:
+    """Return the rows with ids that no other writer gives, if they are of a table without a key and have none yet."""
+    if not awaits_row_ids(rows):
+        return rows
+    at = rows.column_names.index(ROW_ID)
+    return rows.set_column(at, rows.schema.field(at), pa.array(store.row_ids(rows.num_rows)))

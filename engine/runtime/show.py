@@ -27,6 +27,7 @@ from engine.sql.statements import (
     ShowCreate,
     parse,
 )
+from engine.sql.text_lengths import shown_type
 
 _KINDS = {
     "tables": ("table",),
@@ -75,7 +76,7 @@ def describe(stored: StoredCatalog, statement: Describe, spark: Callable[[], Spa
         shown_parts = (*macro.parameters, ("returns", macro.returns))
         return pa.table({"parameter": [n for n, _ in shown_parts], "type": [k for _, k in shown_parts]})
     shown = [column for column in relation.columns if not column.hidden]
-    types = [column.type for column in shown]
+    types = [shown_type(column) for column in shown]
     if relation.kind == "view":
         view = parse(relation.sql, relation.dialect)
         assert isinstance(view, CreateView)

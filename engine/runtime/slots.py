@@ -18,20 +18,20 @@ class Slots:
 
     @property
     def busy(self) -> bool:
-        """Whether anybody holds a slot or waits for one."""
+        """Whether an epoch of a running view holds a slot or waits for one."""
         return self._taken > 0
 
     @contextmanager
-    def taken(self, alone: bool) -> Iterator[None]:
-        """Hold one slot, or all of them."""
+    def taken(self, alone: bool, building: bool = False) -> Iterator[None]:
+        """Hold one slot, or all of them; a step of a backfill, which is `building`, is in nobody's way."""
         need = self.count if alone else 1
-        self._taken += 1
+        self._taken += not building
         with self._turn:  # who waits for all slots is not overtaken
             for _ in range(need):
                 self._free.acquire()
         try:
             yield
         finally:
-            self._taken -= 1
+            self._taken -= not building
             for _ in range(need):
                 self._free.release()

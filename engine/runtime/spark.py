@@ -6,12 +6,18 @@ import os
 import socket
 import sys
 import weakref
-
-from pyspark.errors import AnalysisException, PySparkRuntimeError
-from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 from engine.jars import check_java, jar_paths
+from engine.runtime.spark_connect import connect_to
+from engine.runtime.spark_logging import silence_own_calls
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSource
+
+SparkTarget: TypeAlias = "SparkSession | str | None"
 
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
@@ -41,23 +47,28 @@ STATIC_SETTINGS = {
 _OWN: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 """The sessions of this process that `connect` has made."""
 _BESIDE: weakref.WeakKeyDictionary[SparkSession, SparkSession] = weakref.WeakKeyDictionary()
-_REMOTE: dict[str, SparkSession] = {}
+
+LOCAL_SETTINGS = {"spark.authenticate": "true"}
+"""Spark makes the secret itself where driver and tasks are one process; a cluster's is configured with the cluster."""
 
 
-def connect(spark: SparkSession | str | None = None) -> SparkSession:
-    """Return a session for `spark`: one that exists, `sc://host:port`, a master's address, or None for local[*].
+def connect(spark: SparkTarget | Callable[[], SparkTarget] = None) -> SparkSession:
+    """Return a session for `spark`: one that exists, `sc://host:port`, a master's address, a function that says which, or None.
 
-    None takes SPARK_REMOTE from the environment where it is set. A session that somebody else has made, handed in or found in
-    this process, keeps its settings and temporary views: what is returned is another one on the same Spark, with SETTINGS.
-    Raises EnvironmentNotReady without Java or jars.
+    None takes SPARK_REMOTE from the environment where it is set, else local[*]. A session that somebody else has made, handed in
+    or found in this process, keeps its settings and temporary views: what is returned is another one on the same Spark, with
+    SETTINGS. Raises EnvironmentNotReady without Java or jars, or when a server refuses the token.
     """
+    if callable(spark):  # a session is none
+        spark = spark()
     if isinstance(spark, str) or spark is None:
         target = spark or os.environ.get("SPARK_REMOTE") or "local[*]"
-        session = _remote(target) if target.startswith("sc://") else _classic(target)
+        session = connect_to(target) if target.startswith("sc://") else _classic(target)
     elif spark in _OWN and all(spark.conf.get(key, None) == value for key, value in SETTINGS.items()):
         return spark
     else:
         session = _beside(spark)
+    silence_own_calls()
     for key, value in {**SETTINGS, **CHANGED_SETTINGS}.items():
         session.conf.set(key, value)
     _OWN.add(session)
@@ -78,6 +89,9 @@ def register(session: SparkSession, source: type[DataSource]) -> None:
     Spark looks for one of that name in the session that is active in this thread, and refuses the name if that is another one;
     what makes a session the active one is that a frame is created from local rows.
     """
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import SparkSession
+
     try:
         session.dataSource.register(source)
     except AnalysisException as error:
@@ -99,18 +113,14 @@ def parallelism(spark: SparkSession) -> int:
     return int(spark.conf.get("spark.tideline.parallelism", str(os.cpu_count() or 2)))
 
 
-def _remote(address: str) -> SparkSession:
-    known = _REMOTE.get(address)
-    if known is None or known.is_stopped:  # type: ignore[attr-defined]
-        known = _REMOTE[address] = SparkSession.builder.remote(address).create()
-    return known
-
-
 def _running() -> SparkSession | None:
     """Return a session of the engine's on the Spark that runs in this process, None if none does.
 
     Asking the builder for one would write settings into the session that somebody else has made.
     """
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
     try:
         there = SparkSession.active()
     except PySparkRuntimeError:
@@ -119,6 +129,8 @@ def _running() -> SparkSession | None:
 
 
 def _classic(master: str) -> SparkSession:
+    from pyspark.sql import SparkSession
+
     check_java()
     if (session := _running()) is not None:
         return session
@@ -128,7 +140,8 @@ def _classic(master: str) -> SparkSession:
     builder = builder.config("spark.jars", ",".join(jar_paths()))
     memory = os.environ.get("TIDELINE_DRIVER_MEMORY", "4g")
     builder = builder.config("spark.driver.memory", memory)
-    for key, value in {**STATIC_SETTINGS, **SETTINGS, **CHANGED_SETTINGS}.items():
+    local = LOCAL_SETTINGS if master.startswith("local") else {}
+    for key, value in {**STATIC_SETTINGS, **SETTINGS, **CHANGED_SETTINGS, **local}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

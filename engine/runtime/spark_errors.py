@@ -7,7 +7,7 @@ import re
 
 from pyspark.errors import AnalysisException, PySparkException
 
-from engine.errors import InvalidRow, SqlError, TidelineError
+from engine.errors import SqlError, TidelineError, WrongRow
 
 _REMEDIES = {
     "UNRESOLVED_COLUMN": "",
@@ -35,8 +35,7 @@ def failed(error: PySparkException, sql: str) -> TidelineError:
     """Return the error for a statement that failed on a row."""
     message = _plain(error.getMessage() or str(error))
     line, column = _place(error, sql)
-    shown = SqlError(message, sql=sql, line=line, column=column, hint=_remedy(error))
-    return InvalidRow(str(shown))
+    return WrongRow(message, sql=sql, line=line, column=column, hint=_remedy(error))
 
 
 def _plain(message: str) -> str:

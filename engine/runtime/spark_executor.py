@@ -16,16 +16,19 @@ from engine.operators.arrow_values import MARK
 from engine.operators.context import EpochContext
 from engine.operators.late import Blanks
 from engine.operators.sink import NetChange, collected, write_change, written
+from engine.runtime.claims import check_kept_frame
 from engine.runtime.epoch_run import context_of, fragment_change
 from engine.runtime.executor import Computed, FragmentTask
 from engine.runtime.failing_row import is_row_error, reason_of, row_failed
+from engine.runtime.first_content import is_batch_step
 from engine.runtime.partition_frames import changed_partitions, rows_read, with_partitions
 from engine.runtime.prepared import Prepared, PreparedFrames, may_be_kept, shape_of
 from engine.runtime.spark import parallelism
 from engine.sql.plan import Scan
+from engine.verification import verifying
 
 COPIED_ROWS = 300_000
-"""A change of an index up to here is copied here: a Spark action would cost more than the copy."""
+"""A change or the first rows of an index up to here are copied here: a Spark action would cost more than the copy."""
 
 
 class SparkExecutor:
@@ -43,12 +46,8 @@ class SparkExecutor:
     def compute(self, task: FragmentTask) -> Computed:
         """Compute a task in one Spark action, in a second one if values overflow; a copy to an index needs none."""
         started = time.perf_counter()
-        if (
-            task.fragment.rule == "index"
-            and task.old is not None
-            and task.piece is None
-            and task.rows <= COPIED_ROWS
-        ):
+        copied = task.piece is None and not task.whole and task.rows <= COPIED_ROWS
+        if task.fragment.rule == "index" and copied:
             written = self._copy_index(task)
             return Computed(written, {"write": time.perf_counter() - started})
         try:
@@ -79,6 +78,8 @@ class SparkExecutor:
                 changes = collected(frame)
             else:
                 changes = prepared.run(spark, task)
+                if known and verifying():
+                    self._check_kept_frame(task, changes)
                 if known or prepared.runs_again():
                     self._prepared.give(prepared)
         except PySparkException as error:
@@ -91,6 +92,16 @@ class SparkExecutor:
         seconds = {"plan": planned - started, "spark": time.perf_counter() - planned}
         read = rows_read(task.again, context) if task.again is not None else 0
         return Computed(tuple(changes), seconds, read)
+
+    def _check_kept_frame(self, task: FragmentTask, kept: list[NetChange]) -> None:
+        """Compute a task by a new frame as well; what that writes is nobody's, and goes again."""
+        context = context_of(task.fragment, self._context(task, self._spark(), None, False))
+        frame = self._frame(task, context)
+        anew = [] if frame is None else collected(frame)
+        try:
+            check_kept_frame(self._store.reader, task, kept, anew)
+        finally:
+            self._store.objects.delete(sorted({sst.path for one in anew for sst in one.ssts}))
 
     def partitions(self, task: FragmentTask, keys: Sequence[tuple[Scan, str]], most: int) -> tuple[str, ...]:
         """Return the partitions, at most `most`, of the rows that change in a task, in one Spark job."""
@@ -116,7 +127,9 @@ class SparkExecutor:
     def _frame(self, task: FragmentTask, context: EpochContext) -> DataFrame | None:
         """Return the frame of a task's one action; None where nothing changes."""
         whole = task.old is None or task.fragment.rule == "full" or task.whole
-        context.spark.conf.set("spark.sql.adaptive.enabled", "true" if whole else "false")
+        whole = whole or is_batch_step(task.fragment, context)
+        adapts = whole and not context.small  # in one partition there is nothing to adapt
+        context.spark.conf.set("spark.sql.adaptive.enabled", "true" if adapts else "false")
         context.spark.conf.set("spark.sql.shuffle.partitions", str(context.partitions))
         frame = fragment_change(task.fragment, context, whole=task.whole, mine=task.mine)
         if task.again is not None:
@@ -124,10 +137,16 @@ class SparkExecutor:
         return None if frame is None else written(frame, task.table, context)
 
     def _copy_index(self, task: FragmentTask) -> tuple[NetChange, ...]:
-        """Write the change of the indexed table as the index's own."""
-        assert isinstance(task.fragment.plan, Scan) and task.old is not None
-        source = task.tables[task.fragment.plan.table]
-        batches = list(self._store.reader.changes(source, task.old, task.new))
-        return (
-            (write_change(self._store.reader, task.table, pa.Table.from_batches(batches)),) if batches else ()
-        )
+        """Write the change of the indexed table, or its first rows, as the index's own."""
+        assert isinstance(task.fragment.plan, Scan)
+        source, reader = task.tables[task.fragment.plan.table], self._store.reader
+        if task.old is not None:
+            batches = list(reader.changes(source, task.old, task.new))
+        else:
+            batches = list(reader.scan(source, task.new))
+        if not batches:
+            return ()
+        rows = pa.Table.from_batches(batches)
+        if task.old is None:
+            rows = rows.append_column("_w", pa.repeat(pa.scalar(1, pa.int64()), len(rows)))
+        return (write_change(reader, task.table, rows),)

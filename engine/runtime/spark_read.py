@@ -11,11 +11,9 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from engine.errors import SqlError
 from engine.hummock import Hummock, Version
-from engine.hummock.epoch import COUNTER_BITS, epoch_at, seconds_of
 from engine.meta.catalog_store import StoredCatalog
-from engine.meta.frontier import frontiers
+from engine.meta.policy import epochs_at
 from engine.operators.context import partitions_for
 from engine.operators.late import TableAt
 from engine.operators.scan import read_table
@@ -50,6 +48,8 @@ def temporary_views(
     Of the table `whole` hidden columns are shown too; a table that is `given` has these rows instead of those of the store.
     """
     cores = parallelism(session)
+    moments = {r.view: (r.table, r.moment) for r in readings if r.moment is not None}
+    at_moments = _at_moments(moments, version, stored)
     made = []
     try:
         for reading in readings:
@@ -61,11 +61,7 @@ def temporary_views(
             relation = stored.catalog.get(reading.table)
             shown = (c for c in relation.columns if not c.hidden or reading.table == whole)
             items = tuple((column.name, column.source) for column in shown)
-            at = (
-                epochs[reading.table]
-                if reading.moment is None
-                else epoch_of(reading.moment, reading.table, version, stored)
-            )
+            at = epochs[reading.table] if reading.moment is None else at_moments[reading.view]
             parts = partitions_for(table.row_count, cores)
             rows = read_table(
                 session, store.url, store.options, TableAt(table, None, at), table.schema, items, parts=parts
@@ -79,6 +75,18 @@ def temporary_views(
     finally:
         for view in made:
             session.catalog.dropTempView(view)
+
+
+def _at_moments(
+    readings: Mapping[str, tuple[str, Moment]], version: Version, stored: StoredCatalog
+) -> dict[str, int]:
+    """Return the epoch of each temporary view that reads its table at a moment; tables of one moment are read at one epoch."""
+    now, found = time.time(), dict[str, int]()
+    for moment in dict.fromkeys(moment for _, moment in readings.values()):
+        views = {view: table for view, (table, at) in readings.items() if at == moment}
+        epochs = epochs_at(dict.fromkeys(views.values(), moment), version, stored, now)
+        found |= {view: epochs[table] for view, table in views.items()}
+    return found
 
 
 def answer(session: SparkSession, text: str, sql: str) -> pa.Table:
@@ -104,30 +112,3 @@ def collect(frame: DataFrame, sql: str) -> pa.Table:
         raise refused(error, sql) from error
     except PySparkException as error:
         raise failed(error, sql) from error
-
-
-def epoch_of(moment: Moment, table: str, version: Version, stored: StoredCatalog) -> int:
-    """Return the epoch of a moment; raises SqlError for one in the future, or that a view has not reached."""
-    if moment.epoch is not None:
-        if moment.epoch > version.epoch:
-            raise SqlError(
-                f"epoch {moment.epoch} of table {table} lies in the future: the newest is {version.epoch}",
-                hint="leave FOR SYSTEM_TIME AS OF out to read the newest",
-            )
-        epoch = moment.epoch
-    else:
-        seconds = time.time() - moment.ago if moment.ago is not None else moment.seconds
-        assert seconds is not None
-        if seconds > time.time() + 1:
-            raise SqlError(
-                f"the moment at which table {table} is to be read lies in the future",
-                hint="leave FOR SYSTEM_TIME AS OF out to read the newest",
-            )
-        epoch = min(version.epoch, epoch_at(seconds) | ((1 << COUNTER_BITS) - 1))
-    frontier = frontiers(version, stored.order, stored.inputs)[table].frontier
-    if frontier is None or (moment.epoch is not None and frontier < epoch):
-        known = "nothing yet" if frontier is None else f"epoch {frontier} ({seconds_of(frontier):.3f} s)"
-        raise SqlError(
-            f"view {table} reflects {known}, which is before epoch {epoch}", hint="run FLUSH first"
-        )
-    return min(epoch, frontier)

@@ -61,8 +61,11 @@ def unfinished(version: Version, stored: StoredCatalog, views: Collection[str]) 
     """Return the domains of `views` (none named: all) with a table that was never computed as a whole."""
     for view in views:
         relation = stored.catalog.relations.get(view)
-        if relation is None or relation.kind != "materialized view":
+        if relation is None:
             raise SqlError(f"there is no materialized view {view}", hint=stored.catalog.near(view))
+        if relation.kind != "materialized view":
+            hint = "SHOW MATERIALIZED VIEWS lists what can be waited for"
+            raise SqlError(f"{view} is a {relation.kind}: it is whole at any time", hint=hint)
     return {
         name: domain
         for name, domain in domains(stored).items()

@@ -11,7 +11,7 @@ from engine.errors import SqlError
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.macros import inline_functions
 from engine.sql.moments import Moment, moment_of
-from engine.sql.names import identifier
+from engine.sql.names import identifier, item_name, relation_of
 from engine.sql.position import place
 from engine.sql.postgres import as_spark
 from engine.sql.query_types import QueryTypes
@@ -43,8 +43,8 @@ def query_tables(query: exp.Query, catalog: Catalog, sql: str = "") -> tuple[str
     """
     found: dict[str, None] = {}
 
-    def visit(table: exp.Table, name: str) -> None:
-        relation = _relation(table, name, catalog, sql)
+    def visit(table: exp.Table) -> None:
+        relation = _relation(table, catalog, sql)
         inner = query_tables(_view_query(relation), catalog) if relation.kind == "view" else (relation.name,)
         found.update(dict.fromkeys(inner))
 
@@ -56,8 +56,8 @@ def query_views(query: exp.Query, catalog: Catalog) -> tuple[str, ...]:
     """Return the plain views that a query names, each once; those that they read are not followed."""
     found: dict[str, None] = {}
 
-    def visit(table: exp.Table, name: str) -> None:
-        relation = catalog.relations.get(name) or catalog.relations.get(name.lower())
+    def visit(table: exp.Table) -> None:
+        relation = relation_of(table, catalog)
         if relation is not None and relation.kind == "view":
             found[relation.name] = None
 
@@ -115,9 +115,9 @@ class _Writer:
         if with_ is not None:
             stays = top or with_.args.get("recursive")
             for cte in with_.expressions:
-                own = {**items, cte.alias.lower(): None} if with_.args.get("recursive") else items
+                own = {**items, item_name(cte): None} if with_.args.get("recursive") else items
                 self._expand(cte.this, own, False, moment)
-                items = {**items, cte.alias.lower(): None if stays else cte}
+                items = {**items, item_name(cte): None if stays else cte}
             if not stays:
                 node.set("with_", None)
         for child in list(node.iter_expressions()):
@@ -137,15 +137,15 @@ class _Writer:
         self, table: exp.Table, items: Mapping[str, exp.CTE | None], moment: Moment | None
     ) -> exp.Expression | None:
         """Return what a table is replaced by: a subquery, a temporary view, or None if it stays as it is."""
-        name = identifier(table.this)
+        name = item_name(table)
         alias = (table.args.get("alias") or exp.TableAlias(this=table.this)).copy()
-        if name.lower() in items:
-            cte = items[name.lower()]
+        if name in items:
+            cte = items[name]
             if cte is None:
                 return None
             inner, given = cte.this.copy(), cte.args["alias"].args.get("columns")
         else:
-            relation = self.catalog.relations.get(name) or self.catalog.relations.get(name.lower())
+            relation = relation_of(table, self.catalog)
             if relation is None or relation.kind not in ("table", "view", "materialized view"):
                 return None
             moment = moment_of(table, self.sql) or moment
@@ -167,7 +167,11 @@ class _Writer:
             return None
         key = (relation.name, moment)
         if key not in self.readings:
-            view = f"{self.prefix}{relation.name}" + (f"_{len(self.readings)}" if moment else "")
+            taken = {
+                reading.view.lower() for reading in self.readings.values()
+            }  # to Spark case makes no other name
+            view = f"{self.prefix}{relation.name}"
+            view = f"{view}_{len(self.readings)}" if moment or view.lower() in taken else view
             self.readings[key] = Reading(view, relation.name, moment)
         new = table.copy()
         for part in ("version", "when"):
@@ -177,32 +181,34 @@ class _Writer:
         return new
 
 
-def _walk(node: exp.Expression, hidden: frozenset[str], visit: Callable[[exp.Table, str], None]) -> None:
+def _walk(node: exp.Expression, hidden: frozenset[str], visit: Callable[[exp.Table], None]) -> None:
     """Visit every table that is no WITH item in its place."""
     with_ = node.args.get("with_")
     if with_ is not None:
         for cte in with_.expressions:
-            own = hidden | {cte.alias.lower()} if with_.args.get("recursive") else hidden
+            own = hidden | {item_name(cte)} if with_.args.get("recursive") else hidden
             _walk(cte.this, own, visit)
-            hidden = hidden | {cte.alias.lower()}
-    if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
-        name = identifier(node.this)
-        if name.lower() not in hidden or node.args.get("db"):
-            visit(node, name)
+            hidden = hidden | {item_name(cte)}
+    named = isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier)
+    if named and (item_name(node) not in hidden or node.args.get("db")):
+        visit(node)
     for child in node.iter_expressions():
         if child is not with_:
             _walk(child, hidden, visit)
 
 
-def _relation(table: exp.Table, name: str, catalog: Catalog, sql: str) -> Relation:
-    try:
-        found = catalog.get(name if not table.args.get("db") else table.sql())
-        if found.kind in ("function", "sink"):
-            raise SqlError(f"{found.name} is a {found.kind} and has no rows", hint=catalog.near(name))
+def _relation(table: exp.Table, catalog: Catalog, sql: str) -> Relation:
+    name = table.sql() if table.args.get("db") else identifier(table.this)
+    found = None if table.args.get("db") else relation_of(table, catalog)
+    if found is not None and found.kind not in ("function", "sink"):
         return found
-    except SqlError as error:
-        line, column = place(table, sql) if sql else (0, 0)
-        raise SqlError(error.message, sql=sql, line=line, column=column, hint=error.hint) from error
+    message = (
+        f"there is no table or view {name}"
+        if found is None
+        else f"{found.name} is a {found.kind} and has no rows"
+    )
+    line, column = place(table, sql) if sql else (0, 0)
+    raise SqlError(message, sql=sql, line=line, column=column, hint=catalog.near(name))
 
 
 def _view_query(relation: Relation) -> exp.Query:

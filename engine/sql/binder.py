@@ -15,6 +15,7 @@ from engine.sql.from_items import Cte, Ctes, FromItems, Item
 from engine.sql.join_keys import JoinKeys
 from engine.sql.joins import JoinBuilder, Step
 from engine.sql.macros import inline_functions
+from engine.sql.names import item_name
 from engine.sql.operands import apart
 from engine.sql.ordering import limits, order_items, output_position
 from engine.sql.plan import Filter, Node, Values, quote
@@ -128,7 +129,7 @@ class _Binder:
             for cte in with_.expressions:
                 if not isinstance(cte.this, exp.Query | exp.Values):
                     raise self.refuse(f"{cte.this.key.upper()} in WITH", cte, "write a SELECT")
-                ctes = {**ctes, cte.alias.lower(): Cte(cte.this, ctes, cte.args.get("alias"), outer)}
+                ctes = {**ctes, item_name(cte): Cte(cte.this, ctes, cte.args.get("alias"), outer)}
         self.refuse_parts(query, _SELECT_PARTS if isinstance(query, exp.Select) else _QUERY_PARTS)
         match query:
             case exp.Select():

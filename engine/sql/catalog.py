@@ -16,7 +16,8 @@ from engine.errors import SqlError
 class Column(msgspec.Struct, frozen=True, omit_defaults=True):
     """One column: `type` is a Spark type string, `default` and `generated` Spark SQL text; hidden ones are the system's own.
 
-    `stored` is the name that the column has in the store if it was renamed since.
+    `stored` is the name that the column has in the store if it was renamed since. A text has `length` characters at most, and
+    those of a CHAR are `fixed`.
     """
 
     name: str
@@ -27,6 +28,8 @@ class Column(msgspec.Struct, frozen=True, omit_defaults=True):
     comment: str | None = None
     generated: str | None = None
     stored: str | None = None
+    length: int | None = None
+    fixed: bool = False
 
     @property
     def source(self) -> str:

@@ -11,7 +11,9 @@ from engine.sql.defaults import default_text, generated_text
 from engine.sql.names import identifier
 from engine.sql.position import place
 from engine.sql.refusals import mistake, not_offered, unsupported
+from engine.sql.text_lengths import length_of
 from engine.sql.types import TYPE_NAMES, parse_type
+from engine.sql.values import NotLiteral, literal, misfit
 from engine.sql.wrong_literals import refuse_wrong
 
 
@@ -92,7 +94,9 @@ def column_of(item: exp.ColumnDef, sql: str, dialect: str) -> tuple[Column, bool
     computed: exp.Expression | None = None
     comment = None
     for constraint in item.args.get("constraints") or ():
-        kind = constraint.kind
+        kind = constraint.args.get(
+            "kind"
+        )  # the property of that name fails on what the parser should not have taken
         match kind:
             case exp.PrimaryKeyColumnConstraint():
                 is_key = True
@@ -119,5 +123,38 @@ def column_of(item: exp.ColumnDef, sql: str, dialect: str) -> tuple[Column, bool
     if default is not None:
         refuse_wrong(default, kind_text, name, sql)
     text = None if default is None else default_text(default, name, dialect, sql)
-    column = Column(name, kind_text, nullable and not is_key, text, False, comment)
+    column = _limited(
+        Column(name, kind_text, nullable and not is_key, text, False, comment), item, sql, dialect
+    )
+    wrong = _misfit_of(default, column, dialect) if default is not None else None
+    if wrong is not None:
+        raise mistake(f"the DEFAULT does not fit: {wrong[0]}", default, sql, wrong[1])
     return column, is_key, computed
+
+
+def _misfit_of(default: exp.Expression, column: Column, dialect: str) -> tuple[str, str] | None:
+    """Return what is wrong with a literal that a column cannot hold, and the remedy."""
+    try:
+        return misfit(literal(default, column.type, dialect), column)
+    except NotLiteral:
+        return None
+
+
+def _limited(column: Column, item: exp.ColumnDef, sql: str, dialect: str) -> Column:
+    """Return a column with the length that its type gives its texts; raises SqlError for a length that there is not."""
+    kind = item.args["kind"]
+    for part in kind.find_all(exp.DataType):
+        if part is not kind and length_of(part, "spark")[0] is not None:
+            hint = "write TEXT or STRING there"
+            raise unsupported(
+                f"column {column.name}: the length of a text inside {kind.sql()} is not kept", item, sql, hint
+            )
+    length, fixed = length_of(kind, dialect)
+    if length == 0:
+        raise mistake(
+            f"column {column.name}: a text needs a length of at least 1",
+            item,
+            sql,
+            "write VARCHAR(1) or more",
+        )
+    return msgspec.structs.replace(column, length=length, fixed=fixed)

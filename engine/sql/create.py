@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import sqlglot
 import sqlglot.expressions as exp
 from sqlglot.tokens import TokenType
@@ -13,7 +15,7 @@ from engine.sql.functions import spark_functions
 from engine.sql.macros import parameter_types
 from engine.sql.names import identifier, table_name
 from engine.sql.position import place
-from engine.sql.refusals import mistake, not_offered, unsupported
+from engine.sql.refusals import mistake, not_offered, offset, unsupported
 from engine.sql.statement_types import (
     CreateFunction,
     CreateIndex,
@@ -44,8 +46,9 @@ def create(
         return _function(tree, sql, dialect)
     if kind not in ("TABLE", "VIEW"):
         raise not_offered(sql)
-    more, materialized = _properties(tree, sql)
+    more, places, materialized = _properties(tree, sql)
     options = {**more, **clauses.options}
+    clauses = replace(clauses, places={**places, **clauses.places})
     exists = bool(tree.args.get("exists"))
     target = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
     name = check_name(table_name(target, sql), kind.lower(), sql, *place(target, sql))
@@ -80,7 +83,8 @@ def _table(
                 hint = "the columns are those of the SELECT; only PRIMARY KEY (…) may stand in the list"
                 raise unsupported("a column list before AS SELECT is not offered", tree.this, sql, hint)
             key = found
-        return CreateTable(name, (), key, append_only, exists, options, tree.expression, sql, on_conflict)
+        query, places = tree.expression, clauses.places
+        return CreateTable(name, (), key, append_only, exists, options, query, sql, on_conflict, places)
     if not isinstance(tree.this, exp.Schema):
         hint = "CREATE TABLE t (id BIGINT PRIMARY KEY, …)"
         raise mistake(f"table {name} needs columns", tree.this, sql, hint)
@@ -95,7 +99,8 @@ def _table(
             sql,
             "leave ON CONFLICT out",
         )
-    return CreateTable(name, columns, key, append_only, exists, options, None, sql, on_conflict)
+    places = clauses.places
+    return CreateTable(name, columns, key, append_only, exists, options, None, sql, on_conflict, places)
 
 
 def _view(
@@ -138,10 +143,11 @@ def _index(tree: exp.Create, sql: str) -> CreateIndex:
         raise mistake("an index needs a name and a table", tree, sql, "CREATE INDEX i ON t (column)")
     if tree.args.get("unique"):
         raise unsupported("CREATE UNIQUE INDEX is not offered", index, sql, "keys are unique by PRIMARY KEY")
-    for part in ("where", "using"):
-        if params.args.get(part):
+    for part, value in params.args.items():
+        if value and part != "columns":
+            name = {"with_storage": "WITH", "partition_by": "PARTITION BY"}.get(part, part.upper())
             hint = "CREATE INDEX i ON t (a, b); every column of the table is in it"
-            raise unsupported(f"{part.upper()} of an index is not offered", index, sql, hint)
+            raise unsupported(f"{name} of an index is not offered", index, sql, hint)
     columns = []
     for item in params.args.get("columns") or ():
         column = item.this if isinstance(item, exp.Ordered) else item
@@ -210,9 +216,11 @@ def query_text(sql: str, dialect: str) -> str:
     return sql
 
 
-def _properties(tree: exp.Create, sql: str) -> tuple[dict[str, str], bool]:
-    options, materialized = {}, False
+def _properties(tree: exp.Create, sql: str) -> tuple[dict[str, str], dict[str, int], bool]:
+    """Return the options that the parser has read, where they stand, and whether MATERIALIZED is said."""
+    options, places, materialized = {}, {}, False
     for item in (tree.args.get("properties") or exp.Properties(expressions=[])).expressions:
+        known = len(options)
         if isinstance(item, exp.MaterializedProperty):
             materialized = True
         elif isinstance(item, exp.Property) and type(item) is exp.Property:
@@ -224,7 +232,9 @@ def _properties(tree: exp.Create, sql: str) -> tuple[dict[str, str], bool]:
         else:
             hint = "options go into WITH (name = 'value', …)"
             raise unsupported(f"{item.sql()} is not offered", item, sql, hint)
-    return options, materialized
+        if len(options) > known:
+            places[next(reversed(options))] = offset(sql, *place(item, sql))
+    return options, places, materialized
 
 
 def drop(tree: exp.Drop, sql: str) -> Drop:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.sql.catalog import Column, Relation
 from engine.sql.plan import quote
+from engine.sql.text_lengths import shown_type
 
 _CONFLICTS = {"overwrite": "OVERWRITE", "ignore": "IGNORE", "update if not null": "DO UPDATE IF NOT NULL"}
 
@@ -27,7 +28,7 @@ def create_text(relation: Relation) -> str:
 
 
 def _column(column: Column, in_key: bool) -> str:
-    text = f"{quote(column.name)} {column.type.upper()}"
+    text = f"{quote(column.name)} {shown_type(column).upper()}"
     if not column.nullable and not in_key:
         text += " NOT NULL"
     if column.default is not None:

@@ -6,7 +6,6 @@ import datetime
 from collections.abc import Mapping
 from typing import Any
 
-import sqlglot
 import sqlglot.expressions as exp
 
 from engine.sql.catalog import Column, Relation
@@ -19,6 +18,7 @@ from engine.sql.functions import (
     unknown_function,
 )
 from engine.sql.names import identifier
+from engine.sql.parsed import parsed
 from engine.sql.plan import quote
 from engine.sql.postgres import as_spark
 from engine.sql.refusals import mistake, unsupported
@@ -80,7 +80,7 @@ def _printed(node: exp.Expression, types: Mapping[str, str], dialect: str) -> st
 def local_default(column: Column, now: datetime.datetime) -> Any:
     """Return the value of a DEFAULT that needs no engine: a literal, or the clock; raises NotLiteral for another one."""
     assert column.default is not None
-    node = sqlglot.parse_one(column.default, read="spark")
+    node = parsed(column.default, "spark")
     if isinstance(node, _CLOCK) or node.sql().upper() in _CLOCK_CALLS:
         if column.type == "timestamp":
             return now

@@ -42,6 +42,8 @@ def _conflict(node: exp.OnConflict, tree: exp.Insert, sql: str) -> OnConflict:
     hint = "ON CONFLICT (key) DO NOTHING, or ON CONFLICT (key) DO UPDATE SET column = excluded.column"
     if node.args.get("duplicate") or node.args.get("constraint") or node.args.get("index_predicate"):
         raise unsupported("this form of ON CONFLICT is not offered", tree.this, sql, hint)
+    if node.args.get("action") is None:
+        raise mistake("ON CONFLICT needs DO NOTHING or DO UPDATE", tree.this, sql, hint)
     action = str(node.args["action"].name).upper()
     keys = tuple(
         identifier(part.this if isinstance(part, exp.Column | exp.Ordered) else part)
@@ -59,11 +61,10 @@ def update(tree: exp.Update, sql: str) -> Update:
     """Return the statement that an UPDATE is; raises SqlError or UnsupportedSql with the place."""
     _refuse(tree, ("order", "limit"), "UPDATE", sql)
     from_ = tree.args.get("from_")
-    where = tree.args.get("where")
     return Update(
         table_name(tree.this, sql),
         _assignments(tree.expressions, sql),
-        where.this if where else None,
+        _condition(tree, sql),
         sql,
         _alias(tree.this),
         _sources(from_.this, sql) if from_ is not None else (),
@@ -74,15 +75,21 @@ def update(tree: exp.Update, sql: str) -> Update:
 def delete(tree: exp.Delete, sql: str) -> DeleteFrom:
     """Return the statement that a DELETE is; raises UnsupportedSql with the place."""
     _refuse(tree, ("order", "limit"), "DELETE", sql)
-    where = tree.args.get("where")
     return DeleteFrom(
         table_name(tree.this, sql),
-        where.this if where else None,
+        _condition(tree, sql),
         sql,
         _alias(tree.this),
         tuple(part for source in tree.args.get("using") or () for part in _sources(source, sql)),
         _returning(tree),
     )
+
+
+def _condition(tree: exp.Expression, sql: str) -> exp.Expression | None:
+    where = tree.args.get("where")
+    if where is not None and not isinstance(where.this, exp.Condition):
+        raise mistake("WHERE takes a condition", where.this, sql, "compare a column with a value")
+    return where.this if where is not None else None
 
 
 def _assignments(items: list[exp.Expression], sql: str) -> Assignments:

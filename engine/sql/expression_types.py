@@ -95,17 +95,18 @@ def exact_type(node: exp.Expression, types: Mapping[str, str]) -> str | None:
         case exp.IntDiv():
             return "bigint"
         case exp.Div():
-            known = {of(node.this), of(node.expression)}
-            if None not in known and known <= {*INTEGRAL, "double", "float"}:
+            kinds = of(node.this), of(node.expression)
+            if None not in kinds and set(kinds) <= {*INTEGRAL, "double", "float"}:
                 return "double"
-            return _decimals(node, types)
+            return _decimals(node, kinds)
         case exp.Add() | exp.Sub():
             one, other = of(node.this), of(node.expression)
             if "date" in (one, other):
                 return _moved_date(node, one, other)
-            return _decimals(node, types) or arithmetic(one, other)
+            return _decimals(node, (one, other)) or arithmetic(one, other)
         case exp.Mul() | exp.Mod():
-            return _decimals(node, types) or arithmetic(of(node.this), of(node.expression))
+            kinds = of(node.this), of(node.expression)
+            return _decimals(node, kinds) or arithmetic(*kinds)
         case exp.Array():
             kind = _of_items([of(part) for part in node.expressions if not isinstance(part, exp.Null)])
             return None if kind is None else f"array<{kind}>"
@@ -125,9 +126,8 @@ def arithmetic(one: str | None, other: str | None) -> str | None:
     return "double" if other == "double" and one in (*INTEGRAL, "float") else None
 
 
-def _decimals(node: exp.Binary, types: Mapping[str, str]) -> str | None:
+def _decimals(node: exp.Binary, kinds: tuple[str | None, str | None]) -> str | None:
     """Return the type of arithmetic with a decimal, by the rules of Spark (those of SQL Server)."""
-    kinds = exact_type(node.this, types), exact_type(node.expression, types)
     if not any(kind is not None and kind.startswith("decimal") for kind in kinds):
         return None
     if any(kind in ("float", "double") for kind in kinds):
@@ -241,6 +241,8 @@ def _digits(kind: str) -> tuple[int, int] | None:
 
 def _number(text: str) -> str | None:
     if text.isdigit():
+        if len(text.lstrip("0")) > 19:
+            return None
         return "int" if int(text) < 2**31 else "bigint" if int(text) < 2**63 else None
     if re.fullmatch(r"\d*\.\d*", text) is None:
         return "double" if re.fullmatch(r"[\d.]+[eE][-+]?\d+", text) else None

@@ -12,7 +12,7 @@ from engine.errors import SqlError, UnsupportedSql
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.expressions import Expressions
 from engine.sql.macros import inline_functions
-from engine.sql.names import identifier
+from engine.sql.names import identifier, item_name, relation_of
 from engine.sql.plan import Node, Scan, Values
 from engine.sql.scope import Scope, Source
 from engine.sql.statement_types import CreateView
@@ -139,8 +139,8 @@ class FromItems:
         self.binder.refuse_parts(node, _TABLE_PARTS)
         alias, name = node.args.get("alias"), identifier(node.this)
         shown = identifier(alias.this) if alias is not None and alias.this is not None else name
-        if name.lower() in self.ctes and not node.args.get("db"):
-            cte = self.ctes[name.lower()]
+        if item_name(node) in self.ctes and not node.args.get("db"):
+            cte = self.ctes[item_name(node)]
             bound = self.binder.query(cte.query, cte.ctes, cte.outer)
             columns = self._renamed(bound.columns, cte.alias)
             return Source(shown, bound.plan, self._renamed(columns, alias))
@@ -149,7 +149,7 @@ class FromItems:
 
     def _relation(self, name: str, alias: str, node: exp.Table) -> Source:
         catalog = self.binder.catalog
-        found = catalog.relations.get(name) or catalog.relations.get(name.lower())
+        found = relation_of(node, catalog)
         hidden = found is not None and found.kind in ("index", "function", "sink")
         if found is None or hidden or name.startswith("_") or node.args.get("db"):
             raise self.binder.error(f"there is no table or view {node.sql()}", node, catalog.near(name))

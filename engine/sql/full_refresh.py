@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 
 import msgspec
-import sqlglot
 import sqlglot.expressions as exp
 
 from engine.errors import UnsupportedSql
@@ -14,6 +13,7 @@ from engine.sql.ad_hoc import query_tables, spark_query
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.functions import function_name, is_non_deterministic
 from engine.sql.names import identifier
+from engine.sql.parsed import parsed
 from engine.sql.plan import Scan
 from engine.sql.refusals import unsupported
 from engine.sql.row_errors import without_errors
@@ -105,7 +105,7 @@ def whole_query(
         raise unsupported("a view that reads no table", query, sql, "read at least one table")
     written = spark_query(query, catalog, dialect, _MARK, sql)
     text = written.text
-    tree = sqlglot.parse_one(text, read="spark")
+    tree = parsed(text, "spark")
     if null_on_error:
         tree = without_errors(tree)
         text = tree.sql(dialect="spark")

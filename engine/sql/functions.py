@@ -42,6 +42,7 @@ _JSON_AGGREGATES = (
 _SYNTAX = frozenset(
     ("cast", "try_cast", "extract", "interval", "case", "exists", "in", "values", "grouping", "any", "all")
 )
+_NAME = "spark_name"
 _INFIX = (exp.Connector, exp.Binary, exp.Not, exp.Paren)
 
 
@@ -58,8 +59,11 @@ def function_name(node: exp.Expression) -> str | None:
         return str(node.name).lower()
     if not isinstance(node, exp.Func) or isinstance(node, _INFIX):
         return None
-    found = re.match(r"([A-Za-z_]\w*)(\(|$)", node.sql(dialect="spark"))
-    return found[1].lower() if found else None
+    if _NAME not in node.meta:  # printed once: calls may stand a hundred deep
+        found = re.match(r"([A-Za-z_]\w*)(\(|$)", node.sql(dialect="spark"))
+        node.meta[_NAME] = found[1].lower() if found else None
+    name: str | None = node.meta[_NAME]
+    return name
 
 
 def is_non_deterministic(node: exp.Expression) -> bool:

@@ -21,11 +21,16 @@ from engine.sql.scope import Scope
 from engine.sql.subqueries import is_subquery
 
 Items = list[tuple[str, exp.Expression]]
+_OTHER_FORMS = 16
+"""Two ways to write one expression differ in their number of parts by less than this factor."""
 
 
 @dataclass
 class Groups:
-    """What one GROUP BY computes: the names of its keys and calls by their text, and the subqueries over its rows."""
+    """What one GROUP BY computes: the names of its keys and calls by their text, and the subqueries over its rows.
+
+    `largest` bounds the parts of an expression that may be a key, however it is written.
+    """
 
     keys: Mapping[str, str]
     aggregates: Aggregates
@@ -33,6 +38,7 @@ class Groups:
     calls: dict[str, AggCall] = field(default_factory=dict)
     pending: list[Callable[[Node], Node]] = field(default_factory=list)
     nodes: list[tuple[exp.Expression, str]] = field(default_factory=list)
+    largest: int = 0
 
     def key_of(self, node: exp.Expression) -> str | None:
         """Return the key that a subquery is grouped by: it is bound once, so its text tells nothing."""
@@ -59,9 +65,12 @@ class Grouping:
         keys: dict[str, str] = {}
         named: list[tuple[str, Expr]] = []
         nodes: list[tuple[exp.Expression, str]] = []
+        largest = 0
 
         def take(node: exp.Expression) -> str:
+            nonlocal largest
             expr = self.expressions.scalar(node, "GROUP BY")
+            largest = max(largest, _OTHER_FORMS * _size(node))
             if expr.sql not in keys:
                 name = self.fresh(f"group:{expr.column or len(keys)}")
                 keys[expr.sql] = name
@@ -77,7 +86,7 @@ class Grouping:
             kept = [{take(node) for part in one for node in self._meant(part, items)} for one in sets]
         for node in self._group_nodes(group, items) if sets is None else ():
             take(node)
-        groups = Groups(keys, Aggregates(self.expressions, plan.key), nodes=nodes)
+        groups = Groups(keys, Aggregates(self.expressions, plan.key), nodes=nodes, largest=largest)
         if kept is not None:
             groups.number = self.fresh("grouping")
             self.types[quote(groups.number)] = "bigint"
@@ -164,7 +173,9 @@ class Grouping:
                     lambda inner: self._renamed(inner, part, groups),
                     groups.pending,
                 )
-            if not self.expressions.has_aggregate(part) and not self.expressions.has_subquery(part):
+            may_be_key = groups.keys and _size(part) <= groups.largest
+            plain = not self.expressions.has_aggregate(part) and not self.expressions.has_subquery(part)
+            if may_be_key and plain:
                 text = self.expressions.scalar(part, "SELECT").sql
                 if text in groups.keys:
                     return bound_column(groups.keys[text])
@@ -250,3 +261,7 @@ def _flat(node: exp.Expression) -> list[exp.Expression]:
     if isinstance(node, exp.Paren):
         return _flat(node.this)
     return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
+
+
+def _size(node: exp.Expression) -> int:
+    return sum(1 for _ in node.walk())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import msgspec
-import sqlglot
 import sqlglot.expressions as exp
 from sqlglot.errors import ParseError, TokenError
 
@@ -11,6 +10,7 @@ from engine.errors import SqlError
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.functions import is_aggregate
 from engine.sql.names import identifier
+from engine.sql.parsed import parsed
 from engine.sql.position import copy_place
 from engine.sql.refusals import mistake
 from engine.sql.statement_types import CreateFunction
@@ -34,14 +34,14 @@ def macro_of(relation: Relation) -> Macro:
 
 def body_of(macro: Macro, dialect: str) -> exp.Expression:
     """Return the expression of a function's body."""
-    return sqlglot.parse_one(f"SELECT {macro.body}", read=dialect).expressions[0]
+    return parsed(f"SELECT {macro.body}", dialect).expressions[0]
 
 
 def function_body(statement: CreateFunction, dialect: str) -> str:
     """Return the expression that a function's body is, without the SELECT before it; raises SqlError for anything else."""
     hint = "a function's body is one expression of its parameters: SELECT a + b"
     try:
-        tree = sqlglot.parse_one(statement.body, read=dialect)
+        tree = parsed(statement.body, dialect)
     except (ParseError, TokenError) as error:
         message = f"the body of function {statement.name} cannot be parsed: {statement.body}"
         raise mistake(message, None, statement.sql, hint) from error

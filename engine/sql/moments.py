@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from dataclasses import dataclass
 
 import sqlglot.expressions as exp
@@ -80,6 +81,7 @@ def _is_now(node: exp.Expression) -> bool:
 def _seconds(interval: exp.Interval) -> float | None:
     unit = _UNITS.get(interval.text("unit").upper().removesuffix("S"))
     try:
-        return None if unit is None else float(interval.this.name) * unit
+        seconds = float("nan") if unit is None else float(interval.this.name) * unit
     except ValueError:
         return None
+    return seconds if math.isfinite(seconds) else None

@@ -12,6 +12,7 @@ from sqlglot.tokens import Token, TokenType
 from engine.sql.catalog import check_name
 from engine.sql.column_list import column_of
 from engine.sql.names import identifier
+from engine.sql.parsed import parsed
 from engine.sql.refusals import line_and_column, mistake, refusal, unsupported
 from engine.sql.statement_types import (
     AddColumn,
@@ -174,12 +175,16 @@ class _Reader:
 
     def _add_column(self) -> AddColumn:
         try:
-            tree = sqlglot.parse_one(self.readable, read=self.dialect)
+            tree = parsed(self.readable, self.dialect)
         except ParseError as error:
             raise self.wrong("the column cannot be read", "ADD COLUMN name TYPE [DEFAULT value]") from error
         actions = tree.args.get("actions") or [] if isinstance(tree, exp.Alter) else []
         if len(actions) != 1 or not isinstance(actions[0], exp.ColumnDef):
             raise self.wrong("one column is expected", "ALTER TABLE t ADD COLUMN name TYPE [DEFAULT value]")
+        if actions[0].args.get("kind") is None:
+            raise mistake(
+                "the column needs a type", actions[0], self.sql, "ADD COLUMN name TYPE [DEFAULT value]"
+            )
         column, is_key, computed = column_of(actions[0], self.sql, self.dialect)
         if is_key or computed is not None:
             what = "a key column" if is_key else "a generated column"

@@ -11,12 +11,17 @@ import re
 import msgspec
 
 from engine.sql import moment_partials
+from engine.sql.limbs import Limbs, bigint_limbs, bigint_sum, decimal_average, decimal_limbs, decimal_sum
 from engine.sql.plan import AggCall, quote
 
 GLOBAL_KEY = "_global"
 ROWS = "_partial_rows"
 _TRUTHS = {"bool_and": "all", "every": "all", "bool_or": "any", "any": "any", "some": "any"}
 _INTEGRAL = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_SUMMED_DIGITS = 27
+"""A difference of two sums of decimals with more digits has a type with less fraction in Spark."""
+_AVERAGED_DIGITS, _AVERAGED_SCALE = 24, 2
+"""A quotient of a sum of decimals with these has at least the fraction of Spark's avg."""
 
 
 class Partial(msgspec.Struct, frozen=True):
@@ -163,42 +168,74 @@ def _sum(
     position: int, call: AggCall, argument_type: str, where: str, append_only: bool
 ) -> tuple[Partials | None, str]:
     argument, average = call.arguments[0].sql, call.function.lower() != "sum"
+    total, count = quote(f"_partial_{position}_sum"), quote(f"_partial_{position}_count")
     decimal = re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", argument_type)
+    limbs = kind = None
     if decimal:
         precision, scale = int(decimal[1]), int(decimal[2])
+        native = scale >= _AVERAGED_SCALE and precision <= _AVERAGED_DIGITS
+        if precision > _SUMMED_DIGITS or (average and not native):
+            limbs = decimal_limbs(argument, scale)
         kind = f"decimal({min(38, precision + 10)},{scale})"
+    elif argument_type == "bigint" and not average:
+        limbs = bigint_limbs(argument)
     elif argument_type in _INTEGRAL:
-        kind = "decimal(38,0)" if average and argument_type == "bigint" else "bigint"
+        kind = "decimal(38,0)" if argument_type == "bigint" else "bigint"
     elif argument_type in ("float", "double") and append_only:
         kind = "double"
     elif argument_type in ("float", "double"):
         return None, f"{call.function} of {argument_type} that retracts would gather rounding errors"
     else:
         return None, f"{call.function} of {argument_type} has no partial form"
-    value = f"CAST({argument} AS {kind})" if kind in ("decimal(38,0)", "double") else argument
-    zero = f"CAST(0 AS {kind})"
-
-    def side(sign: str) -> str:
-        return f"coalesce(sum({value}) FILTER (WHERE _w {sign} 0{where}), {zero})"
-
-    total_name, count_name = f"_partial_{position}_sum", f"_partial_{position}_count"
-    total, count = quote(total_name), quote(count_name)
-    folded = side(">") if append_only else f"{side('>')} - {side('<')}"
-    parts = (
-        Partial(
-            total_name,
-            f"CAST({folded} AS {kind})",
-            f"CAST(coalesce({_old(total_name)}, {zero}) + {total} AS {kind})",
-        ),
-        _counter(count_name, f"IF(({argument}) IS NOT NULL{where}, _w, 0L)"),
-    )
-    if not average:
-        return Partials(call.name, parts, f"IF({count} = 0, NULL, {total})"), ""
-    if decimal:
-        mean = f"CAST({total} / CAST({count} AS decimal(20,0)) AS {_average_type(precision, scale)})"
+    counter = _counter(f"_partial_{position}_count", f"IF(({argument}) IS NOT NULL{where}, _w, 0L)")
+    if limbs is not None:
+        parts, result = _in_limbs(position, limbs, where, decimal, average)
     else:
-        mean = f"CAST({total} AS double) / {count}"
-    return Partials(call.name, parts, f"IF({count} = 0, NULL, {mean})"), ""
+        assert kind is not None
+        value = f"CAST({argument} AS {kind})" if kind in ("decimal(38,0)", "double") else argument
+        parts, result = (_one_sum(f"_partial_{position}_sum", value, kind, where, append_only),), total
+        if average and decimal:
+            result = f"CAST({_decimal_mean(total, count, scale)} AS {_average_type(precision, scale)})"
+        elif average:
+            result = f"CAST({total} AS double) / {count}"
+    return Partials(call.name, (*parts, counter), f"IF({count} = 0, NULL, {result})"), ""
+
+
+def _one_sum(name: str, value: str, kind: str, where: str, append_only: bool) -> Partial:
+    """Return the partial of a sum that its type holds: what comes less what goes."""
+    zero = f"CAST(0 AS {kind})"
+    came, gone = (f"coalesce(sum({value}) FILTER (WHERE _w {sign} 0{where}), {zero})" for sign in (">", "<"))
+    folded = came if append_only else f"{came} - {gone}"
+    merged = f"CAST(coalesce({_old(name)}, {zero}) + {quote(name)} AS {kind})"
+    return Partial(name, f"CAST({folded} AS {kind})", merged)
+
+
+def _in_limbs(
+    position: int, limbs: Limbs, where: str, decimal: re.Match[str] | None, average: bool
+) -> tuple[tuple[Partial, ...], str]:
+    """Return the partials of a sum in two limbs, and the text of the sum or the average."""
+    high, low = f"_partial_{position}_high", f"_partial_{position}_low"
+    parts = []
+    for name, value in ((high, limbs.high), (low, limbs.low)):
+        signed = f"{value} * _w" if decimal is None else f"IF(_w > 0, {value}, -{value})"
+        some = f" FILTER (WHERE {where.removeprefix(' AND ')})" if where else ""
+        folded = f"coalesce(sum({signed}){some}, {limbs.zero})"
+        merged = f"coalesce({_old(name)}, {limbs.zero}) + {quote(name)}"
+        if decimal is not None:
+            folded, merged = f"CAST({folded} AS {limbs.kind})", f"CAST({merged} AS {limbs.kind})"
+        parts.append(Partial(name, folded, merged))
+    if decimal is None:
+        return tuple(parts), bigint_sum(quote(high), quote(low))
+    precision, scale = int(decimal[1]), int(decimal[2])
+    if not average:
+        return tuple(parts), decimal_sum(quote(high), quote(low), scale)
+    count = quote(f"_partial_{position}_count")
+    return tuple(parts), decimal_average(quote(high), quote(low), count, precision, scale)
+
+
+def _decimal_mean(total: str, count: str, scale: int) -> str:
+    """Return a quotient that Spark gives just the digits of its avg, so that it is rounded as there."""
+    return f"CAST({total} AS decimal(34,{scale})) / CAST({count} AS decimal(20,0))"
 
 
 def _average_type(precision: int, scale: int) -> str:

@@ -12,7 +12,7 @@ from engine.sql.ad_hoc import query_tables, to_spark
 from engine.sql.catalog import Catalog, Column
 from engine.sql.expressions import conjuncts
 from engine.sql.moments import Moment, moment_of
-from engine.sql.names import identifier
+from engine.sql.names import identifier, relation_of
 from engine.sql.values import NotLiteral, literal
 
 __all__ = ["PointRead", "Predicate", "point_read", "query_tables", "to_spark"]
@@ -71,13 +71,13 @@ def point_read(query: exp.Query, catalog: Catalog, dialect: str, sql: str = "") 
     alias = table.args.get("alias")
     if not isinstance(table.this, exp.Identifier) or (alias is not None and alias.args.get("columns")):
         return None
-    name = identifier(table.this)
-    relation = catalog.relations.get(name)
+    relation = relation_of(table, catalog)
     if relation is None or relation.kind not in ("table", "materialized view"):
         return None
     shown = {column.name: column for column in relation.columns if not column.hidden}
     moment = moment_of(table, sql)
-    reader = _Reader(name, identifier(alias.this) if alias is not None else name, shown, dialect)
+    shown_as = identifier(alias.this if alias is not None else table.this)
+    reader = _Reader(relation.name, shown_as, shown, dialect)
     try:
         return replace(reader.read(query), moment=moment)
     except (_TooComplex, NotLiteral):

@@ -6,7 +6,7 @@ import sqlglot.expressions as exp
 
 from engine.sql.catalog import Catalog
 from engine.sql.expression_types import exact_type
-from engine.sql.names import identifier
+from engine.sql.names import identifier, item_name
 from engine.sql.plan import quote
 
 Columns = list[tuple[str, str | None]]
@@ -19,7 +19,7 @@ class QueryTypes:
         self.catalog = catalog
         self.items: dict[str, list[exp.CTE]] = {}
         for cte in tree.find_all(exp.CTE):
-            self.items.setdefault(cte.alias.lower(), []).append(cte)
+            self.items.setdefault(item_name(cte), []).append(cte)
         self._types: dict[int, dict[str, str]] = {}
         for select in list(tree.find_all(exp.Select)):
             self._of_select(select)
@@ -71,7 +71,7 @@ class QueryTypes:
     def _inside(source: exp.Expression, name: str) -> bool:
         """Tell whether a table stands in the WITH item that has its name, where the name still means the table."""
         item = source.find_ancestor(exp.CTE)
-        while item is not None and item.alias.lower() != name:
+        while item is not None and item_name(item) != name:
             item = item.find_ancestor(exp.CTE)
         return item is not None
 

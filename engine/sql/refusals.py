@@ -62,32 +62,32 @@ def not_offered(sql: str) -> UnsupportedSql:
     clause = clause_not_offered(sql)
     if clause is not None:
         return clause
-    words = _words(sql)
+    plain = words(sql)
     for pattern, form in _FORMS:
-        if found := re.match(pattern, words, re.IGNORECASE):
+        if found := re.match(pattern, plain, re.IGNORECASE):
             return refusal(
                 f"this form of {form.split(' [')[0].split(' name')[0]} is not offered",
                 sql,
                 found.start(1),
                 form,
             )
-    first = re.search(r"\w+|\S", words)
+    first = re.search(r"\w+|\S", plain)
     word, start = (first[0].upper(), first.start()) if first else ("", 0)
     if word == "CREATE":
-        word = " ".join(words[start:].split()[:2]).upper()
+        word = " ".join(plain[start:].split()[:2]).upper()
     return refusal(f"{word} is not offered", sql, start, STATEMENTS)
 
 
 def clause_not_offered(sql: str) -> UnsupportedSql | None:
     """Return the error for a clause that is known but not offered, or None if there is none."""
     for pattern, name, hint in _NOT_OFFERED:
-        if found := re.search(pattern, _words(sql), re.IGNORECASE):
+        if found := re.search(pattern, words(sql), re.IGNORECASE):
             return refusal(f"{name} is not offered", sql, found.start(), hint)
     return None
 
 
-def _words(sql: str) -> str:
-    """Return a text with blanks for its comments and strings."""
+def words(sql: str) -> str:
+    """Return a text with blanks for its comments and strings, so that what is left keeps its place."""
     return re.sub(
         r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'", lambda found: " " * len(found[0]), sql, flags=re.DOTALL
     )
@@ -105,7 +105,8 @@ def line_and_column(text: str, start: int) -> tuple[int, int]:
     return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
 
 
-def _offset(text: str, line: int, column: int) -> int:
+def offset(text: str, line: int, column: int) -> int:
+    """Return the character of a text at a line and column."""
     return sum(len(part) + 1 for part in text.split("\n")[: line - 1]) + column - 1
 
 
@@ -114,14 +115,14 @@ def syntax_error(error: ParseError, readable: str, sql: str) -> SqlError:
     first = error.errors[0] if error.errors else {}
     near = str(first.get("highlight") or "")
     line, column = int(first.get("line") or 1), max(1, int(first.get("col") or 1) - max(len(near), 1) + 1)
-    word = readable.split()[0]
+    word = next(iter(readable.split()), "")
     if word.upper() not in _FIRST_WORDS and re.fullmatch(r"\w+", word):
         guess = difflib.get_close_matches(word.upper(), _FIRST_WORDS, 1)
         hint = f"did you mean {guess[0]}?" if guess else STATEMENTS
         at = line_and_column(readable, len(readable) - len(readable.lstrip()))
         return SqlError(f"{word} is no statement", sql=sql, line=at[0], column=at[1], hint=hint)
     said, _, got = str(first.get("description") or error).partition(" but got ")
-    start = _offset(readable, line, column)
+    start = offset(readable, line, column)
     if "Unexpected token" in said:
         said = "this is not expected here"
     else:

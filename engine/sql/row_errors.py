@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import sqlglot
 import sqlglot.expressions as exp
 
 from engine.sql.functions import function_name
+from engine.sql.parsed import parsed
 from engine.sql.plan import AggCall, Expr, Node
 
 _OPERATORS: tuple[tuple[type[exp.Expression], str], ...] = (
@@ -69,7 +69,7 @@ def safe(expr: Expr) -> Expr:
     """Return an expression that gives null where `expr` would fail on a row."""
     if expr.column is not None:
         return expr
-    tree = sqlglot.parse_one(expr.sql, read="spark")
+    tree = parsed(expr.sql, "spark")
     before = tree.sql(dialect="spark")
     after = without_errors(tree).sql(dialect="spark")
     return expr if after == before else msgspec.structs.replace(expr, sql=after)
@@ -103,7 +103,7 @@ def _safe_node(node: exp.Expression) -> exp.Expression:
         name = function_name(node)
         if name in _CALLS:
             text = node.sql(dialect="spark")
-            return sqlglot.parse_one(_CALLS[name] + text[text.index("(") :], read="spark")
+            return parsed(_CALLS[name] + text[text.index("(") :], "spark")
     return node
 
 

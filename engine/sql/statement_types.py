@@ -13,7 +13,7 @@ from engine.sql.sink_statements import AlterSink, CreateSink, ShowSinks
 
 @dataclass(frozen=True)
 class CreateTable:
-    """CREATE TABLE; `primary_key` is empty for an append-only table without one."""
+    """CREATE TABLE; `primary_key` is empty for an append-only table without one. `places` are where options stand."""
 
     name: str
     columns: tuple[Column, ...]
@@ -24,6 +24,7 @@ class CreateTable:
     as_query: exp.Query | None
     sql: str
     on_conflict: str = ""
+    places: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from engine.sql.create import create, drop, query_text
 from engine.sql.dml_statements import delete, insert, update
 from engine.sql.names import identifier, table_name
 from engine.sql.own_statements import own_statement, set_statement
+from engine.sql.parsed import parsed
 from engine.sql.refusals import (
     STATEMENTS,
     clause_not_offered,
@@ -162,7 +163,7 @@ def _blank(text: str, start: int, end: int) -> str:
 
 def _tree(readable: str, sql: str, dialect: str) -> exp.Expression:
     try:
-        return sqlglot.parse_one(readable, read=dialect)
+        return parsed(readable, dialect)
     except TokenError as error:
         raise unclosed(sql) from error
     except ParseError as error:
@@ -179,7 +180,7 @@ def _misread_query(readable: str, sql: str, dialect: str) -> SqlError | None:
         return None
     alone = _blank(readable, 0, readable.rindex(query))
     try:
-        tree = sqlglot.parse_one(alone, read=dialect)
+        tree = parsed(alone, dialect)
     except ParseError as error:
         return syntax_error(error, alone, sql)
     if isinstance(tree, exp.Query):
@@ -191,7 +192,8 @@ def _misread_query(readable: str, sql: str, dialect: str) -> SqlError | None:
 def _sink(readable: str, sql: str, dialect: str) -> Statement | None:
     pattern = r"DROP\s+SINK\s+(IF\s+EXISTS\s+)?(\S+?)(\s+CASCADE)?"
     if found := re.fullmatch(pattern, readable.strip(), re.IGNORECASE):
-        return Drop("sink", found[2].strip('`"').lower(), bool(found[1]), bool(found[3]), sql)
+        name = found[2] if found[2][0] in '`"' else found[2].lower()
+        return Drop("sink", name.strip('`"'), bool(found[1]), bool(found[3]), sql)
     return sink_statement(readable, sql, dialect)
 
 

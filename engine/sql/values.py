@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
@@ -10,16 +11,18 @@ from typing import Any
 
 import sqlglot.expressions as exp
 
-from engine.errors import UnsupportedSql
-from engine.sql.catalog import Relation
+from engine.errors import UnsupportedSql, WrongRow
+from engine.sql.catalog import Column, Relation
 from engine.sql.intervals import interval_of, interval_value
-from engine.sql.position import copy_place
+from engine.sql.position import copy_place, place
 from engine.sql.refusals import mistake
 from engine.sql.statement_types import Insert
+from engine.sql.text_lengths import too_long
 from engine.sql.types import parse_type
 from engine.sql.wrong_literals import refuse_wrong
 
-_INTEGRAL = ("tinyint", "smallint", "int", "bigint")
+_INTEGRAL = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_MOST_DIGITS = 1_000
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIME = re.compile(r"\d{2}:\d{2}:\d{2}(\.\d{1,6})?")
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})?)?")
@@ -38,8 +41,9 @@ def literal_rows(insert: Insert, relation: Relation, dialect: str) -> list[tuple
         return None
     shown = tuple(column.name for column in relation.columns if not column.hidden)
     names = insert.columns or shown
-    kinds = {column.name: column.type for column in relation.columns}
     known_columns(insert, relation)
+    columns = {column.name: column for column in relation.columns}
+    kinds = {name: column.type for name, column in columns.items()}
     rows = []
     try:
         for row in insert.rows.expressions:
@@ -50,10 +54,45 @@ def literal_rows(insert: Insert, relation: Relation, dialect: str) -> list[tuple
             pairs = list(zip(values, names, strict=True))
             for value, name in pairs:
                 refuse_wrong(value, kinds[name], name, insert.sql)
-            rows.append(tuple(literal(value, kinds[name], dialect) for value, name in pairs))
+            found = tuple(literal(value, kinds[name], dialect) for value, name in pairs)
+            for value, (node, name) in zip(found, pairs, strict=True):
+                _refuse_misfit(value, node, columns[name], relation, insert.sql)
+            rows.append(found)
     except NotLiteral:
         return None
     return rows
+
+
+def _refuse_misfit(value: Any, node: exp.Expression, column: Column, relation: Relation, sql: str) -> None:
+    """Raise WrongRow, with the place, for a null where none may be, and for a value that a column cannot hold."""
+    found = misfit(value, column)
+    if value is None and (column.source in relation.primary_key or not column.nullable):
+        why = "part of the primary key" if column.source in relation.primary_key else "NOT NULL"
+        found = f"column {column.name} of {relation.name} is {why}", "write a value"
+    if found is not None:
+        line, at = place(node, sql)
+        raise WrongRow(found[0], sql=sql, line=line, column=at, hint=found[1])
+
+
+def misfit(value: Any, column: Column) -> tuple[str, str] | None:
+    """Return what is wrong with a value that a column cannot hold, and the remedy, else None."""
+    if value is None:
+        return None
+    if column.length is not None:
+        wrong = too_long(value, column)
+        return None if wrong is None else (wrong, "write a shorter text")
+    message = f"{str(value)[:60]} does not fit column {column.name}, which is {column.type}"
+    bits = _INTEGRAL.get(column.type)
+    if bits is not None and not -(1 << bits - 1) <= value < 1 << bits - 1:
+        return message, f"numbers of {column.type} go from {-(1 << bits - 1)} to {(1 << bits - 1) - 1}"
+    if column.type.startswith("decimal"):
+        precision, scale = (int(part) for part in column.type[8:-1].split(","))
+        if abs(value) >= Decimal(1).scaleb(precision - scale):
+            return message, f"it has {precision - scale} digits before the point at most"
+    most = {"float": 3.4028235677973366e38, "double": math.inf}.get(column.type)
+    if most is not None and abs(value) >= most:
+        return message, "write a smaller number"
+    return None
 
 
 def known_columns(insert: Insert, relation: Relation) -> None:
@@ -167,7 +206,7 @@ def _text(text: str, kind: str) -> Any:
 
 
 def _number(text: str, kind: str, sign: int) -> Any:
-    if kind in _INTEGRAL and text.isdigit():
+    if kind in _INTEGRAL and text.isdigit() and len(text) <= _MOST_DIGITS:
         return sign * int(text)
     if kind in ("float", "double"):
         return sign * float(text)

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from engine.backfill.pace import LARGEST_STEP, MOST_STEPS, SMALLEST_STEP, Pace, most_at_once, rest_seconds
+from engine.backfill.pace import (
+    AWAITED_STEP,
+    LARGEST_AWAITED_STEP,
+    LARGEST_STEP,
+    MOST_STEPS,
+    SMALLEST_STEP,
+    Pace,
+    most_at_once,
+    rest_seconds,
+)
+from engine.hummock.merge import HASHES
 
 
 def test_quick_steps_grow_and_slow_ones_shrink_within_bounds() -> None:
@@ -45,3 +55,19 @@ def test_a_step_that_nobody_waits_for_is_a_hundredth_of_a_large_table_at_most() 
     assert most_at_once(40_000_000) == 400_000
     assert most_at_once(1_000) == 100_000
     assert most_at_once(1 << 40) == LARGEST_STEP
+
+
+def test_a_build_that_is_waited_for_takes_few_large_steps() -> None:
+    pace = Pace.awaited()
+    assert pace.next_rows(60_000_000, LARGEST_AWAITED_STEP, None) == AWAITED_STEP
+    for _ in range(20):
+        pace.took(pace.rows, 4.0)
+    assert pace.rows == LARGEST_AWAITED_STEP
+
+
+def test_a_step_takes_what_little_it_would_leave_over_unless_something_bounds_it() -> None:
+    pace = Pace.awaited()
+    assert pace.span(AWAITED_STEP, AWAITED_STEP + 10, HASHES) == HASHES
+    assert pace.span(AWAITED_STEP, 2 * AWAITED_STEP, HASHES) == HASHES // 2
+    assert pace.span(1000, 1010, HASHES) < HASHES
+    assert Pace().span(Pace().rows, Pace().rows + 10, HASHES) < HASHES

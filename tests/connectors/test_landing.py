@@ -11,9 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine.connectors.landing import LandingSource, pending_digest, poll_all
+from engine.connectors.landing import LandingReport, LandingSource, pending_digest, poll_all
+from engine.connectors.landing_commit import LandingCommits
+from engine.connectors.landing_options import wrong_option
 from engine.connectors.landing_tables import DEAD_LETTER, FILES
-from engine.errors import SourceError, SqlError
+from engine.errors import SourceError, SqlError, UnsupportedSql
 from engine.hummock import Hummock
 from engine.session import Session
 
@@ -182,7 +184,7 @@ def test_parquet_is_read_and_a_row_that_does_not_fit_set_aside(
     ("name", "content", "reason"),
     [
         ("a.parquet", b"no parquet", "not a Parquet file"),
-        ("a.csv", b"id,name\n1,\xff\xfe\n", "not UTF-8: line 2"),
+        ("a.csv", b"id,n\xff\n1,2\n", "not UTF-8: line 1"),
         ("a.csv", b"\xff\xfei\x00d\x00", "UTF-16"),
         ("a.csv", b"id,id\n1,2\n", "names id twice"),
         ("a.csv", b"number,price\n1,2\n", "no column id, the key of orders"),
@@ -247,10 +249,12 @@ def test_two_pollers_that_see_the_same_file_take_it_once(lake: Session, folder: 
     with Hummock.open(lake.store.url) as other_store:
         second = LandingSource(other_store, "orders", folder)
         assert len(second.pending()) == 1
-        read = second._read(second.pending()[0])
-        assert read is not None
+        commits = LandingCommits(other_store, "orders", False, False, LandingReport("orders"))
+        commits.begin(second.pending()[0])
+        parts = list(second._parts(second.pending()[0]))
         assert first.poll().files == 1
-        assert second._commit([read], first.poll()).files == 0
+        assert commits.commit(parts) == {"a.csv"}
+        assert commits.report.files == 0
     lake.store.refresh()
     assert len(rows(lake, FILES)) == 1
 
@@ -297,8 +301,47 @@ def test_pending_files_have_a_digest_that_goes_when_they_are_taken(
 
 
 def test_a_wrong_option_is_refused_by_name(lake: Session, folder: Path, orders: Source) -> None:
-    with pytest.raises(SourceError, match="option separator is unknown"):
+    with pytest.raises(UnsupportedSql, match="landing has no option separator"):
         orders(separator=";")
+    assert "orders" not in lake.catalog.relations
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("format", "xml"),
+        ("delimiter", ""),
+        ("delimiter", ";;"),
+        ("delimiter", "§"),
+        ("delimiter", '"'),
+        ("delimiter", "\n"),
+        ("null", "N\nA"),
+        ("path", "/etc"),
+        ("path", "a\0b"),
+    ],
+)
+def test_a_wrong_value_of_an_option_is_refused(
+    folder: Path, orders: Source, option: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TIDELINE_ALLOWED_PATHS", raising=False)
+    wrong = wrong_option({"path": "landing", option: value})
+    assert wrong is not None and wrong.option == option and wrong.hint
+    assert wrong_option({"path": "landing"}) is None
+
+
+def test_a_wrong_value_of_an_option_is_refused_at_its_place_when_the_table_is_made(
+    lake: Session, folder: Path, orders: Source
+) -> None:
+    with pytest.raises(UnsupportedSql, match="the delimiter ';;' is not one character") as refused:
+        orders(delimiter=";;")
+    assert refused.value.line == 1 and refused.value.column > 1
+    assert "orders" not in lake.catalog.relations
+
+
+def test_a_source_with_a_wrong_value_is_refused(lake: Session, folder: Path, orders: Source) -> None:
+    orders()
+    with pytest.raises(SourceError, match="table orders: the delimiter '§' is not one character"):
+        LandingSource(lake.store, "orders", folder, delimiter="§")
 
 
 def test_folders_inside_are_read_too(lake: Session, folder: Path, orders: Source) -> None:

@@ -118,7 +118,6 @@ def test_a_table_with_a_key_can_be_fed_too(lake: Session) -> None:
         ({}, BID, "never end"),
         ({"max_events": "many"}, BID, "max_events = 'many'"),
         ({"max_events": "5", "type": "bidder"}, BID, "person, auction, bid"),
-        ({"max_events": "5", "speed": "9"}, BID, "option speed is unknown"),
         ({"max_events": "5"}, "auction BIGINT, colour STRING", "no column colour"),
     ],
 )

@@ -23,6 +23,7 @@ from engine.meta.sinks import consumers_of, sinks
 from engine.meta.waits import quarantine_waits, waits
 from tests.crash.asked import AskedMutations
 from tests.crash.broken import Broken
+from tests.crash.meeting import check_meeting
 from tests.crash.reference import run
 
 TABLES = {"a": ("id", "g", "x"), "b": ("id", "g", "y")}
@@ -39,6 +40,7 @@ class Checks:
     def __init__(self, chance: random.Random) -> None:
         self.random = chance
         self.texts: dict[str, str] = {}
+        self.left_behind: set[str] = set()
         self.seen: dict[tuple[str, int], Counter] = {}
         self.expected: dict[tuple[str, int, int], Counter] = {}
         self.contents: dict[tuple[int, str, int], Counter] = {}
@@ -55,6 +57,9 @@ class Checks:
         self._files_exist(version)
         self._consumers_can_go_on(version)
         self._views_equal_their_queries(version)
+        self.left_behind |= set(quarantined_views(version))
+        whole = {name: text for name, text in self.texts.items() if name not in self.left_behind}
+        check_meeting(version, whole, self._table, bag)
         self._the_past_stays(version)
         self._mutations_are_kept(version)
         self.in_force.check(version)

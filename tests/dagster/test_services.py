@@ -5,13 +5,26 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import stat
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from dagster_project.services import LOOPBACK, Service, Services, free_port
+from dagster_project.services import Service, Services, free_port
 from engine.errors import EnvironmentNotReady
+from engine.runtime.spark_connect import LOOPBACK, TOKEN_VARIABLE, find
+
+CLIENT = """
+import sys
+from engine.errors import TidelineError
+from engine.runtime.spark import connect
+try:
+    print(connect(sys.stdin.readline().strip()).range(5).count())
+except TidelineError as error:
+    print(f"refused: {error}")
+"""
 
 
 def test_a_home_is_held_by_one_process_at_a_time(tmp_path: Path) -> None:
@@ -55,3 +68,63 @@ def test_a_port_in_use_is_not_taken() -> None:
         taken.bind((LOOPBACK, 0))
         taken.listen()
         assert free_port(taken.getsockname()[1]) != taken.getsockname()[1]
+
+
+def test_the_spark_of_a_project_answers_those_who_know_its_token_and_listens_on_loopback_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDELINE_DRIVER_MEMORY", "1g")
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    with Services(tmp_path, {"TIDELINE_STORE": "file:///store"}) as services:
+        service = services.spark_connect()
+        warm = find(tmp_path / ".tideline")
+        assert warm is not None and services.environment[TOKEN_VARIABLE] == warm.token
+        bare = f"sc://localhost:{warm.port}"
+        assert "refused" in _answer(bare) and TOKEN_VARIABLE in _answer(bare)
+        assert "refused" in _answer(f"{bare}/;token=wrong")
+        assert _answer(warm.address) == "5"
+        assert _answer(bare, {TOKEN_VARIABLE: warm.token}) == "5"
+        assert warm.token not in subprocess.check_output(["ps", "-eo", "args"], text=True)
+        assert warm.token not in service.log.read_text(errors="replace")
+        assert _addresses(service.process.pid) <= {"127.0.0.1", "::ffff:127.0.0.1"}
+    assert not (tmp_path / ".tideline" / "spark.json").exists()
+
+
+def test_what_a_project_keeps_is_closed_to_other_users(tmp_path: Path) -> None:
+    with Services(tmp_path, {}) as services:
+        assert stat.S_IMODE(services.state.stat().st_mode) == 0o700
+
+
+def _answer(address: str, environment: dict[str, str] | None = None) -> str:
+    """Return what a client in a process of its own is told; the address goes by its input, as arguments are seen by all."""
+    own = {key: value for key, value in os.environ.items() if key not in (TOKEN_VARIABLE, "SPARK_REMOTE")}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", CLIENT],
+        input=address,
+        env={**own, **(environment or {})},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def _addresses(process: int) -> set[str]:
+    """Return the addresses on which a process listens, as the kernel tells."""
+    own = set()
+    for entry in Path(f"/proc/{process}/fd").iterdir():
+        try:
+            own.add(os.readlink(entry))
+        except OSError:
+            continue
+    found = set()
+    for name, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
+        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in own:
+                words = bytes.fromhex(fields[1].partition(":")[0])
+                packed = b"".join(words[at : at + 4][::-1] for at in range(0, len(words), 4))
+                found.add(socket.inet_ntop(family, packed))
+    return found

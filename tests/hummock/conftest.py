@@ -11,6 +11,7 @@ import pytest
 
 from engine.hummock import Hummock, Table
 from engine.hummock.clock import Clock
+from tests.hummock.dated import DatedObjectStore
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
 
@@ -35,8 +36,13 @@ def open_store(tmp_path: Path, clock: MovableClock) -> Callable[..., Hummock]:
     """Opens the test's store; each call is a new handle, as another process would have it."""
 
     def opened(**options: object) -> Hummock:
-        url = (tmp_path / "store").as_uri()
-        return Hummock.open(url, cache_dir=tmp_path / "cache", clock=clock, **options)  # type: ignore[arg-type]
+        folder = tmp_path / "store"
+        given = {
+            "cache_dir": tmp_path / "cache",
+            "clock": clock,
+            "object_store": DatedObjectStore(folder, clock),
+        }
+        return Hummock.open(folder.as_uri(), **{**given, **options})  # type: ignore[arg-type]
 
     return opened
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 import random
 import sys
 import tempfile
@@ -37,9 +38,9 @@ from engine.hummock.object_store import ObjectStore
 from engine.hummock.object_store.faulty import Crashed, FaultyObjectStore
 from engine.hummock.object_store.memory import MemoryObjectStore
 from tests.hummock.conftest import SCHEMA, content, keys, log, rows
+from tests.hummock.dated import DatedObjectStore
 from tests.hummock.faulty_process import Process, Shared
 from tests.hummock.ledger import Ledger, Write, difference
-from tests.hummock.other_process import DatedObjectStore
 from tests.hummock.small import small_sizes
 
 STEPS = 40
@@ -381,6 +382,7 @@ def run_seed(seed: int) -> str | None:
 
 def main() -> None:
     """Run a range of seeds on two processes and stop at the first that fails."""
+    os.environ.setdefault("TIDELINE_VERIFY", "1")
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0:1000", help="one seed, or first:end")
     first, _, end = parser.parse_args().seeds.partition(":")

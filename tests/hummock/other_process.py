@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ from engine.errors import Conflict, UnknownTable
 from engine.hummock import Hummock
 from engine.hummock.clock import Clock
 from engine.hummock.compaction.worker import CompactionWorker
-from engine.hummock.object_store.local import LocalObjectStore
+from tests.hummock.dated import DatedObjectStore
 from tests.hummock.small import small_sizes
 
 CONTEXT = multiprocessing.get_context("spawn")
@@ -29,30 +27,6 @@ class AheadClock(Clock):
 
     def monotonic(self) -> float:
         return super().monotonic() + self.ahead
-
-
-class DatedObjectStore(LocalObjectStore):
-    """A directory whose files are as old as a clock says."""
-
-    def __init__(self, root: Path, clock: Clock) -> None:
-        super().__init__(root)
-        self._dates = clock
-
-    def put_if_absent(self, path: str, data: bytes) -> bool | None:
-        won = super().put_if_absent(path, data)
-        if won:
-            self._date(path)
-        return won
-
-    def put(self, path: str, data: bytes | memoryview) -> None:
-        super().put(path, data)
-        self._date(path)
-
-    def delete(self, paths: Iterable[str]) -> None:
-        super().delete(paths)
-
-    def _date(self, path: str) -> None:
-        os.utime(self.root / path, (self._dates(), self._dates()))
 
 
 def serve(pipe) -> None:  # type: ignore[no-untyped-def]

@@ -129,6 +129,20 @@ def test_a_damaged_row_group_is_told(open_store: Callable, tmp_path: Path, monke
         store.get(table, {"id": 7})
 
 
+def test_a_cached_file_under_the_name_of_another_is_not_taken_for_it(
+    store: Hummock, table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TIDELINE_VERIFY")
+    for value in ("old", "new"):
+        store.ingest_batch({table: [Put(rows({1: value}))]})
+    one, other = cached(tmp_path)
+    data = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(data)
+    store.close()
+    assert content(store) == {1: "new"}
+
+
 @pytest.mark.parametrize("size", [10, 200_000])
 def test_one_changed_bit_of_a_cached_file_is_noticed(
     store: Hummock, table: Table, tmp_path: Path, size: int
@@ -172,7 +186,7 @@ def test_a_file_that_is_being_written_is_not_seen(tmp_path: Path, monkeypatch) -
     given = pa.table({"_hash": np.arange(10)})
     seen: list[object] = []
     monkeypatch.setattr(
-        "engine.hummock.cache._seal", lambda path: seen.append((path.exists(), cache.load("a", 10)))
+        "engine.hummock.cache._seal", lambda path, _: seen.append((path.exists(), cache.load("a", 10)))
     )
     cache.store("a", given)
     assert seen == [(True, None)]

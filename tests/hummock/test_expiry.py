@@ -18,6 +18,7 @@ from engine.hummock.compaction import Ttl, Watermark
 from engine.hummock.compaction.worker import CompactionWorker
 from engine.hummock.epoch import epoch_at
 from tests.hummock.conftest import SCHEMA, content, keys, log, rows
+from tests.hummock.dated import TimedObjectStore
 
 EVENTS = pa.schema([("id", pa.int64()), ("v", pa.string()), ("at", pa.int64())])
 
@@ -38,8 +39,9 @@ def manual() -> ManualClock:
 
 @pytest.fixture
 def store(tmp_path: Path, manual: ManualClock) -> Iterator[Hummock]:
-    url, cache = (tmp_path / "s").as_uri(), tmp_path / "c"
-    with Hummock.open(url, cache_dir=cache, clock=manual, auto_compact="off", retention_seconds=60) as opened:
+    url = (tmp_path / "s").as_uri()
+    options = {"cache_dir": tmp_path / "c", "auto_compact": "off", "retention_seconds": 60}
+    with Hummock.open(url, object_store=TimedObjectStore(url, manual), clock=manual, **options) as opened:  # type: ignore[arg-type]
         yield opened
 
 
@@ -281,6 +283,7 @@ def test_any_history_reads_at_every_retained_epoch_as_it_did(
 ) -> None:
     clock, folder = ManualClock(), tmp_path_factory.mktemp("expiry")
     options = {"clock": clock, "auto_compact": "off", "retention_seconds": 40}
+    options["object_store"] = TimedObjectStore((folder / "s").as_uri(), clock)
     with Hummock.open((folder / "s").as_uri(), cache_dir=folder / "c", **options) as store:  # type: ignore[arg-type]
         by = ["id"] if distributed else None
         table = store.create_table("t", EVENTS, ["id"], by, ttl_seconds=50, watermark_column="at")

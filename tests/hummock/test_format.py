@@ -17,6 +17,7 @@ import xxhash
 from engine.hummock import Commit, Delete, Hummock, Put
 from engine.hummock.version import with_default
 from tests.hummock.conftest import MovableClock
+from tests.hummock.dated import DatedObjectStore
 
 
 class PlainReader:
@@ -157,7 +158,10 @@ def some_rows(step: int) -> pa.Table:
 def test_a_reader_by_the_document_reads_every_epoch(
     tmp_path: Path, clock: MovableClock, distribution: list[str], commits: int
 ) -> None:
-    store = Hummock.open((tmp_path / "s").as_uri(), cache_dir=tmp_path / "c", clock=clock)
+    objects = DatedObjectStore(tmp_path / "s", clock)
+    store = Hummock.open(
+        (tmp_path / "s").as_uri(), cache_dir=tmp_path / "c", object_store=objects, clock=clock
+    )
     store.create_table("old", SCHEMA, ["a"])
     for name in ("t", "u"):
         store.create_table(name, SCHEMA, ["a", "b", "c"], distribution)
@@ -185,7 +189,10 @@ def test_a_reader_by_the_document_reads_every_epoch(
 def test_a_reader_by_the_document_hides_what_has_expired_and_what_is_below_the_watermark(
     tmp_path: Path, clock: MovableClock
 ) -> None:
-    store = Hummock.open((tmp_path / "s").as_uri(), cache_dir=tmp_path / "c", clock=clock)
+    objects = DatedObjectStore(tmp_path / "s", clock)
+    store = Hummock.open(
+        (tmp_path / "s").as_uri(), cache_dir=tmp_path / "c", object_store=objects, clock=clock
+    )
     store.create_table("t", SCHEMA, ["a", "b", "c"], ["a"], ttl_seconds=100, watermark_column="a")
     for step in range(6):
         store.ingest_batch({"t": [Put(some_rows(step))]})

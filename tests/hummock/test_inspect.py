@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import socket
 import urllib.request
+from pathlib import Path
 
 import pytest
 
 from engine.cli import main
-from engine.errors import StorageError
+from engine.errors import CorruptObject, StorageError
 from engine.hummock import Commit, Hummock, Put, Table, prometheus
 from engine.hummock.inspect import describe_sst
 from tests.hummock.conftest import rows
@@ -83,3 +84,11 @@ def test_prometheus_serves_over_http(filled: Hummock) -> None:
             assert b"tideline_store_commits_total" in answer.read()
     finally:
         stop()
+
+
+def test_a_damaged_file_is_told(store: Hummock, table: Table, tmp_path: Path) -> None:
+    store.ingest_batch({table: [Put(rows({1: "a"}))]})
+    (path,) = (tmp_path / "store" / "sst").iterdir()
+    path.write_bytes(path.read_bytes()[:-6])
+    with pytest.raises(CorruptObject, match="damaged"):
+        describe_sst(store.objects, store.version, f"sst/{path.name}")

@@ -10,6 +10,7 @@ import pytest
 from engine.hummock import Hummock
 from engine.hummock.clock import ManualClock
 from tests.hummock.conftest import SCHEMA, content
+from tests.hummock.dated import TimedObjectStore
 from tests.hummock.maintenance import read_the_past, updates
 
 RETENTION = 60.0
@@ -20,7 +21,8 @@ LIMIT = 1.5
 def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Hummock, ManualClock]]:
     url = (tmp_path / "s").as_uri() if request.param == "directory" else request.getfixturevalue("s3_url")
     clock = ManualClock()
-    with Hummock.open(url, cache_dir=tmp_path / "c", clock=clock, retention_seconds=RETENTION) as store:
+    options = {"cache_dir": tmp_path / "c", "clock": clock, "retention_seconds": RETENTION}
+    with Hummock.open(url, object_store=TimedObjectStore(url, clock), **options) as store:  # type: ignore[arg-type]
         yield store, clock
 
 

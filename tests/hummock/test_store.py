@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -261,3 +263,35 @@ def test_keys_that_do_not_fit_the_schema_are_refused(store: Hummock, primary, di
 def test_opening_where_no_store_is_fails_without_create(open_store: Callable) -> None:
     with pytest.raises(StorageError, match="create=True"):
         open_store(create=False)
+
+
+def test_a_store_whose_folder_was_removed_can_be_made_anew_at_its_address(tmp_path: Path) -> None:
+    url = (tmp_path / "s").as_uri()
+    for value in ("first", "second"):
+        with Hummock.open(url, cache_dir=tmp_path / "c") as store:
+            store.create_table("t", SCHEMA, ["id"])
+            store.ingest_batch({"t": [Put(rows({1: value}))]})
+            with store.epoch() as batch:
+                batch.put("t", rows({2: value}))
+            assert content(store) == {1: value, 2: value}
+        shutil.rmtree(tmp_path / "s")
+
+
+def test_a_store_whose_folder_was_removed_under_it_says_so(tmp_path: Path) -> None:
+    store = Hummock.open((tmp_path / "s").as_uri(), cache_dir=tmp_path / "c")
+    store.create_table("t", SCHEMA, ["id"])
+    shutil.rmtree(tmp_path / "s")
+    with pytest.raises(StorageError, match="was removed"):
+        store.ingest_batch({"t": [Put(rows({1: "a"}))]})
+    assert not (tmp_path / "s").exists()
+
+
+def test_the_row_count_is_an_upper_bound_whatever_is_deleted(store: Hummock, table: Table) -> None:
+    store.ingest_batch({table: [Put(rows({n: "x" for n in range(100)}))]})
+    for step in range(5):
+        store.ingest_batch({table: [Delete(keys(*range(1000 * step + 1000, 1000 * step + 1100)))]})
+    assert store.version.tables["t"].row_count >= 100
+    store.ingest_batch({table: [Delete(keys(*range(10)))]})
+    assert store.version.tables["t"].row_count >= 90
+    store.compact(table)
+    assert store.version.tables["t"].row_count == 90

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from engine.hummock import Commit, Hummock, Put
+from engine.hummock.epoch import epoch_at
 from engine.hummock.object_store.memory import MemoryObjectStore
 from engine.log_store import Barrier as LogStoreBarrier
 from engine.meta.barrier import Barrier, closed, minted, open_barrier, opened
@@ -23,7 +24,10 @@ def store() -> Hummock:
 def test_a_log_store_and_a_domain_have_the_same_barriers() -> None:
     assert LogStoreBarrier is Barrier
     assert Barrier(1, 2).is_checkpoint and not Barrier(1, 2, "barrier").is_checkpoint
-    assert Barrier(1, 2, "checkpoint", "pause").text == "checkpoint (1, 2] with mutation pause"
+    second = epoch_at(1_700_000_000.5)
+    assert Barrier(0, second).text == "checkpoint (the beginning, 2023-11-14 22:13:20.500] UTC"
+    text = Barrier(second, second + 1, "checkpoint", "pause").text
+    assert text == "checkpoint (2023-11-14 22:13:20.500, 2023-11-14 22:13:20.500+1] UTC with mutation pause"
 
 
 def test_the_first_barrier_of_a_domain_is_initial_and_adds_its_views() -> None:

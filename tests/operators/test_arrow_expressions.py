@@ -65,6 +65,9 @@ VALUES = [
     "i + 5000000000",
     "-3L",
     "-(i)",
+    "shiftright(a, 32)",
+    "(a) & 4294967295L",
+    "((a) & 4294967295L) * _w",
     "a = `b:x`",
     "a <> i",
     "a < 5",
@@ -121,6 +124,8 @@ def test_kept_rows_are_those_of_spark(spark: SparkSession, condition: str) -> No
 FOLDS = [
     "sum(a)",
     "coalesce(sum(IF(TRUE, _w, 0L)), 0L)",
+    "coalesce(sum(shiftright(a, 32) * _w), 0L)",
+    "coalesce(sum((a & 4294967295L) * _w) FILTER (WHERE t), 0L)",
     "CAST(coalesce(sum(i) FILTER (WHERE _w > 0 AND (s > 1)), CAST(0 AS bigint)) AS bigint)",
     "sum(a) FILTER (WHERE t) - sum(a) FILTER (WHERE NOT t)",
     "max(a) FILTER (WHERE _w > 0)",

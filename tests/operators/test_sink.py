@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import DuplicateKey
-from engine.operators.sink import net_by_key
+from engine.hummock import Hummock
+from engine.operators.sink import net_by_key, write_change
 
 Row = tuple[int | None, float | None, tuple[int, ...] | None]
 rows = st.tuples(
@@ -60,3 +62,20 @@ def test_what_cancels_leaves_the_old_and_the_new_row_of_each_key(pairs, noise, c
 def test_two_rows_of_a_key_that_do_not_cancel_are_an_error() -> None:
     with pytest.raises(DuplicateKey, match="more than one row for the key"):
         net_by_key(table([((1, 0.5, None), 1), ((1, 1.5, None), 1), ((1, 2.5, None), -1)]), ("k",), "t")
+
+
+def test_rows_that_only_come_in_are_written_as_they_are(tmp_path: Path) -> None:
+    with Hummock.open(tmp_path.as_uri()) as store:
+        made = store.create_table("t", SCHEMA.remove(3), ["k"], ["k"])
+        rows = table([((3, 0.5, ()), 1), ((1, float("nan"), None), 1), ((2, None, (1,)), 1)])
+        change = write_change(store.reader, made, rows)
+        assert (change.inserted, change.updated, change.deleted) == (3, 0, 0)
+        assert [sst.rows for sst in change.ssts] == [3] and all(sst.new_keys for sst in change.ssts)
+
+
+def test_two_rows_that_come_in_with_one_key_are_an_error_of_the_query(tmp_path: Path) -> None:
+    with Hummock.open(tmp_path.as_uri()) as store:
+        made = store.create_table("t", SCHEMA.remove(3), ["k"], ["k"])
+        with pytest.raises(DuplicateKey, match="t: the query gives more than one row for the key") as raised:
+            write_change(store.reader, made, table([((1, 0.5, None), 1), ((1, 0.5, None), 1)]))
+        assert raised.value.__context__ is None  # a worker's traceback is cut after some lines

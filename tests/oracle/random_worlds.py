@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import tempfile
@@ -177,6 +178,7 @@ def _compare(
 
 def main() -> None:
     """Run the world, or the case, that the command line names, and print what went wrong."""
+    os.environ.setdefault("TIDELINE_VERIFY", "1")
     from engine.runtime.spark import connect
 
     seed, views = int(sys.argv[1]), [int(text) for text in sys.argv[2:]]

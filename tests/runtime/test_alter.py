@@ -115,7 +115,7 @@ def test_columns_and_relations_get_other_names(bids: Session) -> None:
     assert rows(bids, "SELECT s FROM v") == [(2,)]
     assert rows(bids, "SHOW INDEXES ON offer") == [("by_auction", "index")]
     assert rows(bids, "SHOW CREATE TABLE offer")[0][1].startswith(
-        "CREATE TABLE `offer` (`id` BIGINT, `lot` BIGINT"
+        "CREATE TABLE offer (`id` BIGINT, `lot` BIGINT"
     )  # type: ignore[attr-defined]
 
 

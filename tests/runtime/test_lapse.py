@@ -80,3 +80,23 @@ def test_a_run_that_breaks_off_in_the_middle_is_done_again_by_another_process(cu
         tables = {name: content(other, name) for name in ("sale", "shop", "by_shop")}
         for name, query in VIEWS.items():
             assert_equal(content(other, name), by_duckdb(tables, query), name)
+
+
+def test_an_index_that_cannot_follow_the_log_is_computed_again(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.sql("CREATE TABLE sale (id BIGINT PRIMARY KEY, shop BIGINT, price BIGINT)")
+    session.write("sale", sales(range(200), 0))
+    session.sql("CREATE INDEX sale_by_shop ON sale (shop)")
+    session.store.alter_table("sale", retention_seconds=0.001)
+    session.write("sale", sales(range(5), 1000))
+    with monkeypatch.context() as failing:
+        failing.setattr(session._runner.executor, "compute", lambda task: 1 // 0)
+        assert session.flush().failed
+    session.store.compact("sale")
+    session.store.gc(grace_seconds=0)
+    tables = session.store.version.tables
+    assert tables["sale"].safe_epoch > tables["_index_sale__shop"].committed_epoch
+    session.flush().raise_for_errors()
+    found = session.sql("SELECT id, price FROM sale WHERE shop = 3")
+    assert found is not None and (3, 1003) in {(row["id"], row["price"]) for row in found.to_pylist()}

@@ -128,6 +128,26 @@ def test_a_poison_row_in_a_backfill_leaves_its_partition_without_content_until_i
     assert rows(tenants, SHOWN) == rows(tenants, TRUTH + " ORDER BY tenant")
 
 
+def test_a_row_that_leaves_a_quarantined_partition_is_counted_once_below(session: Session) -> None:
+    session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, tenant BIGINT, a BIGINT, b BIGINT)")
+    session.sql(
+        "CREATE MATERIALIZED VIEW v WITH (partition_by = 'tenant') AS SELECT id, tenant, a DIV b AS r FROM t"
+    )
+    session.sql("CREATE MATERIALIZED VIEW below AS SELECT count(*) AS n, sum(r) AS s FROM v")
+    session.sql("INSERT INTO t VALUES (1, 7, 10, 1), (2, 8, 20, 1)")
+    session.flush().raise_for_errors()
+    session.sql("INSERT INTO t VALUES (3, 7, 1, 0)")
+    assert set(session.flush()["v"].quarantined) == {"7"}
+
+    session.sql("UPDATE t SET tenant = 8 WHERE id = 1")
+    session.flush().raise_for_errors()
+    assert rows(session, "SELECT n, s FROM below") == [(2, 30)]
+    session.sql("UPDATE t SET b = 1 WHERE id = 3")
+    session.flush().raise_for_errors()
+    assert not session.flush()["v"].quarantined
+    assert rows(session, "SELECT n, s FROM below") == [(3, 31)]
+
+
 @pytest.mark.parametrize("cut", VIEWS)
 def test_more_than_eight_poison_partitions_stop_no_view_and_come_back(tenants: Session, cut: str) -> None:
     tenants.sql(VIEWS[cut])

@@ -258,7 +258,7 @@ def _check_free(statement: CreateSink, source: Relation, shown: list[Column]) ->
 
 
 def _named(catalog: Catalog, statement: CreateSink, name: str, what: str) -> Relation:
-    found = catalog.relations.get(name) or catalog.relations.get(name.lower())
+    found = catalog.relations.get(name)
     if found is None or found.name.startswith("_"):
         raise _error(statement, name, f"there is no {what} {name}", catalog.near(name))
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
@@ -33,11 +32,11 @@ class SinkDriver:
         store: Hummock,
         *,
         open_target: Callable[[str], ObjectStore] = open_object_store,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
         wait_seconds: float = WAIT_SECONDS,
     ) -> None:
         self.store, self.wait_seconds = store, wait_seconds
-        self._open_target, self._clock = open_target, clock
+        self._open_target, self._clock = open_target, clock or store.clock
         self._deliveries: dict[str, Delivery] = {}
         self._running: dict[str, Future[None]] = {}
         self._retired: list[Future[None]] = []

@@ -15,7 +15,7 @@ from engine.hummock.batch import TableBuffer, finish
 from engine.log_store.changes import DELETE, INSERT, Changes
 from engine.log_store.sink import LogRange, VnodeGroup
 from engine.meta.catalog_store import load
-from engine.runtime.rows import stored_names, typed_rows
+from engine.runtime.rows import stored_names, typed_rows, with_row_ids
 from engine.sql.catalog import Relation
 
 
@@ -47,7 +47,7 @@ class TableSink:
                 buffer.add(Delete(stored_names(target, typed_rows(target, gone.select(key), key))))
             new = shown.rows.filter(pa.array(np.asarray(shown.operations != DELETE)))
             whole = typed_rows(target, new, [column.name for column in target.columns])
-            buffer.add(Put(stored_names(target, whole)))
+            buffer.add(Put(with_row_ids(self._store, stored_names(target, whole))))
             rows += len(change) if self.options.upsert else new.num_rows
         writes = finish(self._store.reader, {target.name: buffer}) if rows else {}
 

@@ -16,7 +16,9 @@ from engine.hummock.merge import HashRange, merged_parts, sources_of
 from engine.hummock.ordering import one_chunk
 from engine.hummock.reader import Reader
 from engine.hummock.sst import pieces, stored_schema
+from engine.hummock.verified import check_result
 from engine.hummock.version import OP, ROW_EPOCH, Compaction, Run, SstInfo, Table
+from engine.verification import verifying
 
 
 def run_task(reader: Reader, task: CompactionTask) -> Compaction:
@@ -24,7 +26,11 @@ def run_task(reader: Reader, task: CompactionTask) -> Compaction:
     table = task.table
     merged = _moved(task) if task.move else tuple(_merge(reader, task))
     runs = (*task.above, merged, *task.rest) if merged else (*task.above, *task.rest)
-    return Compaction(table.table_id, table.generations[-1], table.last_change, runs)
+    done = Compaction(table.table_id, table.generations[-1], table.last_change, runs)
+    if verifying():
+        before, at = (*task.above, *task.merge, *task.rest), max(table.last_change, task.hidden_at)
+        check_result(reader.files, table, before, done, at, merged if task.move else None)
+    return done
 
 
 def run_elsewhere(url: str, options: Mapping[str, Any], task: CompactionTask) -> Compaction:

@@ -50,18 +50,25 @@ class ObjectStore(Protocol):
     def local_path(self, path: str) -> Path | None:
         """Return where an object can be mapped into memory, or None if it is not on this machine."""
 
+    def now(self) -> float | None:
+        """Return the store's own time in seconds since 1970, the same for all machines; None if it does not tell.
+
+        No request where an earlier answer was dated.
+        """
+
 
 def open_object_store(url: str, *, create: bool = True) -> ObjectStore:
     """Return the object store of `file:///path` or `s3://bucket/prefix`; raises StorageError for any other
     address.
     """
     from engine.hummock.object_store.local import LocalObjectStore
-    from engine.hummock.object_store.s3 import S3ObjectStore
 
     scheme, separator, rest = url.partition("://")
     if separator and scheme == "file":
         return LocalObjectStore.of_url(url, create=create)
     if separator and scheme in ("s3", "s3a") and rest:
+        from engine.hummock.object_store.s3 import S3ObjectStore  # a folder is opened without loading boto3
+
         bucket, _, prefix = rest.partition("/")
         return S3ObjectStore(bucket, prefix.strip("/"), create=create)
     raise StorageError(f'"{url}" is no address of a store: write file:///path or s3://bucket/prefix')

@@ -70,6 +70,11 @@ class CountingObjectStore:
         """Return where an object can be mapped; no request."""
         return self.inner.local_path(path)
 
+    def now(self) -> float | None:
+        """Return the store's own time, or None; also of one that was written before stores told it."""
+        told = getattr(self.inner, "now", None)
+        return None if told is None else told()
+
 
 class _Request:
     """One request under way: counted on leaving, whether it succeeded or not."""

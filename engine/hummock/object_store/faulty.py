@@ -179,6 +179,10 @@ class FaultyObjectStore:
         """None: everything goes through requests, so that it can fail."""
         return None
 
+    def now(self) -> float | None:
+        """Return the time of the clock that the simulated world goes by."""
+        return self._clock()
+
     def deliver_late(self) -> None:
         """Let the creations that are under way arrive now."""
         with self._lock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import tempfile
 import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -112,6 +113,16 @@ class LocalObjectStore:
         """Return the file."""
         return self.root / path
 
+    def now(self) -> float | None:
+        """Return what the file system dates a new file with: on a network file system its server's time; None if none
+        can be written here.
+        """
+        try:
+            with tempfile.TemporaryFile(prefix=_TEMPORARY, dir=self.root) as file:
+                return os.fstat(file.fileno()).st_mtime
+        except OSError:
+            return None
+
     @contextlib.contextmanager
     def _named_errors(self, path: str, what: str) -> Iterator[None]:
         """Turn what the operating system says into an error that names the file."""
@@ -123,7 +134,12 @@ class LocalObjectStore:
 
     def _prepare(self, path: str) -> Path:
         target = self.root / path
-        if target.parent not in self._folders:
+        if target.parent not in self._folders or not target.parent.is_dir():
+            if not self.root.is_dir():
+                raise StorageError(
+                    f"{target} cannot be written: the folder {self.root} was removed; open the store again to make a new one, or "
+                    f"restore it from a copy"
+                )
             target.parent.mkdir(parents=True, exist_ok=True)
             _sync_folder(target.parent.parent)
             self._folders.add(target.parent)

@@ -68,3 +68,7 @@ class MemoryObjectStore:
     def local_path(self, path: str) -> Path | None:
         """Nothing of it is a file."""
         return None
+
+    def now(self) -> float | None:
+        """Return the time of its clock."""
+        return self._clock()

@@ -81,6 +81,10 @@ class RetryingObjectStore:
         """Return where an object can be mapped."""
         return self.inner.local_path(path)
 
+    def now(self) -> float | None:
+        """Return the store's own time, or None."""
+        return self.inner.now()
+
     def _repeat(self, request: Callable[[], T]) -> T:
         deadline, pause, sent = self._clock.monotonic() + self._seconds, FIRST_PAUSE, 0
         while True:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import email.utils
 import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -19,6 +21,7 @@ from botocore.exceptions import (
 )
 
 from engine.errors import StorageError, Unavailable
+from engine.hummock.clock import system_clock
 from engine.hummock.object_store import ObjectInfo
 
 _MISSING = ("404", "NoSuchKey", "NotFound")
@@ -52,6 +55,9 @@ class S3ObjectStore:
     def __init__(self, bucket: str, prefix: str, *, create: bool = True, client: Any = None) -> None:
         self.bucket, self.prefix = bucket, f"{prefix}/" if prefix else ""
         self._client = client or _client()
+        self._dated: tuple[float, float] | None = None
+        """What the newest answer was dated with, and a timer's second at which it came."""
+        self._client.meta.events.register("after-call.s3", self._note_date)
         try:
             self._client.head_bucket(Bucket=bucket)
         except ClientError as error:
@@ -152,6 +158,23 @@ class S3ObjectStore:
     def local_path(self, path: str) -> Path | None:
         """Nothing of a bucket is on this machine."""
         return None
+
+    def now(self) -> float | None:
+        """Return the time by which the service dates its answers; no request."""
+        if self._dated is None:
+            return None
+        date, at = self._dated
+        return date + system_clock.monotonic() - at
+
+    def _note_date(self, http_response: Any = None, **_: Any) -> None:
+        """Keep the date of an answer; an event of botocore, which calls it after each."""
+        dated = getattr(http_response, "headers", {}).get("date")
+        if dated:
+            with contextlib.suppress(ValueError):
+                self._dated = (
+                    email.utils.parsedate_to_datetime(dated).timestamp(),
+                    system_clock.monotonic(),
+                )
 
     def _get(self, path: str, **arguments: str) -> bytes | None:
         try:

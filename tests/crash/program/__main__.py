@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import traceback
@@ -21,6 +22,7 @@ from tests.crash.program.steps import Program
 
 def main() -> None:
     """Replay the seeds named on the command line, or a range FIRST LAST after the word `range`."""
+    os.environ.setdefault("TIDELINE_VERIFY", "1")
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--executor", choices=("reference", "spark"), default="reference")
     parser.add_argument("--spark", default="local[2]", help="where the processes of --executor spark run")

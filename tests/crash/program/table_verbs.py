@@ -62,7 +62,11 @@ class TableVerbs(World):
 
     def _flush(self) -> None:
         eager, seconds = self.random.random() < 0.7, self.random.choice((0.0, 0.0, 0.2))
-        report = self.flusher.run(eager=eager, background_seconds=seconds)
+        views = None
+        if self.texts and self.random.random() < 0.3:
+            views = [self.random.choice(sorted(self.texts))]
+            self.trace[-1] += f" {views}"
+        report = self.flusher.run(views, eager=eager, background_seconds=seconds)
         for view in report.failed:
             if "made to fail" not in str(view.error):
                 raise Broken(f"view {view.view} failed: {view.error}")

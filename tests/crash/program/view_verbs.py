@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from engine.errors import SqlError
 from engine.hummock import Commit
-from engine.meta.catalog_store import entries, load
+from engine.meta.catalog_store import StoredCatalog, entries, load
 from engine.meta.creation import computed
 from engine.meta.retention import READERS_SECONDS
 from engine.runtime import ddl
@@ -45,6 +45,10 @@ ON_TOP = (
     "SELECT count(*) AS n FROM {view}",
     "SELECT {column} AS k, count(*) AS n FROM {view} GROUP BY {column}",
 )
+ON_TWO = (
+    "SELECT count(*) AS n, sum(k) AS s FROM (SELECT {column} AS k FROM {view} UNION ALL SELECT {other_column} AS k FROM {other}) u",
+    "SELECT count(*) AS n FROM {view} JOIN {other} ON {view}.{column} = {other}.{other_column}",
+)
 
 
 class ViewVerbs(TableVerbs):
@@ -60,7 +64,13 @@ class ViewVerbs(TableVerbs):
         if upstream and self.random.random() < 0.35:
             view = self.random.choice(upstream)
             column = stored.catalog.get(view).columns[0].name
-            text = self.random.choice(ON_TOP).format(view=view, column=column)
+            others = [other for other in upstream if other != view]
+            if others and self.random.random() < 0.5:
+                other = self.random.choice(others)
+                named = {"other": other, "other_column": stored.catalog.get(other).columns[0].name}
+                text = self.random.choice(ON_TWO).format(view=view, column=column, **named)
+            else:
+                text = self.random.choice(ON_TOP).format(view=view, column=column)
         else:
             text = self.random.choice(SHAPES if self.random.random() < 0.7 else CUT)
         options = {"partition_by": "g"} if text in CUT else {}
@@ -160,7 +170,7 @@ class ViewVerbs(TableVerbs):
             self._flush()
             self.clock.sleep(READERS_SECONDS * 1.1)
             self._flush()
-            for table in stored.upstream_order((name,)):
+            for table in _with_upstreams(stored, name):
                 if table in self.store.version.tables:
                     self.store.compact(table)
             self.clock.sleep(RETENTION * 2)
@@ -168,6 +178,11 @@ class ViewVerbs(TableVerbs):
             self.check()
             self._write()
             ask(self.store, name, "resume", None, self.clock())
+
+
+def _with_upstreams(stored: StoredCatalog, table: str) -> tuple[str, ...]:
+    upstreams = (found for name in stored.inputs[table] for found in _with_upstreams(stored, name))
+    return tuple(dict.fromkeys((*upstreams, table)))
 
 
 def _no_spark() -> SparkSession:

@@ -19,7 +19,8 @@ from engine.hummock.epoch import epoch_at
 from engine.hummock.manifest import decode, manifest_path
 from engine.hummock.object_store.faulty import Crashed, FaultPlan, FaultyObjectStore
 from engine.hummock.pins import Pin
-from tests.hummock.other_process import AheadClock, DatedObjectStore, OtherProcess
+from tests.hummock.dated import DatedObjectStore
+from tests.hummock.other_process import AheadClock, OtherProcess
 from tests.hummock.table_model import KEYS, Modelled, Rows, Written
 
 RETENTION = 600.0

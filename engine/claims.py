@@ -1,0 +1,126 @@
+"""Every claim by which work is left out: what it says, who makes it, and how `TIDELINE_VERIFY=1` has it checked.
+
+The checks stand with what relies on them: `hummock/claims.py` for the storage engine, `runtime/claims.py` for epochs of views. A
+claim is about what is stored, not about what came in: what passes a filter on the way may meet its other half in the table.
+"""
+
+from __future__ import annotations
+
+from engine.verification import Claim
+
+NEW_KEYS = Claim(
+    "new keys",
+    "none of the keys of this file stood in the table when it was committed, so its change has no old rows",
+    "who writes the file: `Put(new_keys=True)`, `with_new_keys`",
+    "looking up its keys in the version that the commit follows",
+)
+SORTED = Claim(
+    "sorted",
+    "these rows are in the order of hash and key, each key once",
+    "`sorted_rows`, and compactions, which merge what is sorted",
+    "sorting them before the object is written",
+)
+DESCRIBED = Claim(
+    "described",
+    "the file holds no hash outside its range, and as many rows and deletions, as old, as the manifest says; by "
+    "that lookups, scans and compactions leave files out",
+    "`sst_info` when the file is written, `_measured` when it is compacted",
+    "measuring the decoded file when a process opens it",
+)
+CACHED = Claim(
+    "cached",
+    "a decoded file of the local cache holds what the object holds, so the object is not read",
+    "`ArrowCache.store`, under a checksum",
+    "decoding the object and comparing, when a process opens the cached file",
+)
+ROW_GROUPS = Claim(
+    "row groups left out",
+    "no row group that was left out holds a row that is looked for",
+    "the statistics in the file's footer",
+    "decoding the whole file and counting the rows that are looked for",
+)
+UNCHANGED = Claim(
+    "unchanged",
+    "a table without log entries in (a, b] has the same rows at a and at b, so who reads it has nothing to do",
+    "`TableVersion.changes` and `first_change`",
+    "comparing the rows at both epochs, where they are read from different files",
+)
+MOVED = Claim(
+    "moved only",
+    "the files of these runs lie in different ranges of hashes, so they are one run as they stand",
+    "the picker `TrivialMove`",
+    "comparing the ranges of the decoded files before the compaction is committed",
+)
+COMPACTED = Claim(
+    "compacted",
+    "these runs hold what those that they replace held: versions, deletions and hidden rows that were dropped hid nothing below",
+    "`run_task`",
+    "comparing the rows of the table before and after, before the compaction is committed",
+)
+ROWS_AT_MOST = Claim(
+    "rows at most",
+    "a table has no more rows than its files have puts; tasks are cut, and reads kept on one machine, by that",
+    "`TableVersion.row_count`",
+    "counting the rows of whole scans",
+)
+FIRST_ROWS = Claim(
+    "first rows",
+    "beyond the rows that were read from the ends of the files none comes before the one that was found",
+    "`first_rows`",
+    "looking up all rows of the keys",
+)
+CHECKPOINT = Claim(
+    "checkpoint",
+    "the whole version in a manifest is the one that all deltas lead to, so older manifests are not read",
+    "`checkpoint_of`, in every 64th manifest",
+    "decoding the manifest and comparing before it is created",
+)
+APPEND_ONLY = Claim(
+    "append-only",
+    "a view whose inputs are only added to, by operators that keep that, never changes or takes back a row",
+    "`append_only` of each node of a plan; APPEND ONLY of the source tables",
+    "counting the changed and deleted rows of each epoch, in production as well",
+)
+OLD_ROWS = Claim(
+    "old rows",
+    "a change puts rows whose keys stand in the table as updates, others as insertions, and deletes only keys that stand there",
+    "the incremental rules, of epochs that leave no partition out",
+    "looking the keys of each change up in the table before it is committed",
+)
+NOT_NULL = Claim(
+    "not null",
+    "a column that the catalog says so of holds no null, so that no plan looks for one",
+    "`Column.nullable` of tables and views",
+    "counting the nulls of what an epoch writes, before it is committed",
+)
+KEPT_FRAME = Claim(
+    "a kept frame fits",
+    "a prepared frame computes an epoch as a frame that is planned for it would",
+    "`Prepared.fits` and `runs_again`",
+    "computing the epoch by a new frame as well, and comparing what both have written",
+)
+NO_CHANGE = Claim(
+    "no change",
+    "a table none of whose inputs has changed in an epoch needs no run: its content at the label before is that at the new one",
+    "`pending`, and `Content` for reads",
+    "the crash programs, which compare views at epochs between their labels with their queries over the sources",
+)
+
+CLAIMS = (
+    NEW_KEYS,
+    SORTED,
+    DESCRIBED,
+    CACHED,
+    ROW_GROUPS,
+    UNCHANGED,
+    MOVED,
+    COMPACTED,
+    ROWS_AT_MOST,
+    FIRST_ROWS,
+    CHECKPOINT,
+    APPEND_ONLY,
+    OLD_ROWS,
+    NOT_NULL,
+    KEPT_FRAME,
+    NO_CHANGE,
+)

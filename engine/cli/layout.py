@@ -1,0 +1,116 @@
+"""Columns of text laid out in a width: no value is ever broken; what does not fit is left out by rank, and told."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+
+GAP = "  "
+INDENT = "    "
+LEAST_NOTE = 30
+WIDE_ONLY = 9
+"""The rank of columns that only --wide shows: numbers for pasting."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: of those that do not fit together the one of the highest rank is left out first, rank 0 never."""
+
+    name: str
+    values: Sequence[str]
+    right: bool = False
+    rank: int = 0
+
+    @property
+    def width(self) -> int:
+        """The cells that its longest value needs."""
+        return max(cell_len(text) for text in (self.name, *self.values))
+
+
+def lay_out(columns: Sequence[Column], width: int | None, notes: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the lines of a table that is `width` cells wide at most, None for any width.
+
+    Each row is followed by its note, wrapped between words. Where not even the columns of rank 0 and 1 fit beside each other the
+    first stands on a line of its own.
+    """
+    shown = _fitting(columns, width)
+    head = shown[0]
+    alone = width is not None and _width(shown) > width and len(shown) > 1
+    if alone:
+        shown = _fitting((Column("", [""] * len(head.values)), *columns[1:]), width)
+    yield head.name if alone else _line(shown, [column.name for column in shown])
+    yield GAP.join("─" * column.width for column in shown if column.width) if not alone else "─" * head.width
+    for at in range(len(head.values)):
+        if alone:
+            yield head.values[at]
+        yield _line(shown, [column.values[at] for column in shown])
+        if notes and notes[at]:
+            room = max(LEAST_NOTE, width) if width is not None else 10**6
+            for line in notes[at].splitlines():
+                yield from _wrapped(line, room)
+    left_out = [column.name for column in columns[1:] if column.name not in {one.name for one in shown}]
+    if left_out:
+        yield ""
+        yield from textwrap.wrap(f"--wide shows {', '.join(left_out)} too", width or 10**6)
+
+
+def _wrapped(line: str, room: int) -> list[str]:
+    """Return a line of a note between words, all of it indented as it was."""
+    indent = INDENT + line[: len(line) - len(line.lstrip())]
+    return textwrap.wrap(
+        line.strip(),
+        room,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def duration(seconds: float) -> str:
+    """Return a span of time in its largest unit, e.g. `3 s`, `12 min`, `5 h`, `4 d`."""
+    if seconds < 1:
+        return f"{seconds:.1f} s"
+    for unit, seconds_each, upto in (("s", 1, 120), ("min", 60, 7200), ("h", 3600, 172_800)):
+        if seconds < upto:
+            return f"{seconds / seconds_each:.0f} {unit}"
+    return f"{seconds / 86_400:.0f} d"
+
+
+def ago(seconds: float) -> str:
+    """Return how long ago something was."""
+    return f"{duration(max(seconds, 0.0))} ago"
+
+
+def size(count: float) -> str:
+    """Return bytes in their largest unit."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
+        count /= 1024
+    return f"{count:,.1f} TiB"
+
+
+def _fitting(columns: Sequence[Column], width: int | None) -> list[Column]:
+    shown = list(columns)
+    while width is not None and _width(shown) > width:
+        worst = max(shown, key=lambda column: (column.rank, shown.index(column)))
+        if worst.rank == 0:
+            break
+        shown.remove(worst)
+    return shown
+
+
+def _width(columns: Sequence[Column]) -> int:
+    return sum(column.width for column in columns) + len(GAP) * (len(columns) - 1)
+
+
+def _line(columns: Sequence[Column], texts: Sequence[str]) -> str:
+    parts = []
+    for column, text in zip(columns, texts, strict=True):
+        space = " " * (column.width - cell_len(text))
+        parts.append(space + text if column.right else text + space)
+    return GAP.join(parts).rstrip()

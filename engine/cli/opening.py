@@ -1,0 +1,89 @@
+"""What a command works on: the store that was named, a session over it, and the Spark that is there already."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import typer
+
+from engine.errors import EnvironmentNotReady, StorageError
+
+if TYPE_CHECKING:
+    from engine.hummock import Hummock
+    from engine.session import Dialect, Session
+
+
+def project_state() -> Path:
+    """Return `.tideline` of TIDELINE_HOME, else of the working folder."""
+    return Path(os.environ.get("TIDELINE_HOME") or ".").expanduser().resolve() / ".tideline"
+
+
+def default_store() -> str:
+    """Return TIDELINE_STORE, or the store in the project folder."""
+    return os.environ.get("TIDELINE_STORE") or (project_state() / "store").as_uri()
+
+
+def opened(store: str) -> Hummock:
+    """Open the store that is named, else the default; raises StorageError if there is none."""
+    from engine.hummock import Hummock
+
+    url = store or default_store()
+    try:
+        return Hummock.open(url, create=False)
+    except (StorageError, OSError) as error:
+        if url.startswith("file:") and not (Path(url.removeprefix("file://")) / "manifest").is_dir():
+            raise StorageError(
+                f"there is no store at {url}: `tideline init` makes one, --store or TIDELINE_STORE names another"
+            ) from error
+        raise
+
+
+def tell(text: str) -> None:
+    """Say what takes time beside the results, where a person looks on."""
+    typer.echo(text, err=True)
+
+
+def session(
+    store: str,
+    spark: str = "",
+    dialect: Dialect = "spark",
+    say: Callable[[str], None] = tell,
+    *,
+    alone: bool = False,
+) -> Session:
+    """Return a session over a store that exists; Spark, if it comes to that, is the one that runs beside the project.
+
+    `alone`: with a session of Spark's own that nobody else uses.
+    """
+    with opened(store) as found:
+        url = found.url
+    from engine.cli.quiet_spark import start
+    from engine.session import Session
+
+    return Session(url, lambda: start(spark or spark_there(url, say, alone=alone)), dialect)
+
+
+def spark_there(store: str, say: Callable[[str], None], *, alone: bool = False) -> str | None:
+    """Return the address of the Spark to run on, None for one to be started here; `say` is told why one is started."""
+    if address := os.environ.get("SPARK_REMOTE"):
+        return address
+    from engine.runtime.spark_connect import find
+
+    state = project_state()
+    try:
+        warm = find(state)
+    except EnvironmentNotReady as error:
+        say(f"note: {error}; starting a Spark here, which takes some seconds")
+        return None
+    if warm is None:
+        say("starting Spark, which takes some seconds; beside `make up` its Spark is used")
+        return None
+    if not warm.serves(store):
+        say("note: the Spark of `make up` serves another store; starting one here, which takes some seconds")
+        return None
+    return (msgspec.structs.replace(warm, session=str(uuid.uuid4())) if alone else warm).address

@@ -1,0 +1,57 @@
+"""A Spark for a command: what it says on standard error goes to a file, of which the end is shown if it does not start."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING
+
+from engine.errors import EnvironmentNotReady, TidelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PYSPARK_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+SHOWN_LINES = 5
+
+
+def start(target: str | None) -> SparkSession:
+    """Return a session of `sc://…`, of a master, or None for local[*]; raises EnvironmentNotReady if there will be none.
+
+    An error of a statement is raised, and told by whoever catches it: that Spark logs it too helps nobody at a prompt.
+    """
+    from engine.runtime.spark import connect
+
+    for name in PYSPARK_LOGGERS:
+        logging.getLogger(name).disabled = True
+    if target and target.startswith("sc://"):
+        return connect(target)
+    with tempfile.TemporaryFile() as log, _standard_error_to(log):
+        try:
+            made = connect(target)
+        except TidelineError:
+            raise
+        except Exception as error:
+            log.seek(0)
+            told = log.read().decode(errors="replace").splitlines()[-SHOWN_LINES:]
+            why = str(error).strip().splitlines() or [type(error).__name__]
+            raise EnvironmentNotReady("\n  ".join([f"Spark did not start: {why[0]}", *told])) from error
+        made.sparkContext.setLogLevel("OFF")
+    return made
+
+
+@contextmanager
+def _standard_error_to(log: IO[bytes]) -> Iterator[None]:
+    """Let processes that are started within have `log` as their standard error, for as long as they live."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    os.dup2(log.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)

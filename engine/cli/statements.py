@@ -1,0 +1,120 @@
+"""Statements of the command line: what the store can answer is answered by it; a session, and its Spark, come when needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from engine.cli.opening import opened, session
+from engine.errors import SqlError, TidelineError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from engine.hummock import Hummock
+    from engine.meta.catalog_store import StoredCatalog
+    from engine.session import Dialect, Session
+
+DIALECTS = ("spark", "postgres", "risingwave")
+
+
+class Statements:
+    """Runs statements over one store, one after the other; use as a `with` block.
+
+    `say` is told what takes time. With `alone` a Spark session is that of this process and ends with it, so that Ctrl-C can stop
+    all that it runs; else commands that follow each other share one, whose Python workers stay warm.
+    Raises TidelineError for whatever goes wrong with a statement.
+    """
+
+    def __init__(
+        self, store: str, spark: str, dialect: str, say: Callable[[str], None], *, alone: bool = False
+    ) -> None:
+        if dialect not in DIALECTS:
+            raise SqlError(f'dialect "{dialect}" is unknown: use one of {", ".join(DIALECTS)}')
+        self._spark, self._dialect, self._say = spark, dialect, say
+        self._policy, self._alone = "consistent", alone
+        self._store: Hummock = opened(store)
+        self._session: Session | None = None
+        self._used: SparkSession | None = None
+
+    def __enter__(self) -> Statements:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._session is not None:
+            self._keep_spark(self._session)
+            self._session.close()
+        if self._alone and self._used is not None:
+            self._used.stop()  # the server would keep it for ever
+        self._store.close()
+
+    @property
+    def url(self) -> str:
+        """The address of the store."""
+        return self._store.url
+
+    @property
+    def dialect(self) -> str:
+        """The dialect that the next statement is read in."""
+        return self._dialect if self._session is None else self._session.dialect
+
+    @property
+    def stored(self) -> StoredCatalog:
+        """The relations as they are now."""
+        from engine.meta.catalog_store import load
+
+        return load(self._store.refresh())
+
+    @property
+    def store(self) -> Hummock:
+        """The store, for what is read of it directly."""
+        return self._store
+
+    def run(self, text: str) -> pa.Table | None:
+        """Run one statement and return its rows, None if it has none. Ctrl-C cancels it on Spark too."""
+        if self._session is None:
+            answer = self._from_store(text)
+            if answer is not None:
+                return answer
+            self._session = self._opened()
+        try:
+            return self._session.sql(text)
+        except KeyboardInterrupt:
+            self._cancel(self._session)
+            raise
+        except TidelineError:
+            raise
+        except Exception as error:
+            if not type(error).__module__.startswith(("pyspark", "py4j", "grpc")):
+                raise
+            told = str(error).strip().splitlines() or [type(error).__name__]
+            raise TidelineError(f"Spark: {told[0]}") from error
+
+    def _from_store(self, text: str) -> pa.Table | None:
+        from engine.runtime.store_read import answer_from_store
+        from engine.sql.statements import Select, parse
+
+        statement = parse(text, self._dialect)
+        if not isinstance(statement, Select):
+            return None
+        return answer_from_store(self._store, self.stored, statement.query, statement.sql, self._dialect)
+
+    def _opened(self) -> Session:
+        made = session(
+            self._store.url, self._spark, cast("Dialect", self._dialect), self._say, alone=self._alone
+        )
+        made.query_policy = self._policy
+        return made
+
+    def _keep_spark(self, running: Session) -> None:
+        self._used = running._spark or self._used
+
+    def _cancel(self, running: Session) -> None:
+        """Stop what a statement runs on Spark, and go on with a new session: the old one was left in the middle."""
+        self._keep_spark(running)
+        if self._alone and self._used is not None:
+            self._used.interruptAll()
+        self._dialect, self._policy = running.dialect, running.query_policy
+        running.close()
+        self._session = self._opened()

@@ -1,0 +1,199 @@
+"""CSV files in batches: records are found first, then Arrow reads the columns that are asked for."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+
+from engine.connectors.csv_records import WRONG_QUOTE, Records, find_records
+from engine.connectors.file_formats import BadLine, FileOptions, FileRows, MalformedFile, shown
+from engine.connectors.read_limits import SETTING, ReadLimits, shown_bytes
+from engine.connectors.text_blocks import TextBlocks
+
+_SHOWN_NAMES = 10
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """What every batch of a file has in common."""
+
+    names: tuple[str, ...]
+    options: FileOptions
+    limits: ReadLimits
+
+
+def read(file: BinaryIO, options: FileOptions, limits: ReadLimits, skip: int = 0) -> Iterator[FileRows]:
+    """Yield the rows of a CSV file from record `skip` on; raises MalformedFile for a header that can't be used."""
+    text = TextBlocks(file, limits.block, limits.row)
+    delimiter = options.delimiter.encode()
+    layout, data, line = _header(text, delimiter, options, limits)
+    while True:
+        block = text.more()
+        final = not block
+        data += block
+        found = find_records(data, len(layout.names), delimiter, limits.row, final)
+        passed, skip = min(skip, len(found)), max(skip - len(found), 0)
+        if len(found) > passed:
+            yield _batch(data, found.since(passed), line, layout)
+        line += data.count(b"\n", 0, found.used)
+        data = data[found.used :]
+        if final:
+            return
+
+
+def _header(
+    text: TextBlocks, delimiter: bytes, options: FileOptions, limits: ReadLimits
+) -> tuple[_Layout, bytes, int]:
+    """Return the layout, the text behind the header, and the number of its first line."""
+    data = b""
+    while True:
+        block = text.more()
+        data += block
+        found = find_records(data, 0, delimiter, limits.row, not block)
+        if len(found):
+            break
+        if not block:
+            raise MalformedFile("the file has no header line")
+    start, end, line = (int(part[0]) for part in (found.starts, found.ends, found.lines))
+    names = _names(data[start:end], line + 1, options.delimiter) if found.fields[0] > 0 else None
+    if names is None or end - start > limits.row:
+        raise MalformedFile(f"line {line + 1}, the header, can't be read")
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise MalformedFile(f"the header names {', '.join(sorted(twice)[:_SHOWN_NAMES])} twice")
+    return _Layout(tuple(names), options, limits), data[end + 1 :], 1 + data.count(b"\n", 0, end + 1)
+
+
+def _names(raw: bytes, line: int, delimiter: str) -> list[str] | None:
+    try:
+        text = raw.decode()
+        fields = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True), None)
+    except UnicodeDecodeError as error:
+        raise MalformedFile(
+            f"the file is not UTF-8: line {line} holds the byte {raw[error.start]:#04x}"
+        ) from None
+    except csv.Error:
+        return None
+    return None if fields is None else [name.strip() for name in fields]
+
+
+def _batch(data: bytes, found: Records, line: int, layout: _Layout) -> FileRows:
+    """Read the records of a text whose first line has this number."""
+    too_long = (found.ends - found.starts) > layout.limits.row
+    good = np.flatnonzero((found.fields == len(layout.names)) & ~too_long)
+    columns, refused = _columns(data, found, good, layout)
+    if refused:
+        good = good[~np.isin(good, list(refused))]
+
+    def place(row: int) -> tuple[int, str]:
+        at = good[row]
+        return line + int(found.lines[at]), shown(data[found.starts[at] : found.ends[at]])
+
+    bad = np.ones(len(found), dtype=bool)
+    bad[good] = False
+    told = tuple(_bad_lines(data, found, np.flatnonzero(bad), refused, line, layout))
+    return FileRows(columns, len(good), place, told, layout.names, len(found))
+
+
+def _bad_lines(
+    data: bytes, found: Records, bad: np.ndarray, refused: dict[int, str], line: int, layout: _Layout
+) -> Iterator[BadLine]:
+    longest = layout.limits.row
+    columns = (part[bad].tolist() for part in (found.starts, found.ends, found.lines, found.fields))
+    for index, start, end, behind, fields in zip(bad.tolist(), *columns, strict=True):
+        if end - start > longest:
+            reason = f"the line is longer than {shown_bytes(longest)}, a share of {SETTING}"
+        elif fields < 0:
+            reason = WRONG_QUOTE
+        else:
+            reason = refused.get(index) or f"{fields} fields, but the header names {len(layout.names)}"
+        yield BadLine(line + behind, reason, shown(data[start:end]))
+
+
+def _columns(
+    data: bytes, found: Records, good: np.ndarray, layout: _Layout
+) -> tuple[dict[str, pa.Array | pa.ChunkedArray], dict[int, str]]:
+    """Read the columns of the good records; also return why some of them can't be read after all."""
+    refused: dict[int, str] = {}
+    try:
+        return _parse(data, found, good, layout), refused
+    except pa.ArrowInvalid:
+        for index in good.tolist():
+            try:
+                data[found.starts[index] : found.ends[index]].decode()
+            except UnicodeDecodeError as error:
+                byte = data[found.starts[index] + error.start]
+                refused[index] = f"the line is not UTF-8: it holds the byte {byte:#04x}"
+    good = good[~np.isin(good, list(refused))]
+    tables = list(_parse_halves(data, found, good, layout, refused))
+    table = pa.concat_tables([pa.table(columns) for columns in tables]) if tables else None
+    if table is None:
+        table = pa.table(_parse(data, found, good[:0], layout))
+    return dict(zip(table.column_names, table.columns, strict=True)), refused
+
+
+def _parse_halves(
+    data: bytes, found: Records, good: np.ndarray, layout: _Layout, refused: dict[int, str]
+) -> Iterator[dict[str, pa.ChunkedArray]]:
+    """Parse; where that fails, halve until the records that can't be read stand alone."""
+    if not len(good):
+        return
+    try:
+        yield _parse(data, found, good, layout)
+        return
+    except pa.ArrowInvalid as error:
+        if len(good) == 1:
+            refused[int(good[0])] = f"not a CSV record: {error}"
+            return
+    half = len(good) // 2
+    yield from _parse_halves(data, found, good[:half], layout, refused)
+    yield from _parse_halves(data, found, good[half:], layout, refused)
+
+
+def _parse(
+    data: bytes, found: Records, good: np.ndarray, layout: _Layout
+) -> dict[str, pa.Array | pa.ChunkedArray]:
+    """Return the columns that are asked for as texts; raises ArrowInvalid if a record can't be read."""
+    raw_names = [f"c{index}" for index in range(len(layout.names))]
+    wanted = [at for at, name in enumerate(layout.names) if layout.options.wants(name)]
+    text = _text(data, found, good)
+    if not wanted or not text:
+        return {layout.names[at]: pa.nulls(len(good), pa.string()) for at in wanted}
+    table = pacsv.read_csv(
+        pa.BufferReader(text),
+        read_options=pacsv.ReadOptions(column_names=raw_names, block_size=len(text) + 1, use_threads=False),
+        parse_options=pacsv.ParseOptions(
+            delimiter=layout.options.delimiter, newlines_in_values=b'"' in text, ignore_empty_lines=False
+        ),
+        convert_options=pacsv.ConvertOptions(
+            column_types={raw_names[at]: pa.string() for at in wanted},
+            include_columns=[raw_names[at] for at in wanted],
+            null_values=list(layout.options.nulls),
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=True,
+        ),
+    )
+    if table.num_rows != len(good):
+        raise pa.ArrowInvalid(f"{table.num_rows} rows were found in {len(good)} records")
+    return {layout.names[at]: column for at, column in zip(wanted, table.columns, strict=True)}
+
+
+def _text(data: bytes, found: Records, good: np.ndarray) -> bytes:
+    """Return the text of some records; those that follow each other are copied in one."""
+    if not len(good):
+        return b""
+    touching = np.flatnonzero(found.starts[good[1:]] != found.ends[good[:-1]] + 1) + 1
+    firsts: Sequence[int] = [0, *touching.tolist()]
+    lasts = [*(touching - 1).tolist(), len(good) - 1]
+    return b"".join(
+        data[found.starts[good[first]] : found.ends[good[last]] + 1]
+        for first, last in zip(firsts, lasts, strict=True)
+    )

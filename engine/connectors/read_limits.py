@@ -1,0 +1,59 @@
+"""How much of a landing file is held at once: all bounds follow from one setting."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from engine.errors import SourceError
+
+SETTING = "TIDELINE_LANDING_MEMORY"
+DEFAULT_MIB = 256
+LONGEST_QUOTED_LINES = 1000
+MOST_EXPANSION = 1000
+
+
+@dataclass(frozen=True)
+class ReadLimits:
+    """Bytes that a poll holds of what it reads: `memory` of typed rows before they are committed; the others are shares of it."""
+
+    memory: int = DEFAULT_MIB << 20
+
+    @classmethod
+    def of_environment(cls) -> ReadLimits:
+        """Return the bounds that TIDELINE_LANDING_MEMORY sets, in MiB; raises SourceError if it is no number above 0."""
+        text = os.environ.get(SETTING) or str(DEFAULT_MIB)
+        try:
+            mib = float(text)
+        except ValueError:
+            mib = 0.0
+        if not 0 < mib < 1 << 20:
+            raise SourceError(f'{SETTING} is "{text}": set it to a number of MiB, such as {DEFAULT_MIB}')
+        return cls(max(int(mib * (1 << 20)), 64))
+
+    @property
+    def block(self) -> int:
+        """Bytes of a text file that are read and parsed at once."""
+        return self.memory // 64
+
+    @property
+    def row(self) -> int:
+        """The longest row: a CSV record, a JSON line or an element of an array, a row of Parquet."""
+        return self.memory // 16
+
+    @property
+    def column_chunk(self) -> int:
+        """The largest column of a Parquet row group, not compressed: a page of it can be as large."""
+        return self.memory * 4
+
+    def too_expanded(self, decoded: int, stored: int) -> bool:
+        """Tell whether rows take so much more room than their file that it is a decompression bomb."""
+        return decoded > self.memory and decoded > stored * MOST_EXPANSION
+
+    def __str__(self) -> str:
+        return f"{SETTING}={self.memory / (1 << 20):g}"
+
+
+def shown_bytes(count: int) -> str:
+    """Return a number of bytes as people read it."""
+    return f"{count / (1 << 20):,.1f} MiB" if count >= 1 << 20 else f"{count:,} bytes"

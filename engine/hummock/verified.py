@@ -1,0 +1,89 @@
+"""Where the claims of a commit are checked: against the version that it follows, before anybody sees it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from engine.hummock.claims import check_compacted, check_moved, check_new_keys, check_unchanged
+from engine.hummock.expiry import expiry_at
+from engine.hummock.files import FileSet
+from engine.hummock.lookup import find_rows
+from engine.hummock.merge import merged_parts, sources_of
+from engine.hummock.sst import stored_schema
+from engine.hummock.version import HASH, OP, Commit, Compaction, Run, TableVersion, Version
+from engine.verification import verifying
+
+
+def verified(commit: Commit, files: FileSet) -> Commit:
+    """Return the commit; where claims are checked, one that is refused if a file says falsely that its keys are new."""
+    if not verifying():
+        return commit
+    claimed = {name: [sst for sst in ssts if sst.new_keys] for name, ssts in commit.writes.items()}
+    claimed = {name: ssts for name, ssts in claimed.items() if ssts}
+    if not claimed:
+        return commit
+    created = {table.name for table in commit.create}
+
+    def check(base: Version) -> None:
+        if commit.precondition is not None:
+            commit.precondition(base)
+        for name in claimed.keys() - created:
+            table = base.tables.get(name)
+            if table is not None:
+                _check_new_keys(files, table, claimed[name])
+
+    return dataclasses.replace(commit, precondition=check)
+
+
+def _check_new_keys(files: FileSet, table: TableVersion, claimed: Sequence) -> None:  # type: ignore[type-arg]
+    runs, key = table.as_of(table.committed_epoch), list(table.primary_key)
+
+    def find(keys: pa.Table):  # type: ignore[no-untyped-def]
+        return find_rows(files, table.table, runs, keys, key, null_safe=True)
+
+    for sst in claimed:
+        check_new_keys(table.name, sst, files.whole(sst).rows.select(key), find)
+
+
+def check_result(
+    files: FileSet,
+    table: TableVersion,
+    before: Sequence[Run],
+    done: Compaction,
+    hidden_at: int,
+    moved: Run | None,
+) -> None:
+    """Check what a compaction is about to replace the runs `before` by; `moved` is the run that was put together unread.
+
+    Raises ClaimBroken if a row that is not hidden at `hidden_at` would be lost, changed or come back.
+    """
+    if moved is not None:
+        check_moved(table.name, moved, lambda sst: files.whole(sst).hashes)
+    parts = [_rows(files, table, runs, hidden_at) for runs in (before, done.runs)]
+    check_compacted(table.name, parts[0], parts[1])
+
+
+def check_no_change(files: FileSet, table: TableVersion, after: int, upto: int) -> None:
+    """Check that a table without log entries in (after, upto] reads the same at both; one that hides rows may not."""
+    if expiry_at(table, upto) is not None or table.as_of(after) == table.as_of(upto):
+        return
+    before, now = (_rows(files, table, table.as_of(epoch), epoch) for epoch in (after, upto))
+    check_unchanged(table.name, after, upto, before, now)
+
+
+def _rows(files: FileSet, table: TableVersion, runs: Sequence[Run], epoch: int) -> Iterator[pa.Table]:
+    """The rows that runs show at an epoch, in order."""
+    expiry, columns = expiry_at(table, epoch), stored_schema(table.table).names
+    needed = list(dict.fromkeys([*columns, *([] if expiry is None else expiry.columns)]))
+    parts = merged_parts(
+        sources_of(runs),
+        lambda sst: files.columns(sst, needed, table.schema),
+        table.primary_key,
+        None,
+        keep_tombstones=False,
+        expiry=expiry,
+    )
+    return (rows.select([name for name in columns if name not in (HASH, OP)]) for rows in parts)

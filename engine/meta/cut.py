@@ -1,0 +1,111 @@
+"""Cuts: the epochs to which runs bring domains, chosen so that all of them meet and a query finds one epoch for its tables.
+
+A run mints one cut, the store's newest epoch when it begins, and brings every domain to it. The newest cut of the store is an
+entry of its catalog, written with the barriers of the domains that go there, so that runs of other processes stop at it as well
+before they go on to their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.errors import Conflict
+from engine.hummock import Version
+from engine.meta.catalog_store import StoredCatalog
+from engine.meta.content import Content
+from engine.meta.creation import computed
+from engine.meta.domain import Domain
+from engine.meta.frontier import lapsed_at, pending
+
+KEY = "cut"
+
+
+def newest_cut(version: Version) -> int:
+    """Return the newest cut that any run has minted, 0 before the first."""
+    return int(version.catalog.get(KEY, "0"))
+
+
+def noted(version: Version, cut: int) -> dict[str, str | None]:
+    """Return the catalog entry that tells other runs of a cut, if it is the newest."""
+    return {KEY: str(cut)} if cut > newest_cut(version) else {}
+
+
+def unmoved(seen: Version, cut: int) -> Callable[[Version], None]:
+    """Return the precondition that no run has minted a cut since `seen` at which a domain on its way to `cut` should stop."""
+
+    def check(version: Version) -> None:
+        newest = newest_cut(version)
+        if newest not in (newest_cut(seen), cut):
+            raise Conflict("another run has minted a cut meanwhile")
+
+    return check
+
+
+def reach_of(domain: Domain, version: Version, stored: StoredCatalog) -> int | None:
+    """Return the newest epoch at which everything that a domain reads from outside has content.
+
+    None while there is none: a table was never computed, or they have met at no epoch yet.
+    """
+    return Content(version, stored.inputs).common(domain.inputs, version.epoch)
+
+
+def next_stop(domain: Domain, version: Version, stored: StoredCatalog, cut: int) -> int | None:
+    """Return the epoch to which a domain is to be brought next on its way to `cut` or beyond; None if there is nothing to do.
+
+    Where its inputs have content there that is the newest cut of the store, if it lies before `cut`, then `cut`; else a newer cut
+    of another run, or the newest epoch at which they have content.
+    """
+    content, newest = Content(version, stored.inputs), newest_cut(version)
+    readable = max(
+        (version.tables[name].safe_epoch for name in domain.inputs if name in version.tables), default=0
+    )
+    follows = not _is_computed_whole(domain, version)
+
+    def leads_on(stop: int) -> bool:
+        met = stop >= readable and content.common(domain.inputs, stop) == stop
+        return met and is_pending(domain, version, stop)
+
+    if follows and newest < cut and leads_on(newest):
+        return newest
+    if leads_on(cut):
+        return cut
+    if all(_stands_at(table, cut, content) for table in domain.tables):
+        return None
+    if newest > cut and leads_on(newest):
+        return newest
+    reach = content.common(domain.inputs, version.epoch)
+    return reach if reach is not None and leads_on(reach) else None
+
+
+def is_pending(domain: Domain, version: Version, reach: int) -> bool:
+    """Tell whether bringing a domain to `reach` needs a run."""
+    return any(pending(version, f.table, domain.dependencies[f.table], reach) for _, f in domain.fragments)
+
+
+def label_of(domain: Domain, version: Version, stop: int) -> int:
+    """Return the label of a domain's epoch up to `stop`: the last change that it brings, so that it has content from there on.
+
+    Where something is computed as a whole it is `stop`.
+    """
+    if _is_computed_whole(domain, version):
+        return stop
+    changes = [version.tables[name].last_change_upto(stop) for name in domain.inputs]
+    label = max((change for change in changes if change is not None), default=0)
+    held = (version.tables[table].committed_epoch for table in domain.tables)
+    return label if label > max(held, default=0) else stop
+
+
+def _is_computed_whole(domain: Domain, version: Version) -> bool:
+    """Whether the next epoch of a domain computes a table from all that it reads: it is new, or changes were let go."""
+    for table, dependencies in domain.dependencies.items():
+        own = computed(version, table)
+        known = [name for name in dependencies if name in version.tables]
+        if own is None or lapsed_at(version, own.committed_epoch, known) is not None:
+            return True
+    return False
+
+
+def _stands_at(table: str, cut: int, content: Content) -> bool:
+    """Whether a table has content at a cut or beyond."""
+    newest = content.newest(table, content.version.epoch)
+    return newest is not None and newest >= cut

@@ -1,0 +1,165 @@
+"""A Spark Connect server on this machine: how it is found, and the token without which it refuses."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+
+from engine.errors import EnvironmentNotReady
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FILE = "spark.json"
+TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # Spark's own name: server and client read it
+LOOPBACK = "127.0.0.1"
+LOOPBACK_NAMES = ("localhost", LOOPBACK)
+PROXY_VARIABLES = ("grpc_proxy", "https_proxy", "http_proxy")  # as gRPC reads them
+ANSWER_SECONDS = 5.0
+_SESSIONS: dict[str, SparkSession] = {}
+"""The sessions that this process has made, by address: one that somebody else has made keeps its settings."""
+
+
+class WarmSpark(msgspec.Struct, frozen=True):
+    """A server that runs for a project: its process and port, the token it wants, the session of prompts, the store it serves."""
+
+    process: int
+    port: int
+    token: str
+    session: str
+    store: str
+
+    @property
+    def address(self) -> str:
+        """Where `connect` reaches it; holds the token: never print it, nor hand it to a command line."""
+        return f"sc://localhost:{self.port}/;session_id={self.session};token={self.token}"
+
+    def __repr__(self) -> str:
+        return f"WarmSpark(process={self.process}, port={self.port}, store={self.store!r})"
+
+    def serves(self, store: str) -> bool:
+        """Tell whether a store can be computed on there: a folder can, a bucket's credentials are those of its own store."""
+        return store == self.store or store.startswith("file:")
+
+
+def announce(state: Path, warm: WarmSpark) -> Path:
+    """Write where the server is, for this user alone, and return the file."""
+    path = state / FILE
+    partial = state / f".{FILE}.{os.getpid()}"
+    partial.unlink(missing_ok=True)
+    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(msgspec.json.encode(warm))
+    partial.replace(path)
+    return path
+
+
+def find(state: Path) -> WarmSpark | None:
+    """Return the server of a project, None if none was announced.
+
+    Raises EnvironmentNotReady if the file is not this user's alone, cannot be read, or tells of a server that is gone.
+    """
+    path = state / FILE
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise EnvironmentNotReady(f"{path} cannot be read ({error.strerror}): remove it") from None
+    with os.fdopen(descriptor, "rb") as file:
+        told = os.fstat(file.fileno())
+        # Whoever can write it could send our statements to a server of their own.
+        if told.st_uid != os.getuid() or told.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise EnvironmentNotReady(f"{path} is open to other users of this machine: remove it")
+        try:
+            warm = msgspec.json.decode(file.read(), type=WarmSpark)
+        except msgspec.MsgspecError:
+            raise EnvironmentNotReady(f"{path} does not tell of a Spark: remove it") from None
+    if not (_lives(warm.process) and _listens(warm.port)):
+        raise EnvironmentNotReady(f"the Spark that {path} tells of is gone: `make up` starts another one")
+    return warm
+
+
+def connect_to(address: str) -> SparkSession:
+    """Return a session of the server at `sc://host:port/…`; on loopback its token goes without TLS, to loopback only.
+
+    Raises EnvironmentNotReady if nobody answers, if the server refuses the token or its absence, or if this process has a Spark
+    of its own.
+    """
+    import grpc
+    from pyspark import SparkContext
+    from pyspark.errors import PySparkException
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+    from pyspark.sql.connect.session import SparkSession as RemoteSession
+
+    class LoopbackChannel(DefaultChannelBuilder):
+        """Spark's own builder sends a token without TLS to the name localhost, which may be another's port at ::1."""
+
+        def toChannel(self) -> grpc.Channel:
+            if self.token is None or self.use_ssl or self.host not in LOOPBACK_NAMES:
+                return super().toChannel()
+            token = grpc.access_token_call_credentials(self.token)
+            credentials = grpc.composite_channel_credentials(grpc.local_channel_credentials(), token)
+            return self._secure_channel(f"{LOOPBACK}:{self.endpoint.rpartition(':')[2]}", credentials)
+
+    known = _SESSIONS.get(address)
+    if known is not None and not known.is_stopped:  # type: ignore[attr-defined]
+        return known
+    if SparkContext._active_spark_context is not None:
+        raise EnvironmentNotReady(
+            f"this process runs a Spark of its own, so it cannot use that at {without_token(address)}: stop it first"
+        )
+    channel = LoopbackChannel(address)
+    proxy = channel.host not in LOOPBACK_NAMES and any(name in os.environ for name in PROXY_VARIABLES)
+    if not proxy and not _answers(channel.endpoint):  # pyspark would ask it again for minutes
+        raise EnvironmentNotReady(f"no Spark answers at {without_token(address)}: start it, or name another")
+    # as Spark's own builder does: functions are those of Connect
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
+    running = RemoteSession.builder.channelBuilder(channel).create()
+    try:
+        running.version  # noqa: B018 - the first request, with which a server refuses
+    except PySparkException as error:
+        if not _refused(error):
+            raise
+        raise EnvironmentNotReady(
+            f"Spark at {without_token(address)} refuses: it wants another token. Set {TOKEN_VARIABLE} to that of the server"
+        ) from None
+    _SESSIONS[address] = cast("SparkSession", running)
+    return _SESSIONS[address]
+
+
+def without_token(address: str) -> str:
+    """Return an address as it may be shown."""
+    host, _, parameters = address.partition(";")
+    shown = [one for one in parameters.split(";") if one and not one.startswith("token=")]
+    return ";".join([host, *shown])
+
+
+def _refused(error: Exception) -> bool:
+    told = str(error)
+    return "UNAUTHENTICATED" in told or "authentication token" in told.lower()
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except OSError:
+        return False
+    return True
+
+
+def _listens(port: int) -> bool:
+    return _answers(f"{LOOPBACK}:{port}")
+
+
+def _answers(endpoint: str) -> bool:
+    host, _, port = endpoint.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS):
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,54 @@
+"""sqlglot's trees as everything here reads them: without comments, and with Spark's rule for the case of table names."""
+
+from __future__ import annotations
+
+import re
+
+import sqlglot
+import sqlglot.expressions as exp
+from sqlglot.errors import ParseError
+
+_ANY_CASE = "any_case"
+
+
+def parsed(text: str, dialect: str) -> exp.Expression:
+    """Return the tree of a text; raises sqlglot's ParseError and TokenError, and RecursionError for one that is too deep.
+
+    Comments go: expressions are printed as texts and put into each other, where a comment would take what follows with it.
+    """
+    try:
+        tree = sqlglot.parse_one(text, read=dialect)
+    except (
+        AttributeError,
+        IndexError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ) as error:  # its own, on what is no SQL
+        raise ParseError("it cannot be read") from error
+    found = tree.transform(_plain_text, copy=False) if dialect != "spark" else tree
+    for node in found.walk():
+        node.comments = None
+        if dialect == "spark" and isinstance(node, exp.Table | exp.CTE):
+            node.meta[_ANY_CASE] = True
+    return found
+
+
+def any_case(node: exp.Table | exp.CTE) -> bool:
+    """Tell whether a table or a WITH item was named in Spark's dialect, where quotes do not make a name case-sensitive."""
+    return bool(node.meta.get(_ANY_CASE))
+
+
+def _plain_text(node: exp.Expression) -> exp.Expression:
+    """Write U&'d\\0061t' as the text that it means: Spark has no such form."""
+    if not isinstance(node, exp.UnicodeString):
+        return node
+    escape = node.args.get("escape")
+    mark = re.escape(escape.name if isinstance(escape, exp.Expression) else "\\")
+    text = re.sub(rf"{mark}(?:{mark}|\+([0-9A-Fa-f]{{6}})|([0-9A-Fa-f]{{4}}))", _character, node.name)
+    return exp.Literal.string(text)
+
+
+def _character(found: re.Match[str]) -> str:
+    code = found[1] or found[2]
+    return chr(int(code, 16)) if code else found[0][0]

@@ -1,0 +1,53 @@
+"""Claims: what is taken for true so that work can be left out, and whether it is checked against the data as one goes.
+
+`TIDELINE_VERIFY` says how often: unset or 0 never, 1 always, a number between them that share of the times.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import random
+from dataclasses import dataclass
+
+from engine.errors import ClaimBroken, EnvironmentNotReady
+
+VARIABLE = "TIDELINE_VERIFY"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Something that is taken for true: what it `says`, who it is `made_by`, and what it is `checked_by`."""
+
+    name: str
+    says: str
+    made_by: str
+    checked_by: str
+
+
+def verifying() -> bool:
+    """Tell whether the claim at hand is to be checked; raises EnvironmentNotReady for a setting that is no share."""
+    share = _share(os.environ.get(VARIABLE, ""))
+    return share > 0 and (share >= 1 or random.random() < share)
+
+
+def broken(claim: Claim, detail: str) -> ClaimBroken:
+    """Return the error for a claim that the data do not bear out; `detail` says where, and what was found instead."""
+    told = (
+        f'{detail}. It says: "{claim.says}", and is made by {claim.made_by}. This is a fault of Tideline: '
+        f"please report it with what led to it"
+    )
+    return ClaimBroken(claim.name, told)
+
+
+@functools.lru_cache(maxsize=16)
+def _share(text: str) -> float:
+    try:
+        share = float(text or 0)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise EnvironmentNotReady(
+            f'{VARIABLE}="{text}" is no share: set it to 0 (no claim is checked), 1 (all are), or a number between'
+        )
+    return share

@@ -1,0 +1,76 @@
+"""What commands say of a store in trouble, at the widths that terminals have."""
+
+from __future__ import annotations
+
+import pytest
+from rich.cells import cell_len
+
+from engine.cli.layout import WIDE_ONLY, lay_out
+from engine.cli.standing import (
+    Listing,
+    backfills_listing,
+    partitions_listing,
+    statuses_listing,
+    waits_listing,
+)
+from engine.meta.waits import Wait
+from tests.cli.standings import CREATIONS, EPOCH, NOW, PARTITIONS, STATUSES, WAITS
+
+LISTINGS = {
+    "status": statuses_listing(STATUSES, {wait.domain: wait for wait in WAITS}, NOW),
+    "waits": waits_listing(WAITS, NOW),
+    "backfill": backfills_listing(CREATIONS, {"route_carriers": 30.0}),
+    "partitions": partitions_listing(PARTITIONS, NOW),
+}
+
+
+def _lines(listing: Listing, width: int | None) -> list[str]:
+    columns = [column for column in listing.columns if width is None or column.rank < WIDE_ONLY]
+    return list(lay_out(columns, width, listing.notes))
+
+
+@pytest.mark.parametrize("width", [80, 160])
+@pytest.mark.parametrize("name", LISTINGS)
+def test_no_line_is_longer_than_the_terminal(name: str, width: int) -> None:
+    assert max(cell_len(line) for line in _lines(LISTINGS[name], width)) <= width
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_each_relation_is_one_line_with_its_state_its_age_and_its_lag(width: int) -> None:
+    lines = _lines(LISTINGS["status"], width)
+    told = {line.split()[0]: line for line in lines if line and not line.startswith(" ")}
+    assert "failed" in told["cancellations_by_airport"] and "67 min" in told["cancellations_by_airport"]
+    assert "paused" in told["departures_in_weather"]
+    assert "backfill" in told["route_carriers"]
+    assert "quarantine" in told["delay_by_carrier_day"]
+    assert "behind" in told["to_the_lake"] and "3 d" in told["to_the_lake"]
+    assert "current" in told["flight"] and "3 s ago" in told["flight"]
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_an_error_is_told_whole_under_its_view(width: int) -> None:
+    lines = _lines(LISTINGS["status"], width)
+    told = " ".join(line.strip() for line in lines if line.startswith("    "))
+    assert told == f"error: {STATUSES[1].last_error}"
+
+
+def test_epochs_are_times_with_their_zone_named_and_numbers_only_where_all_is_asked_for() -> None:
+    usual, wide = _lines(LISTINGS["status"], 160), _lines(LISTINGS["status"], None)
+    assert "epoch (UTC)" in usual[0] and "2026-11-22 06:59:01.767" in usual[2]
+    assert str(EPOCH) not in "\n".join(usual)
+    assert str(EPOCH) in wide[2]
+
+
+def test_programs_get_numbers() -> None:
+    first = LISTINGS["status"].records[0]
+    assert first["epoch"] == EPOCH and first["lag_seconds"] == 0.0 and first["rows"] == 12_345_678
+
+
+def test_a_view_that_failed_says_so_even_when_the_next_run_tries_it_again() -> None:
+    due = Wait(STATUSES[1].name, "due", "the next run takes it", NOW - 5, None)
+    assert statuses_listing(STATUSES[1:2], {due.domain: due}, NOW).records[0]["state"] == "failed"
+
+
+def test_a_view_without_content_has_no_lag() -> None:
+    listing = statuses_listing(STATUSES[3:4], {}, NOW)
+    assert next(column.values[0] for column in listing.columns if column.name == "lag") == ""

@@ -1,0 +1,73 @@
+"""Texts become numbers exactly or not at all."""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.connectors.conversion import convert
+
+DIGITS = st.text(alphabet="0123456789", max_size=40)
+NUMBERS = st.builds(
+    lambda sign, whole, rest, exponent: f"{sign}{whole}{rest}{exponent}",
+    st.sampled_from(["", "-", "+"]),
+    DIGITS,
+    DIGITS.map(lambda text: f".{text}") | st.just(""),
+    st.sampled_from(["", "", "", "e5", "E-3", "e+20", "e-30", "e90", "e-90"]),
+)
+TYPES = st.integers(1, 38).flatmap(lambda digits: st.tuples(st.just(digits), st.integers(0, digits)))
+
+
+def exactly(text: str, digits: int, scale: int) -> Decimal | None:
+    """Return the number that a text is, if DECIMAL(digits, scale) holds it."""
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return None
+    _, all_digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int)
+    unscaled = int("".join(map(str, all_digits)) or "0")
+    shift = exponent + scale
+    if shift >= 0:
+        unscaled *= 10**shift
+    elif unscaled % 10**-shift:
+        return None
+    else:
+        unscaled //= 10**-shift
+    return number if unscaled < 10**digits else None
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(NUMBERS, min_size=1, max_size=4), TYPES)
+def test_a_decimal_is_the_number_that_stands_there_or_is_set_aside(
+    texts: list[str], kind: tuple[int, int]
+) -> None:
+    converted = convert(pa.array(texts), pa.decimal128(*kind))
+    assert converted.values.to_pylist() == [exactly(text, *kind) for text in texts]
+    assert converted.bad.tolist() == [at for at, text in enumerate(texts) if exactly(text, *kind) is None]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["9" * 39, "9" * 300, "1e-999999999", "1e999999999", "0e999999999", "1_0e1", "NaN", "Infinity", "", "."],
+)
+def test_what_no_decimal_holds_is_set_aside(text: str) -> None:
+    assert convert(pa.array(["1.5", text]), pa.decimal128(10, 2)).values.to_pylist() == [
+        Decimal("1.50"),
+        None,
+    ]
+
+
+def test_a_column_of_a_type_that_never_fits_is_set_aside_as_a_whole() -> None:
+    converted = convert(pa.array([{"a": 1}, None, {"a": 2}]), pa.int32())
+    assert (converted.values.to_pylist(), converted.bad.tolist()) == ([None, None, None], [0, 2])
+
+
+def test_nested_texts_that_cannot_be_read_are_set_aside() -> None:
+    texts = ["[1, 2]", "[" * 5000, "[" + "1" * 5000 + "]", '["\\ud800"]', '{"a": 1}', "[3]"]
+    converted = convert(pa.array(texts), pa.list_(pa.int32()))
+    assert converted.values.to_pylist() == [[1, 2], None, None, None, None, [3]]
