@@ -36,7 +36,7 @@ from engine.runtime.partition_checks import checked_partition, checked_partition
 from engine.runtime.partition_values import changed_partitions, partition_statuses
 from engine.runtime.report import FlushReport, SinkReport, ViewReport, followed_by
 from engine.runtime.show import describe, explain, explain_incremental, show, show_create
-from engine.runtime.spark import SparkTarget, connect
+from engine.runtime.spark import SparkTarget, connect, register
 from engine.runtime.spark_executor import SparkExecutor
 from engine.runtime.statement_errors import told_at_its_place
 from engine.runtime.wait import wait_for_creation
@@ -96,7 +96,7 @@ class Session:
         with self._starting:
             if self._spark is None:
                 session = connect(self._spark_target)
-                session.dataSource.register(TidelineDataSource)
+                register(session, TidelineDataSource)
                 self._spark = session
             return self._spark
 

@@ -15,6 +15,7 @@ from engine.runtime.spark_logging import silence_own_calls
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSource
 
 SparkTarget: TypeAlias = "SparkSession | str | None"
 
@@ -45,6 +46,7 @@ STATIC_SETTINGS = {
 
 _OWN: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 """The sessions of this process that `connect` has made."""
+_BESIDE: weakref.WeakKeyDictionary[SparkSession, SparkSession] = weakref.WeakKeyDictionary()
 
 LOCAL_SETTINGS = {"spark.authenticate": "true"}
 """Spark makes the secret itself where driver and tasks are one process; a cluster's is configured with the cluster."""
@@ -74,9 +76,34 @@ def connect(spark: SparkTarget | Callable[[], SparkTarget] = None) -> SparkSessi
 
 
 def _beside(spark: SparkSession) -> SparkSession:
-    """Return a new session on the Spark of another one; of Spark Connect a clone, which begins with the other's settings."""
-    clone = getattr(spark, "cloneSession", None)
-    return clone() if clone is not None else spark.newSession()
+    """Return a session beside another one, the same for all who ask; of Spark Connect a clone, which begins with its settings."""
+    if spark not in _BESIDE:
+        clone = getattr(spark, "cloneSession", None)
+        _BESIDE[spark] = clone() if clone is not None else spark.newSession()
+    return _BESIDE[spark]
+
+
+def register(session: SparkSession, source: type[DataSource]) -> None:
+    """Register a Python data source in a session, whatever other sessions of this process have registered.
+
+    Spark looks for one of that name in the session that is active in this thread, and refuses the name if that is another one;
+    what makes a session the active one is that a frame is created from local rows.
+    """
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import SparkSession
+
+    try:
+        session.dataSource.register(source)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
+        before = SparkSession.getActiveSession()
+        session.createDataFrame([], "nothing INT")
+        try:
+            session.dataSource.register(source)
+        finally:
+            if before is not None:
+                before.createDataFrame([], "nothing INT")
 
 
 def parallelism(spark: SparkSession) -> int:

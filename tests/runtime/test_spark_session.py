@@ -63,6 +63,22 @@ def test_a_session_of_the_engine_is_shared_while_nobody_has_changed_it(theirs: S
     assert other.conf.get("spark.sql.session.timeZone") == "UTC"
 
 
+def test_sessions_on_several_sparks_and_settings_read_tables_beside_each_other(
+    tmp_path: Path, spark: SparkSession, theirs: SparkSession
+) -> None:
+    url = (tmp_path / "store").as_uri()
+    own: list[SparkSession] = []
+    for given in (theirs, spark, theirs, spark.newSession()):
+        with Session(url, given) as s:
+            s.sql("CREATE TABLE IF NOT EXISTS t (id BIGINT PRIMARY KEY)")
+            s.spark.createDataFrame(
+                [(1,)], "a INT"
+            ).count()  # from here on it is the active one of this thread
+            assert s.spark.read.format("tideline").option("store", s.url).load("t").count() == 0
+            own.append(s.spark)
+    assert own[0] is own[2] and len({id(one) for one in own}) == 3
+
+
 FOUND = """
 import sys
 from pyspark.sql import SparkSession
