@@ -25,8 +25,7 @@ from tests.crash.asked import AskedMutations
 from tests.crash.broken import Broken
 from tests.crash.meeting import check_meeting
 from tests.crash.reference import run
-
-TABLES = {"a": ("id", "g", "x"), "b": ("id", "g", "y")}
+from tests.crash.tables import TABLES
 
 
 class Checks:
@@ -142,7 +141,7 @@ class Checks:
 
     def _views_equal_their_queries(self, version: Version) -> None:
         stored = load(version)
-        by_domain: dict[str, set[int]] = {}
+        by_domain: dict[str, set[str]] = {}
         for name, text in self.texts.items():
             view = computed(version, name)
             if view is None or name not in stored.plans:
@@ -164,7 +163,24 @@ class Checks:
                 raise Broken(f"{name} differs from its query at epoch {epoch}")
             domain = stored.catalog.get(name).options.get("domain")
             if domain is not None:
-                by_domain.setdefault(domain, set()).add(epoch)
+                by_domain.setdefault(domain, set()).add(name)
+        for domain, names in by_domain.items():
+            self._is_one_state(version, domain, names)
+
+    def _is_one_state(self, version: Version, domain: str, names: set[str]) -> None:
+        """The views of a named domain commit together: all of them are what their queries give at the newest of their epochs."""
+        stored = load(version)
+        epoch = max(version.tables[name].committed_epoch for name in names)
+        for name in names:
+            sources = stored.catalog.get(name).depends_on
+            if quarantined(version, name) or lapsed_at(version, epoch, sources) is not None:
+                continue
+            if self._content(name, version.tables[name].committed_epoch) != self._result(
+                version, name, self.texts[name], epoch
+            ):
+                raise Broken(
+                    f"domain {domain} is torn: {name} is not at epoch {epoch}, at which another view of it is"
+                )
 
     def _result(self, version: Version, name: str, text: str, epoch: int) -> Counter:
         """Return what a view's query gives at an epoch; the past does not change, so what it gave once it gives again."""
@@ -224,18 +240,21 @@ class Checks:
 
 
 def bag(rows: pa.Table) -> Counter:
-    columns = [[None if v is None else int(v) for v in column.to_pylist()] for column in rows.columns]
+    columns = [column.to_pylist() for column in rows.columns]
     return Counter(zip(*columns, strict=True)) if rows.num_rows else Counter()
 
 
 def _only(rows: Counter, partition: str) -> Counter:
     """Return the rows of one partition, which the first column names."""
-    return Counter({row: n for row, n in rows.items() if str(row[0]) == partition})
+    return Counter(
+        {row: n for row, n in rows.items() if ("null" if row[0] is None else str(row[0])) == partition}
+    )
 
 
 def _without(rows: Counter, partition: str) -> Counter:
     return rows - _only(rows, partition)
 
 
-def bag_of(rows: dict[int, tuple[int, int]]) -> Counter:
-    return Counter((key, *values) for key, values in rows.items())
+def bag_of(name: str, rows: dict[int, tuple[int, int]]) -> Counter:
+    """Return the rows that a table must hold, of which `rows` are numbers."""
+    return Counter(TABLES[name].row(number, *values) for number, values in rows.items())

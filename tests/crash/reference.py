@@ -139,7 +139,14 @@ def run(sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         return cursor.sql(_translated(sql)).to_arrow_table()
 
 
-_SPARK_TYPES = {pa.int64(): "bigint", pa.int32(): "int", pa.string(): "string", pa.bool_(): "boolean"}
+_SPARK_TYPES = {pa.string(): "string", pa.bool_(): "boolean", pa.date32(): "date"}
+
+
+def _spark_type(kind: pa.DataType) -> str:
+    """Return the type of a column of DuckDB's; whole numbers are bigint, also the wide ones that sums of them are."""
+    if pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0):
+        return "bigint"
+    return f"decimal({kind.precision},{kind.scale})" if pa.types.is_decimal(kind) else _SPARK_TYPES[kind]
 
 
 class DuckAnalyzer:
@@ -163,12 +170,7 @@ class DuckAnalyzer:
         assert sql is not None
         empty = {scan.table: self._schema(scan.table).empty_table() for scan in scans(node)}
         schema = run(sql, empty).schema
-        return {
-            field.name: "bigint"
-            if pa.types.is_integer(field.type) or pa.types.is_decimal(field.type)
-            else _SPARK_TYPES[field.type]
-            for field in schema
-        }
+        return {field.name: _spark_type(field.type) for field in schema}
 
     def _schema(self, table: str) -> pa.Schema:
         if table in self._fragments:

@@ -34,16 +34,26 @@ SHAPES = (
     "SELECT DISTINCT g FROM a",
     "SELECT n, count(*) AS c FROM (SELECT g, count(*) AS n FROM a GROUP BY g) q GROUP BY n",
     "SELECT id, x AS v FROM a UNION ALL SELECT id, y AS v FROM b",
+    "SELECT g, count(*) AS n, sum(m) AS s FROM c GROUP BY g",
+    "SELECT d, k, g, m FROM c WHERE g IS NOT NULL",
+    "SELECT d, max(m) AS m, count(g) AS n FROM c GROUP BY d",
+    "SELECT DISTINCT d, g FROM c",
+    "SELECT a.id, c.d, c.m FROM a LEFT JOIN c ON a.g = c.g",
 )
 CUT = (
     "SELECT g, count(*) AS n, sum({x}) AS s FROM a GROUP BY g",
     "SELECT g, max({x}) AS m FROM a WHERE x % 3 <> 0 GROUP BY g",
+    "SELECT g, id, {x} AS x FROM a",
+    "SELECT a.g, a.id, {x} AS x, b.y FROM a LEFT JOIN b ON a.g = b.g AND b.id < 40",
 )
-"""Views that are cut by their first column; `x` cannot be computed of poisonous rows."""
+"""Views that are cut by their first column, which need not be of the key: rows move between partitions. `x` cannot be computed of
+poisonous rows."""
 CHECKED = f"IF(x >= {POISONOUS}, raise_error('{POISON}'), x)"
 ON_TOP = (
     "SELECT count(*) AS n FROM {view}",
     "SELECT {column} AS k, count(*) AS n FROM {view} GROUP BY {column}",
+    "SELECT * FROM {view} WHERE {column} IS NOT NULL",
+    "SELECT l.{column} AS k, count(*) AS n FROM {view} AS l JOIN b ON l.{column} = b.id GROUP BY l.{column}",
 )
 ON_TWO = (
     "SELECT count(*) AS n, sum(k) AS s FROM (SELECT {column} AS k FROM {view} UNION ALL SELECT {other_column} AS k FROM {other}) u",
