@@ -53,7 +53,7 @@ ON_TOP = (
     "SELECT count(*) AS n FROM {view}",
     "SELECT {column} AS k, count(*) AS n FROM {view} GROUP BY {column}",
     "SELECT * FROM {view} WHERE {column} IS NOT NULL",
-    "SELECT l.{column} AS k, count(*) AS n FROM {view} AS l JOIN b ON l.{column} = b.id GROUP BY l.{column}",
+    "SELECT l.{column} AS k, count(*) AS n FROM {view} AS l JOIN {view} AS r ON l.{column} = r.{column} GROUP BY l.{column}",
 )
 ON_TWO = (
     "SELECT count(*) AS n, sum(k) AS s FROM (SELECT {column} AS k FROM {view} UNION ALL SELECT {other_column} AS k FROM {other}) u",
