@@ -162,7 +162,9 @@ class Checks:
                     wanted = wanted + self._not_moved(name, then, _without(content, key))
             if content != wanted:
                 missing, extra = list((wanted - content).items())[:5], list((content - wanted).items())[:5]
-                raise Broken(f"{name} differs from its query at epoch {epoch}: missing {missing}, too many {extra}: {text}")
+                raise Broken(
+                    f"{name} differs from its query at epoch {epoch}: missing {missing}, too many {extra}: {text}"
+                )
             domain = stored.catalog.get(name).options.get("domain")
             if domain is not None:
                 by_domain.setdefault(domain, set()).add(name)
@@ -189,7 +191,9 @@ class Checks:
         shown = self._shown(name)
         key = [shown.index(c) for c in load(self.store.version).catalog.get(name).primary_key if c in shown]
         there = {tuple(row[at] for at in key) for row in elsewhere}
-        return Counter({row: n for row, n in rows.items() if not key or tuple(row[at] for at in key) not in there})
+        return Counter(
+            {row: n for row, n in rows.items() if not key or tuple(row[at] for at in key) not in there}
+        )
 
     def _result(self, version: Version, name: str, text: str, epoch: int) -> Counter:
         """Return what a view's query gives at an epoch; the past does not change, so what it gave once it gives again."""

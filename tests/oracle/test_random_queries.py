@@ -48,7 +48,9 @@ def test_what_worlds_write_and_ask_is_what_duckdb_runs(seed: int) -> None:
     maker = ChangeMaker(random.Random(seed), tables, model)
     for number in range(12):
         change = maker.first(tables[number]) if number < len(tables) else maker.change()
-        assert model.change(change.table, [spelled(text, "duckdb", {}) for text in change.model], change.fresh)
+        assert model.change(
+            change.table, [spelled(text, "duckdb", {}) for text in change.model], change.fresh
+        )
         tables[change.table.number] = change.altered or change.table
     judge = Judge(made.views, model.states)
     for view in made.views:
@@ -73,5 +75,7 @@ def test_the_views_of_a_random_world_are_right(spark: SparkSession, seed: int) -
 @pytest.mark.parametrize("part", range(PARTS))
 @settings(AS_DRAWN, max_examples=ORACLE_WORLDS // PARTS)
 @given(drawn=st.integers(0, SEEDS // PARTS - 1))
-def test_the_two_thousand_views_of_random_worlds_are_right(spark: SparkSession, part: int, drawn: int) -> None:
+def test_the_two_thousand_views_of_random_worlds_are_right(
+    spark: SparkSession, part: int, drawn: int
+) -> None:
     assert_right(part * (SEEDS // PARTS) + drawn, spark)

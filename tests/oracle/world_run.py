@@ -179,12 +179,12 @@ class WorldRun:
             self._change(Change(table, model, rows=table.arrow(rows), verb="insert", fresh=fresh))
         resting = self._rested()
         together = self._together()
-        for _ in range(self.maker.chance.randrange(2, 6)):
+        for number in range(self.maker.chance.randrange(2, 6)):
             self._change(self.maker.change())
             live = [view for view in together if view in self._live()]
-            if live and self.chance.random() < 0.7:
-                self._flush_some(self.chance.choice(live))
-            if live and self.chance.random() < 0.5:
+            if live and self.chance.random() < 0.85:  # by turns, so that each is at an epoch of its own
+                self._flush_some(live[number % len(live)])
+            if live and number and self.chance.random() < 0.6:
                 self._read_together(live)
         if self.chance.random() < 0.4:
             self._keep_house()
@@ -299,7 +299,7 @@ class WorldRun:
     def _read_together(self, chosen: Sequence[RandomView]) -> None:
         """Read some views, and perhaps a table, in one query: what comes must be of one state, whatever was flushed."""
         table = self.chance.choice(self.tables) if self.chance.random() < 0.3 else None
-        policy = self.chance.choice(("consistent", "consistent", "global"))
+        policy, states = self._policy()
         sources = [(self.created[view.number][0], view.sums) for view in chosen]
         sources += [(table.name, ())] if table is not None else []
         parts = [
@@ -316,7 +316,7 @@ class WorldRun:
             return
         assert found is not None
         pieces = _split(found, len(sources))
-        for at in range(len(self.model.states) - 1, -1, -1):
+        for at in states:
             if self._is_state(at, chosen, table, pieces):
                 return
         number = max(view.number for view in chosen)
@@ -325,6 +325,14 @@ class WorldRun:
         self.failures.setdefault(
             number, f"read together under {policy}: no state gives {shown}: {text}\n    {acts}"
         )
+
+    def _policy(self) -> tuple[str, Sequence[int]]:
+        """Return a policy of reading and the states that it may show: any, or the one that stood at a named epoch."""
+        if self.chance.random() < 0.2:
+            at = self.chance.choice(sorted(self.epochs)[-4:])
+            return str(self.epochs[at]), (at,)
+        newest_first = range(len(self.model.states) - 1, -1, -1)
+        return self.chance.choice(("consistent", "consistent", "global")), newest_first
 
     def _is_state(
         self, at: int, chosen: Sequence[RandomView], table: RandomTable | None, pieces: list[pa.Table]
