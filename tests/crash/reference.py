@@ -169,7 +169,9 @@ class DuckAnalyzer:
         """Take note of a fragment; return it with its table's columns."""
         types = self._types(fragment_sql(fragment, lambda scan: f"`{scan.table}`"), fragment.plan)
         stored = {partial.name for partial in all_partials(fragment.partials)}
-        types = {n: "decimal(38,0)" if n in stored and kind == "bigint" else kind for n, kind in types.items()}
+        types = {
+            n: "decimal(38,0)" if n in stored and kind == "bigint" else kind for n, kind in types.items()
+        }
         self._fragments[fragment.table] = pa.schema([(n, to_arrow(kind)) for n, kind in types.items()])
         return msgspec.structs.replace(fragment, columns=tuple(types.items()))
 

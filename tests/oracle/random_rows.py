@@ -107,7 +107,7 @@ def same(value: Any) -> Any:
 def random_table(chance: random.Random, number: int, dialect: Engine) -> RandomTable:
     """Return a table; table 0 has a column `raw` of numbers as text, and one by whose values views can be cut."""
     word = {"spark": 0, "postgres": 1, "risingwave": 2}[dialect]
-    rare = {"time"} if chance.random() < 0.8 else set()
+    rare = {"time"} if chance.random() < 0.95 else set()
     known = [name for name, kind in KINDS.items() if kind.words[word] is not None and name not in rare]
     key_kinds = [
         chance.choice([kind for kind in KEYS if kind not in rare])

@@ -35,11 +35,12 @@ SHAPES = (
     "SELECT n, count(*) AS c FROM (SELECT g, count(*) AS n FROM a GROUP BY g) q GROUP BY n",
     "SELECT id, x AS v FROM a UNION ALL SELECT id, y AS v FROM b",
     "SELECT g, count(*) AS n, sum(m) AS s FROM c GROUP BY g",
-    "SELECT d, k, g, m FROM c WHERE g IS NOT NULL",
-    "SELECT d, max(m) AS m, count(g) AS n FROM c GROUP BY d",
-    "SELECT DISTINCT d, g FROM c",
+    "SELECT g, d, k, m FROM c WHERE m IS NOT NULL",
+    "SELECT count(g) AS n, d, max(m) AS m FROM c GROUP BY d",
+    "SELECT DISTINCT g, d FROM c",
     "SELECT a.id, c.d, c.m FROM a LEFT JOIN c ON a.g = c.g",
 )
+"""The first column of each is a whole number, by which views on top of two of them meet."""
 CUT = (
     "SELECT g, count(*) AS n, sum({x}) AS s FROM a GROUP BY g",
     "SELECT g, max({x}) AS m FROM a WHERE x % 3 <> 0 GROUP BY g",
