@@ -84,7 +84,8 @@ def _registered(spark: SparkSession, name: str, rows: Table) -> bool:
     """Make rows a temporary view; timestamps without a zone stay so, which Spark does to Arrow's only where it prefers them."""
     spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
     try:
-        spark.createDataFrame(rows).createOrReplaceTempView(name)
+        whole = rows if rows.num_rows else rows.schema.empty_table()
+        spark.createDataFrame(whole).createOrReplaceTempView(name)
     finally:
         spark.conf.unset("spark.sql.timestampType")
     return True

@@ -229,8 +229,8 @@ class ChangeMaker:
                 altered=altered,
             )
         if verb == "rename":
-            columns = (*table.columns[:-1], (f"Spare{self._altered}", table.columns[-1][1]))
-            text = f"ALTER TABLE {table.mark} RENAME COLUMN {table.column(at)} TO ⟪=Spare{self._altered}⟫"
+            columns = (*table.columns[:-1], (f"spare{self._altered}", table.columns[-1][1]))
+            text = f"ALTER TABLE {table.mark} RENAME COLUMN {table.column(at)} TO ⟪=spare{self._altered}⟫"
             return Change(table, (), text, altered=replace(table, columns=columns))
         if verb == "drop" and hidden:
             text = f"ALTER TABLE {table.mark} DROP COLUMN {table.column(at)}"

@@ -79,9 +79,15 @@ class QueryMaker:
     """Draws queries over some tables and views; the names of its columns begin with `letter`."""
 
     def __init__(
-        self, chance: random.Random, sources: Sequence[Source], letter: str = "x", large: bool = False
+        self,
+        chance: random.Random,
+        sources: Sequence[Source],
+        letter: str = "x",
+        large: bool = False,
+        odd: bool = True,
     ) -> None:
         self.chance, self.sources, self.letter, self.large = chance, sources, letter, large
+        self._odd = 0.03 if odd else 0.0
         self._names = 0
         self._rows_may_multiply = not large
 
@@ -123,7 +129,7 @@ class QueryMaker:
     def fresh(self) -> str:
         """Return a column or relation name that was not used yet."""
         self._names += 1
-        if self.chance.random() < 0.03:
+        if self.chance.random() < self._odd:
             return f"⟪={self.letter.upper()}{self._names}⟫"
         return f"{self.letter}{self._names}"
 

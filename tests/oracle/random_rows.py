@@ -125,6 +125,8 @@ def random_table(chance: random.Random, number: int, dialect: Engine) -> RandomT
     )
     columns = (*columns, ("spare_0", chance.choice(("int", "varchar", "decimal(38,18)"))))
     name = chance.choice(TABLE_NAMES) if chance.random() < 0.5 else f"t_{number}"
+    if dialect == "spark":  # which knows no case, not even of quoted names
+        name, columns = name.lower(), tuple((column.lower(), kind) for column, kind in columns)
     return RandomTable(number, name, columns, () if bag else tuple(range(len(key_kinds))), len(columns) - 1)
 
 

@@ -98,9 +98,10 @@ class ViewMaker:
     def random(self, sources: Sequence[Source], least: int = 1) -> RandomView:
         """Add a random query over some sources."""
         readable = [source for source in sources if source.marked] or self.tables
-        maker = QueryMaker(self.chance, readable, self._letter, self.large)
+        dialect = self._dialect()
+        maker = QueryMaker(self.chance, readable, self._letter, self.large, odd=dialect != "spark")
         domain = {"domain": self.chance.choice(("red", "blue"))} if self.chance.random() < 0.15 else {}
-        return self._add(maker.query(least), domain)
+        return self._add(maker.query(least), domain, dialect)
 
     def twin(self, view: RandomView) -> RandomView:
         """Add a view of the same query."""
@@ -158,6 +159,9 @@ class ViewMaker:
         text = f"SELECT {by} AS {letter}1, sum({WHOLE.replace('{0}', raw)}) AS {letter}2 FROM {table.mark} GROUP BY {by}"
         return self._add(Query(text, ((f"{letter}1", kind), (f"{letter}2", "other"))), {}, poisoned=True)
 
+    def _dialect(self) -> Engine:
+        return self.dialect if self.chance.random() < 0.7 else self.chance.choice(DIALECTS)
+
     @property
     def _letter(self) -> str:
         return "defghijklmnopq"[len(self.views)]
@@ -171,9 +175,9 @@ class ViewMaker:
         poisoned: bool = False,
     ) -> RandomView:
         number = len(self.views)
-        if dialect is None:
-            dialect = self.dialect if self.chance.random() < 0.7 else self.chance.choice(DIALECTS)
+        dialect = dialect or self._dialect()
         name = self.chance.choice(NAMES) + str(number) if self.chance.random() < 0.2 else f"v_{number}"
+        name = name.lower() if dialect == "spark" else name
         born = max(
             [
                 self.chance.choice((0, 1, 1, 2)),

@@ -18,6 +18,7 @@ from tests.oracle.batch import assert_equal
 from tests.oracle.judges import Judge, JudgeFailed, by_spark
 from tests.oracle.kinds import POISON
 from tests.oracle.model import FRESH, Model
+from tests.oracle.pieces import split, without
 from tests.oracle.random_changes import Change, ChangeMaker
 from tests.oracle.random_rows import RandomTable, large_rows
 from tests.oracle.random_views import DIALECTS, RandomView
@@ -127,25 +128,39 @@ class WorldRun:
 
     def _create(self, born: int) -> None:
         for view in self.views:
-            if view.born != born or any(n not in self.created for n in view.reads):
-                continue
-            kinds = [(view.name, {})]
-            if view.number % 5 == 0 and view.cut is None:
-                kinds.append((f"reference_{view.number}", {"rules": "reference"}))
-            names = []
-            for name, options in kinds:
-                text = view.ddl(self.names, name, **options)
-                self.trace.append(f"[{view.dialect}] {text}")
-                try:
-                    self._session(view.dialect).sql(text, build=False)
-                except Exception as error:
-                    self.failures.setdefault(
-                        view.number, f"{name} is refused: {type(error).__name__}: {error}"
-                    )
-                    break
-                names.append(name)
-            if names:
-                self.created[view.number] = tuple(names)
+            if view.born == born and all(n in self.created for n in view.reads):
+                self._create_one(view)
+
+    def _create_one(self, view: RandomView) -> None:
+        """Create a view, for some queries also one that is kept by the reference rule; at once, or by the next flush."""
+        kinds: list[tuple[str, dict[str, str]]] = [(view.name, {})]
+        if view.number % 5 == 0 and view.cut is None:
+            kinds.append((f"reference_{view.number}", {"rules": "reference"}))
+        names = []
+        for name, options in kinds:
+            text = view.ddl(self.names, name, **options)
+            self.trace.append(f"[{view.dialect}] {text}")
+            build = self.chance.random() < 0.2 and not self._touched(view)
+            try:
+                self._session(view.dialect).sql(text, build=build)
+            except Exception as error:
+                told = f"{name} is refused: {type(error).__name__}: {error}"
+                self.failures.setdefault(view.number, told)
+                break
+            names.append(name)
+        if names:
+            self.created[view.number] = tuple(names)
+
+    def _drop_one(self) -> RandomView | None:
+        """Drop a view that no other reads, now and then, to be created again later."""
+        read = {n for view in self.views for n in view.reads}
+        live = [view for view in self._live() if view.number not in read]
+        if not live or self.chance.random() < 0.7:
+            return None
+        view = self.chance.choice(live)
+        for name in self.created.pop(view.number):
+            self._said(f"DROP MATERIALIZED VIEW {self._quoted(name)}", self.world.dialect)
+        return view
 
     def _change(self, change: Change) -> None:
         dialect = self.chance.choice([d for d in (self.world.dialect, *DIALECTS) if d in change.dialects])
@@ -177,6 +192,7 @@ class WorldRun:
             fresh = table.arrow(rows, judged=True)
             model = (f"INSERT INTO {table.judged} SELECT * FROM {FRESH}",)
             self._change(Change(table, model, rows=table.arrow(rows), verb="insert", fresh=fresh))
+        dropped = self._drop_one()
         resting = self._rested()
         together = self._together()
         for number in range(self.maker.chance.randrange(2, 6)):
@@ -188,6 +204,8 @@ class WorldRun:
                 self._read_together(live)
         if self.chance.random() < 0.4:
             self._keep_house()
+        if dropped is not None:
+            self._create_one(dropped)
         if resting is not None:
             self.trace.append(f"resume {resting}")
             self._session().resume(resting)
@@ -286,7 +304,7 @@ class WorldRun:
         behind = {key for key, failing in names.items() if failing}
         wanted = self.judge.content(view.number, len(self.model.states) - 1)
         label = f"{view.name} without partitions {sorted(behind)}, {label}"
-        self._same(view.number, _without(found, behind), _without(wanted, behind), label, view.sums)
+        self._same(view.number, without(found, behind), without(wanted, behind), label, view.sums)
 
     def _touched(self, view: RandomView) -> bool:
         """Tell whether a view, or one that it reads, stands still where a row is poison to it."""
@@ -315,7 +333,7 @@ class WorldRun:
             self.trace.append(f"refused: {error}")
             return
         assert found is not None
-        pieces = _split(found, len(sources))
+        pieces = split(found, len(sources))
         for at in states:
             if self._is_state(at, chosen, table, pieces):
                 return
@@ -384,23 +402,3 @@ class WorldRun:
             if number < 0:
                 self._went_wrong(f"{error}\n    " + "\n    ".join(self.trace[-25:]))
             self.failures.setdefault(number, str(error))
-
-
-def _split(found: pa.Table, count: int) -> list[pa.Table]:
-    """Return the parts of a join of parts that do not meet, each without the column that tells it."""
-    starts = [at for at, name in enumerate(found.column_names) if name.startswith("w_")]
-    pieces = []
-    for n, start in enumerate(starts[:count]):
-        end = starts[n + 1] if n + 1 < len(starts) else found.num_columns
-        rows = found.filter(found.column(start).is_valid())
-        pieces.append(rows.select(list(range(start + 1, end))))
-    return pieces
-
-
-def _without(rows: pa.Table, partitions: set[str]) -> pa.Table:
-    """Return the rows whose first column names none of these partitions."""
-    texts = [
-        "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-        for value in rows.column(0).to_pylist()
-    ]
-    return rows.filter(pa.array([text not in partitions for text in texts], pa.bool_()))
