@@ -16,7 +16,6 @@ from engine.errors import TidelineError
 from engine.session import Session
 from tests.oracle.batch import assert_equal
 from tests.oracle.judges import Judge, JudgeFailed, by_spark
-from tests.oracle.kinds import POISON
 from tests.oracle.model import FRESH, Model
 from tests.oracle.pieces import split, without
 from tests.oracle.random_changes import Change, ChangeMaker
@@ -253,12 +252,7 @@ class WorldRun:
                 self.failures.setdefault(number, f"{name} failed: {error}")
 
     def _is_poisoned(self) -> bool:
-        return any(
-            value in POISON
-            for row in self.model.rows(self.tables[0])
-            for value in row
-            if isinstance(value, str)
-        )
+        return self.maker.mended() is not None
 
     # what must hold
 
