@@ -22,9 +22,10 @@ from dagster_project.services import (
 )
 from dagster_project.settings import assets_folder, project_home
 from demo.dataset import Dataset, load_dataset
+from demo.landed import Count
 from demo.replay import Drop, Replay
 from demo.screen import Screen
-from demo.verify import Verdict, verify
+from demo.verify import Verdict, landed_counts, verify
 from demo.watch import Watch, open_instance
 from engine.errors import TidelineError
 from engine.runtime.spark import connect
@@ -121,9 +122,11 @@ def play(
             finally:
                 batch.stop()  # before its server: a client without a server waits for it at the program's end
             screen.console.print(_verdict_table(verdicts))
+            counts = landed_counts(session.store, models, home)
+            screen.console.print(_count_table(counts))
         succeeded, failures = watch.succeeded(), watch.failures()
         screen.say(f"{succeeded} runs that the sensor asked for have succeeded, {len(failures)} have failed")
-        _judge(verdicts, succeeded, failures)
+        _judge(verdicts, counts, succeeded, failures)
 
 
 def _step(screen: Screen, watch: Watch, services: Services, drop: object, limit: float) -> str:
@@ -157,10 +160,23 @@ def _verdict_table(verdicts: list[Verdict]) -> Table:
     return table
 
 
-def _judge(verdicts: list[Verdict], succeeded: int, failures: list[str]) -> None:
+def _count_table(counts: list[Count]) -> Table:
+    table = Table(title="table = its files?", title_justify="left")
+    table.add_column("table", no_wrap=True)
+    for title in ("files", "rows in the files", "rows in the store"):
+        table.add_column(title, justify="right")
+    for one in counts:
+        table.add_row(one.table, f"{one.files:,}", f"{one.landed:,}", f"{one.held:,}")
+    return table
+
+
+def _judge(verdicts: list[Verdict], counts: list[Count], succeeded: int, failures: list[str]) -> None:
     wrong = sorted({verdict.view for verdict in verdicts if not verdict.equal})
     if wrong:
         raise DemoFailed(f"{', '.join(wrong)} differ from their queries: see the table above")
+    lost = [one.table for one in counts if not one.equal]
+    if lost:
+        raise DemoFailed(f"{', '.join(lost)} have other rows than the files that landed: see the table above")
     if failures:
         raise DemoFailed(f"{len(failures)} runs failed, the last one: {failures[0]}")
     if succeeded < NEEDED_RUNS:

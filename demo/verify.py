@@ -16,6 +16,7 @@ import sqlglot
 from pyspark.sql import SparkSession
 
 from dagster_project.models import Model
+from demo.landed import Count, count
 from engine.hummock import Hummock
 from engine.meta.catalog_store import load
 from engine.runtime.query import visible_columns
@@ -56,6 +57,19 @@ def verify(store: Hummock, models: Sequence[Model], spark: SparkSession) -> list
         }
         verdicts = _by_spark(spark, models, files, held)
         return verdicts + _by_duckdb(models, files, held)
+
+
+def landed_counts(store: Hummock, models: Sequence[Model], home: Path) -> list[Count]:
+    """Count the rows of every landing table of the project at `home` in its files, beside those that the store holds."""
+    version = store.refresh()
+    catalog = load(version).catalog
+    found = []
+    for model in models:
+        if model.kind == "table" and model.options.get("connector") == "landing":
+            key = catalog.get(model.name).primary_key
+            held = sum(batch.num_rows for batch in store.iter(model.name, columns=list(key)))
+            found.append(count(model.name, home / model.options["path"], key, held))
+    return found
 
 
 def _export(store: Hummock, name: str, path: Path) -> None:

@@ -14,6 +14,7 @@ from engine.meta.content import Content
 from engine.meta.creation import computed
 from tests.crash.broken import Broken
 from tests.crash.reference import run
+from tests.crash.tables import TABLES
 
 Read = Callable[[Version, str, int], pa.Table]
 
@@ -51,7 +52,7 @@ def _result(
 ) -> pa.Table:
     if name not in known:
         if name in texts:
-            reads = {table for table in (*texts, "a", "b") if _names(texts[name], table)}
+            reads = {table for table in (*texts, *TABLES) if _names(texts[name], table)}
             known[name] = run(texts[name], {table: _result(table, texts, known, read) for table in reads})
         else:
             known[name] = read(name)

@@ -25,8 +25,10 @@ from engine.meta.creation import computed
 from engine.meta.recovery import failures
 from engine.meta.sinks import sinks, source_of
 from engine.meta.waits import waits
-from tests.crash.checks import TABLES, Broken, Checks
+from tests.crash.broken import Broken
+from tests.crash.checks import Checks, bag_of
 from tests.crash.delivered import replayed
+from tests.crash.tables import TABLES
 
 DEADLINE = 600.0
 """A life that takes longer is stuck."""
@@ -147,6 +149,8 @@ class StoreChecks(Checks):
     def everything(self) -> None:
         """Check all invariants, the views, and the rows of every life."""
         journals = self.journals()
+        if failed := [entry for journal in journals for entry in journal if "failed" in entry]:
+            raise Broken(f"{failed[0]['failed']} failed: {failed[0]['error']}")
         texts = {e["view"]: e["text"] for journal in journals for e in journal if "view" in e}
         plans = load(self.store.refresh()).plans
         self.texts = {name: text for name, text in texts.items() if name in plans}
@@ -157,7 +161,7 @@ class StoreChecks(Checks):
 
     def _rows_of_a_life(self, life: int, journal: list[dict], present: dict[str, Counter]) -> None:
         """The rows of a life are those of its finished writes; of an unfinished one all is there, or nothing."""
-        rows: dict[str, dict[int, tuple[int, ...]]] = {name: {} for name in TABLES}
+        rows: dict[str, dict[int, tuple[int, int]]] = {name: {} for name in TABLES}
         before = {name: dict(known) for name, known in rows.items()}
         unfinished = False
         for entry in journal:
@@ -165,15 +169,15 @@ class StoreChecks(Checks):
                 before, unfinished = {name: dict(known) for name, known in rows.items()}, False
             elif "table" in entry:
                 known, unfinished = rows[entry["table"]], True
-                known.update({put[0]: tuple(put) for put in entry.get("puts", ())})
+                known.update({number: (group, value) for number, group, value in entry.get("puts", ())})
                 for gone in entry.get("gone", ()):
                     known.pop(gone)
         possible = [rows, before] if unfinished else [rows]
         found = {
-            name: Counter({row: n for row, n in bag.items() if row[0] // 1000 == life})
+            name: Counter({row: n for row, n in bag.items() if TABLES[name].number(row) // 1000 == life})
             for name, bag in present.items()
         }
-        if found not in [{name: Counter(known.values()) for name, known in one.items()} for one in possible]:
+        if found not in [{name: bag_of(name, known) for name, known in one.items()} for one in possible]:
             raise Broken(f"the rows of life {life} are not what it wrote")
 
     def at_the_end(self) -> None:

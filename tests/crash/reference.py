@@ -99,7 +99,10 @@ def _group_sql(node: Aggregate, below: str, calls: list[tuple[str, str]]) -> str
 
 
 def fragment_sql(fragment: Fragment, source: Source) -> str | None:
-    """Return the whole content of a fragment's table as Spark SQL, the columns of stored partials included."""
+    """Return the whole content of a fragment's table as Spark SQL, the columns of stored partials included.
+
+    Results are those of the calls themselves: what makes them of partials are texts for Spark, whose decimals are not DuckDB's.
+    """
     if fragment.rule != "aggregate":
         return node_sql(fragment.plan, source)
     top = fragment.plan
@@ -109,10 +112,12 @@ def fragment_sql(fragment: Fragment, source: Source) -> str | None:
         return None
     partials = all_partials(fragment.partials)
     weighted = f"SELECT *, CAST(1 AS BIGINT) AS `_w` FROM ({below}) AS w"
-    groups = _group_sql(top.input, weighted, [(p.name, p.delta) for p in partials])
+    direct = {call.name: f"_direct_{call.name}" for call in top.input.calls}
+    calls = [(direct[call.name], call.sql) for call in top.input.calls]
+    groups = _group_sql(top.input, weighted, [*((p.name, p.delta) for p in partials), *calls])
     keys = [quote(name) for name, _ in top.input.keys]
     stored = [quote(p.name) for p in partials]
-    results = [f"{call.result} AS {quote(call.call)}" for call in fragment.partials]
+    results = [f"{quote(direct[call.call])} AS {quote(call.call)}" for call in fragment.partials]
     computed = f"SELECT {', '.join(keys + results + stored)} FROM ({groups}) AS c"
     items = [f"{expr.sql} AS {quote(name)}" for name, expr in top.items]
     return f"SELECT {', '.join(items + stored)} FROM ({computed}) AS t"
@@ -139,7 +144,14 @@ def run(sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         return cursor.sql(_translated(sql)).to_arrow_table()
 
 
-_SPARK_TYPES = {pa.int64(): "bigint", pa.int32(): "int", pa.string(): "string", pa.bool_(): "boolean"}
+_SPARK_TYPES = {pa.string(): "string", pa.bool_(): "boolean", pa.date32(): "date"}
+
+
+def _spark_type(kind: pa.DataType) -> str:
+    """Return the type of a column of DuckDB's; whole numbers are bigint, also the wide ones that sums of them are."""
+    if pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0):
+        return "bigint"
+    return f"decimal({kind.precision},{kind.scale})" if pa.types.is_decimal(kind) else _SPARK_TYPES[kind]
 
 
 class DuckAnalyzer:
@@ -156,6 +168,10 @@ class DuckAnalyzer:
     def add(self, fragment: Fragment) -> Fragment:
         """Take note of a fragment; return it with its table's columns."""
         types = self._types(fragment_sql(fragment, lambda scan: f"`{scan.table}`"), fragment.plan)
+        stored = {partial.name for partial in all_partials(fragment.partials)}
+        types = {
+            n: "decimal(38,0)" if n in stored and kind == "bigint" else kind for n, kind in types.items()
+        }
         self._fragments[fragment.table] = pa.schema([(n, to_arrow(kind)) for n, kind in types.items()])
         return msgspec.structs.replace(fragment, columns=tuple(types.items()))
 
@@ -163,12 +179,7 @@ class DuckAnalyzer:
         assert sql is not None
         empty = {scan.table: self._schema(scan.table).empty_table() for scan in scans(node)}
         schema = run(sql, empty).schema
-        return {
-            field.name: "bigint"
-            if pa.types.is_integer(field.type) or pa.types.is_decimal(field.type)
-            else _SPARK_TYPES[field.type]
-            for field in schema
-        }
+        return {field.name: _spark_type(field.type) for field in schema}
 
     def _schema(self, table: str) -> pa.Schema:
         if table in self._fragments:

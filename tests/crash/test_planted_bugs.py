@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,7 +39,8 @@ def a_commit_without_its_log(patch: pytest.MonkeyPatch) -> None:
 
     def broken(*arguments):  # type: ignore[no-untyped-def]
         done, commit = run_fragment(*arguments)
-        return done, dataclasses.replace(commit, writes={}) if done.previous is not None else commit
+        nothing = dict.fromkeys(commit.writes, ())
+        return done, dataclasses.replace(commit, writes=nothing) if done.previous is not None else commit
 
     patch.setattr(domain_run, "run_fragment", broken)
 
@@ -174,38 +176,46 @@ def a_partition_that_comes_back_with_what_it_had(patch: pytest.MonkeyPatch) -> N
     patch.setattr(Cut, "computed_again", lambda self, fragment: None)
 
 
-PLANTED: tuple[Plant, ...] = (
-    a_commit_without_its_log,
-    a_collection_of_files_that_left_just_now,
-    a_view_that_runs_ahead_of_its_inputs,
-    a_checkpoint_that_loses_its_first_part,
-    a_view_that_forgets_one_of_its_inputs,
-    a_view_that_is_shown_before_it_is_whole,
-    a_backfill_that_skips_a_piece_after_a_restart,
-    a_backfill_that_reads_the_present_instead_of_its_snapshot,
-    an_oldest_row_that_wins,
-    a_dropped_view_that_still_holds_the_log,
-    a_failure_that_is_never_forgotten,
-    a_mutation_that_is_dropped_with_the_one_before_it,
-    a_truncation_that_does_not_wait_for_consumers,
-    a_sink_that_acknowledges_before_it_writes,
-    a_failure_that_outlives_its_view,
-    a_mutation_that_is_taken_but_not_put_in_force,
-    a_change_log_let_go_too_early,
-    a_part_of_a_poison_partition_that_a_backfill_leaves,
-    a_quarantine_that_is_said_to_be_newer_than_it_is,
-    a_partition_that_comes_back_with_what_it_had,
-)
+CONTENT = r"differs from its query|is not its query over the sources|is not the difference|is torn"
+"""What the checks of contents say."""
+PLANTED: dict[Plant, str] = {
+    a_commit_without_its_log: CONTENT,
+    a_collection_of_files_that_left_just_now: r"files of \S+ were deleted",
+    a_view_that_runs_ahead_of_its_inputs: r"above its input",
+    a_checkpoint_that_loses_its_first_part: CONTENT,
+    a_view_that_forgets_one_of_its_inputs: CONTENT,
+    a_view_that_is_shown_before_it_is_whole: r"is not whole|never computed as a whole",
+    a_backfill_that_skips_a_piece_after_a_restart: CONTENT,
+    a_backfill_that_reads_the_present_instead_of_its_snapshot: CONTENT,
+    an_oldest_row_that_wins: r"is not what it was|neither whole nor absent|lost or doubled|" + CONTENT,
+    a_dropped_view_that_still_holds_the_log: r"held by consumers that are gone",
+    a_failure_that_is_never_forgotten: r"failures are remembered that are over",
+    a_mutation_that_is_dropped_with_the_one_before_it: r"mutations of domain \S+ (were dropped|have gaps)|the queue of domain",
+    a_truncation_that_does_not_wait_for_consumers: r"let go of the log|lost the log",
+    a_sink_that_acknowledges_before_it_writes: r"sink \S+ (did not deliver|delivered|deletes)",
+    a_failure_that_outlives_its_view: r"failures outlive their domains",
+    a_mutation_that_is_taken_but_not_put_in_force: r"paused against what was asked",
+    a_change_log_let_go_too_early: r"let go of the log of \S+ too early",
+    a_part_of_a_poison_partition_that_a_backfill_leaves: CONTENT,
+    a_quarantine_that_is_said_to_be_newer_than_it_is: CONTENT,
+    a_partition_that_comes_back_with_what_it_had: CONTENT,
+}
+"""Each bug with what the check says that is meant for it; what another check, or the engine itself, says is no catch."""
 
 
 @pytest.mark.crash
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
 def test_a_planted_bug_is_caught(plant: Plant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
+    others = []
     for seed in range(SEEDS):
         try:
             Program(seed, tmp_path / str(seed)).run()
         except Broken as error:
             assert f"replay: python -m tests.crash.program {seed}" in str(error)
-            return
-    pytest.fail(f"{plant.__name__} was not caught by {SEEDS} programs")
+            told = str(error).splitlines()[0]
+            if re.search(PLANTED[plant], told):
+                return
+            others.append(f"seed {seed}: {told[:200]}")
+    listed = "\n".join(others[:5])
+    pytest.fail(f"{plant.__name__} was not caught by its check in {SEEDS} programs; others said:\n{listed}")

@@ -1,29 +1,39 @@
-"""Random queries of up to four operators, in SQL that PostgreSQL, DuckDB and the session's `postgres` dialect share."""
+"""Random queries of up to four operators over tables and views, in marked text that every engine can read in its own words."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from tests.oracle.random_rows import RandomTable
+from tests.oracle.kinds import EXACT, FLOATS, KINDS, NUMBERS, WHOLE
+from tests.oracle.words import either
 
-NUMBERS = ("bigint", "int", "decimal(10,2)", "double")
-LITERALS = {
-    "bigint": ("1", "2", "4"),
-    "int": ("0", "1", "3"),
-    "decimal(10,2)": ("0.50", "1.00", "2.50"),
-    "double": ("0.5", "1.0"),
-    "varchar": ("'a'", "'ab'", "''"),
-    "boolean": ("true", "false"),
-    "date": ("date '2000-01-01'", "date '2024-02-29'"),
-}
 Columns = tuple[tuple[str, str], ...]
+ALIKE = (("bigint", "int", "smallint", "far"), ("decimal(10,2)", "decimal(5,2)"), ("varchar", "text", "raw"))
+"""Kinds of which columns can be compared though they are not the same."""
+EXTREMES = tuple(name for name, kind in KINDS.items() if kind.plain and name != "boolean")
+LISTED = ("bigint", "varchar", "date", "timestamp", "decimal(38,18)")
+UNNESTED = ("bigint", "int", "varchar", "date")
+
+
+class Source(Protocol):
+    """What a query reads: a table, or a view."""
+
+    @property
+    def mark(self) -> str: ...
+
+    @property
+    def marked(self) -> Columns: ...
 
 
 @dataclass(frozen=True)
 class Query:
-    """A query's text and its columns with their kinds; a kind outside of the tables' is named `other`, or `array`."""
+    """A query's text and its columns with their kinds.
+
+    Kinds outside of the tables' are `other` (a number), `list`, and `measure`: a floating number whose last digits follow the order of sums.
+    """
 
     text: str
     columns: Columns
@@ -34,21 +44,56 @@ class Query:
 
     @property
     def told_apart(self) -> Columns:
-        """The columns by which rows may be grouped: a view whose rows are told apart by an array is refused."""
-        return tuple((name, kind) for name, kind in self.columns if kind != "array")
+        """The columns by which rows may be grouped: a view whose rows are told apart by nested values is refused."""
+        return tuple((name, kind) for name, kind in self.columns if kind == "other" or _is_plain(kind))
+
+
+def _is_plain(kind: str) -> bool:
+    return kind in KINDS and KINDS[kind].plain
+
+
+def condition(chance: random.Random, columns: Columns) -> str | None:
+    """Return a condition over columns."""
+    known = [(name, kind) for name, kind in columns if kind in KINDS and KINDS[kind].literals]
+    if not known:
+        return None
+    name, kind = chance.choice(known)
+    literals = KINDS[kind].literals
+    value = chance.choice(literals)
+    return chance.choice(
+        (
+            f"{name} = {value}",
+            f"{name} <> {value}",
+            f"{name} > {value}",
+            f"{name} IS NULL",
+            f"{name} IS NOT NULL",
+            f"{name} IN ({', '.join(chance.sample(literals, min(len(literals), 3)))})",
+            f"NOT ({name} <= {value})",
+            f"({name} < {value} OR {name} IS NULL)",
+            f"{name} IS DISTINCT FROM {value}",
+        )
+    )
 
 
 class QueryMaker:
-    """Draws queries over some tables."""
+    """Draws queries over some tables and views; the names of its columns begin with `letter`."""
 
-    def __init__(self, chance: random.Random, tables: list[RandomTable]) -> None:
-        self.chance, self.tables = chance, tables
+    def __init__(
+        self,
+        chance: random.Random,
+        sources: Sequence[Source],
+        letter: str = "x",
+        large: bool = False,
+        odd: bool = True,
+    ) -> None:
+        self.chance, self.sources, self.letter, self.large = chance, sources, letter, large
+        self._odd = 0.03 if odd else 0.0
         self._names = 0
-        self._rows_may_multiply = True
+        self._rows_may_multiply = not large
 
-    def query(self) -> Query:
-        """Return a query of one to four operators over a table."""
-        self._rows_may_multiply = True
+    def query(self, least: int = 1) -> Query:
+        """Return a query of `least` to four operators over a source."""
+        self._rows_may_multiply = not self.large
         made = self.source()
         operators: list[Callable[[Query], Query | None]] = [
             self.filtered,
@@ -63,8 +108,9 @@ class QueryMaker:
             self.with_in,
             self.with_scalar,
             self.unnested,
+            self.first_rows,
         ]
-        left = self.chance.choice((1, 2, 2, 3, 3, 4))
+        left = max(least, self.chance.choice((1, 2, 2, 3, 3, 4)))
         for _ in range(40):
             if not left:
                 break
@@ -74,16 +120,18 @@ class QueryMaker:
         return made
 
     def source(self) -> Query:
-        """Return a whole table under fresh column names."""
-        table = self.chance.choice(self.tables)
-        columns = tuple((self.fresh(), name, kind) for name, kind in table.all_columns)
+        """Return a whole table or view under fresh column names."""
+        source = self.chance.choice(self.sources)
+        columns = tuple((self.fresh(), name, kind) for name, kind in source.marked)
         listed = ", ".join(f"{name} AS {new}" for new, name, _ in columns)
-        return Query(f"SELECT {listed} FROM {table.name}", tuple((new, kind) for new, _, kind in columns))
+        return Query(f"SELECT {listed} FROM {source.mark}", tuple((new, kind) for new, _, kind in columns))
 
     def fresh(self) -> str:
         """Return a column or relation name that was not used yet."""
         self._names += 1
-        return f"x{self._names}"
+        if self.chance.random() < self._odd:
+            return f"⟪={self.letter.upper()}{self._names}⟫"
+        return f"{self.letter}{self._names}"
 
     def filtered(self, query: Query) -> Query | None:
         test = self.test(query.columns)
@@ -149,7 +197,12 @@ class QueryMaker:
 
     def combined(self, query: Query) -> Query | None:
         other = self.source()
-        pairs = [(a, b, kind) for a, kind in query.columns for b, same in other.columns if kind == same]
+        pairs = [
+            (a, b, kind)
+            for a, kind in query.columns
+            for b, same in other.columns
+            if kind == same and _is_plain(kind)
+        ]
         if not pairs:
             return None
         chosen = self.chance.sample(pairs, min(len(pairs), self.chance.choice((1, 1, 2))))
@@ -196,14 +249,19 @@ class QueryMaker:
         """A scalar subquery: of the whole table in WHERE, or of the rows that belong to each row in the SELECT list."""
         other, outer, inner = self.source(), self.fresh(), self.fresh()
         if self.chance.random() < 0.5:
-            numbers = query.of(*NUMBERS)
-            others = other.of(*NUMBERS)
-            if not numbers or not others:
+            pairs = [
+                (a, b)
+                for a, one in query.columns
+                for b, two in other.columns
+                if one == two and one in NUMBERS
+            ]
+            if not pairs:
                 return None
-            call = self.chance.choice(("max", "min", "avg"))
+            one, two = self.chance.choice(pairs)
+            call = self.chance.choice(("max", "min"))
             sign = self.chance.choice((">", "<=", "<>"))
-            value = f"(SELECT {call}({self.chance.choice(others)}) FROM ({other.text}) {inner})"
-            text = f"SELECT * FROM ({query.text}) {outer} WHERE {self.chance.choice(numbers)} {sign} {value}"
+            value = f"(SELECT {call}({two}) FROM ({other.text}) {inner})"
+            text = f"SELECT * FROM ({query.text}) {outer} WHERE {one} {sign} {value}"
             return Query(text, query.columns)
         pairs = self.pairs(query.columns, other.columns)
         if not pairs:
@@ -212,98 +270,113 @@ class QueryMaker:
         name = self.fresh()
         measured, kind = self.chance.choice(
             [("count(*)", "bigint")]
-            + [(f"max({column})", kind) for column, kind in other.columns if kind != "boolean"]
+            + [(f"max({column})", kind) for column, kind in other.columns if kind in EXTREMES]
         )
         value = f"(SELECT {measured} FROM ({other.text}) {inner} WHERE {inner}.{two} = {outer}.{one})"
         text = f"SELECT {outer}.*, {value} AS {name} FROM ({query.text}) {outer}"
         return Query(text, (*query.columns, (name, kind)))
 
     def unnested(self, query: Query) -> Query | None:
-        same = [kind for _, kind in query.columns if kind in VALUES_OF_ARRAYS]
+        same = [kind for _, kind in query.columns if kind in UNNESTED]
         if not same:
             return None
         kind = self.chance.choice(same)
         chosen = [self.chance.choice(query.of(kind)) for _ in range(2)]
         outer, inner, name = self.fresh(), self.fresh(), self.fresh()
-        items = ", ".join([*(f"{outer}.{column}" for column in chosen), self.chance.choice(LITERALS[kind])])
-        text = f"SELECT {outer}.*, {inner}.{name} FROM ({query.text}) {outer} CROSS JOIN UNNEST(ARRAY[{items}]) AS {inner}({name})"
+        items = ", ".join(
+            [*(f"{outer}.{column}" for column in chosen), self.chance.choice(KINDS[kind].literals)]
+        )
+        exploded = f"LATERAL VIEW explode(array({items})) {inner} AS {name}"
+        unnested = f"CROSS JOIN UNNEST(ARRAY[{items}]) AS {inner}({name})"
+        text = f"SELECT {outer}.*, {inner}.{name} FROM ({query.text}) {outer} {either(exploded, unnested)}"
         return Query(text, (*query.columns, (name, "other" if kind in ("bigint", "int") else kind)))
 
     def pairs(self, left: Columns, right: Columns) -> list[tuple[str, str]]:
         """Return pairs of columns that can be compared by equality."""
-        keys = ("bigint", "int", "varchar", "date", "decimal(10,2)", "boolean")
-        return [(a, b) for a, one in left for b, two in right if one == two and one in keys]
+
+        def comparable(one: str, two: str) -> bool:
+            return _is_plain(one) and (one == two or any(one in kinds and two in kinds for kinds in ALIKE))
+
+        return [(a, b) for a, one in left for b, two in right if comparable(one, two)]
 
     def test(self, columns: Columns) -> str | None:
-        """Return a condition over columns."""
-        known = [(name, kind) for name, kind in columns if kind in LITERALS]
-        if not known:
+        return condition(self.chance, columns)
+
+    def first_rows(self, query: Query) -> Query | None:
+        """The first rows in an order of all columns, so that rows that tie are equal."""
+        if query.told_apart != query.columns:
             return None
-        name, kind = self.chance.choice(known)
-        value = self.chance.choice(LITERALS[kind])
-        return self.chance.choice(
-            (
-                f"{name} = {value}",
-                f"{name} <> {value}",
-                f"{name} > {value}",
-                f"{name} IS NULL",
-                f"{name} IS NOT NULL",
-                f"{name} IN ({', '.join(LITERALS[kind])})",
-                f"NOT ({name} <= {value})",
-                f"({name} < {value} OR {name} IS NULL)",
-                f"{name} IS DISTINCT FROM {value}",
-            )
+        order = ", ".join(
+            f"{name} {self.chance.choice(('ASC', 'DESC'))} NULLS FIRST" for name, _ in query.columns
+        )
+        return Query(
+            f"SELECT * FROM ({query.text}) {self.fresh()} ORDER BY {order} LIMIT {self.chance.choice((1, 3, 10))}",
+            query.columns,
         )
 
     def computed(self, columns: Columns) -> tuple[str, str]:
         """Return an expression over columns and its kind."""
         name, kind = self.chance.choice(columns)
         choices = [(f"CASE WHEN {name} IS NULL THEN 'none' ELSE 'some' END", "varchar"), ("7", "other")]
-        if kind in LITERALS:
-            choices.append(
-                (
-                    f"coalesce({name}, {self.chance.choice(LITERALS[kind])})",
-                    kind if kind == "varchar" else "other",
-                )
-            )
-        if kind in ("bigint", "int"):
+        if kind in KINDS and KINDS[kind].literals:
+            value = self.chance.choice(KINDS[kind].literals)
+            choices.append((f"coalesce({name}, {value})", kind if kind not in WHOLE else "other"))
+        if kind in WHOLE:
             choices += [(f"{name} + 1", "other"), (f"{name} % 2", "other"), (f"-{name}", kind)]
+            choices.append((f"CAST({name} AS {either('string', 'varchar')})", "varchar"))
+        if kind == "decimal(10,2)":
+            choices += [(f"{name} + {name}", "other"), (f"{name} * 2", "other")]
         if kind == "varchar":
             choices += [
                 (f"upper({name})", "varchar"),
                 (f"{name} || 'z'", "varchar"),
                 (f"length({name})", "other"),
             ]
+        if kind == "text":
+            choices += [(f"length({name})", "other"), (f"substr({name}, 2, 3)", "varchar")]
+        if kind in ("date", "timestamp"):
+            choices += [(f"extract(year FROM {name})", "other"), (f"CAST({name} AS date)", "date")]
         return self.chance.choice(choices)
 
     def aggregate(self, query: Query) -> tuple[str, str]:
         """Return an aggregate call and its kind."""
         name, kind = self.chance.choice(query.columns)
         choices = [("count(*)", "bigint"), (f"count({name})", "bigint")]
-        if kind != "array":
+        if kind == "other" or _is_plain(kind):
             choices.append((f"count(DISTINCT {name})", "bigint"))
-        if kind in LITERALS and kind != "boolean":
+        if kind in EXTREMES:
             choices += [(f"min({name})", kind), (f"max({name})", kind)] * 2
-        if kind in NUMBERS:
+        if kind in EXACT:
             choices += [
                 (f"sum({name})", "other"),
-                (f"avg({name})", "other"),
+                (f"avg({name})", "measure"),
                 (f"sum(DISTINCT {name})", "other"),
-            ]
-        if kind in ("bigint", "int"):
-            choices += [(f"var_pop({name})", "other"), (f"bit_or({name})", "other")]
+            ] * 2
+        if kind in FLOATS:
+            choices += [(f"sum({name})", "measure"), (f"avg({name})", "measure")] * 2
+        if kind == "int":
+            choices += [(f"var_pop({name})", "measure"), (f"bit_or({name})", "other")]
         if kind == "boolean":
             choices += [(f"bool_and({name})", kind), (f"bool_or({name})", kind)] * 2
-        if kind == "varchar":
-            choices.append((f"string_agg({name}, ',' ORDER BY {name})", "varchar"))
-        if kind in ("bigint", "varchar", "date"):
-            choices.append((f"array_agg({name} ORDER BY {name} NULLS FIRST)", "array"))
+        if kind in ("varchar", "raw"):
+            text = f"{name}, ','"
+            choices.append(
+                (
+                    either(
+                        f"listagg({text}) WITHIN GROUP (ORDER BY {name})",
+                        f"string_agg({text} ORDER BY {name})",
+                    ),
+                    "varchar",
+                )
+            )
+        if kind in LISTED:
+            items = (
+                f"transform(sort_array(collect_list(struct({name} IS NOT NULL AS n, {name} AS v))), s -> s.v)"
+            )
+            choices.append((either(items, f"array_agg({name} ORDER BY {name} NULLS FIRST)"), "list"))
         text, result = self.chance.choice(choices)
-        if self.chance.random() < 0.2:
+        if self.chance.random() < 0.2 and not text.startswith("⟦"):
             test = self.test(query.columns)
             if test is not None:
                 text += f" FILTER (WHERE {test})"
         return text, result
-
-
-VALUES_OF_ARRAYS = ("bigint", "int", "varchar", "date")

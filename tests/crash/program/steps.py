@@ -123,7 +123,7 @@ class Program(ViewVerbs, SinkVerbs):
         if failures(self.store.version):
             raise Broken(f"failures are remembered that are over: {sorted(failures(self.store.version))}")
         for name, rows in self.rows.items():
-            if self._content(name, None) != bag_of(rows):
+            if self._content(name, None) != bag_of(name, rows):
                 raise Broken(f"table {name} lost or doubled rows")
         version = self.store.refresh()
         stored = load(version)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
 from engine.hummock import Delete, Put
-from tests.crash.checks import TABLES, Broken
+from tests.crash.broken import Broken
 from tests.crash.program.world import RETENTION, World
+from tests.crash.tables import TABLES
 
 POISONOUS = 1000
 """No view that is cut can be computed over a value of `x` from here on."""
@@ -36,10 +35,7 @@ class TableVerbs(World):
             after[name].update(put)
             for i in dropped:
                 del after[name][i]
-            columns, values = TABLES[name], [[i, *pair] for i, pair in put.items()]
-            rows = pa.table({c: pa.array([v[k] for v in values], pa.int64()) for k, c in enumerate(columns)})
-            keys = pa.table({"id": pa.array(dropped, pa.int64())})
-            writes[name] = [Put(rows), Delete(keys)]
+            writes[name] = [Put(TABLES[name].rows(put)), Delete(TABLES[name].keys(dropped))]
         self._pending_rows = after
         self.store.ingest_batch(writes)
         self.rows, self._pending_rows = after, None

@@ -34,16 +34,27 @@ SHAPES = (
     "SELECT DISTINCT g FROM a",
     "SELECT n, count(*) AS c FROM (SELECT g, count(*) AS n FROM a GROUP BY g) q GROUP BY n",
     "SELECT id, x AS v FROM a UNION ALL SELECT id, y AS v FROM b",
+    "SELECT g, count(*) AS n, sum(m) AS s FROM c GROUP BY g",
+    "SELECT g, d, k, m FROM c WHERE m IS NOT NULL",
+    "SELECT count(g) AS n, d, max(m) AS m FROM c GROUP BY d",
+    "SELECT DISTINCT g, d FROM c",
+    "SELECT a.id, c.d, c.m FROM a LEFT JOIN c ON a.g = c.g",
 )
+"""The first column of each is a whole number, by which views on top of two of them meet."""
 CUT = (
     "SELECT g, count(*) AS n, sum({x}) AS s FROM a GROUP BY g",
     "SELECT g, max({x}) AS m FROM a WHERE x % 3 <> 0 GROUP BY g",
+    "SELECT g, id, {x} AS x FROM a",
+    "SELECT a.g, a.id, {x} AS x, b.y FROM a LEFT JOIN b ON a.g = b.g AND b.id < 40",
 )
-"""Views that are cut by their first column; `x` cannot be computed of poisonous rows."""
+"""Views that are cut by their first column, which need not be of the key: rows move between partitions. `x` cannot be computed of
+poisonous rows."""
 CHECKED = f"IF(x >= {POISONOUS}, raise_error('{POISON}'), x)"
 ON_TOP = (
     "SELECT count(*) AS n FROM {view}",
     "SELECT {column} AS k, count(*) AS n FROM {view} GROUP BY {column}",
+    "SELECT * FROM {view} WHERE {column} IS NOT NULL",
+    "SELECT l.{column} AS k, count(*) AS n FROM {view} AS l JOIN {view} AS r ON l.{column} = r.{column} GROUP BY l.{column}",
 )
 ON_TWO = (
     "SELECT count(*) AS n, sum(k) AS s FROM (SELECT {column} AS k FROM {view} UNION ALL SELECT {other_column} AS k FROM {other}) u",

@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-import pyarrow as pa
-
 from engine.connectors.sinks.delivery import Delivery
 from engine.errors import EpochFailed
 from engine.hummock import Commit, Hummock, Table
@@ -17,8 +15,9 @@ from engine.meta.catalog_store import entries, load
 from engine.runtime.executor import FragmentTask
 from engine.runtime.flush import FlushRun
 from engine.sql.catalog import Column, Relation
-from tests.crash.checks import TABLES, Broken, Checks, bag_of
+from tests.crash.checks import Broken, Checks, bag_of
 from tests.crash.reference import ReferenceExecutor
+from tests.crash.tables import TABLES, CrashTable
 
 START = 1_790_000_000.0
 RETENTION = 600.0
@@ -41,8 +40,8 @@ class World(Checks):
         self.zombies: list[FlushRun] = []
         self.outside: dict[str, MemoryObjectStore] = {}
         self._open()
-        for name, columns in TABLES.items():
-            self._create_table(name, columns)
+        for name, table in TABLES.items():
+            self._create_table(name, table)
 
     def _open(self) -> None:
         """Start a process: what the last one held in memory is gone."""
@@ -78,19 +77,18 @@ class World(Checks):
         if self._pending_rows is not None:
             before, after = self.rows, self._pending_rows
             found = {name: self._content(name, None) for name in TABLES}
-            if found == {name: bag_of(rows) for name, rows in after.items()}:
+            if found == {name: bag_of(name, rows) for name, rows in after.items()}:
                 self.rows = after
-            elif found != {name: bag_of(rows) for name, rows in before.items()}:
+            elif found != {name: bag_of(name, rows) for name, rows in before.items()}:
                 raise Broken("a crashed write is neither whole nor absent")
             self._pending_rows = None
         stored = load(self.store.refresh())
         self.texts = {name: text for name, text in self.texts.items() if name in stored.plans}
 
-    def _create_table(self, name: str, columns: tuple[str, ...]) -> None:
-        found = tuple(Column(column, "bigint", nullable=column != "id") for column in columns)
+    def _create_table(self, name: str, made: CrashTable) -> None:
+        found = tuple(Column(column, kind, nullable=column not in made.key) for column, kind in made.columns)
         relation = Relation(
-            name=name, kind="table", columns=found, primary_key=("id",), distribution_key=("id",)
+            name=name, kind="table", columns=found, primary_key=made.key, distribution_key=made.key
         )
-        schema = pa.schema([(column, pa.int64()) for column in columns])
-        table = Table(name, schema, ("id",), ("id",))
+        table = Table(name, made.schema, made.key, made.key)
         self.store.commit(Commit(create=(table,), catalog=entries({name: relation}, {})))
