@@ -13,7 +13,6 @@ import pytest
 
 from engine.connectors.landing import LandingSource
 from engine.connectors.landing_commit import LandingCommits
-from engine.connectors.landing_rows import _row_ids
 from engine.connectors.landing_tables import DEAD_LETTER, FILES, FILES_SCHEMA, ensure_tables
 from engine.connectors.read_limits import SETTING, ReadLimits
 from engine.errors import SourceError
@@ -189,11 +188,6 @@ def test_records_of_a_store_that_knew_no_half_taken_files_are_read_and_gone_on_w
     (folder / "b.csv").write_text("id,name\n2,b\n")
     assert source.poll().files == 1
     assert [(row["path"], row["position"]) for row in rows(lake, FILES)] == [("a.csv", None), ("b.csv", None)]
-
-
-def test_row_ids_of_one_process_are_never_the_same_again() -> None:
-    seen = [number for _ in range(200) for number in _row_ids(50_000).to_numpy()[[0, -1]].tolist()]
-    assert seen == sorted(set(seen))
 
 
 @pytest.mark.parametrize("text", ["much", "-1", "0", "nan"])
