@@ -68,19 +68,21 @@ def minted(
     reach: int,
     now: float,
     inputs: Iterable[str] = (),
+    *,
+    anew: bool = False,
 ) -> OpenBarrier:
     """Return the barrier of a domain's next epoch, up to `reach` at most.
 
     One that a crash has left open is taken as it was, so that the rerun reads the same range; not so after a failure, which
     another range may end, nor when the domain has other tables by now or has committed since, nor when the history of one of
-    its `inputs` begins later by now.
+    its `inputs` begins later by now, nor `anew`.
     """
     held = [version.tables[table].committed_epoch for table in tables if table in version.tables]
     prev = max(held, default=0)
     kind: Kind = "checkpoint" if held else "initial"
     mutation: Mutation = "nothing" if len(held) == len(tables) else "add"
     curr, left = max(reach, prev), open_barrier(version, domain)
-    failing = f"failure/{domain}" in version.catalog
+    failing = anew or f"failure/{domain}" in version.catalog
     same = left is not None and left.tables == tables and left.barrier.prev == prev and not failing
     safe = max((version.tables[name].safe_epoch for name in inputs if name in version.tables), default=0)
     if left is not None and same and max(prev + 1, safe) <= left.barrier.curr <= reach:

@@ -49,11 +49,14 @@ def reach_of(domain: Domain, version: Version, stored: StoredCatalog) -> int | N
     return Content(version, stored.inputs).common(domain.inputs, version.epoch)
 
 
-def next_stop(domain: Domain, version: Version, stored: StoredCatalog, cut: int) -> int | None:
+def next_stop(
+    domain: Domain, version: Version, stored: StoredCatalog, cut: int, *, straight: bool = False
+) -> int | None:
     """Return the epoch to which a domain is to be brought next on its way to `cut` or beyond; None if there is nothing to do.
 
     Where its inputs have content there that is the newest cut of the store, if it lies before `cut`, then `cut`; else a newer cut
-    of another run, or the newest epoch at which they have content.
+    of another run, or the newest epoch at which they have content. `straight` leaves the stop before `cut` out: a domain that has
+    failed takes all that it lacks as one range, since what it fails on may be mended by then.
     """
     content, newest = Content(version, stored.inputs), newest_cut(version)
     readable = max(
@@ -65,7 +68,7 @@ def next_stop(domain: Domain, version: Version, stored: StoredCatalog, cut: int)
         met = stop >= readable and content.common(domain.inputs, stop) == stop
         return met and is_pending(domain, version, stop)
 
-    if follows and newest < cut and leads_on(newest):
+    if follows and not straight and newest < cut and leads_on(newest):
         return newest
     if leads_on(cut):
         return cut

@@ -66,6 +66,11 @@ def failures(version: Version) -> Mapping[str, Failure]:
     }
 
 
+def failing(version: Version, domain: str) -> bool:
+    """Tell whether a domain has failed since it committed last."""
+    return PREFIX + domain in version.catalog
+
+
 def failed(version: Version, domain: str, error: str, now: float) -> dict[str, str | None]:
     """Return the catalog entry that tells of one more failure of a domain."""
     text = version.catalog.get(PREFIX + domain)

@@ -20,6 +20,7 @@ from engine.meta.frontier import frontiers
 from engine.meta.mutation import Control, control_of
 from engine.meta.partitions import PREFIX, quarantined, retries, source_tables
 from engine.meta.partitions import due as to_retry
+from engine.meta.recovery import failing
 from engine.meta.waits import is_lagging, waits
 from engine.runtime.backfill_run import BACKFILL_ROWS, BackfillRun
 from engine.runtime.blame import name_failing_rows, remember
@@ -125,8 +126,8 @@ class FlushRun:
                 before = [done[upstream] for upstream in everything[name].upstreams if upstream in done]
                 before += [done[other] for other in due if name in building and other not in building]
                 done[name] = pool.submit(self._bring_after, before, everything[name], stored)
-        failing = {n: f for n, one in done.items() if (f := one.result().failing_row) is not None}
-        for name, error in name_failing_rows(self.store, failing, everything, stored).items():
+        failed_rows = {n: f for n, one in done.items() if (f := one.result().failing_row) is not None}
+        for name, error in name_failing_rows(self.store, failed_rows, everything, stored).items():
             done[name].result().error = error
         lapse_overdue(self.store, [everything[name] for name in names], stored, self.clock)
         reports: list[ViewReport] = []
@@ -162,6 +163,7 @@ class FlushRun:
     def _bring(self, domain: Domain, stored: StoredCatalog) -> DomainOutcome:
         """Run one domain to the cut of the run, following another process where it was faster."""
         outcome = DomainOutcome()
+        straight = failing(self.store.version, domain.name)
         try:
             for attempt in range(RACE_ATTEMPTS):
                 version = self.store.refresh()
@@ -175,7 +177,8 @@ class FlushRun:
                 if control.paused:
                     outcome.waits_for = control.reason
                     break
-                reach = next_stop(domain, version, stored, self._cut_seen(version))
+                cut = self._cut_seen(version)
+                reach = next_stop(domain, version, stored, cut, straight=straight)
                 if reach is None:
                     break
                 outcome.lag_seconds = max(
@@ -188,9 +191,14 @@ class FlushRun:
                         if outcome.waits_for is not None:
                             break
                         continue
-                    barrier = self._mint(domain, stored, version, reach, label_of(domain, version, reach))
+                    label = label_of(domain, version, reach)
+                    barrier = self._mint(domain, stored, version, reach, label, anew=straight)
                     run = self._partition_run(domain, stored)
                     outcome.add(run.run(self.store.version, barrier, self.generations[domain.writer]))
+                except RowFailed:
+                    if straight or reach >= cut:
+                        raise
+                    straight = True  # what it failed on at a stop on the way may be mended at the end of it
                 except (Fenced, Conflict, TableExists):
                     self.generations.pop(domain.writer, None)
                     if attempt == RACE_ATTEMPTS - 1:
@@ -225,6 +233,13 @@ class FlushRun:
             if asked or waiting:
                 for done in self._partition_run(domain, stored).retry(view, asked, waiting, mint):
                     outcome.add(done)
+                    self._go_on_to(done)
+
+    def _go_on_to(self, done: DomainEpoch) -> None:
+        """Let what reads a domain follow it where partitions that were computed again have taken it beyond the run's cut."""
+        assert done.barrier is not None
+        with self._cut_lock:
+            self._cut = max(self._cut, done.barrier.curr)
 
     def _generation(self, domain: Domain) -> int:
         """Return the generation under which this process writes a domain; it takes over if it has none."""
@@ -249,14 +264,21 @@ class FlushRun:
             return self._cut
 
     def _mint(
-        self, domain: Domain, stored: StoredCatalog, version: Version, stop: int, label: int
+        self,
+        domain: Domain,
+        stored: StoredCatalog,
+        version: Version,
+        stop: int,
+        label: int,
+        *,
+        anew: bool = False,
     ) -> Barrier:
         """Make the barrier of a domain's next epoch durable before its work, in one commit with the claim where there is none.
 
-        The epoch reflects its inputs at `stop` and is labelled `label`. Raises Conflict if another run has minted a cut since
-        `version`.
+        The epoch reflects its inputs at `stop` and is labelled `label`; `anew` is that of `minted`. Raises Conflict if another
+        run has minted a cut since `version`.
         """
-        barrier = minted(version, domain.name, domain.tables, label, self.clock(), domain.inputs)
+        barrier = minted(version, domain.name, domain.tables, label, self.clock(), domain.inputs, anew=anew)
         catalog, generation = opened(domain.name, barrier), self.generations.get(domain.writer)
         there, met = planned(stored, domain.members), unmoved(version, stop)
 

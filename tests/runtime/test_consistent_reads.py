@@ -91,3 +91,31 @@ def test_the_common_epoch_of_tables_can_be_handed_to_other_readers(twins: Sessio
     epoch = twins.common_epoch("a", "b")
     reader = twins.spark.read.format("tideline").option("store", twins.url).option("epoch", str(epoch))
     assert reader.load("a").collect() == reader.load("b").collect()
+
+
+def test_a_row_that_was_mended_after_another_runs_cut_fails_nothing(session: Session) -> None:
+    session.sql("CREATE TABLE t (id INT PRIMARY KEY, raw STRING)")
+    session.sql("CREATE MATERIALIZED VIEW v AS SELECT sum(CAST(raw AS INT)) AS s FROM t")
+    session.sql("CREATE MATERIALIZED VIEW o AS SELECT count(*) AS n FROM t")
+    session.sql("INSERT INTO t VALUES (1, '1')")
+    session.flush().raise_for_errors()
+    session.sql("INSERT INTO t VALUES (2, 'poison')")
+    session.flush(["o"]).raise_for_errors()
+    session.sql("UPDATE t SET raw = '2' WHERE id = 2")
+    session.flush().raise_for_errors()
+    assert session.sql("SELECT s, n FROM v CROSS JOIN o").to_pylist() == [{"s": 3, "n": 2}]
+
+
+def test_one_flush_brings_what_reads_a_partition_that_it_mends(session: Session) -> None:
+    session.sql("CREATE TABLE t (id INT PRIMARY KEY, g INT, raw STRING)")
+    session.sql("INSERT INTO t VALUES (1, 7, '1'), (2, 7, '2'), (3, 8, '3')")
+    session.sql(
+        "CREATE MATERIALIZED VIEW v WITH (partition_by = 'g') AS SELECT g, id, CAST(raw AS INT) AS x FROM t"
+    )
+    session.sql("CREATE MATERIALIZED VIEW below AS SELECT count(*) AS n, sum(x) AS s FROM v")
+    session.sql("UPDATE t SET raw = 'x' WHERE id = 2")
+    assert set(session.flush()["v"].quarantined) == {"7"}
+    session.sql("UPDATE t SET raw = '50' WHERE id = 2")
+    session.sql("INSERT INTO t VALUES (9, 9, '9')")
+    session.flush().raise_for_errors()
+    assert session.sql("SELECT n, s FROM below").to_pylist() == [{"n": 4, "s": 63}]
