@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 import msgspec
@@ -210,9 +211,7 @@ def _write_new(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
         return NetChange(_written_run(reader, table, net, len(net)), len(net), 0, 0)
     except DuplicateKey as error:
         twice = error
-    net_by_key(
-        rows, tuple(table.primary_key), table.name
-    )  # says, by an error of its own, which query gives them
+    net_by_key(rows, tuple(table.primary_key), table.name)  # says by an error of its own what gives them
     raise twice
 
 
@@ -243,7 +242,7 @@ def _read_in_place(rows: Rows, by: tuple[str, ...], context: EpochContext) -> Ro
         return None
     if context.partitions > MOST_READERS * WIDER:
         return None
-    readers = min(context.partitions, MOST_READERS)
+    readers = max(context.parallelism, ceil(context.partitions / WIDER))
     shared = rows.shared(readers)
     return None if shared is None else shared.then(Share(by, readers), shared.schema)
 

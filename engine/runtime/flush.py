@@ -411,5 +411,8 @@ def _with_upstreams(
 
 
 def _first_lines(failure: Exception) -> str:
+    """Return the beginning of an error; of one in a Spark worker what it says, without the places in the code."""
     lines = [line for line in str(failure).splitlines() if line.strip()]
+    if any(line.startswith("Traceback ") for line in lines):
+        lines = [line for line in lines if not line.startswith(("Traceback ", "  ", "\t"))]
     return "\n".join(lines[:12])

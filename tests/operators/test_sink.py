@@ -78,4 +78,4 @@ def test_two_rows_that_come_in_with_one_key_are_an_error_of_the_query(tmp_path: 
         made = store.create_table("t", SCHEMA.remove(3), ["k"], ["k"])
         with pytest.raises(DuplicateKey, match="t: the query gives more than one row for the key") as raised:
             write_change(store.reader, made, table([((1, 0.5, None), 1), ((1, 0.5, None), 1)]))
-        assert raised.value.__context__ is None  # a worker's traceback is cut after some lines
+        assert raised.value.__context__ is None
