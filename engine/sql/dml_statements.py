@@ -45,16 +45,21 @@ def _conflict(node: exp.OnConflict, tree: exp.Insert, sql: str) -> OnConflict:
     if node.args.get("action") is None:
         raise mistake("ON CONFLICT needs DO NOTHING or DO UPDATE", tree.this, sql, hint)
     action = str(node.args["action"].name).upper()
-    keys = tuple(
-        identifier(part.this if isinstance(part, exp.Column | exp.Ordered) else part)
-        for part in node.args.get("conflict_keys") or ()
-    )
+    keys = tuple(_conflict_key(part) for part in node.args.get("conflict_keys") or ())
     if action == "DO NOTHING":
         return OnConflict(keys, (), None, node)
     if action != "DO UPDATE" or not node.expressions:
         raise unsupported(f"ON CONFLICT {action} is not offered", tree.this, sql, hint)
     where = node.args.get("where")
     return OnConflict(keys, _assignments(node.expressions, sql), where.this if where else None, node)
+
+
+def _conflict_key(node: exp.Expression) -> str:
+    while isinstance(
+        node, exp.Ordered | exp.Column
+    ):  # the identifier stands innermost, and it knows its quotes
+        node = node.this
+    return identifier(node)
 
 
 def update(tree: exp.Update, sql: str) -> Update:

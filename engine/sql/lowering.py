@@ -132,8 +132,8 @@ class Lowering:
         source = self._lower(node.input)
         if node.partition:
             source = self._accessible(source, node.partition, null_safe=True)
-        names = sanitised(node.columns)
         top = msgspec.structs.replace(node, input=source)
+        names = sanitised(top.columns)  # tables below may bring key columns along that the node did not have
         plan = Project(top, tuple((names[column], Expr.of(column)) for column in top.columns))
         table = self._next_state()
         by = tuple(names[column] for column in node.partition)

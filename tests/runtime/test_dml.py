@@ -92,6 +92,21 @@ def test_on_conflict_do_update_sees_both_rows(stock: Session) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("dialect", "mark"), [("spark", "`"), ("postgres", '"'), ("risingwave", '"')])
+def test_on_conflict_names_a_key_in_quotes(tmp_path: Path, dialect: str, mark: str) -> None:
+    order, part = f"{mark}Order{mark}", f"{mark}Part{mark}"
+    with Session((tmp_path / "s").as_uri(), dialect=dialect) as s:  # type: ignore[arg-type]
+        s.sql(f"CREATE TABLE t ({order} BIGINT PRIMARY KEY, x INT)")
+        s.sql(f"CREATE TABLE u ({order} BIGINT, {part} INT, x INT, PRIMARY KEY ({order}, {part}))")
+        for x in (1, 2):
+            s.sql(f"INSERT INTO t VALUES (1, {x}) ON CONFLICT ({order}) DO NOTHING")
+            s.sql(f"INSERT INTO u VALUES (1, 2, {x}) ON CONFLICT ({part}, {order}) DO NOTHING")
+        assert rows(s, f"SELECT x FROM t WHERE {order} = 1") == [(1,)]
+        assert rows(s, f"SELECT x FROM u WHERE {order} = 1 AND {part} = 2") == [(1,)]
+        with pytest.raises(SqlError, match="primary key of t"):
+            s.sql(f"INSERT INTO t VALUES (1, 1) ON CONFLICT ({mark}ORDER{mark}) DO NOTHING")
+
+
 def test_on_conflict_needs_the_key(stock: Session) -> None:
     with pytest.raises(SqlError, match="primary key of stock") as caught:
         stock.sql("INSERT INTO stock VALUES (1, 'z', 5) ON CONFLICT (name) DO UPDATE SET price = 1")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
+
 from engine.sql.binder import bind
 from engine.sql.fragments import Fragment
 from engine.sql.incremental_plan import Rules, build_incremental_plan
@@ -58,3 +60,30 @@ def test_the_reference_rule_carries_the_key_of_a_whole_aggregate_through_a_join(
             if scan.table in tables:
                 assert set(scan.primary_key) <= {column for _, column in scan.items}
                 assert {column for _, column in scan.items} <= set(tables[scan.table].plan.columns)
+
+
+@pytest.mark.parametrize("rules", ["fast", "reference"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM (SELECT count(price) AS n FROM bid) q ORDER BY n LIMIT 3",
+        "SELECT * FROM (SELECT count(price) AS n, max(price) AS m FROM bid) q ORDER BY m, n LIMIT 2 OFFSET 1",
+        "SELECT * FROM (SELECT a.id AS p, b.id AS q FROM bid a LEFT JOIN bid b ON a.price = b.auction "
+        "AND a.auction = b.auction + 1) r ORDER BY p, q LIMIT 10",
+        "SELECT * FROM (SELECT a.id AS p, c.n FROM bid a CROSS JOIN (SELECT count(*) AS n FROM auction) c) r "
+        "ORDER BY p, n LIMIT 10",
+        "SELECT * FROM (SELECT count(*) AS n FROM bid UNION ALL SELECT id FROM auction) q ORDER BY n LIMIT 3",
+    ],
+)
+def test_the_first_rows_are_kept_with_the_hidden_columns_of_what_stands_below(
+    query: str, rules: Rules
+) -> None:
+    plan = plan_of(query, rules)
+    tables = {fragment.table: fragment for fragment in plan.fragments}
+    assert set(plan.fragments[-1].plan.key) <= set(plan.fragments[-1].plan.columns)
+    for fragment in plan.fragments:
+        for scan in scans(fragment.plan):
+            if scan.table in tables:
+                assert {column for _, column in scan.items} <= set(tables[scan.table].plan.columns)
+                assert len(scan.columns) == len(set(scan.columns))
+                assert scan.primary_key == tables[scan.table].key
