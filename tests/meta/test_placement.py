@@ -8,6 +8,7 @@ from engine.hummock import TableOptions
 from engine.runtime.alter import alter
 from engine.sql import statements as st
 from tests.crash.program import Program
+from tests.crash.tables import TABLES
 
 
 def test_retention_and_parallelism_become_options_of_the_tables(tmp_path: Path) -> None:
@@ -20,7 +21,7 @@ def test_retention_and_parallelism_become_options_of_the_tables(tmp_path: Path) 
 
     def options() -> dict[str, TableOptions]:
         tables = program.store.refresh().tables
-        return {name: tables[name].table.options for name in tables if name not in ("a", "b")}
+        return {name: tables[name].table.options for name in tables if name not in TABLES}
 
     found = options()
     assert len(found) == 2 and all(o.vnode_groups == 3 for o in found.values())
