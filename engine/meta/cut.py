@@ -82,17 +82,28 @@ def is_pending(domain: Domain, version: Version, reach: int) -> bool:
     return any(pending(version, f.table, domain.dependencies[f.table], reach) for _, f in domain.fragments)
 
 
-def label_of(domain: Domain, version: Version, stop: int) -> int:
+def label_of(domain: Domain, version: Version, stored: StoredCatalog, stop: int) -> int:
     """Return the label of a domain's epoch up to `stop`: the last change that it brings, so that it has content from there on.
 
-    Where something is computed as a whole it is `stop`.
+    Where something is computed as a whole it is `stop`. Where an input has no content at that change, since it was brought past
+    it in one step, it is the next label at which all inputs have.
     """
     if _is_computed_whole(domain, version):
         return stop
     changes = [version.tables[name].last_change_upto(stop) for name in domain.inputs]
     label = max((change for change in changes if change is not None), default=0)
     held = (version.tables[table].committed_epoch for table in domain.tables)
-    return label if label > max(held, default=0) else stop
+    if label <= max(held, default=0):
+        return stop
+    content = Content(version, stored.inputs)
+    while (
+        behind := next((name for name in domain.inputs if not content.has(name, label)), None)
+    ) is not None:
+        after = content.following(behind, label)
+        if after is None or after >= stop:
+            return stop
+        label = after
+    return label
 
 
 def _is_computed_whole(domain: Domain, version: Version) -> bool:

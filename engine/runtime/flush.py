@@ -188,7 +188,7 @@ class FlushRun:
                         if outcome.waits_for is not None:
                             break
                         continue
-                    barrier = self._mint(domain, stored, version, reach, label_of(domain, version, reach))
+                    barrier = self._mint(domain, stored, version, reach, label_of(domain, version, stored, reach))
                     run = self._partition_run(domain, stored)
                     outcome.add(run.run(self.store.version, barrier, self.generations[domain.writer]))
                 except (Fenced, Conflict, TableExists):
