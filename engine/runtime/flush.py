@@ -188,7 +188,9 @@ class FlushRun:
                         if outcome.waits_for is not None:
                             break
                         continue
-                    barrier = self._mint(domain, stored, version, reach, label_of(domain, version, stored, reach))
+                    barrier = self._mint(
+                        domain, stored, version, reach, label_of(domain, version, stored, reach)
+                    )
                     run = self._partition_run(domain, stored)
                     outcome.add(run.run(self.store.version, barrier, self.generations[domain.writer]))
                 except (Fenced, Conflict, TableExists):
@@ -265,8 +267,6 @@ class FlushRun:
             met(base)
 
         catalog |= noted(version, stop)
-        with self._cut_lock:
-            self._minted = self._minted or stop == self._cut
         if generation is None:
             made = self.store.commit(Commit(claim=domain.writer, catalog=catalog, precondition=standing))
             self.generations[domain.writer] = made.generations[domain.writer]
@@ -274,6 +274,8 @@ class FlushRun:
             self.store.commit(
                 Commit(catalog=catalog, writer=domain.writer, generation=generation, precondition=standing)
             )
+        with self._cut_lock:  # not before: a refused barrier has told no other run of this cut
+            self._minted = self._minted or stop == self._cut
         return barrier.barrier
 
     def _backfill(self, domain: Domain, reach: int, generation: int, stored: StoredCatalog) -> str | None:
