@@ -176,12 +176,12 @@ class FlushRun:
                     outcome.waits_for = control.reason
                     break
                 reach = next_stop(domain, version, stored, self._cut_seen(version))
-                if reach is None:
-                    break
-                outcome.lag_seconds = max(
-                    outcome.lag_seconds, _waiting_seconds(domain, version, reach, self.clock())
-                )
                 try:
+                    if reach is None:
+                        self._retry(domain, stored, outcome)
+                        break
+                    waited = _waiting_seconds(domain, version, reach, self.clock())
+                    outcome.lag_seconds = max(outcome.lag_seconds, waited)
                     if self.backfill.is_due(domain, version, stored):
                         generation = self._generation(domain)
                         outcome.waits_for = self._backfill(domain, reach, generation, stored)
@@ -198,8 +198,6 @@ class FlushRun:
                     if attempt == RACE_ATTEMPTS - 1:
                         raise
                     self.clock.sleep(self.clock.jitter(0.05 * (attempt + 1)))
-            if outcome.waits_for is None:
-                self._retry(domain, stored, outcome)
         except RowFailed as failure:
             outcome.error, outcome.failing_row = str(failure), failure
         except TidelineError as failure:
