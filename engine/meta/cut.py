@@ -49,11 +49,14 @@ def reach_of(domain: Domain, version: Version, stored: StoredCatalog) -> int | N
     return Content(version, stored.inputs).common(domain.inputs, version.epoch)
 
 
-def next_stop(domain: Domain, version: Version, stored: StoredCatalog, cut: int) -> int | None:
+def next_stop(
+    domain: Domain, version: Version, stored: StoredCatalog, cut: int, before: int = 0
+) -> int | None:
     """Return the epoch to which a domain is to be brought next on its way to `cut` or beyond; None if there is nothing to do.
 
     Where its inputs have content there that is the newest cut of the store, if it lies before `cut`, then `cut`; else a newer cut
-    of another run, or the newest epoch at which they have content.
+    of another run, or the newest epoch at which they have content. Once the run has minted `cut` that is the newest itself, and
+    `before` the one that it followed: another run may be on its way there yet.
     """
     content, newest = Content(version, stored.inputs), newest_cut(version)
     readable = max(
@@ -65,8 +68,9 @@ def next_stop(domain: Domain, version: Version, stored: StoredCatalog, cut: int)
         met = stop >= readable and content.common(domain.inputs, stop) == stop
         return met and is_pending(domain, version, stop)
 
-    if follows and newest < cut and leads_on(newest):
-        return newest
+    earlier = newest if newest < cut else before
+    if follows and earlier < cut and leads_on(earlier):
+        return earlier
     if leads_on(cut):
         return cut
     if all(_stands_at(table, cut, content) for table in domain.tables):

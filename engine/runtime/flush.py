@@ -77,7 +77,7 @@ class FlushRun:
         self.slots = Slots(1)
         self._eager = True
         self._asked: dict[str, frozenset[str]] = {}
-        self._cut, self._minted, self._cut_lock = 0, False, threading.Lock()
+        self._cut, self._before, self._minted, self._cut_lock = 0, 0, False, threading.Lock()
 
     def run(
         self,
@@ -99,7 +99,7 @@ class FlushRun:
         self._asked = {view: frozenset(keys) for view, keys in (partitions or {}).items()}
         started = time.perf_counter()
         version = self.store.refresh()
-        self._cut, self._minted = version.epoch, False
+        self._cut, self._before, self._minted = version.epoch, 0, False
         stored = load(version)
         everything = domains(stored)
         names = list(everything) if views is None else _with_upstreams(everything, stored, views)
@@ -175,7 +175,7 @@ class FlushRun:
                 if control.paused:
                     outcome.waits_for = control.reason
                     break
-                reach = next_stop(domain, version, stored, self._cut_seen(version))
+                reach = next_stop(domain, version, stored, self._cut_seen(version), self._before)
                 try:
                     if reach is None:
                         self._retry(domain, stored, outcome)
@@ -273,7 +273,8 @@ class FlushRun:
                 Commit(catalog=catalog, writer=domain.writer, generation=generation, precondition=standing)
             )
         with self._cut_lock:  # not before: a refused barrier has told no other run of this cut
-            self._minted = self._minted or stop == self._cut
+            if stop == self._cut and not self._minted:
+                self._minted, self._before = True, newest_cut(version)
         return barrier.barrier
 
     def _backfill(self, domain: Domain, reach: int, generation: int, stored: StoredCatalog) -> str | None:

@@ -59,6 +59,26 @@ def test_a_flush_whose_cut_was_refused_takes_the_newer_one(
     assert views.rows("a", read["a"]) == views.rows("b", read["b"])
 
 
+def test_a_run_of_one_view_stops_where_a_run_of_all_is_on_its_way(
+    views: ViewsInMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        views.view(name, "SELECT count(*) AS n FROM t")
+    views.view("on_b", "SELECT n FROM b")
+    views.flusher.run().raise_for_errors()
+    other = views.process()
+
+    def pass_by() -> None:
+        views.put("t", id=2, x=1)
+        other.run(["on_b"]).raise_for_errors()
+
+    written = views.put("t", id=1, x=1)
+    before_barrier(3, views.flusher, monkeypatch, pass_by)
+    views.flusher.run().raise_for_errors()
+    version = views.store.refresh()
+    assert epochs_of(version, load(version), ("a", "on_b"))["a"] >= written
+
+
 @pytest.mark.parametrize("mended", [True, False])
 def test_a_quarantined_partition_is_tried_again_though_another_run_mints_a_cut(
     views: ViewsInMemory, monkeypatch: pytest.MonkeyPatch, mended: bool
