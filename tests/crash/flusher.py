@@ -16,6 +16,7 @@ from engine.runtime.flush import FlushRun
 from tests.crash.program.view_verbs import ViewVerbs
 from tests.crash.program.world import World
 from tests.crash.reference import ReferenceExecutor
+from tests.crash.tables import TABLES
 
 TEXTS = {
     "v1": "SELECT g, count(*) AS n, sum(x) AS s FROM a GROUP BY g",
@@ -28,7 +29,7 @@ TEXTS = {
 def create(url: str, cache: str) -> None:
     """Make the table and the views that the processes keep."""
     store = Hummock.open(url, cache_dir=cache)
-    World._create_table(SimpleNamespace(store=store), "a", ("id", "g", "x"))  # type: ignore[arg-type]
+    World._create_table(SimpleNamespace(store=store), "a", TABLES["a"])  # type: ignore[arg-type]
     for name, text in TEXTS.items():
         ViewVerbs._commit_view(SimpleNamespace(store=store), name, text, {})  # type: ignore[arg-type]
     FlushRun(store, ReferenceExecutor(store, lambda task: None)).run().raise_for_errors()
