@@ -50,13 +50,21 @@ def reach_of(domain: Domain, version: Version, stored: StoredCatalog) -> int | N
 
 
 def next_stop(
-    domain: Domain, version: Version, stored: StoredCatalog, cut: int, *, straight: bool = False
+    domain: Domain,
+    version: Version,
+    stored: StoredCatalog,
+    cut: int,
+    before: int = 0,
+    *,
+    straight: bool = False,
 ) -> int | None:
     """Return the epoch to which a domain is to be brought next on its way to `cut` or beyond; None if there is nothing to do.
 
     Where its inputs have content there that is the newest cut of the store, if it lies before `cut`, then `cut`; else a newer cut
-    of another run, or the newest epoch at which they have content. `straight` leaves the stop before `cut` out: a domain that has
-    failed takes all that it lacks as one range, since what it fails on may be mended by then.
+    of another run, or the newest epoch at which they have content. Once the run has minted `cut` that is the newest itself, and
+    `before` the one that it followed: another run may be on its way there yet.
+    `straight` leaves the stop before `cut` out: a domain that has failed takes all that it lacks as one range, since what it
+    fails on may be mended by then.
     """
     content, newest = Content(version, stored.inputs), newest_cut(version)
     readable = max(
@@ -68,8 +76,9 @@ def next_stop(
         met = stop >= readable and content.common(domain.inputs, stop) == stop
         return met and is_pending(domain, version, stop)
 
-    if follows and not straight and newest < cut and leads_on(newest):
-        return newest
+    earlier = newest if newest < cut else before
+    if follows and not straight and earlier < cut and leads_on(earlier):
+        return earlier
     if leads_on(cut):
         return cut
     if all(_stands_at(table, cut, content) for table in domain.tables):
@@ -85,17 +94,28 @@ def is_pending(domain: Domain, version: Version, reach: int) -> bool:
     return any(pending(version, f.table, domain.dependencies[f.table], reach) for _, f in domain.fragments)
 
 
-def label_of(domain: Domain, version: Version, stop: int) -> int:
+def label_of(domain: Domain, version: Version, stored: StoredCatalog, stop: int) -> int:
     """Return the label of a domain's epoch up to `stop`: the last change that it brings, so that it has content from there on.
 
-    Where something is computed as a whole it is `stop`.
+    Where something is computed as a whole it is `stop`. Where an input has no content at that change, since it was brought past
+    it in one step, it is the next label at which all inputs have.
     """
     if _is_computed_whole(domain, version):
         return stop
     changes = [version.tables[name].last_change_upto(stop) for name in domain.inputs]
     label = max((change for change in changes if change is not None), default=0)
     held = (version.tables[table].committed_epoch for table in domain.tables)
-    return label if label > max(held, default=0) else stop
+    if label <= max(held, default=0):
+        return stop
+    content = Content(version, stored.inputs)
+    while (
+        behind := next((name for name in domain.inputs if not content.has(name, label)), None)
+    ) is not None:
+        after = content.following(behind, label)
+        if after is None or after >= stop:
+            return stop
+        label = after
+    return label
 
 
 def _is_computed_whole(domain: Domain, version: Version) -> bool:

@@ -78,7 +78,7 @@ class FlushRun:
         self.slots = Slots(1)
         self._eager = True
         self._asked: dict[str, frozenset[str]] = {}
-        self._cut, self._minted, self._cut_lock = 0, False, threading.Lock()
+        self._cut, self._before, self._minted, self._cut_lock = 0, 0, False, threading.Lock()
 
     def run(
         self,
@@ -100,7 +100,7 @@ class FlushRun:
         self._asked = {view: frozenset(keys) for view, keys in (partitions or {}).items()}
         started = time.perf_counter()
         version = self.store.refresh()
-        self._cut, self._minted = version.epoch, False
+        self._cut, self._before, self._minted = version.epoch, 0, False
         stored = load(version)
         everything = domains(stored)
         names = list(everything) if views is None else _with_upstreams(everything, stored, views)
@@ -178,25 +178,25 @@ class FlushRun:
                     outcome.waits_for = control.reason
                     break
                 cut = self._cut_seen(version)
-                reach = next_stop(domain, version, stored, cut, straight=straight)
-                if reach is None:
-                    break
-                outcome.lag_seconds = max(
-                    outcome.lag_seconds, _waiting_seconds(domain, version, reach, self.clock())
-                )
+                reach = next_stop(domain, version, stored, cut, self._before, straight=straight)
                 try:
+                    if reach is None:
+                        self._retry(domain, stored, outcome)
+                        break
+                    waited = _waiting_seconds(domain, version, reach, self.clock())
+                    outcome.lag_seconds = max(outcome.lag_seconds, waited)
                     if self.backfill.is_due(domain, version, stored):
                         generation = self._generation(domain)
                         outcome.waits_for = self._backfill(domain, reach, generation, stored)
                         if outcome.waits_for is not None:
                             break
                         continue
-                    label = label_of(domain, version, reach)
+                    label = label_of(domain, version, stored, reach)
                     barrier = self._mint(domain, stored, version, reach, label, anew=straight)
                     run = self._partition_run(domain, stored)
                     outcome.add(run.run(self.store.version, barrier, self.generations[domain.writer]))
                 except RowFailed:
-                    if straight or reach >= cut:
+                    if straight or reach is None or reach >= cut:
                         raise
                     straight = True  # what it failed on at a stop on the way may be mended at the end of it
                 except (Fenced, Conflict, TableExists):
@@ -204,8 +204,6 @@ class FlushRun:
                     if attempt == RACE_ATTEMPTS - 1:
                         raise
                     self.clock.sleep(self.clock.jitter(0.05 * (attempt + 1)))
-            if outcome.waits_for is None:
-                self._retry(domain, stored, outcome)
         except RowFailed as failure:
             outcome.error, outcome.failing_row = str(failure), failure
         except TidelineError as failure:
@@ -287,8 +285,6 @@ class FlushRun:
             met(base)
 
         catalog |= noted(version, stop)
-        with self._cut_lock:
-            self._minted = self._minted or stop == self._cut
         if generation is None:
             made = self.store.commit(Commit(claim=domain.writer, catalog=catalog, precondition=standing))
             self.generations[domain.writer] = made.generations[domain.writer]
@@ -296,6 +292,9 @@ class FlushRun:
             self.store.commit(
                 Commit(catalog=catalog, writer=domain.writer, generation=generation, precondition=standing)
             )
+        with self._cut_lock:  # not before: a refused barrier has told no other run of this cut
+            if stop == self._cut and not self._minted:
+                self._minted, self._before = True, newest_cut(version)
         return barrier.barrier
 
     def _backfill(self, domain: Domain, reach: int, generation: int, stored: StoredCatalog) -> str | None:

@@ -47,8 +47,9 @@ def rename(
         hint = "make a table of the new name, and INSERT … SELECT"
         message = f"{old} is fed by its {relation.options['connector']} source under this name"
         raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
-    made = creations(version).get(old)
-    if made is not None and made.state == CONSUMING_SNAPSHOT:
+    domain = domain_of(stored, old)
+    made = creations(version).get(domain)
+    if made is not None and old in made.tables and made.state == CONSUMING_SNAPSHOT:
         message = f"{old} is still being created"
         raise SqlError(message, sql=statement.sql, line=line, column=column, hint="run FLUSH first")
     names = _new_names(stored, relation, name)
@@ -71,11 +72,11 @@ def rename(
         for before, after in names.items()
         if before in version.tables
     }
-    domain = domain_of(stored, old)
     moved = renamed(version, domain, name if domain == old else domain, old, name)
-    if made is not None and domain == old:
+    if made is not None:
         tables = tuple(names.get(table, table) for table in made.tables)
-        moved |= {BACKFILL + old: None} | entry(name, msgspec.structs.replace(made, tables=tables))
+        moved |= {BACKFILL + domain: None} if domain == old else {}
+        moved |= entry(name if domain == old else domain, msgspec.structs.replace(made, tables=tables))
     if forgotten(version, old):
         moved |= forgotten(version, old) | quarantine(name, quarantined(version, old))
     return Commit(alter=altered, catalog=entries(relations, plans) | recovered(version, old) | moved)

@@ -13,10 +13,10 @@ from engine.hummock import Hummock, Put
 from engine.meta.catalog_store import load
 from engine.meta.policy import epochs_of
 from engine.runtime.flush import FlushRun
-from tests.crash.checks import TABLES
 from tests.crash.program.view_verbs import ViewVerbs
 from tests.crash.program.world import World
 from tests.crash.reference import ReferenceExecutor
+from tests.crash.tables import TABLES
 
 TEXTS = {
     "v1": "SELECT g, count(*) AS n, sum(x) AS s FROM a GROUP BY g",
