@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow as pa
 from engine.hummock.claims import check_compacted, check_moved, check_new_keys, check_unchanged
 from engine.hummock.expiry import expiry_at
 from engine.hummock.files import FileSet
+from engine.hummock.invariants import labels_rise, writer_is_not_fenced
 from engine.hummock.lookup import find_rows
 from engine.hummock.merge import merged_parts, sources_of
 from engine.hummock.sst import stored_schema
@@ -30,6 +32,10 @@ def verified(commit: Commit, files: FileSet) -> Commit:
     def check(base: Version) -> None:
         if commit.precondition is not None:
             commit.precondition(base)
+        writer_is_not_fenced(
+            commit, base
+        )  # who was overtaken is told so: the table has gone on since it was looked at
+        labels_rise(commit, base, sys.maxsize)
         for name in claimed.keys() - created:
             table = base.tables.get(name)
             if table is not None:

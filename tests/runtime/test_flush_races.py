@@ -30,10 +30,10 @@ def before_barrier(
     """Do something between what a run looks at and its `number`-th barrier."""
     mint, count = run._mint, iter(range(1, 1000))
 
-    def hooked(*what):  # type: ignore[no-untyped-def]
+    def hooked(*what, **named):  # type: ignore[no-untyped-def]
         if next(count) == number:
             act()
-        return mint(*what)
+        return mint(*what, **named)
 
     monkeypatch.setattr(run, "_mint", hooked)
 

@@ -174,4 +174,4 @@ def value_of(kind: str, text: str) -> list[tuple[object, ...]] | None:
     """Return what INSERT writes into a column of type `kind`."""
     insert = st.parse(f"INSERT INTO t (x) VALUES ({text})", "spark")
     assert isinstance(insert, st.Insert)
-    return literal_rows(insert, table("t", {"x": kind}, "x"), "spark")
+    return literal_rows(insert, table("t", {"id": "bigint", "x": kind}, "id"), "spark")
