@@ -163,7 +163,7 @@ class FlushRun:
     def _bring(self, domain: Domain, stored: StoredCatalog) -> DomainOutcome:
         """Run one domain to the cut of the run, following another process where it was faster."""
         outcome = DomainOutcome()
-        straight = failing(self.store.version, domain.name)
+        straight, arrived = failing(self.store.version, domain.name), False
         try:
             for attempt in range(RACE_ATTEMPTS):
                 version = self.store.refresh()
@@ -171,7 +171,7 @@ class FlushRun:
                     outcome.waits_for = "it was dropped or planned anew meanwhile"
                     break
                 control = control_of(version, domain.name)
-                if control.asked:
+                if control.asked and not arrived:  # what is asked for meanwhile is the next run's
                     self._take(domain, stored, control, outcome)
                     continue
                 if control.paused:
@@ -195,6 +195,7 @@ class FlushRun:
                     barrier = self._mint(domain, stored, version, reach, label, anew=straight)
                     run = self._partition_run(domain, stored)
                     outcome.add(run.run(self.store.version, barrier, self.generations[domain.writer]))
+                    arrived = reach >= cut
                 except RowFailed:
                     if straight or reach is None or reach >= cut:
                         raise
