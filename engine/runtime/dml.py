@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import msgspec
@@ -41,6 +41,7 @@ from engine.sql.catalog import Catalog, Relation
 from engine.sql.expression_types import INTEGRAL
 from engine.sql.macros import cast_type
 from engine.sql.names import identifier
+from engine.sql.postgres_bytea import given_bytea
 from engine.sql.refusals import mistake
 from engine.sql.statement_types import DeleteFrom, Insert, OnConflict, Update
 from engine.sql.types import to_arrow
@@ -183,6 +184,9 @@ class _Run:
         relation = self.relation
         columns = statement.columns or visible_columns(relation)
         kinds = {column.name: column.type for column in relation.columns}
+        if self.dialect != "spark":
+            given = given_bytea(statement.rows, tuple(kinds[name] for name in columns), self.sql)
+            statement = replace(statement, rows=given)
         literals = literal_rows(statement, relation, self.dialect)
         if literals is not None:
             values = list(zip(*literals, strict=True))

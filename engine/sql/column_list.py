@@ -10,6 +10,7 @@ from engine.sql.catalog import Column, check_name
 from engine.sql.defaults import default_text, generated_text
 from engine.sql.names import identifier
 from engine.sql.position import place
+from engine.sql.postgres_bytea import bytea_of
 from engine.sql.refusals import mistake, not_offered, unsupported
 from engine.sql.text_lengths import length_of
 from engine.sql.types import TYPE_NAMES, parse_type
@@ -121,6 +122,7 @@ def column_of(item: exp.ColumnDef, sql: str, dialect: str) -> tuple[Column, bool
     if default is not None and computed is not None:
         raise mistake(f"column {name} is generated and has a DEFAULT", item, sql, "leave one of them out")
     if default is not None:
+        default = bytea_of(default, kind_text, sql) if dialect != "spark" else default
         refuse_wrong(default, kind_text, name, sql)
     text = None if default is None else default_text(default, name, dialect, sql)
     column = _limited(

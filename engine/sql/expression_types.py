@@ -80,6 +80,8 @@ def exact_type(node: exp.Expression, types: Mapping[str, str]) -> str | None:
             return types.get(quote(node.name))
         case exp.Literal():
             return "string" if node.is_string else _number(node.name)
+        case exp.HexString():
+            return "binary"
         case exp.Cast():
             return _target(node)
         case exp.Case():

@@ -8,6 +8,7 @@ import sqlglot.expressions as exp
 
 from engine.sql.expression_types import INTEGRAL
 from engine.sql.intervals import day_time_literal, interval_value, is_interval
+from engine.sql.postgres_bytea import as_spark_bytea
 from engine.sql.postgres_functions import as_spark_call
 from engine.sql.postgres_json import as_spark_json
 from engine.sql.postgres_lists import as_spark_list
@@ -32,6 +33,7 @@ def as_spark(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
         _list,
         _interval,
         _type,
+        _bytea,
         _cast,
         _division,
         _dates,
@@ -74,6 +76,11 @@ def _type(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
     if node.this == _KIND.DECIMAL and not node.expressions:
         return exp.DataType.build("DECIMAL(38, 10)", dialect="spark")
     return None
+
+
+def _bytea(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+    """Bytes are written and shown as hex digits. `CAST('\\xAA' AS BYTEA)` -> `X'AA'`"""
+    return as_spark_bytea(node, type_of)
 
 
 def _cast(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:

@@ -170,6 +170,8 @@ def literal(node: exp.Expression, kind: str, dialect: str) -> Any:
         if span is None:
             raise NotLiteral
         return span
+    if isinstance(node, exp.HexString) and kind == "binary" and len(node.name) % 2 == 0:
+        return bytes.fromhex(node.name)
     if isinstance(node, exp.Literal):
         return _text(node.name, kind) if node.is_string else _number(node.name, kind, 1)
     if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:

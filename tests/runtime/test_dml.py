@@ -176,3 +176,28 @@ def test_an_update_of_the_key_is_refused_with_its_place(stock: Session) -> None:
     with pytest.raises(SqlError, match="primary key") as caught:
         stock.sql("UPDATE stock SET id = 4 WHERE id = 1")
     assert caught.value.column == 18
+
+
+@pytest.mark.parametrize("dialect", ["postgres", "risingwave"])
+def test_a_text_in_quotes_is_the_bytes_that_postgres_reads_in_it(tmp_path: Path, dialect: str) -> None:
+    with Session((tmp_path / "s").as_uri(), dialect=dialect) as s:  # type: ignore[arg-type]
+        s.sql(r"CREATE TABLE t (id INT PRIMARY KEY, b BYTEA DEFAULT '\x0F')")
+        s.sql(r"INSERT INTO t VALUES (1, '\xAABB'::bytea), (2, '\xaa bb'), (3, 'a\\b\001'), (4, E'\\xAA')")
+        s.sql("INSERT INTO t (id) VALUES (5)")
+        found = [rows(s, f"SELECT b FROM t WHERE id = {n}")[0][0] for n in range(1, 6)]
+        assert found == [b"\xaa\xbb", b"\xaa\xbb", b"a\\b\x01", b"\xaa", b"\x0f"]
+        for text in (r"'\xABC'", r"'\xzz'::bytea", r"'a\b'"):
+            with pytest.raises(SqlError, match="is no bytea") as caught:
+                s.sql(f"INSERT INTO t VALUES (6, {text})")
+            assert (caught.value.line, caught.value.column) == (1, 26)
+
+
+def test_bytes_of_postgres_are_the_same_when_spark_computes_the_row(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    with Session((tmp_path / "s").as_uri(), spark, "postgres") as s:
+        s.sql("CREATE TABLE t (id INT PRIMARY KEY, b BYTEA)")
+        s.sql(r"INSERT INTO t VALUES (1 + 0, '\xAABB'), (1 + 1, '\xAA'::bytea)")
+        s.sql(r"INSERT INTO t SELECT id + 2, '\xCC' FROM t WHERE b = '\xAA'")
+        s.sql(r"UPDATE t SET b = '\xDD' WHERE b IN ('\xAA')")
+        assert rows(s, "SELECT id, b FROM t ORDER BY id") == [(1, b"\xaa\xbb"), (2, b"\xdd"), (4, b"\xcc")]
