@@ -86,8 +86,7 @@ def _beside(spark: SparkSession) -> SparkSession:
 def register(session: SparkSession, source: type[DataSource]) -> None:
     """Register a Python data source in a session, whatever other sessions of this process have registered.
 
-    Spark looks for one of that name in the session that is active in this thread, and refuses the name if that is another one;
-    what makes a session the active one is that a frame is created from local rows.
+    Spark looks for one of that name in the session that is active in this thread, and refuses the name if that is another one.
     """
     from pyspark.errors import AnalysisException
     from pyspark.sql import SparkSession
@@ -98,12 +97,21 @@ def register(session: SparkSession, source: type[DataSource]) -> None:
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
         before = SparkSession.getActiveSession()
-        session.createDataFrame([], "nothing INT")
+        activate(session)
         try:
             session.dataSource.register(source)
         finally:
             if before is not None:
-                before.createDataFrame([], "nothing INT")
+                activate(before)
+
+
+def activate(session: SparkSession) -> None:
+    """Make the session the active one of this thread.
+
+    In a thread that has none, or another one, Spark plans by the settings that it was built with: it knows no TIME type.
+    """
+    if hasattr(session, "_jsc"):  # a server does so by itself
+        session._jvm.SparkSession.setActiveSession(session._jsparkSession)
 
 
 def parallelism(spark: SparkSession) -> int:

@@ -23,7 +23,7 @@ from engine.runtime.failing_row import is_row_error, reason_of, row_failed
 from engine.runtime.first_content import is_batch_step
 from engine.runtime.partition_frames import changed_partitions, rows_read, with_partitions
 from engine.runtime.prepared import Prepared, PreparedFrames, may_be_kept, shape_of
-from engine.runtime.spark import parallelism
+from engine.runtime.spark import activate, parallelism
 from engine.sql.plan import Scan
 from engine.verification import verifying
 
@@ -35,13 +35,18 @@ class SparkExecutor:
     """Runs tasks in a Spark session that starts when it is first needed."""
 
     def __init__(self, store: Hummock, spark: Callable[[], SparkSession]) -> None:
-        self._store, self._spark = store, spark
+        self._store, self._session = store, spark
         self._prepared = PreparedFrames()
 
     @property
     def parallelism(self) -> int:
         """How many Spark tasks run at the same time."""
-        return parallelism(self._spark())
+        return parallelism(self._session())
+
+    def _spark(self) -> SparkSession:
+        session = self._session()
+        activate(session)  # a run's tasks are planned in threads of its own
+        return session
 
     def compute(self, task: FragmentTask) -> Computed:
         """Compute a task in one Spark action, in a second one if values overflow; a copy to an index needs none."""
