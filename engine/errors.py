@@ -98,13 +98,11 @@ class EpochFailed(TidelineError):
 class RowFailed(EpochFailed):
     """A row made an epoch fail: an expression that cannot be computed on it, or a check that it breaks.
 
-    `reason` says why, without telling where. `view` is the one whose epoch it was, and `epoch` that up to which it was computed,
-    once they are known. `row` is the one on which it failed, if somebody has asked; asking takes time, and `search`, where there
-    is one, does it.
+    `reason` says why, without telling where. `view` is the one whose epoch it was, once that is known. `row` is the one on which
+    it failed, if somebody has asked; asking takes time, and `search`, where there is one, does it.
     """
 
     view: str | None = None
-    epoch: int = 0
     row: Any = None
     search: RowSearch | None = None
 

@@ -15,11 +15,16 @@ _ERROR_CHARACTERS = 4000
 
 
 class FailedRow(msgspec.Struct, frozen=True):
-    """A row on which an epoch fails: its table, its key in words, and the hash under which it is found again."""
+    """A row on which an epoch fails: its table, its key in words, and the hash under which it is found again.
+
+    `epoch` is the newest one of the inputs at which it was seen to fail, and `reason` why it did.
+    """
 
     table: str
     key: str
     hash: int
+    epoch: int = 0
+    reason: str = ""
 
     @property
     def text(self) -> str:
@@ -28,17 +33,13 @@ class FailedRow(msgspec.Struct, frozen=True):
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The failures of a domain in a row; times are seconds since 1970.
-
-    `row` is the one that was found to fail, at the epoch `tried` of its inputs.
-    """
+    """The failures of a domain in a row; times are seconds since 1970. `row` is the one that was found to fail."""
 
     error: str
     attempts: int
     since: float
     last: float
     row: FailedRow | None = None
-    tried: int = 0
 
     @property
     def retry_at(self) -> float:
@@ -78,15 +79,13 @@ def failed(version: Version, domain: str, error: str, now: float) -> dict[str, s
     attempts, since = (before.attempts + 1, before.since) if before is not None else (1, now)
     failure = Failure(error[:_ERROR_CHARACTERS], attempts, since, now)
     if before is not None:
-        failure = msgspec.structs.replace(failure, row=before.row, tried=before.tried)
+        failure = msgspec.structs.replace(failure, row=before.row)
     return {PREFIX + domain: msgspec.json.encode(failure).decode()}
 
 
-def traced(
-    failure: Failure, domain: str, error: str, row: FailedRow | None, tried: int
-) -> dict[str, str | None]:
-    """Return the catalog entry that adds to a domain's last failure which row it was, found at the epoch `tried`."""
-    found = msgspec.structs.replace(failure, error=error[:_ERROR_CHARACTERS], row=row, tried=tried)
+def traced(failure: Failure, domain: str, error: str, row: FailedRow | None) -> dict[str, str | None]:
+    """Return the catalog entry that adds to a domain's last failure which row it was."""
+    found = msgspec.structs.replace(failure, error=error[:_ERROR_CHARACTERS], row=row)
     return {PREFIX + domain: msgspec.json.encode(found).decode()}
 
 

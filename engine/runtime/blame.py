@@ -52,7 +52,7 @@ def name_failing_rows(
             continue
         told[name] = str(found)
         with suppress(Conflict):  # it was dropped, or has gone on, or failed anew, meanwhile
-            entry = traced(before, name, told[name], found.row, failure.epoch)
+            entry = traced(before, name, told[name], found.row)
             store.commit(Commit(catalog=entry, precondition=_still(version, domain, stored)))
     return told
 
@@ -63,8 +63,9 @@ def _with_row(
     if failure.search is None or (left := deadline - time.monotonic()) <= 0:
         return None
     newest = max((version.tables[name].last_change for name in domain.inputs), default=0)
-    if before.row is not None and newest <= before.tried:
-        return failure.search.told(before.row)
+    row = before.row
+    if row is not None and newest <= row.epoch and row.reason == failure.reason:
+        return failure.search.told(row)
     if before.row is None and before.attempts & (before.attempts - 1):
         return None  # the last search found nothing
     return sought(failure, before.row, left)

@@ -108,7 +108,7 @@ class DomainRun:
                 if whole.table == owner:
                     check_rows(self.store, version, table_of(whole), part.writes[whole.table])
             except RowFailed as failure:
-                failure.view, failure.epoch = owner, reach
+                failure.view = owner
                 raise
             if (
                 cut.leaves_out

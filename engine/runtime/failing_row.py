@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from pyspark.errors import PySparkException
 
-from engine.errors import RowFailed
+from engine.errors import EpochExpired, RowFailed
 from engine.hummock import Reader, TableVersion
 from engine.hummock.hash import xxhash64
 from engine.hummock.merge import HASHES, HIGHEST, LOWEST
@@ -23,7 +24,7 @@ from engine.meta.recovery import FailedRow
 from engine.operators.context import EpochContext
 from engine.operators.flow import Rows, as_frame
 from engine.sql.fragments import Fragment
-from engine.sql.plan import Scan, scans
+from engine.sql.plan import Filter, Node, Project, Scan, scans
 
 BUDGET_SECONDS = 120.0
 MOST_ROWS = 2_000_000
@@ -80,8 +81,8 @@ class RowSearch:
 
     def find(self, remembered: FailedRow | None, seconds: float) -> RowFailed:
         """Return the failure with its row, if one alone fails; first `remembered` is tried, the one of the last time."""
-        if remembered is not None and self._still_fails(remembered):
-            return self.told(remembered)
+        if remembered is not None and (self._is_unchanged(remembered) or self._still_fails(remembered)):
+            return self.told(msgspec.structs.replace(remembered, epoch=self.context.new))
         return self.told(self._searched(time.monotonic() + min(seconds, BUDGET_SECONDS)))
 
     def _fails(self, scan: Scan, low: int, high: int) -> bool:
@@ -95,6 +96,24 @@ class RowSearch:
         except PySparkException as other:
             return other.getCondition() == self.error.getCondition()
         return False
+
+    def _is_unchanged(self, row: FailedRow) -> bool:
+        """Tell whether a row fails for certain: nothing but itself decides, and it is as it was when it failed so."""
+        table = self.context.tables.get(row.table)
+        if (
+            table is None
+            or row.reason != reason_of(self.error)
+            or not _is_linear(self.fragment.plan, row.table)
+        ):
+            return False
+        if table.changed_rows(row.epoch, self.context.new) > MOST_ROWS:
+            return False
+        hashes = (row.hash, row.hash)
+        try:
+            changes = self.reader.changes(table, row.epoch, self.context.new, hash_range=hashes)
+            return not any(batch.num_rows for batch in changes)
+        except EpochExpired:  # the log that could tell is gone
+            return False
 
     def _still_fails(self, row: FailedRow) -> bool:
         driver, (low, high) = self.context.piece or (None, (LOWEST, HIGHEST))
@@ -121,8 +140,16 @@ class RowSearch:
                 candidates = half if lower else candidates[len(half) :]
             if len(candidates) == 1:
                 first = rows.filter(pa.array(hashes == candidates[0])).slice(0, 1)
-                return FailedRow(scan.table, str(first.to_pylist()[0]), int(candidates[0]))
+                key, reason = str(first.to_pylist()[0]), reason_of(self.error)
+                return FailedRow(scan.table, key, int(candidates[0]), self.context.new, reason)
         return None
+
+
+def _is_linear(plan: Node, table: str) -> bool:
+    """Tell whether each row of a plan is computed from one row of a table alone."""
+    while isinstance(plan, Project | Filter):
+        plan = plan.input
+    return isinstance(plan, Scan) and plan.table == table
 
 
 def _changed_rows(scan: Scan, context: EpochContext, reader: Reader) -> pa.Table | None:
