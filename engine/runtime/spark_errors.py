@@ -20,7 +20,7 @@ _REMEDIES = {
 
 def refused(error: AnalysisException, sql: str) -> SqlError:
     """Return the error for a text that Spark does not accept, with line, column and what to write instead."""
-    message = _plain(error.getMessage() or str(error))
+    message = plain_message(error.getMessage() or str(error))
     suggestion = re.search(r"Did you mean one of the following\? \[(.*?)\]", message)
     hint = f"did you mean {suggestion[1].replace('`', '')}?" if suggestion else _remedy(error)
     if suggestion:
@@ -33,12 +33,13 @@ def refused(error: AnalysisException, sql: str) -> SqlError:
 
 def failed(error: PySparkException, sql: str) -> TidelineError:
     """Return the error for a statement that failed on a row."""
-    message = _plain(error.getMessage() or str(error))
+    message = plain_message(error.getMessage() or str(error))
     line, column = _place(error, sql)
     return WrongRow(message, sql=sql, line=line, column=column, hint=_remedy(error))
 
 
-def _plain(message: str) -> str:
+def plain_message(message: str) -> str:
+    """Return the first line of a message of Spark's that a person reads, with the names that the user knows."""
     text = re.sub(r"\s+SQLSTATE: \w+", "", message).strip()
     kept = [
         line

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from sqlglot.errors import SqlglotError
 
-from engine.errors import DuplicateKey, InvalidRow, KeyTaken, SqlError, WrongRow
-from engine.runtime.spark_errors import failed, refused
+from engine.errors import DuplicateKey, InvalidRow, KeyTaken, SqlError, UnsupportedSql, WrongRow
+from engine.runtime.spark_errors import failed, plain_message, refused
 from engine.sql.position import place
 from engine.sql.refusals import first_word, line_and_column, words
 from engine.sql.statement_types import Insert, Statement
@@ -29,7 +29,8 @@ def told_at_its_place(text: str, statement: Statement | None = None) -> Iterator
         if error.line or isinstance(error, WrongRow | KeyTaken):
             raise
         line, column = _place(error.message, text, statement)
-        raise type(error)(error.message, sql=text, line=line, column=column, hint=error.hint) from error
+        kind = UnsupportedSql if isinstance(error, UnsupportedSql) else SqlError
+        raise kind(error.message, sql=text, line=line, column=column, hint=error.hint) from error
     except (InvalidRow, DuplicateKey) as error:
         kind = KeyTaken if isinstance(error, DuplicateKey) else WrongRow
         line, column = _place(str(error), text, statement)
@@ -47,10 +48,19 @@ def told_at_its_place(text: str, statement: Statement | None = None) -> Iterator
         raise refused(error, text) from error
     except PySparkException as error:
         raise failed(error, text) from error
-    except Py4JError as error:
+    except Py4JJavaError as error:  # of a job that collects rows: nothing between Spark and us has read it
         if "StackOverflowError" in str(error):
             raise _at_start("the statement is nested too deeply", text, _TOO_DEEP) from error
-        raise
+        said = plain_message(_innermost(error))
+        raise _at_start(said, text, "change this part of the statement, or the rows") from error
+
+
+def _innermost(error: Py4JJavaError) -> str:
+    """Return what the first cause of a Java exception says."""
+    cause = error.java_exception
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    return str(cause.getMessage() or cause.toString())
 
 
 def _is_the_parsers(error: BaseException) -> bool:

@@ -401,7 +401,8 @@ class World:
         if now != self.before:
             session.close()
             self.session = self._open()
-        if took > SECONDS and not what:
+        works = re.match(r"\s*(FLUSH|WAIT)\b", text, re.IGNORECASE)  # those two build what is pending
+        if took > SECONDS and not what and not works:
             what = f"it took {took:.1f} s"
         return Failure(what, number, dialect, text) if what else None
 

@@ -40,6 +40,7 @@ FOUND = [
     ("risingwave", "UPDATE t SET n = n + 1 WHERE (2, 'b')"),
     ("risingwave", "CREATE VIEW x (a, b) t SELECT id, s FROM AS"),
     ("spark", "SELECT * FROM t FOR SYSTEM_TIME AS OF interval '1' day() - INTERVAL '1' MINUTE"),
+    ("postgres", "SELECT CHAR(id) AS z, n FROM t UNION ALL SELECT 1, 2"),
     ("spark", f"ALTER TABLE t ADD COLUMN z INT DEFAULT {'1' * 400}"),
     ("spark", f"INSERT INTO t (id) VALUES ({'1' * 5000})"),
     ("risingwave", f"SELECT * FROM t FOR SYSTEM_TIME AS OF now() - INTERVAL {'1' * 400} DAY"),
