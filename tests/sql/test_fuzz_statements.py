@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.sql.fuzz_statements import World, run, statement
+from tests.sql.fuzz_statements import World, run
+from tests.sql.mutations import statement
 
 
 def test_mutated_statements_are_answered_or_refused_without_a_trace() -> None:
