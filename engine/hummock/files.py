@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from engine.hummock.claims import check_cached, check_described, check_row_group
 from engine.hummock.expiry import named_ms
 from engine.hummock.object_store import ObjectStore
 from engine.hummock.ordering import one_chunk
-from engine.hummock.sst import read_row_groups, read_sst
+from engine.hummock.sst import ROW_GROUP_ROWS, read_in_row_groups, read_row_groups, read_sst
 from engine.hummock.version import HASH, OP, ROW_EPOCH, SstInfo, default_values
 from engine.verification import verifying
 
@@ -89,6 +89,19 @@ class FileSet:
         if found is None and self._store.local_path(info.path) is not None:
             return with_columns(read_sst(self._store, info, columns), columns, schema, info)
         return with_columns((found or self._decode(info)).rows, columns, schema, info)
+
+    def in_parts(self, info: SstInfo, columns: list[str], schema: pa.Schema) -> Iterator[pa.Table]:
+        """Yield some columns of a file of a table with `schema`, a row group at a time: no more of it is held, unless it is
+        mapped anyway.
+        """
+        found = self._opened(info)
+        if found is None:
+            parts = read_in_row_groups(self._store, info, columns)
+        else:
+            starts = range(0, info.rows, ROW_GROUP_ROWS)
+            parts = (found.rows.slice(start, ROW_GROUP_ROWS) for start in starts)
+        for rows in parts:
+            yield with_columns(rows, columns, schema, info)
 
     def is_open(self, info: SstInfo) -> bool:
         """Whether this process reads the file from memory or the cache."""

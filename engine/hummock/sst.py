@@ -9,7 +9,7 @@ import io
 import itertools
 import struct
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -224,6 +224,23 @@ def read_row_groups(
     return _single_chunks(pq.ParquetFile(source, metadata=metadata).read_row_groups(groups))
 
 
+def read_in_row_groups(store: ObjectStore, info: SstInfo, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield those of `columns` that a file has, a row group at a time, each read when it is asked for.
+
+    A file without sections is read as a whole: it has one row group, or is of an older release. Raises CorruptObject.
+    """
+    if not info.sections:
+        yield read_sst(store, info, list(columns))
+        return
+    file = SectionFile(store, info)
+    metadata = file.metadata()
+    parquet = pq.ParquetFile(pa.PythonFile(file, mode="r"), metadata=metadata)
+    known = set(parquet.schema_arrow.names)
+    for group in range(metadata.num_row_groups):
+        yield _single_chunks(parquet.read_row_group(group, [name for name in columns if name in known]))
+        file.forget()
+
+
 def _bounds(group: pq.RowGroupMetaData, name: str) -> tuple[Any, Any] | None:
     for column in range(group.num_columns):
         chunk = group.column(column)
@@ -313,6 +330,10 @@ class SectionFile(RangeFile):
     def metadata(self) -> pq.FileMetaData:
         """Return what the footer says."""
         return pq.read_metadata(pa.BufferReader(_MAGIC + self._section(len(self._ends) - 1)))
+
+    def forget(self) -> None:
+        """Let go of the sections that are held."""
+        self._held.clear()
 
     def read(self, size: int = -1) -> bytes:
         """Return the next bytes."""

@@ -19,6 +19,18 @@ UPDATE_IF_NOT_NULL = "update if not null"
 Resolve = Callable[[pa.Table, np.ndarray, pa.Table], pa.Table]
 
 
+class Attempts:
+    """Counts how often a statement is tried whose table changes meanwhile: at least three times, and for a minute."""
+
+    def __init__(self) -> None:
+        self._left, self._deadline = 3, time.monotonic() + WRITE_DEADLINE_SECONDS
+
+    def failed(self) -> bool:
+        """Count an attempt that failed; returns whether it was the last one."""
+        self._left -= 1
+        return self._left <= 0 and time.monotonic() > self._deadline
+
+
 def insert_rows(store: Hummock, relation: Relation, rows: pa.Table, policy: str) -> tuple[int, pa.Table]:
     """Insert rows under the names of the store by a policy; returns the epoch and the rows as they were written.
 
@@ -31,10 +43,10 @@ def insert_rows(store: Hummock, relation: Relation, rows: pa.Table, policy: str)
         rows = last_by_key(rows, relation.primary_key)
         return store.ingest_batch({relation.name: [Put(rows)]}), rows
     if policy == "ignore":
-        return resolved(store, relation, _first_by_key(rows, relation.primary_key), _new_only, new_keys=True)
+        return resolved(store, relation, first_by_key(rows, relation.primary_key), new_only, new_keys=True)
     if policy == UPDATE_IF_NOT_NULL:
-        folded = _last_values_by_key(rows, relation.primary_key)
-        return resolved(store, relation, folded, _not_null)
+        folded = last_values_by_key(rows, relation.primary_key)
+        return resolved(store, relation, folded, not_null)
     refuse_twice(relation, rows)
 
     def refuse(found: pa.Table, known: np.ndarray, _: pa.Table) -> pa.Table:
@@ -52,7 +64,7 @@ def resolved(
 
     With `new_keys` it leaves no row whose key is known.
     """
-    deadline = time.monotonic() + WRITE_DEADLINE_SECONDS
+    attempts = Attempts()
     keys = rows.select(list(relation.primary_key))
     while True:
         table = store.refresh().tables[relation.name]
@@ -66,25 +78,40 @@ def resolved(
             )
             return epoch, written
         except Conflict:
-            if time.monotonic() > deadline:
+            if attempts.failed():
                 raise
 
 
 def refuse_twice(relation: Relation, rows: pa.Table) -> None:
     """Raise DuplicateKey if a key stands twice among the rows."""
-    keys = rows.select(list(relation.primary_key))
-    distinct = keys.group_by(list(relation.primary_key)).aggregate([([], "count_all")])
-    if distinct.num_rows != rows.num_rows:
-        twice = distinct.filter(pc.greater(distinct.column("count_all"), 1)).drop_columns("count_all")
-        raise DuplicateKey(
-            f"insert into {relation.name}: the key {twice.slice(0, 1).to_pylist()[0]} stands twice"
-        )
+    key = key_that_stands_twice(rows, relation.primary_key)
+    if key is not None:
+        raise DuplicateKey(f"insert into {relation.name}: the key {key} stands twice")
+
+
+def key_that_stands_twice(rows: pa.Table, primary_key: tuple[str, ...]) -> str | None:
+    """Return a key that more than one of the rows has, None if there is none."""
+    keys = rows.select(list(primary_key))
+    distinct = keys.group_by(list(primary_key)).aggregate([([], "count_all")])
+    if distinct.num_rows == rows.num_rows:
+        return None
+    twice = distinct.filter(pc.greater(distinct.column("count_all"), 1)).drop_columns("count_all")
+    return str(twice.slice(0, 1).to_pylist()[0])
 
 
 def _exists(relation: Relation, rows: pa.Table, known: np.ndarray) -> DuplicateKey:
-    first = rows.select(list(relation.primary_key)).slice(int(known[0]), 1).to_pylist()[0]
+    return keys_exist(relation.name, len(known), key_at(rows, relation.primary_key, int(known[0])))
+
+
+def key_at(rows: pa.Table, primary_key: tuple[str, ...], at: int) -> str:
+    """Return the key of one of the rows, in words."""
+    return str(rows.select(list(primary_key)).slice(at, 1).to_pylist()[0])
+
+
+def keys_exist(table: str, rows: int, first: str) -> DuplicateKey:
+    """Return the error for rows whose keys a table has already."""
     return DuplicateKey(
-        f"insert into {relation.name}: {len(known)} rows have keys that exist, the first is {first}; "
+        f"insert into {table}: {rows} rows have keys that exist, the first is {first}; "
         'use UPDATE, INSERT … ON CONFLICT, or write(..., mode="upsert")'
     )
 
@@ -100,13 +127,15 @@ def unchanged(table: TableVersion) -> Callable[[Version], None]:
     return check
 
 
-def _new_only(rows: pa.Table, known: np.ndarray, _: pa.Table) -> pa.Table:
+def new_only(rows: pa.Table, known: np.ndarray, _: pa.Table) -> pa.Table:
+    """Return the rows whose keys are not known."""
     keep = np.ones(rows.num_rows, dtype=bool)
     keep[known] = False
     return rows.filter(pa.array(keep))
 
 
-def _not_null(rows: pa.Table, known: np.ndarray, stored: pa.Table) -> pa.Table:
+def not_null(rows: pa.Table, known: np.ndarray, stored: pa.Table) -> pa.Table:
+    """Return the rows, those with known keys with the stored values where they have none."""
     before = np.full(rows.num_rows, -1, dtype=np.int64)
     before[known] = np.arange(len(known))
     index = pa.array(before, mask=before < 0)
@@ -126,15 +155,20 @@ def _coalesce(new: pa.ChunkedArray, old: pa.Array) -> pa.ChunkedArray:
 
 
 def last_by_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
-    """Return the last row of each key, in the rows' order."""
-    return rows.take(_places(rows, key, "max"))
+    """Return the last row of each key, in the rows' order; the rows themselves if each has a key of its own."""
+    return _taken(rows, _places(rows, key, "max"))
 
 
-def _first_by_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
-    return rows.take(_places(rows, key, "min"))
+def first_by_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
+    """Return the first row of each key, in the rows' order; the rows themselves if each has a key of its own."""
+    return _taken(rows, _places(rows, key, "min"))
 
 
-def _last_values_by_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
+def _taken(rows: pa.Table, places: pa.Array) -> pa.Table:
+    return rows if len(places) == rows.num_rows else rows.take(places)
+
+
+def last_values_by_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
     """Return one row a key: of each column the last value that is not null."""
     last = _places(rows, key, "max")
     if len(last) == rows.num_rows:

@@ -15,18 +15,17 @@ from engine.hummock import Commit, Hummock, SstInfo, Table, Version
 from engine.meta.catalog_store import StoredCatalog, entries, load
 from engine.meta.domain import domains
 from engine.runtime.analyze import SparkAnalyzer
-from engine.runtime.conflicts import refuse_twice
 from engine.runtime.drop import known, place_of
 from engine.runtime.full_view import check_columns, plan_full
 from engine.runtime.partition_checks import check_partitions
-from engine.runtime.query import query_rows
 from engine.runtime.row_checks import check_declared
-from engine.runtime.rows import ROW_ID, typed_rows, with_row_ids
+from engine.runtime.rows import ROW_ID
 from engine.runtime.spark_read import analysed, view_prefix
+from engine.runtime.table_as import columns_of, table_query, written_rows
 from engine.sql.access import index_name
 from engine.sql.ad_hoc import query_tables, query_views, spark_query
 from engine.sql.binder import bind
-from engine.sql.catalog import Catalog, Column, Relation, check_name
+from engine.sql.catalog import Catalog, Column, Relation
 from engine.sql.defaults import why_not_fed
 from engine.sql.fragments import IncrementalPlan, index_fragment
 from engine.sql.full_refresh import OFFER, is_deterministic
@@ -42,7 +41,7 @@ from engine.sql.statement_types import (
     CreateTable,
     CreateView,
 )
-from engine.sql.types import from_arrow, to_arrow
+from engine.sql.types import to_arrow
 from engine.sql.view_options import on_row_error, rules
 
 
@@ -53,11 +52,30 @@ def create_table(
     stored = load(store.refresh())
     if _exists(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
         return False
-    rows = None
-    columns, key = tuple(statement.columns), tuple(statement.primary_key)
-    if statement.as_query is not None:
-        rows = query_rows(store, stored, spark, statement.as_query, statement.sql, dialect)
-        columns, key = _columns_of_rows(rows, statement)
+    ssts: tuple[SstInfo, ...] = ()
+    if statement.as_query is None:
+        relation = _table_relation(statement, dialect, tuple(statement.columns), statement.primary_key)
+        table = _table_of(relation)
+    else:
+        with table_query(store, stored, spark, statement, dialect) as rows:
+            relation = _table_relation(statement, dialect, *columns_of(rows, statement))
+            table = _table_of(relation)
+            ssts = written_rows(rows, relation, table)
+    store.commit(
+        Commit(
+            create=(table,),
+            writes={statement.name: ssts} if ssts else {},
+            catalog=entries({statement.name: relation}, {}),
+            precondition=_still_absent(statement.name),
+        )
+    )
+    return True
+
+
+def _table_relation(
+    statement: CreateTable, dialect: str, columns: tuple[Column, ...], key: tuple[str, ...]
+) -> Relation:
+    """Return a new table as the catalog has it; raises SqlError for a key or options that it cannot have."""
     hint = "make a plain column of it the key, or leave PRIMARY KEY out"
     check_plain((c for c in columns if c.name in key), "a key", hint, statement.sql)
     if not key:
@@ -79,53 +97,17 @@ def create_table(
         line, column = place_of(statement.name, statement.sql)
         hint = "or leave the connector out"
         raise SqlError(reason, sql=statement.sql, line=line, column=column, hint=hint)
-    schema = pa.schema([pa.field(column.name, to_arrow(column.type)) for column in columns])
-    table = Table(statement.name, schema, key, key)
-    ssts: list[SstInfo] = []
-    if rows is not None and rows.num_rows:
-        typed = with_row_ids(store, typed_rows(relation, rows, [column.name for column in columns]))
-        if ROW_ID not in key:
-            refuse_twice(relation, typed)
-        ssts = store.reader.write_run(
-            table, typed.append_column("_op", pa.nulls(len(typed), pa.uint8()).fill_null(0))
-        )
-    store.commit(
-        Commit(
-            create=(table,),
-            writes={statement.name: tuple(ssts)} if ssts else {},
-            catalog=entries({statement.name: relation}, {}),
-            precondition=_still_absent(statement.name),
-        )
-    )
-    return True
+    return relation
+
+
+def _table_of(relation: Relation) -> Table:
+    schema = pa.schema([pa.field(column.name, to_arrow(column.type)) for column in relation.columns])
+    return Table(relation.name, schema, relation.primary_key, relation.distribution_key)
 
 
 def _usual_conflict(statement: CreateTable, dialect: str) -> str:
     """Return what an INSERT of a known key does where CREATE TABLE does not say it: RisingWave's tables take the newest row."""
     return "overwrite" if dialect == "risingwave" and not statement.append_only else "error"
-
-
-def _columns_of_rows(rows: pa.Table, statement: CreateTable) -> tuple[tuple[Column, ...], tuple[str, ...]]:
-    query, key = statement.as_query, statement.primary_key
-    kinds = []
-    for field in rows.schema:
-        try:
-            kinds.append(from_arrow(field.type))
-        except UnsupportedSql as error:
-            hint = "cast it in the SELECT"
-            raise mistake(f"column {field.name}: {error.message}", query, statement.sql, hint) from error
-    names = [check_name(field.name, "column", statement.sql) for field in rows.schema]
-    for name in names:
-        if [n.lower() for n in names].count(name.lower()) > 1:
-            raise mistake(
-                f"two columns are named {name}", query, statement.sql, "give one of them another name with AS"
-            )
-    for name in key:
-        if name not in names:
-            message = f"PRIMARY KEY names {name}, which is no column of {statement.name}"
-            raise mistake(message, query, statement.sql, f"columns are {', '.join(names)}")
-    found = (Column(name, kind, name not in key) for name, kind in zip(names, kinds, strict=True))
-    return tuple(found), key
 
 
 def create_view(store: Hummock, statement: CreateView, dialect: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -14,6 +14,7 @@ from engine.meta.partitions import PartitionStatus, partitioning_of, quarantined
 from engine.runtime.partition_checks import checked_partitioning
 from engine.sql.partitions import NULL_KEY, Partitioning
 
+NAMED_AT_ONCE = 100_000
 _AS_TEXT = ("tinyint", "smallint", "int", "bigint", "string", "date")
 
 
@@ -48,11 +49,9 @@ def changed_partitions(
         return ()
     if after is None or own.safe_epoch > after:
         return _held(store, spark, own, how)
-    columns = list(how.columns)
-    schema = pa.schema([own.schema.field(name).with_nullable(True) for name in columns])
     # read with all columns: a change that the columns asked for do not show would be left out
     changes = store.reader.changes(own, after, own.committed_epoch)
-    return _keys(pa.Table.from_batches((batch.select(columns) for batch in changes), schema), spark, how)
+    return _keys(changes, own, spark, how)
 
 
 def _partitioned(store: Hummock, view: str) -> tuple[Partitioning, TableVersion | None]:
@@ -67,22 +66,41 @@ def _held(
     store: Hummock, spark: Callable[[], SparkSession], table: TableVersion, how: Partitioning
 ) -> tuple[str, ...]:
     """Return the names of the partitions that a view has rows of, sorted."""
-    columns = list(how.columns)
-    batches = list(store.reader.scan(table, table.committed_epoch, columns=columns))
-    schema = pa.schema([table.schema.field(name) for name in columns])
-    return _keys(pa.Table.from_batches(batches, schema), spark, how)
+    batches = store.reader.scan(table, table.committed_epoch, columns=list(how.columns))
+    return _keys(batches, table, spark, how)
 
 
-def _keys(rows: pa.Table, spark: Callable[[], SparkSession], how: Partitioning) -> tuple[str, ...]:
-    rows = rows.group_by(list(how.columns)).aggregate([])
+def _keys(
+    batches: Iterable[pa.RecordBatch],
+    table: TableVersion,
+    spark: Callable[[], SparkSession],
+    how: Partitioning,
+) -> tuple[str, ...]:
+    """Return the names of the partitions of rows, sorted; of the rows no more than NAMED_AT_ONCE and a batch are held."""
+    columns, found = list(how.columns), set[str]()
+    empty = pa.schema([table.schema.field(name).with_nullable(True) for name in columns]).empty_table()
+    rows = empty
+    for batch in batches:
+        part = pa.Table.from_batches([batch]).select(columns).cast(empty.schema)
+        rows = pa.concat_tables([rows, part]).group_by(columns).aggregate([])
+        if rows.num_rows >= NAMED_AT_ONCE:  # groups of vnodes: their columns have many more values than names
+            found |= _names(rows, spark, how)
+            rows = empty
+            if how.groups is not None and len(found) == how.groups:
+                break
+    return tuple(sorted(found | _names(rows, spark, how)))
+
+
+def _names(rows: pa.Table, spark: Callable[[], SparkSession], how: Partitioning) -> set[str]:
+    """Return the names of the partitions of a few rows of the columns by which a view is cut."""
     if not rows.num_rows:
-        return ()
+        return set()
     if how.groups is None and all(kind in _AS_TEXT for kind in how.types):
         texts = [
             [NULL_KEY if value is None else str(value) for value in rows.column(name).to_pylist()]
             for name in how.columns
         ]
-        return tuple(sorted({"|".join(parts) for parts in zip(*texts, strict=True)}))
+        return {"|".join(parts) for parts in zip(*texts, strict=True)}
     frame = spark().createDataFrame(rows)
     found = frame.selectExpr(f"{how.key(how.tables[how.view])} AS `key`").distinct().collect()
-    return tuple(sorted(row.key for row in found))
+    return {row.key for row in found}

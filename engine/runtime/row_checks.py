@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from engine.errors import RowFailed, SqlError
-from engine.hummock import Hummock, LogEntry, SstInfo, Table, TableVersion, Version
+from engine.hummock import Hummock, SstInfo, Table, Version
+from engine.hummock.version import OP, PUT
 from engine.meta.catalog_store import load
 from engine.runtime.schema_modules import imported
 from engine.sql.catalog import Column, Relation
@@ -78,12 +80,26 @@ def schema_of(name: str) -> Any:
 def _new_rows(
     store: Hummock, relation: Relation, table: Table, ssts: Sequence[SstInfo]
 ) -> Iterator[pa.Table]:
+    """Yield the rows of files that hold no key twice, at most CHECKED_AT_ONCE together; no file is read as a whole."""
     shown = _shown(relation)
-    alone = TableVersion(table, 0, 1, (LogEntry(1, tuple(ssts)),))
-    for batch in store.reader.scan(alone, 1, columns=[column.source for column in shown]):
-        rows = pa.Table.from_batches([batch]).rename_columns([column.name for column in shown])
-        for start in range(0, rows.num_rows, CHECKED_AT_ONCE):
-            yield rows.slice(start, CHECKED_AT_ONCE)
+    sources, names = [column.source for column in shown], [column.name for column in shown]
+    held: list[pa.Table] = []
+    for rows in _puts(store, table, ssts, sources):
+        if held and sum(part.num_rows for part in held) + rows.num_rows > CHECKED_AT_ONCE:
+            yield pa.concat_tables(held)
+            held = []
+        held.append(rows.rename_columns(names))
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _puts(store: Hummock, table: Table, ssts: Sequence[SstInfo], columns: list[str]) -> Iterator[pa.Table]:
+    for sst in ssts:
+        for rows in store.reader.files.in_parts(sst, [OP, *columns], table.schema):
+            if sst.has_tombstones:
+                rows = rows.filter(pc.equal(rows.column(OP), PUT))
+            for start in range(0, rows.num_rows, CHECKED_AT_ONCE):
+                yield rows.select(columns).slice(start, CHECKED_AT_ONCE)
 
 
 def _shown(relation: Relation) -> list[Column]:

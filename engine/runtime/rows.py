@@ -34,10 +34,8 @@ def completed(relation: Relation, rows: pa.Table, spark: Callable[[], SparkSessi
     Spark is asked only for expressions that are neither literals nor the clock. Raises InvalidRow for a row that gives a
     generated column, or on which an expression fails.
     """
+    refuse_generated(relation, rows.column_names)
     names = set(rows.column_names)
-    for column in relation.columns:
-        if column.generated is not None and column.name in names:
-            raise InvalidRow(f"column {column.name} of {relation.name} is generated: leave it out")
     now = datetime.datetime.now(datetime.UTC)
     asked = []
     for column in relation.columns:
@@ -54,6 +52,33 @@ def completed(relation: Relation, rows: pa.Table, spark: Callable[[], SparkSessi
         inputs = [c.name for c in relation.columns if c.generated is None and c.name != ROW_ID]
         rows = typed_rows(relation, rows, [*inputs, *([ROW_ID] if ROW_ID in rows.column_names else [])])
     return _computed(relation, rows, generated, spark, lambda column: column.generated)
+
+
+def refuse_generated(relation: Relation, names: Collection[str]) -> None:
+    """Raise InvalidRow if rows that have the columns `names` give a generated one."""
+    for column in relation.columns:
+        if column.generated is not None and column.name in names:
+            raise InvalidRow(f"column {column.name} of {relation.name} is generated: leave it out")
+
+
+def completed_frame(relation: Relation, frame: DataFrame) -> DataFrame:
+    """Return what `completed` returns for the rows of a frame, all by Spark, with further columns of the frame at the end.
+
+    Left-out columns without a default are null.
+    """
+    refuse_generated(relation, frame.columns)
+    given, known = set(frame.columns), {column.name for column in relation.columns}
+    further = [quote(name) for name in frame.columns if name not in known]
+    items, computed = [], []
+    for column in relation.columns:
+        name = quote(column.name)
+        if column.generated is not None:
+            computed.append(f"CAST({column.generated} AS {column.type}) AS {name}")
+            continue
+        value = name if column.name in given else column.default or "NULL"
+        items.append(f"CAST({value} AS {column.type}) AS {name}")
+        computed.append(name)
+    return frame.selectExpr(*items, *further).selectExpr(*computed, *further)
 
 
 def _computed(
@@ -111,23 +136,31 @@ def typed_rows(relation: Relation, rows: pa.Table, columns: Collection[str]) -> 
             array = pa.nulls(rows.num_rows, kind)
         in_key = types[name].source in relation.primary_key
         if array.null_count and (in_key or not types[name].nullable):
-            why = "part of the primary key" if in_key else "NOT NULL"
-            raise InvalidRow(
-                f"column {name} of {relation.name} is {why}, but {array.null_count} rows have no value"
-            )
+            raise no_value(relation, types[name], array.null_count)
         if types[name].length is not None:
             array = _fitted(relation, types[name], array)
         arrays.append(array)
     return pa.Table.from_arrays(arrays, names=list(columns))
 
 
+def no_value(relation: Relation, column: Column, rows: int) -> InvalidRow:
+    """Return the error for rows that lack a value which they must have."""
+    why = "part of the primary key" if column.source in relation.primary_key else "NOT NULL"
+    return InvalidRow(f"column {column.name} of {relation.name} is {why}, but {rows} rows have no value")
+
+
 def _fitted(relation: Relation, column: Column, array: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return texts as a VARCHAR(n) or CHAR(n) keeps them; raises InvalidRow for one that is too long."""
     kept, wrong = fitted(array, column)
     if len(wrong):
-        told = too_long(array[wrong[0].as_py()].as_py(), column)
-        raise InvalidRow(f"column {column.name} of {relation.name}: {told}; {len(wrong)} rows are too long")
+        raise text_too_long(relation, column, len(wrong), array[wrong[0].as_py()].as_py())
     return kept
+
+
+def text_too_long(relation: Relation, column: Column, rows: int, first: str) -> InvalidRow:
+    """Return the error for rows with texts that a VARCHAR(n) or CHAR(n) cannot keep, `first` one of them."""
+    told = too_long(first, column)
+    return InvalidRow(f"column {column.name} of {relation.name}: {told}; {rows} rows are too long")
 
 
 def stored_names(relation: Relation, rows: pa.Table) -> pa.Table:

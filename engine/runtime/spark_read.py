@@ -41,7 +41,7 @@ def temporary_views(
     epochs: Mapping[str, int],
     *,
     whole: str | None = None,
-    given: Mapping[str, pa.Table] | None = None,
+    given: Mapping[str, pa.Table | DataFrame] | None = None,
 ) -> Iterator[None]:
     """Make tables known to Spark at their epochs, or at the moment that a reading names.
 
@@ -54,7 +54,9 @@ def temporary_views(
     try:
         for reading in readings:
             if given and reading.table in given:
-                frame_of(session, given[reading.table]).createOrReplaceTempView(reading.view)
+                found = given[reading.table]
+                frame = frame_of(session, found) if isinstance(found, pa.Table) else found
+                frame.createOrReplaceTempView(reading.view)
                 made.append(reading.view)
                 continue
             table = version.tables[reading.table]
