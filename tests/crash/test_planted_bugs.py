@@ -183,7 +183,7 @@ PLANTED: dict[Plant, str] = {
     a_collection_of_files_that_left_just_now: r"files of \S+ were deleted",
     a_view_that_runs_ahead_of_its_inputs: r"above its input",
     a_checkpoint_that_loses_its_first_part: CONTENT,
-    a_view_that_forgets_one_of_its_inputs: CONTENT,
+    a_view_that_forgets_one_of_its_inputs: r"stuck: |" + CONTENT,
     a_view_that_is_shown_before_it_is_whole: r"is not whole|never computed as a whole",
     a_backfill_that_skips_a_piece_after_a_restart: CONTENT,
     a_backfill_that_reads_the_present_instead_of_its_snapshot: CONTENT,
