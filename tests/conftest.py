@@ -7,12 +7,17 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 from pyspark.sql import SparkSession
 
 from engine.runtime.spark import connect
 from engine.session import Session
 
+hypothesis.settings.register_profile(
+    "tideline", deadline=None
+)  # how long an example takes is the machine's affair
+hypothesis.settings.load_profile("tideline")
 os.environ.setdefault("TIDELINE_VERIFY", "1")  # before Spark starts, so that its workers check claims, too
 
 

@@ -166,7 +166,7 @@ class FlushRun:
         straight, arrived = failing(self.store.version, domain.name), False
         try:
             for attempt in range(RACE_ATTEMPTS):
-                version = self.store.refresh()
+                began, version = self.clock.monotonic(), self.store.refresh()
                 if not is_planned(version, stored, domain.members):
                     outcome.waits_for = "it was dropped or planned anew meanwhile"
                     break
@@ -204,7 +204,7 @@ class FlushRun:
                     self.generations.pop(domain.writer, None)
                     if attempt == RACE_ATTEMPTS - 1:
                         raise
-                    self.clock.sleep(self.clock.jitter(0.05 * (attempt + 1)))
+                    self._give_way(domain, attempt, self.clock.monotonic() - began)
         except RowFailed as failure:
             outcome.error, outcome.failing_row = str(failure), failure
         except TidelineError as failure:
@@ -212,6 +212,18 @@ class FlushRun:
         except Exception as failure:  # Spark's own errors: the domain stays at its epoch, the others go on
             outcome.error = f"{type(failure).__name__}: {_first_lines(failure)}"
         return outcome
+
+    def _give_way(self, domain: Domain, attempt: int, lost: float) -> None:
+        """Wait until the process that was faster has brought the domain on; at most twice as long as the `lost` seconds.
+
+        Two processes that took over from each other at once would each make the other's work worthless, again and again.
+        """
+        most = self.clock.jitter(0.05 * (attempt + 1)) + lost + self.clock.jitter(lost)
+        until, before = self.clock.monotonic() + most, _labels(domain, self.store.version)
+        while (left := until - self.clock.monotonic()) > 0 and _labels(
+            domain, self.store.refresh()
+        ) == before:
+            self.clock.sleep(min(left, 0.05 + lost / 20))
 
     def _partition_run(self, domain: Domain, stored: StoredCatalog) -> PartitionRun:
         return PartitionRun(self.store, self.executor, self.slots, domain, stored, self.clock)
@@ -361,6 +373,12 @@ class FlushRun:
                 sum(epoch.rows_read_again for epoch in done),
                 sum(epoch.rows_written_again for epoch in own),
             )
+
+
+def _labels(domain: Domain, version: Version) -> tuple[int | None, ...]:
+    """The epochs at which the tables of a domain stand."""
+    found = (version.tables.get(table) for table in domain.tables)
+    return tuple(table.committed_epoch if table is not None else None for table in found)
 
 
 def _say_what_it_waits_for(
