@@ -154,7 +154,7 @@ def _fitted(relation: Relation, column: Column, array: pa.ChunkedArray) -> pa.Ch
     """Return texts as a VARCHAR(n) or CHAR(n) keeps them; raises InvalidRow for one that is too long."""
     kept, wrong = fitted(array, column)
     if len(wrong):
-        raise text_too_long(relation, column, len(wrong), pc.min(wrong).as_py())
+        raise text_too_long(relation, column, len(wrong), pc.min(array.take(wrong)).as_py())
     return kept
 
 

@@ -194,7 +194,7 @@ class _Task:
                 found = fitted(values, column)[1]
                 if len(found):
                     count, least = wrong.too_long.get(name, (0, None))
-                    texts = [pc.min(found).as_py(), *([] if least is None else [least])]
+                    texts = [pc.min(values.take(found)).as_py(), *([] if least is None else [least])]
                     wrong.too_long = {**wrong.too_long, name: (count + len(found), min(texts))}
 
     def _write(self, rows: pa.Table, *, few: bool = False) -> None:
