@@ -118,19 +118,16 @@ def without(version: Version, gone: Collection[str]) -> tuple[dict[str, str | No
 
 
 _Found = tuple[Mapping[str, Creation], frozenset[str]]
-_last: tuple[Mapping[str, str] | None, _Found] = (None, ({}, frozenset()))
 
 
 def _read(version: Version) -> _Found:
-    global _last
-    seen, found = _last
-    if seen is not version.catalog:
-        known = {
-            key.removeprefix(PREFIX): msgspec.json.decode(value, type=Creation)
-            for key, value in version.catalog.items()
-            if key.startswith(PREFIX)
-        }
-        hidden = frozenset(t for c in known.values() if c.state == CONSUMING_SNAPSHOT for t in c.tables)
-        found = (known, hidden)
-        _last = (version.catalog, found)
-    return found
+    return version.catalog.read(_found)
+
+
+def _found(entries: Mapping[str, str], _: _Found | None) -> _Found:
+    known = {
+        key.removeprefix(PREFIX): msgspec.json.decode(value, type=Creation)
+        for key, value in entries.items()
+        if key.startswith(PREFIX)
+    }
+    return known, frozenset(t for c in known.values() if c.state == CONSUMING_SNAPSHOT for t in c.tables)
