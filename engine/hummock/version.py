@@ -5,12 +5,10 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import msgspec
 import pyarrow as pa
 
-from engine.arrow import nulls, repeated
 from engine.errors import EpochExpired
 from engine.hummock.catalog_entries import CatalogEntries
 from engine.hummock.epoch import epoch_text
@@ -52,26 +50,6 @@ class Table:
     def value_columns(self) -> tuple[str, ...]:
         """The columns that are not of the primary key."""
         return tuple(name for name in self.schema.names if name not in self.primary_key)
-
-
-def with_default(field: pa.Field[Any], value: pa.Scalar[Any]) -> pa.Field[Any]:
-    """Return a column that is added to a table, with the value that it has in rows written before."""
-    batch = pa.record_batch([pa.array([value.as_py()], field.type)], names=["value"])
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return field.with_metadata({_DEFAULT: sink.getvalue().to_pybytes()})
-
-
-def default_values(field: pa.Field[Any], rows: int) -> pa.Array[Any]:
-    """Return what rows that were written before their table got a column have in it: its default, else null."""
-    stored = (field.metadata or {}).get(_DEFAULT)
-    if stored is None:
-        return nulls(rows, field.type)
-    return repeated(pa.ipc.open_stream(stored).read_all().column(0)[0], rows)
-
-
-_DEFAULT = b"tideline.default"
 
 
 class SstInfo(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -2,7 +2,7 @@
 
 Over a Unix domain socket a worker that has been idle for a minute finds its end closed, and PySpark prints the broken pipe. And
 after each task it searches all objects of the worker for garbage, which takes longer than a small task and holds up the next.
-Only the standard library may be imported here besides: workers are forked from this process.
+Only the standard library may be imported here besides, and what imports late: workers are forked from this process.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from __future__ import annotations
 import gc
 import sys
 import traceback
-from types import SimpleNamespace
 
-from pyspark import daemon
+from engine.spark_internals import run_daemon
 
 
 def print_exc() -> None:
@@ -29,6 +28,4 @@ def collect() -> None:
 
 
 if __name__ == "__main__":
-    daemon.traceback = SimpleNamespace(print_exc=print_exc, format_exc=traceback.format_exc)  # type: ignore[assignment]
-    daemon.gc = SimpleNamespace(collect=collect)  # type: ignore[assignment]
-    daemon.manager()
+    run_daemon(print_exc, traceback.format_exc, collect)
