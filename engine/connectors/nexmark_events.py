@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,8 @@ HOT_BIDDER_RATIO = 4
 HOT_SELLER_RATIO = 4
 CHANNELS = 10_000
 START = datetime(2015, 7, 15)
-SIZES = {"person": 200, "auction": 500, "bid": 100}
+EventKind = Literal["person", "auction", "bid"]
+SIZES: dict[EventKind, int] = {"person": 200, "auction": 500, "bid": 100}
 TIMESTAMP = pa.timestamp("us")
 HOT_CHANNELS = ("Google", "Facebook", "Baidu", "Apple")
 STATES = ("AZ", "CA", "ID", "OR", "WA", "WY")
@@ -51,7 +52,7 @@ _TEXTS = 2_048
 _LETTERS = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz", dtype=np.uint8)
 
 
-def numbers(kind: str, start: int, stop: int) -> np.ndarray:
+def numbers(kind: EventKind, start: int, stop: int) -> np.ndarray:
     """Return the event numbers of one kind in [start, stop); raises KeyError for an unknown kind."""
     low, high = {"person": (0, 1), "auction": (1, 1 + AUCTIONS), "bid": (1 + AUCTIONS, PROPORTION)}[kind]
     first, last = start // PROPORTION, -(-stop // PROPORTION)
@@ -68,7 +69,7 @@ class NexmarkEvents:
         self._start_us = int(np.datetime64(start, "us").astype(np.int64))
         self._texts = _text_pool(seed)
 
-    def rows(self, kind: str, start: int, stop: int) -> pa.Table:
+    def rows(self, kind: EventKind, start: int, stop: int) -> pa.Table:
         """Return all columns of the persons, auctions or bids among the events [start, stop)."""
         make: Callable[[np.ndarray], dict[str, pa.Array[Any]]] = {
             "person": self._persons,

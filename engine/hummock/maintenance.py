@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from engine.errors import Conflict, UnknownTable, WriteStopped
 from engine.hummock import compaction, gc
@@ -27,6 +28,9 @@ from engine.hummock.write_stop import with_write_stop
 
 WRITE_STOP_SECONDS = 60.0
 STOPPED_LOOK_SECONDS = 0.05
+
+
+AutoCompact = Literal["background", "inline", "off"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ class Maintenance:
         refresh: Callable[[], Version],
         *,
         retention_seconds: float,
-        auto_compact: str,
+        auto_compact: AutoCompact,
     ) -> None:
         self._chain, self._objects = parts.chain, parts.objects
         self._reader, self._clock = parts.reader, parts.clock

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,7 @@ from engine.hummock.epoch_batch import EpochBatch
 from engine.hummock.expiry import watermark_number
 from engine.hummock.keys import key_row, whole_key_row, whole_keys
 from engine.hummock.lookup import padded
-from engine.hummock.maintenance import Maintenance, StoreParts
+from engine.hummock.maintenance import AutoCompact, Maintenance, StoreParts
 from engine.hummock.merge import HashRange
 from engine.hummock.metrics import Counters, Metrics, counters_of, snapshot
 from engine.hummock.object_store import ObjectStore, open_object_store
@@ -43,7 +43,7 @@ from engine.hummock.version import Commit, Compaction, Table, TableVersion, Vers
 
 TableRef = Table | str
 Writes = Operation | Sequence[Operation]
-AUTO_COMPACT = ("background", "inline", "off")
+AUTO_COMPACT = get_args(AutoCompact)
 
 
 class Hummock:
@@ -78,7 +78,7 @@ class Hummock:
         cache_bytes: int = CACHE_BYTES,
         buffer_bytes: int = BUFFER_BYTES,
         retention_seconds: float = 600.0,
-        auto_compact: str | None = None,
+        auto_compact: AutoCompact | None = None,
         create: bool = True,
         object_store: ObjectStore | None = None,
         clock: Clock | None = None,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Literal
 
 import msgspec
 
 from engine.hummock import TableVersion, Version
 
 PREFIX = "backfill/"
-CONSUMING_SNAPSHOT, CREATED = "consuming_snapshot", "created"
+State = Literal["consuming_snapshot", "created"]
+CONSUMING_SNAPSHOT: State = "consuming_snapshot"
+CREATED: State = "created"
 PHASES = ("consuming_snapshot", "consuming_log_store", "consume_upstream")
 
 
@@ -28,7 +31,7 @@ class Creation(msgspec.Struct, frozen=True, omit_defaults=True):
     started: float
     total: int
     sizes: dict[str, int] = {}
-    state: str = CONSUMING_SNAPSHOT
+    state: State = CONSUMING_SNAPSHOT
     fragment: int = 0
     driver: int = 0
     position: int = -(1 << 63)
