@@ -175,9 +175,9 @@ def _column(
                 reasons.setdefault(index, f'column {name}: "{told}" is no {_type_name(column.type)}')
     if name in target.limited:
         given = values
-        kept, wrong = fitted(given, target.limited[name])
-        values = one_chunk(kept)
-        for index in as_values(wrong):
+        found = fitted(given, target.limited[name])
+        values = one_chunk(found.kept)
+        for index in as_values(found.places):
             if in_key or not deletes[index]:
                 long = too_long(given[index].as_py(), target.limited[name])
                 reasons.setdefault(index, f"column {name}: {long}")

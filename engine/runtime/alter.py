@@ -150,11 +150,11 @@ def _add_column(
     table = store.version.tables[relation.name]
     value = _default(column, spark, statement.sql)
     if column.length is not None and value.as_py() is not None:
-        kept, wrong = fitted(pa.array([value.as_py()], pa.string()), column)
-        if len(wrong):
+        found = fitted(pa.array([value.as_py()], pa.string()), column)
+        if len(found.long):
             message = f"the DEFAULT does not fit: {too_long(value.as_py(), column)}"
             raise _error(message, column.name, statement.sql, "write a shorter text")
-        value = kept[0]
+        value = found.kept[0]
     if not column.nullable and value.as_py() is None and _has_rows(store, table):
         hint = "give it a DEFAULT, or take NOT NULL out"
         message = f"column {column.name} would be null in the rows that {relation.name} has"

@@ -154,10 +154,10 @@ def no_value(relation: Relation, column: Column, rows: int) -> InvalidRow:
 
 def _fitted(relation: Relation, column: Column, array: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
     """Return texts as a VARCHAR(n) or CHAR(n) keeps them; raises InvalidRow for one that is too long."""
-    kept, wrong = fitted(array, column)
-    if len(wrong):
-        raise text_too_long(relation, column, len(wrong), pc.min(wrong).as_py())
-    return kept if isinstance(kept, pa.ChunkedArray) else pa.chunked_array([kept])
+    found = fitted(array, column)
+    if len(found.long):
+        raise text_too_long(relation, column, len(found.long), pc.min(found.long).as_py())
+    return found.kept if isinstance(found.kept, pa.ChunkedArray) else pa.chunked_array([found.kept])
 
 
 def text_too_long(relation: Relation, column: Column, rows: int, least: str) -> InvalidRow:
