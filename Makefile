@@ -61,10 +61,11 @@ crash: setup ## Random programs with crashes: 1,000 over a reference executor, 5
 	$(BIN)/python -W ignore -m tests.crash.program --executor spark range $(subst :, ,$(SPARK_SEEDS))
 	$(BIN)/python -m pytest -m crash tests/crash --deselect tests/crash/test_programs.py --deselect tests/crash/test_processes.py
 
-lint: $(STAMP) ## Check style, formatting and layers.
+lint: $(STAMP) ## Check style, formatting, layers and types.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/mypy
 
 format: $(STAMP) ## Format and fix what can be fixed.
 	$(BIN)/ruff check --fix .

@@ -46,7 +46,7 @@ def build_definitions() -> dg.Definitions:
     job = epoch_job(keys)
     return dg.Definitions(
         assets=assets,
-        jobs=[job, compaction_job],  # type: ignore[list-item]
+        jobs=[job, compaction_job],
         sensors=[build_sensor(models, job)],
         schedules=[compaction_schedule, full_compaction_schedule],
         resources=resources,

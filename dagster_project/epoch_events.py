@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from engine.hummock import TableVersion, Version
     from engine.session import SinkReport, ViewReport
 
-Event = dg.MaterializeResult | dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
+Event = dg.MaterializeResult[Any] | dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
 """What a run yields; events that are only logged are lost if the run fails after them."""
 INPUT_VERSION = "dagster/input_data_version/"
 SHOWN_WARNINGS = 20
+
+Metadata = int | float | str | dg.MetadataValue[Any] | dg.TableSchema
 
 
 def content_epoch(table: TableVersion, upto: int | None, known: str | None) -> int:
@@ -33,13 +35,13 @@ def content_epoch(table: TableVersion, upto: int | None, known: str | None) -> i
 
 def table_event(
     name: str, version: Version, landed: LandingReport | None, known: str | None
-) -> dg.MaterializeResult | None:
+) -> dg.MaterializeResult[Any] | None:
     """Return the event of a source table, or None if it was not written since the last one."""
     table = version.tables[name]
     epoch = str(content_epoch(table, None, known))
     if epoch == known and (landed is None or not landed.files):
         return None
-    metadata: dict[str, object] = {
+    metadata: dict[str, Metadata] = {
         "epoch": epoch_text(table.committed_epoch),
         "rows_at_most": table.row_count,
         "state_bytes": table.size_bytes,
@@ -64,7 +66,7 @@ def view_event(
     reads: tuple[str, ...],
     *,
     always: bool = False,
-) -> dg.MaterializeResult | None:
+) -> dg.MaterializeResult[Any] | None:
     """Return the event of a view that was brought on (or whose last event is out of date), else None."""
     table = version.tables.get(report.view)
     if table is None or report.error is not None:
@@ -85,9 +87,9 @@ def view_event(
     )
 
 
-def view_metadata(report: ViewReport, table: TableVersion) -> dict[str, object]:
+def view_metadata(report: ViewReport, table: TableVersion) -> dict[str, Metadata]:
     """Return what an epoch of a view did, in numbers."""
-    metadata: dict[str, object] = {
+    metadata: dict[str, Metadata] = {
         "epoch": epoch_text(table.committed_epoch if report.epoch is None else report.epoch),
         "rows_at_most": table.row_count,
         "rows_in": report.rows_in,
@@ -111,11 +113,11 @@ def view_metadata(report: ViewReport, table: TableVersion) -> dict[str, object]:
     return metadata
 
 
-def sink_event(report: SinkReport) -> dg.MaterializeResult | None:
+def sink_event(report: SinkReport) -> dg.MaterializeResult[Any] | None:
     """Return the event of a sink that has delivered something, else None."""
     if report.rows == 0 or report.error is not None:
         return None
-    metadata: dict[str, object] = {
+    metadata: dict[str, Metadata] = {
         "rows_out": report.rows,
         "files": report.files,
         "bytes": report.bytes,

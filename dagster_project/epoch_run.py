@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -90,7 +90,7 @@ def _table_events(
     landed: Mapping[str, LandingReport],
     known: Mapping[str, str | None],
     errors: Mapping[str, str],
-) -> Iterator[dg.MaterializeResult]:
+) -> Iterator[dg.MaterializeResult[Any]]:
     version = session.store.refresh()
     for name in tables:
         if name not in errors and name in version.tables:
@@ -106,7 +106,7 @@ def _view_events(
     selected: Collection[str],
     known: Mapping[str, str | None],
     errors: Mapping[str, str],
-) -> Iterator[dg.MaterializeResult]:
+) -> Iterator[dg.MaterializeResult[Any]]:
     """Yield the views' events; in a failing run also of those that had nothing to do, which are not to look failed."""
     version = session.store.refresh()
     relations = session.catalog.relations
@@ -133,7 +133,7 @@ def _view_events(
 
 def _sink_events(
     flushed: FlushReport, selected: Collection[str], errors: dict[str, str], log: dg.DagsterLogManager
-) -> Iterator[dg.MaterializeResult]:
+) -> Iterator[dg.MaterializeResult[Any]]:
     """Yield an event for each sink that has delivered something; those that fail go to the errors, or to the log."""
     for report in flushed.sinks:
         if report.error is not None and report.sink in selected:

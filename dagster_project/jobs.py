@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 
 import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from engine.errors import StorageError
 from resources import HummockResource
@@ -22,7 +23,7 @@ class CompactionConfig(dg.Config):
     grace_seconds: float = 3600.0
 
 
-def epoch_job(keys: Sequence[dg.AssetKey]) -> object:
+def epoch_job(keys: Sequence[dg.AssetKey]) -> UnresolvedAssetJobDefinition:
     """Return the job that the sensor asks for: everything that is pending, in one process."""
     return dg.define_asset_job(
         EPOCH_RUN,

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import sqlglot
-from sqlglot import exp
-from sqlglot.tokens import TokenType
+from sqlglot import TokenType, exp
 
 from engine.errors import SqlError, TidelineError
 from engine.sql.catalog import Column
+from engine.sql.dialects import DIALECTS, Dialect, is_dialect
 from engine.sql.partitions import declared
 from engine.sql.statements import (
     CreateMaterializedView,
@@ -34,7 +35,7 @@ class Model:
     kind: str
     sql: str
     path: str
-    dialect: str = "spark"
+    dialect: Dialect = "spark"
     group: str = "default"
     owners: tuple[str, ...] = ()
     description: str = ""
@@ -85,6 +86,9 @@ def _of_file(path: Path, folder: Path) -> list[Model]:
     parent = path.parent.relative_to(folder).as_posix().replace("/", "_").replace("-", "_")
     header.setdefault("group", "default" if parent == "." else parent)
     dialect = header.get("dialect", "spark")
+    if not is_dialect(dialect):
+        told = f'{shown}: dialect "{dialect}" is unknown: use one of {", ".join(DIALECTS)}'
+        return [_broken(path, shown, told, text)]
     try:
         statements = split(text, dialect)
     except TidelineError as error:
@@ -99,36 +103,30 @@ def _of_file(path: Path, folder: Path) -> list[Model]:
     return models
 
 
-def _of_statement(text: str, path: str, dialect: str, header: Mapping[str, str]) -> Model:
+def _of_statement(text: str, path: str, dialect: Dialect, header: Mapping[str, str]) -> Model:
     statement = parse(text, dialect)
     own = dict(header) | {key: value for key, value in _header(text).items() if key != "dialect"}
-    common = {
-        "sql": _without_header(statement.sql),
-        "path": path,
-        "dialect": dialect,
-        "group": own["group"],
-        "owners": tuple(owner.strip() for owner in own.get("owners", "").split(",") if owner.strip()),
-        "description": own.get("description", ""),
-    }
+    model = functools.partial(
+        Model,
+        sql=_without_header(statement.sql),
+        path=path,
+        dialect=dialect,
+        group=own["group"],
+        owners=tuple(owner.strip() for owner in own.get("owners", "").split(",") if owner.strip()),
+        description=own.get("description", ""),
+    )
     match statement:
         case CreateTable():
             columns = tuple(statement.columns)
-            return Model(statement.name, "table", columns=columns, options=dict(statement.options), **common)
+            return model(statement.name, "table", columns=columns, options=dict(statement.options))
         case CreateMaterializedView():
-            return Model(
-                statement.name,
-                "materialized view",
-                reads=relations_read(statement.query),
-                options=dict(statement.options),
-                **common,
-            )
+            reads = relations_read(statement.query)
+            return model(statement.name, "materialized view", reads=reads, options=dict(statement.options))
         case CreateView():
-            return Model(statement.name, "view", reads=relations_read(statement.query), **common)
+            return model(statement.name, "view", reads=relations_read(statement.query))
         case CreateSink():
             reads = (statement.source, *((statement.into,) if statement.into else ()))
-            return Model(
-                statement.name, "sink", reads=reads, options={"into": statement.into or ""}, **common
-            )
+            return model(statement.name, "sink", reads=reads, options={"into": statement.into or ""})
     raise SqlError(
         "a model is a CREATE TABLE, CREATE VIEW, CREATE MATERIALIZED VIEW or CREATE SINK",
         sql=text,
@@ -136,7 +134,7 @@ def _of_statement(text: str, path: str, dialect: str, header: Mapping[str, str])
     )
 
 
-def relations_read(query: exp.Expression) -> tuple[str, ...]:
+def relations_read(query: exp.Expr) -> tuple[str, ...]:
     """Return the names of the relations that a query names, without those of its own WITH clauses."""
     own = {cte.alias_or_name.lower() for cte in query.find_all(exp.CTE)}
     names = (

@@ -46,7 +46,7 @@ def partitioned_asset(model: Model, relation: Relation | None) -> dg.AssetsDefin
     )
     def materialize(
         context: dg.AssetExecutionContext, hummock: HummockResource, spark: SparkResource
-    ) -> Iterator[Event]:
+    ) -> Iterator[Event | dg.AssetCheckResult]:
         known = last_versions(context.instance, [dg.AssetKey(model.name)]).get(model.name)
         with hummock.session(spark) as session:
             report = session.materialize(model.name, context.partition_keys)[model.name]

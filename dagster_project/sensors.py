@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import dagster as dg
 from dagster import RunsFilter
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from dagster_project.jobs import EPOCH_RUN, GROUP_TAG
 from dagster_project.liveness import ACTIVE, active_run
@@ -23,13 +24,13 @@ WAIT_SECONDS = 4.0
 WAIT_STEP_SECONDS = 0.25
 
 
-def build_sensor(models: Sequence[Model], job: object) -> dg.SensorDefinition:
+def build_sensor(models: Sequence[Model], job: UnresolvedAssetJobDefinition) -> dg.SensorDefinition:
     """Return the sensor over these models; it opens the store once and then probes for the next manifest."""
     opened: dict[str, Hummock] = {}
 
     @dg.sensor(
         name="frontier_sensor",
-        job=job,  # type: ignore[arg-type]
+        job=job,
         minimum_interval_seconds=1,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Asks for one run over all views that lag behind their inputs and all files that wait.",

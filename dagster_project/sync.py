@@ -89,7 +89,7 @@ def sync_models(session: Session, models: Sequence[Model]) -> SyncReport:
             continue
         dialect = session.dialect
         try:
-            session.dialect = model.dialect  # type: ignore[assignment]
+            session.dialect = model.dialect
             session.sql(model.sql, build=False)
         except TidelineError as error:
             errors[model.name] = f"{model.path}: {error}"

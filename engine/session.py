@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -17,6 +17,7 @@ from engine.connectors.sinks.driver import WAIT_SECONDS, SinkDriver
 from engine.connectors.table_options import check_table_options
 from engine.errors import SqlError
 from engine.hummock import Hummock
+from engine.hummock.compaction import CompactionReport
 from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.creation import Creation, creations
 from engine.meta.domain import BACKGROUND, domain_of
@@ -42,13 +43,12 @@ from engine.runtime.statement_errors import told_at_its_place
 from engine.runtime.wait import wait_for_creation
 from engine.sql import statements as st
 from engine.sql.catalog import Catalog
+from engine.sql.dialects import DIALECTS, Dialect, is_dialect
 from engine.sql.statement_names import in_sparks_case
 
 __all__ = ["FlushReport", "RelationStatus", "Session", "SinkReport", "ViewReport"]
 
-Dialect = Literal["spark", "postgres", "risingwave"]
 WAIT_CREATED_SECONDS = 3600.0
-DIALECTS = ("spark", "postgres", "risingwave")
 
 
 class Session:
@@ -67,7 +67,7 @@ class Session:
         *,
         backfill_rows: int = BACKFILL_ROWS,
     ) -> None:
-        if dialect not in DIALECTS:
+        if not is_dialect(dialect):
             raise SqlError(f'dialect "{dialect}" is unknown: use one of {", ".join(DIALECTS)}')
         self.url = url
         self.dialect: Dialect = dialect
@@ -312,7 +312,7 @@ class Session:
         stored = self.stored
         return statuses(self.store.version, stored, self._sinks.errors(), self.store.clock())
 
-    def compact(self, table: str | None = None, *, full: bool = True) -> tuple[object, ...]:
+    def compact(self, table: str | None = None, *, full: bool = True) -> tuple[CompactionReport, ...]:
         """Compact one table, or all; `full` merges everything to one run, else just the newest small files."""
         names = list(self.store.refresh().tables) if table is None else [self.catalog.get(table).name]
         merge = self.store.compact if full else self.store.compact_l0
@@ -338,7 +338,7 @@ class Session:
         )
         value, word = statement.value, statement.value.lower()
         line, column = place_of(statement.name, statement.sql)
-        place = {"sql": statement.sql, "line": line, "column": column, "hint": hint}
+        place: dict[str, Any] = {"sql": statement.sql, "line": line, "column": column, "hint": hint}
         match statement.name:
             case "query_policy":
                 try:
@@ -346,9 +346,9 @@ class Session:
                 except SqlError as error:
                     raise SqlError(error.message, **{**place, "hint": error.hint}) from error
             case "dialect":
-                if word not in DIALECTS:
+                if not is_dialect(word):
                     raise SqlError(f"dialect {value} is unknown", **place)
-                self.dialect = word  # type: ignore[assignment]
+                self.dialect = word
             case "timezone":
                 if word not in ("utc", "etc/utc", "z", "+00:00", "default"):
                     message = f"time zone {value} is not offered: timestamps are instants, shown in UTC"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from engine.session import Session
 
 
-class HummockResource(dg.ConfigurableResource):
+class HummockResource(dg.ConfigurableResource[None]):
     """The store at `url` (`file:///path` or `s3://bucket/prefix`)."""
 
     url: str

@@ -7,7 +7,7 @@ import os
 import dagster as dg
 
 
-class SparkResource(dg.ConfigurableResource):
+class SparkResource(dg.ConfigurableResource[None]):
     """Where views are computed; `target` is `local[2]`, `spark://…`, `sc://…`, or empty for SPARK_REMOTE, else local[*]."""
 
     target: str = ""

@@ -15,7 +15,8 @@ from engine.errors import EnvironmentNotReady, StorageError
 
 if TYPE_CHECKING:
     from engine.hummock import Hummock
-    from engine.session import Dialect, Session
+    from engine.session import Session
+    from engine.sql.dialects import Dialect
 
 
 def project_state() -> Path:

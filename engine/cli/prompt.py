@@ -106,8 +106,8 @@ class Shell:
 def is_complete(text: str, dialect: str) -> bool:
     """Tell whether what was typed is to be run: it ends with a semicolon outside of quotes, or is a backslash command."""
     import sqlglot
+    from sqlglot import TokenType
     from sqlglot.errors import TokenError
-    from sqlglot.tokens import TokenType
 
     if not text.strip() or text.lstrip().startswith("\\"):
         return True

@@ -122,6 +122,8 @@ def waits_listing(found: Sequence[Wait], now: float) -> Listing:
 
 def backfills_listing(found: Mapping[str, Creation], lags: Mapping[str, float]) -> Listing:
     """Return how far the backfills are, by domain; `lags` in seconds."""
+    left = [None if c.state == CREATED else c.remaining_seconds for c in found.values()]
+    lag = [round(lags.get(name, 0.0), 1) for name in found]
     records = [
         {
             "domain": name,
@@ -130,19 +132,18 @@ def backfills_listing(found: Mapping[str, Creation], lags: Mapping[str, float]) 
             "rows": creation.rows,
             "of_about": creation.total,
             "rows_per_second": round(creation.rate),
-            "seconds_left": None if creation.state == CREATED else creation.remaining_seconds,
-            "lag_seconds": round(lags.get(name, 0.0), 1),
+            "seconds_left": seconds,
+            "lag_seconds": behind,
         }
-        for name, creation in found.items()
+        for (name, creation), seconds, behind in zip(found.items(), left, lag, strict=True)
     ]
-    left = [record["seconds_left"] for record in records]
     columns = (
         Column("domain", list(found)),
         Column("phase", [str(record["phase"]) for record in records], rank=3),
         Column("done", [_share(creation) for creation in found.values()], right=True),
         Column("rows", [f"{c.rows:,}" for c in found.values()], right=True, rank=2),
         Column("left", ["" if one is None else duration(one) for one in left], right=True, rank=1),
-        Column("lag", [duration(record["lag_seconds"]) for record in records], right=True, rank=4),
+        Column("lag", [duration(one) for one in lag], right=True, rank=4),
         Column("rows/s", [f"{c.rate:,.0f}" for c in found.values()], right=True, rank=5),
         Column("of about", [f"{c.total:,}" for c in found.values()], right=True, rank=6),
         Column("snapshot of (UTC)", [_time(c.epoch) for c in found.values()], rank=7),

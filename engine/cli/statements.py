@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from engine.cli.opening import opened, session
 from engine.errors import SqlError, TidelineError
+from engine.sql.dialects import DIALECTS, is_dialect
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -14,9 +15,7 @@ if TYPE_CHECKING:
 
     from engine.hummock import Hummock
     from engine.meta.catalog_store import StoredCatalog
-    from engine.session import Dialect, Session
-
-DIALECTS = ("spark", "postgres", "risingwave")
+    from engine.session import Session
 
 
 class Statements:
@@ -30,7 +29,7 @@ class Statements:
     def __init__(
         self, store: str, spark: str, dialect: str, say: Callable[[str], None], *, alone: bool = False
     ) -> None:
-        if dialect not in DIALECTS:
+        if not is_dialect(dialect):
             raise SqlError(f'dialect "{dialect}" is unknown: use one of {", ".join(DIALECTS)}')
         self._spark, self._dialect, self._say = spark, dialect, say
         self._policy, self._alone = "consistent", alone
@@ -101,9 +100,7 @@ class Statements:
         return answer_from_store(self._store, self.stored, statement.query, statement.sql, self._dialect)
 
     def _opened(self) -> Session:
-        made = session(
-            self._store.url, self._spark, cast("Dialect", self._dialect), self._say, alone=self._alone
-        )
+        made = session(self._store.url, self._spark, self._dialect, self._say, alone=self._alone)
         made.query_policy = self._policy
         return made
 

@@ -6,10 +6,13 @@ import datetime
 import json
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from engine.arrow import decoded, either, nulls
 
 TRUE_WORDS = pa.array(["true", "t", "yes", "y", "1"])
 FALSE_WORDS = pa.array(["false", "f", "no", "n", "0"])
@@ -34,27 +37,27 @@ _LAST_TIME = datetime.datetime(9999, 12, 31, 23, 59, 59, 999999)
 class Converted:
     """A column in its table's type; `bad` are the rows whose value did not fit, null in `values`."""
 
-    values: pa.Array
+    values: pa.Array[Any]
     bad: np.ndarray
 
 
-def convert(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> Converted:
+def convert(column: pa.Array[Any] | pa.ChunkedArray[Any], kind: pa.DataType) -> Converted:
     """Return the column as `kind`; text is read as ISO dates and times, decimal numbers, true/false."""
     values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(values, pa.ChunkedArray):  # combine_chunks of an empty chunked array
         values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
     bad: list[int] = []
-    parts: list[pa.Array] = []
+    parts: list[pa.Array[Any]] = []
     if not _fits_at_all(values, kind):
         return Converted(
-            pa.nulls(len(values), kind), np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+            nulls(len(values), kind), np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
         )
     _convert_slice(values, kind, 0, parts, bad)
     joined = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
     return Converted(joined, np.asarray(bad, dtype=np.int64))
 
 
-def _fits_at_all(values: pa.Array, kind: pa.DataType) -> bool:
+def _fits_at_all(values: pa.Array[Any], kind: pa.DataType) -> bool:
     """Tell whether there is a way from one type to the other, whatever the values are."""
     try:
         _convert_all(values.slice(0, 0), kind)
@@ -64,7 +67,7 @@ def _fits_at_all(values: pa.Array, kind: pa.DataType) -> bool:
 
 
 def _convert_slice(
-    values: pa.Array, kind: pa.DataType, start: int, parts: list[pa.Array], bad: list[int]
+    values: pa.Array[Any], kind: pa.DataType, start: int, parts: list[pa.Array[Any]], bad: list[int]
 ) -> None:
     """Convert; where that fails, halve until the values that do not fit stand alone."""
     try:
@@ -74,7 +77,7 @@ def _convert_slice(
         return
     except _REFUSED:
         if len(values) == 1:
-            parts.append(pa.nulls(1, kind))
+            parts.append(nulls(1, kind))
             bad.append(start)
             return
     half = len(values) // 2
@@ -82,32 +85,33 @@ def _convert_slice(
     _convert_slice(values.slice(half), kind, start + half, parts, bad)
 
 
-def _check_range(values: pa.Array) -> None:
+def _check_range(values: pa.Array[Any]) -> None:
     """Raise ArrowInvalid for a date or a time that neither Spark nor Python has: years are 1 to 9999."""
     kind = values.type
     if pa.types.is_date(kind):
-        first, last = pa.scalar(_FIRST_DAY, kind), pa.scalar(_LAST_DAY, kind)
+        first, last = _FIRST_DAY, _LAST_DAY
     elif pa.types.is_timestamp(kind) and kind.unit != "ns":
         plain = pa.timestamp(kind.unit)
-        first, last = (pa.scalar(time, plain) for time in (_FIRST_TIME, _LAST_TIME))
-        values = values.cast(pa.int64()).cast(plain)
+        first, last = _FIRST_TIME, _LAST_TIME
+        kind, values = plain, values.cast(pa.int64()).cast(plain)
     else:
         return
     found = pc.min_max(values)
     if found["min"].is_valid and not (
-        pc.less_equal(first, found["min"]).as_py() and pc.less_equal(found["max"], last).as_py()
+        pc.less_equal(pa.scalar(first, kind), found["min"]).as_py()
+        and pc.less_equal(found["max"], pa.scalar(last, kind)).as_py()
     ):
         raise pa.ArrowInvalid("out of range")
 
 
-def _convert_all(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def _convert_all(values: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
     source = values.type
     if source == kind:
         return values
     if pa.types.is_null(source):
-        return pa.nulls(len(values), kind)
+        return nulls(len(values), kind)
     if pa.types.is_dictionary(source):
-        return _convert_all(values.dictionary_decode(), kind)
+        return _convert_all(decoded(values), kind)
     if pa.types.is_string(source) or pa.types.is_large_string(source) or pa.types.is_string_view(source):
         return _from_text(values.cast(pa.string()), kind)
     if pa.types.is_timestamp(source) and pa.types.is_timestamp(kind):
@@ -115,16 +119,21 @@ def _convert_all(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return values.cast(kind)
 
 
-def _between_timestamps(values: pa.Array, kind: pa.TimestampType) -> pa.Array:
+def _between_timestamps(values: pa.Array[Any], kind: pa.TimestampType) -> pa.Array[Any]:
     """A time without a zone is taken as UTC; a time with a zone does not fit a column without one."""
     if (values.type.tz is None) == (kind.tz is None):
         return values.cast(kind)
     if values.type.tz is None:
-        return pc.assume_timezone(values.cast(pa.timestamp(kind.unit)), "UTC").cast(kind)
+        return _in_utc(values.cast(pa.timestamp(kind.unit))).cast(kind)
     raise pa.ArrowInvalid("a time with a zone, in a column without one")
 
 
-def _from_text(text: pa.Array, kind: pa.DataType) -> pa.Array:
+def _in_utc(times: pa.Array[Any]) -> pa.Array[Any]:
+    zoned: pa.Array[Any] = pc.assume_timezone(times, "UTC")  # type: ignore[call-overload]  # the stubs want one unit
+    return zoned
+
+
+def _from_text(text: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
     if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind):
         return text.cast(kind)
     if pa.types.is_nested(kind):
@@ -136,27 +145,27 @@ def _from_text(text: pa.Array, kind: pa.DataType) -> pa.Array:
         return _integers(trimmed, kind)
     if pa.types.is_timestamp(kind):
         return _timestamps(trimmed, kind)
-    if pa.types.is_decimal(kind):
+    if pa.types.is_decimal128(kind):
         return _decimals(trimmed, kind)
     return trimmed.cast(kind)
 
 
-def _booleans(text: pa.Array) -> pa.Array:
+def _booleans(text: pa.Array[Any]) -> pa.Array[Any]:
     lower = pc.utf8_lower(text)
     true, false = pc.is_in(lower, TRUE_WORDS), pc.is_in(lower, FALSE_WORDS)
     if not pc.all(pc.or_(pc.or_(true, false), pc.is_null(text)), min_count=0).as_py():
         raise pa.ArrowInvalid("neither true nor false")
-    return pc.if_else(pc.is_null(text), pa.scalar(None, pa.bool_()), true)
+    return either(pc.is_null(text), pa.scalar(None, pa.bool_()), true)
 
 
-def _integers(text: pa.Array, kind: pa.DataType) -> pa.Array:
+def _integers(text: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
     try:
         return text.cast(kind)
     except pa.ArrowInvalid:  # "517.0": a whole number from a tool that knows no nulls among integers
         return pc.replace_substring_regex(text, r"^\+?(-?\d+)(?:\.0*)?$", r"\1").cast(kind)
 
 
-def _decimals(text: pa.Array, kind: pa.Decimal128Type) -> pa.Array:
+def _decimals(text: pa.Array[Any], kind: pa.Decimal128Type) -> pa.Array[Any]:
     """Cast what fits for certain; Arrow 26 wraps around at more digits, and ends the process at large exponents."""
     whole, scale = kind.precision - kind.scale, kind.scale
     if not _all_match(text, r"^[+-]?\d*\.?\d*$"):
@@ -168,7 +177,7 @@ def _decimals(text: pa.Array, kind: pa.Decimal128Type) -> pa.Array:
     return pc.replace_substring_regex(text, rf"(\.\d{{{scale}}})0+$", r"\1").cast(kind)
 
 
-def _all_match(text: pa.Array, pattern: str) -> bool:
+def _all_match(text: pa.Array[Any], pattern: str) -> bool:
     return pc.all(pc.match_substring_regex(text, pattern), min_count=0).as_py()
 
 
@@ -184,7 +193,7 @@ def _without_exponent(text: str) -> str:
     return f"{number:f}"
 
 
-def _timestamps(text: pa.Array, kind: pa.TimestampType) -> pa.Array:
+def _timestamps(text: pa.Array[Any], kind: pa.TimestampType) -> pa.Array[Any]:
     zoned = pc.match_substring_regex(text, _ZONE)
     # A date alone ends in "-dd", which is no zone: those have no time part.
     zoned = pc.and_(zoned, pc.match_substring_regex(text, r"[T ]\d"))
@@ -196,7 +205,7 @@ def _timestamps(text: pa.Array, kind: pa.TimestampType) -> pa.Array:
         return text.cast(plain)
     with_zone = pa.timestamp(kind.unit, "UTC")
     if not some:
-        return pc.assume_timezone(text.cast(plain), "UTC").cast(kind)
+        return _in_utc(text.cast(plain)).cast(kind)
     if every:
         return text.cast(with_zone).cast(kind)
     nothing = pa.scalar(None, pa.string())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
+from engine.arrow import Column, table_of
 from engine.connectors.csv_records import WRONG_QUOTE, Records, find_records
 from engine.connectors.file_formats import BadLine, FileOptions, FileRows, MalformedFile, shown
 from engine.connectors.read_limits import SETTING, ReadLimits, shown_bytes
@@ -120,7 +121,7 @@ def _bad_lines(
 
 def _columns(
     data: bytes, found: Records, good: np.ndarray, layout: _Layout
-) -> tuple[dict[str, pa.Array | pa.ChunkedArray], dict[int, str]]:
+) -> tuple[dict[str, Column], dict[int, str]]:
     """Read the columns of the good records; also return why some of them can't be read after all."""
     refused: dict[int, str] = {}
     try:
@@ -134,15 +135,15 @@ def _columns(
                 refused[index] = f"the line is not UTF-8: it holds the byte {byte:#04x}"
     good = good[~np.isin(good, list(refused))]
     tables = list(_parse_halves(data, found, good, layout, refused))
-    table = pa.concat_tables([pa.table(columns) for columns in tables]) if tables else None
+    table = pa.concat_tables([table_of(columns) for columns in tables]) if tables else None
     if table is None:
-        table = pa.table(_parse(data, found, good[:0], layout))
+        table = table_of(_parse(data, found, good[:0], layout))
     return dict(zip(table.column_names, table.columns, strict=True)), refused
 
 
 def _parse_halves(
     data: bytes, found: Records, good: np.ndarray, layout: _Layout, refused: dict[int, str]
-) -> Iterator[dict[str, pa.ChunkedArray]]:
+) -> Iterator[Mapping[str, Column]]:
     """Parse; where that fails, halve until the records that can't be read stand alone."""
     if not len(good):
         return
@@ -158,9 +159,7 @@ def _parse_halves(
     yield from _parse_halves(data, found, good[half:], layout, refused)
 
 
-def _parse(
-    data: bytes, found: Records, good: np.ndarray, layout: _Layout
-) -> dict[str, pa.Array | pa.ChunkedArray]:
+def _parse(data: bytes, found: Records, good: np.ndarray, layout: _Layout) -> dict[str, Column]:
     """Return the columns that are asked for as texts; raises ArrowInvalid if a record can't be read."""
     raw_names = [f"c{index}" for index in range(len(layout.names))]
     wanted = [at for at, name in enumerate(layout.names) if layout.options.wants(name)]
@@ -168,7 +167,7 @@ def _parse(
     if not wanted or not text:
         return {layout.names[at]: pa.nulls(len(good), pa.string()) for at in wanted}
     table = pacsv.read_csv(
-        pa.BufferReader(text),
+        io.BytesIO(text),
         read_options=pacsv.ReadOptions(column_names=raw_names, block_size=len(text) + 1, use_threads=False),
         parse_options=pacsv.ParseOptions(
             delimiter=layout.options.delimiter, newlines_in_values=b'"' in text, ignore_empty_lines=False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +37,7 @@ class FileRows:
     `absent` says of a column which rows do not have it at all (JSON); what a column that is not there has, is told by neither.
     """
 
-    columns: Mapping[str, pa.Array | pa.ChunkedArray]
+    columns: Mapping[str, pa.Array[Any] | pa.ChunkedArray[Any]]
     rows: int
     place: Callable[[int], tuple[int, str]]
     bad: tuple[BadLine, ...] = ()

@@ -236,7 +236,8 @@ def _storable(item: dict[str, Any], raw: bytes | str) -> dict[str, Any] | str:
         if nested:
             numbers = _NESTED_DECODER.decode(raw if isinstance(raw, str) else raw.decode())
             item = item | {name: _json(numbers[name]) for name in nested}
-        if (b"\\u" if isinstance(raw, bytes) else "\\u") in raw:  # only an escape can give half of a pair
+        escapes = b"\\u" in raw if isinstance(raw, bytes) else "\\u" in raw
+        if escapes:  # only an escape can give half of a pair
             "".join([*item, *(value for value in item.values() if isinstance(value, str))]).encode()
     except RecursionError:
         return _TOO_DEEP

@@ -249,11 +249,11 @@ def _warnings(parts: Sequence[Part]) -> list[str]:
 def _dead_letters(source: str, dead: list[tuple[str, BadLine]]) -> pa.Table:
     return pa.table(
         [
-            [source] * len(dead),
-            [path for path, _ in dead],
-            [bad.line for _, bad in dead],
-            [shown(bad.reason) for _, bad in dead],
-            [shown(bad.raw) for _, bad in dead],
+            pa.array([source] * len(dead), pa.string()),
+            pa.array([path for path, _ in dead], pa.string()),
+            pa.array([bad.line for _, bad in dead], pa.int64()),
+            pa.array([shown(bad.reason) for _, bad in dead], pa.string()),
+            pa.array([shown(bad.raw) for _, bad in dead], pa.string()),
         ],
         schema=DEAD_LETTER_SCHEMA,
     )

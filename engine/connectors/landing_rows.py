@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.arrow import as_values, either, nulls, repeated
 from engine.connectors.conversion import convert
 from engine.connectors.file_formats import BadLine, FileRows, MalformedFile
+from engine.hummock.ordering import one_chunk
 from engine.sql.catalog import Column
 from engine.sql.text_lengths import fitted, too_long
 from engine.sql.types import to_arrow
@@ -49,7 +52,7 @@ class Target:
     primary_key: tuple[str, ...]
     required: frozenset[str]
     append_only: bool = False
-    defaults: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    defaults: Mapping[str, pa.Scalar[Any]] = field(default_factory=dict)
     limited: Mapping[str, Column] = field(default_factory=dict)
 
 
@@ -145,38 +148,39 @@ def _operations(file: FileRows, target: Target, reasons: dict[int, str]) -> np.n
 def _column(
     file: FileRows,
     source: str | None,
-    column: pa.Field,
+    column: pa.Field[Any],
     target: Target,
     deletes: np.ndarray,
     reasons: dict[int, str],
-) -> pa.Array:
+) -> pa.Array[Any]:
     """Return one typed column; a delete needs nothing but a valid key."""
     name = column.name
+    in_key = name in target.primary_key
     if source is None:
         if name == ROW_ID:
-            return pa.nulls(file.rows, column.type)  # they get their ids when they are committed
+            return nulls(file.rows, column.type)  # they get their ids when they are committed
         if name in target.defaults:
-            return pa.repeat(target.defaults[name], file.rows)
-        values, bad = pa.nulls(file.rows, column.type), np.empty(0, dtype=np.int64)
+            return repeated(target.defaults[name], file.rows)
+        values = nulls(file.rows, column.type)
     else:
         converted = convert(file.columns[source], column.type)
-        values, bad = converted.values, converted.bad
+        values = converted.values
         if name in target.defaults and len(absent := file.absent.get(source, ())):
             lacks = np.zeros(file.rows, dtype=bool)
             lacks[absent] = True
-            values = pc.if_else(pa.array(lacks), target.defaults[name], values)
-    in_key = name in target.primary_key
-    for index in bad.tolist():
-        if in_key or not deletes[index]:
-            told = _shown_value(file.columns[source][index])
-            reasons.setdefault(index, f'column {name}: "{told}" is no {_type_name(column.type)}')
+            values = either(pa.array(lacks, pa.bool_()), target.defaults[name], values)
+        for index in converted.bad.tolist():
+            if in_key or not deletes[index]:
+                told = _shown_value(file.columns[source][index])
+                reasons.setdefault(index, f'column {name}: "{told}" is no {_type_name(column.type)}')
     if name in target.limited:
         given = values
-        values, wrong = fitted(given, target.limited[name])
-        for index in wrong.to_pylist():
+        found = fitted(given, target.limited[name])
+        values = one_chunk(found.kept)
+        for index in as_values(found.places):
             if in_key or not deletes[index]:
-                told = too_long(given[index].as_py(), target.limited[name])
-                reasons.setdefault(index, f"column {name}: {told}")
+                long = too_long(given[index].as_py(), target.limited[name])
+                reasons.setdefault(index, f"column {name}: {long}")
     if name in target.required and values.null_count:
         why = "the key has no value" if in_key else "NOT NULL, but there is no value"
         empty = np.flatnonzero(pc.is_null(values).to_numpy(zero_copy_only=False))
@@ -186,7 +190,7 @@ def _column(
     return values
 
 
-def _shown_value(value: pa.Scalar) -> str:
+def _shown_value(value: pa.Scalar[Any]) -> str:
     try:
         return str(value.as_py())[:LONGEST_SHOWN_VALUE]
     except (ValueError, OverflowError):  # a date that Python does not know

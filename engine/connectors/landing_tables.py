@@ -101,7 +101,8 @@ def taken_files(store: Hummock, source: str, table_id: int, paths: Sequence[str]
 
 def record_of(row: Mapping[str, Any]) -> TakenFile:
     """Return a row of the files table as a record."""
-    return TakenFile(**{name: row.get(name) for name in FILES_SCHEMA.names})
+    given: dict[str, Any] = {name: row.get(name) for name in FILES_SCHEMA.names}
+    return TakenFile(**given)
 
 
 def all_taken(store: Hummock, source: str, table_id: int) -> pa.Table:
@@ -114,7 +115,7 @@ def all_taken(store: Hummock, source: str, table_id: int) -> pa.Table:
     batches = list(store.iter(FILES, prefix={"source": source}, columns=[*columns, *half]))
     schema = pa.schema([FILES_SCHEMA.field(name) for name in [*columns, *half]])
     found = pa.Table.from_batches(batches, batches[0].schema) if batches else schema.empty_table()
-    mine = pc.equal(found.column("table_id"), table_id)
+    mine = pc.equal(found.column("table_id"), pa.scalar(table_id, pa.int64()))
     if half:
         mine = pc.and_(mine, pc.is_null(found.column("position")))
     return found.filter(mine).select(columns)

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.arrow import holds
 from engine.connectors.file_formats import FileOptions
 from engine.connectors.landing_folder import FoundFile, is_folder, is_read, look_at, stored_path, unreadable
 from engine.connectors.landing_tables import FILES, TakenFile, all_taken, taken_files
@@ -175,14 +176,15 @@ class FolderWatch:
         if not records.num_rows:
             return np.ones(len(found), dtype=bool)
         paths = pa.array([stored_path(file.path) for file in found], pa.string())
-        at = pc.index_in(paths, value_set=records.column("path").combine_chunks())
-        known, at = at.is_valid().to_numpy(zero_copy_only=False), at.fill_null(0)
+        found_at = pc.index_in(paths, value_set=records.column("path").combine_chunks())
+        known, at = holds(found_at.is_valid()), found_at.fill_null(0).to_numpy()
         sizes = np.fromiter((file.size for file in found), np.int64, len(found))
         times = np.fromiter((file.mtime_ns for file in found), np.int64, len(found))
-        same = (records.column("seen_size").take(at).to_numpy() == sizes) & (
+        same: np.ndarray = (records.column("seen_size").take(at).to_numpy() == sizes) & (
             records.column("seen_mtime_ns").take(at).to_numpy() == times
         )
-        return ~(known & same)
+        unlike: np.ndarray = ~(known & same)
+        return unlike
 
 
 def is_settled(record: TakenFile, size: int, mtime_ns: int) -> bool:

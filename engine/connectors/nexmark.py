@@ -55,9 +55,11 @@ class NexmarkSource:
             raise SourceError(
                 f"table {relation.name}: option {unknown[0]} is unknown: use {', '.join(OPTIONS)}"
             )
-        self.kind = options.get("type", relation.name).lower()
-        if self.kind not in SIZES:
-            raise SourceError(f"table {relation.name}: type '{self.kind}' is unknown: use {', '.join(SIZES)}")
+        word = options.get("type", relation.name).lower()
+        kind = next((kind for kind in SIZES if kind == word), None)
+        if kind is None:
+            raise SourceError(f"table {relation.name}: type '{word}' is unknown: use {', '.join(SIZES)}")
+        self.kind = kind
         self.rate = _number(relation, options, "event_rate")
         self.limit = _number(relation, options, "max_events")
         if self.rate is None and self.limit is None:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from engine.arrow import either, joined
 
 PROPORTION = 50
 AUCTIONS = 3
@@ -26,7 +29,8 @@ HOT_BIDDER_RATIO = 4
 HOT_SELLER_RATIO = 4
 CHANNELS = 10_000
 START = datetime(2015, 7, 15)
-SIZES = {"person": 200, "auction": 500, "bid": 100}
+EventKind = Literal["person", "auction", "bid"]
+SIZES: dict[EventKind, int] = {"person": 200, "auction": 500, "bid": 100}
 TIMESTAMP = pa.timestamp("us")
 HOT_CHANNELS = ("Google", "Facebook", "Baidu", "Apple")
 STATES = ("AZ", "CA", "ID", "OR", "WA", "WY")
@@ -48,7 +52,7 @@ _TEXTS = 2_048
 _LETTERS = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz", dtype=np.uint8)
 
 
-def numbers(kind: str, start: int, stop: int) -> np.ndarray:
+def numbers(kind: EventKind, start: int, stop: int) -> np.ndarray:
     """Return the event numbers of one kind in [start, stop); raises KeyError for an unknown kind."""
     low, high = {"person": (0, 1), "auction": (1, 1 + AUCTIONS), "bid": (1 + AUCTIONS, PROPORTION)}[kind]
     first, last = start // PROPORTION, -(-stop // PROPORTION)
@@ -65,32 +69,32 @@ class NexmarkEvents:
         self._start_us = int(np.datetime64(start, "us").astype(np.int64))
         self._texts = _text_pool(seed)
 
-    def rows(self, kind: str, start: int, stop: int) -> pa.Table:
+    def rows(self, kind: EventKind, start: int, stop: int) -> pa.Table:
         """Return all columns of the persons, auctions or bids among the events [start, stop)."""
-        make: Callable[[np.ndarray], dict[str, pa.Array]] = {
+        make: Callable[[np.ndarray], dict[str, pa.Array[Any]]] = {
             "person": self._persons,
             "auction": self._auctions,
             "bid": self._bids,
         }[kind]
         return pa.table(make(numbers(kind, start, stop)))
 
-    def _persons(self, event: np.ndarray) -> dict[str, pa.Array]:
+    def _persons(self, event: np.ndarray) -> dict[str, pa.Array[Any]]:
         first = _choose(FIRST_NAMES, self._draw(1, event))
         last = _choose(LAST_NAMES, self._draw(2, event))
         cards = (pc.utf8_lpad(_text(self._draw(n, event) % 10_000), 4, "0") for n in (3, 4, 5, 6))
-        mail = pc.binary_join_element_wise(self._word(7, event), self._word(8, event), "@")
+        mail = joined(self._word(7, event), self._word(8, event), by="@")
         return {
             "id": pa.array(_last_person(event) + FIRST_ID),
-            "name": pc.binary_join_element_wise(first, last, " "),
-            "email_address": pc.binary_join_element_wise(mail, pa.scalar(".com"), ""),
-            "credit_card": pc.binary_join_element_wise(*cards, " "),
+            "name": joined(first, last, by=" "),
+            "email_address": joined(mail, pa.scalar(".com"), by=""),
+            "credit_card": joined(*cards, by=" "),
             "city": _choose(CITIES, self._draw(9, event)),
             "state": _choose(STATES, self._draw(10, event)),
             "date_time": self._time(event),
             "extra": self._extra(11, event, SIZES["person"] - 120),
         }
 
-    def _auctions(self, event: np.ndarray) -> dict[str, pa.Array]:
+    def _auctions(self, event: np.ndarray) -> dict[str, pa.Array[Any]]:
         price = self._price(21, event)
         hot_seller = _last_person(event) // HOT_EVERY * HOT_EVERY
         seller = np.where(self._draw(22, event) % HOT_SELLER_RATIO > 0, hot_seller, self._person(23, event))
@@ -110,7 +114,7 @@ class NexmarkEvents:
             "extra": self._extra(29, event, SIZES["auction"] - 200),
         }
 
-    def _bids(self, event: np.ndarray) -> dict[str, pa.Array]:
+    def _bids(self, event: np.ndarray) -> dict[str, pa.Array[Any]]:
         hot_auction = _last_auction(event) // HOT_EVERY * HOT_EVERY
         auction = np.where(
             self._draw(41, event) % HOT_AUCTION_RATIO > 0, hot_auction, self._auction(42, event)
@@ -129,37 +133,42 @@ class NexmarkEvents:
             "extra": self._extra(46, event, SIZES["bid"] - 32),
         }
 
-    def _channel(self, event: np.ndarray) -> tuple[pa.Array, pa.Array]:
+    def _channel(self, event: np.ndarray) -> tuple[pa.Array[Any], pa.Array[Any]]:
         """Half of the bids come by one of four channels with one address each, the others by one of ten thousand."""
         which = self._draw(50, event)
         hot = which % 2 == 0
         number = np.where(hot, (which >> 1) % len(HOT_CHANNELS), (which >> 1) % CHANNELS)
         one_per_channel = number + np.where(hot, CHANNELS, 0)
-        base = pc.binary_join_element_wise(
+        base = joined(
             pa.scalar("https://www.nexmark.com"),
             *(self._texts_of(n, one_per_channel, 5) for n in (51, 52, 53)),
             pa.scalar("item.htm?query=1"),
-            "/",
+            by="/",
         )
         # The published generator leaves the id away from one in ten of its cold addresses.
         has_id = ~hot & (number % 10 != 0)
         reversed_id = _text(np.abs(np.int64(0x3FFFFFFF) & (number * 2_654_435_761)))
-        with_id = pc.binary_join_element_wise(base, reversed_id, "&channel_id=")
-        named = pc.binary_join_element_wise(pa.scalar("channel-"), _text(number), "")
+        with_id = joined(base, reversed_id, by="&channel_id=")
+        named = joined(pa.scalar("channel-"), _text(number), by="")
         hot_name = _choose(HOT_CHANNELS, number)
-        return pc.if_else(pa.array(hot), hot_name, named), pc.if_else(pa.array(has_id), with_id, base)
+        return (
+            either(pa.array(hot, pa.bool_()), hot_name, named),
+            either(pa.array(has_id, pa.bool_()), with_id, base),
+        )
 
     def _person(self, field: int, event: np.ndarray) -> np.ndarray:
         """One of the people who came last, or one who is about to."""
         people = _last_person(event) + 1
         active = np.minimum(people, ACTIVE_PEOPLE)
-        return np.maximum(people - active + self._draw(field, event) % (active + 10) - 10, 0)
+        chosen: np.ndarray = np.maximum(people - active + self._draw(field, event) % (active + 10) - 10, 0)
+        return chosen
 
     def _auction(self, field: int, event: np.ndarray) -> np.ndarray:
         """One of the auctions that are in flight."""
         last = _last_auction(event)
         first = np.maximum(last - IN_FLIGHT_AUCTIONS, 0)
-        return first + self._draw(field, event) % (last - first + 1)
+        chosen: np.ndarray = first + self._draw(field, event) % (last - first + 1)
+        return chosen
 
     def _price(self, field: int, event: np.ndarray) -> np.ndarray:
         share = self._draw(field, event).astype(np.float64) / 2.0**62
@@ -168,8 +177,8 @@ class NexmarkEvents:
     def _micros(self, event: np.ndarray) -> np.ndarray:
         return self._start_us + event * 1_000_000 // self.rate
 
-    def _time(self, event: np.ndarray) -> pa.Array:
-        return pa.array(self._micros(event)).cast(TIMESTAMP)
+    def _time(self, event: np.ndarray) -> pa.Array[Any]:
+        return pa.array(self._micros(event), pa.int64()).cast(TIMESTAMP)
 
     def _draw(self, field: int, event: np.ndarray) -> np.ndarray:
         """Return 62 random bits per event: SplitMix64 over seed, field and event number."""
@@ -182,19 +191,19 @@ class NexmarkEvents:
             x = x ^ (x >> np.uint64(31))
         return (x >> np.uint64(2)).astype(np.int64)
 
-    def _word(self, field: int, event: np.ndarray) -> pa.Array:
+    def _word(self, field: int, event: np.ndarray) -> pa.Array[Any]:
         return self._texts_of(field, event, 7)
 
-    def _texts_of(self, field: int, event: np.ndarray, length: int) -> pa.Array:
+    def _texts_of(self, field: int, event: np.ndarray, length: int) -> pa.Array[Any]:
         """Return random texts of `length` letters."""
         pool = pc.utf8_slice_codeunits(self._texts, 0, length)
         return pool.take(pa.array(self._draw(field, event) % _TEXTS))
 
-    def _extra(self, field: int, event: np.ndarray, length: int) -> pa.Array:
+    def _extra(self, field: int, event: np.ndarray, length: int) -> pa.Array[Any]:
         """Return the padding that brings an event to its published size, a fifth more or less."""
         long = self._texts_of(field, event, length + length // 5)
         short = self._texts_of(field, event, length - length // 5)
-        return pc.if_else(pa.array(self._draw(field + 100, event) % 2 == 0), long, short)
+        return either(pa.array(self._draw(field + 100, event) % 2 == 0, pa.bool_()), long, short)
 
 
 def _last_person(event: np.ndarray) -> np.ndarray:
@@ -204,17 +213,18 @@ def _last_person(event: np.ndarray) -> np.ndarray:
 def _last_auction(event: np.ndarray) -> np.ndarray:
     """Return the number of the newest auction at an event; before the first auction that is number 0."""
     group, offset = event // PROPORTION, event % PROPORTION
-    return np.maximum(group * AUCTIONS + np.minimum(offset, AUCTIONS) - 1, 0)
+    newest: np.ndarray = np.maximum(group * AUCTIONS + np.minimum(offset, AUCTIONS) - 1, 0)
+    return newest
 
 
-def _choose(values: tuple[str, ...], draws: np.ndarray) -> pa.Array:
+def _choose(values: tuple[str, ...], draws: np.ndarray) -> pa.Array[Any]:
     return pa.array(values).take(pa.array(draws % len(values)))
 
 
-def _text(values: np.ndarray) -> pa.Array:
-    return pa.array(values).cast(pa.string())
+def _text(values: np.ndarray) -> pa.Array[Any]:
+    return pa.array(values, pa.int64()).cast(pa.string())
 
 
-def _text_pool(seed: int) -> pa.Array:
+def _text_pool(seed: int) -> pa.Array[Any]:
     letters = _LETTERS[np.random.default_rng(seed).integers(0, 26, (_TEXTS, 400))]
-    return pa.array([row.tobytes().decode() for row in letters])
+    return pa.array([row.tobytes().decode() for row in letters], pa.string())

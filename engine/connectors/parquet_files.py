@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from engine.arrow import positions
 from engine.connectors.file_formats import BadLine, FileOptions, FileRows, MalformedFile, shown
 from engine.connectors.read_limits import SETTING, ReadLimits, shown_bytes
 
@@ -159,9 +160,10 @@ def _row_bytes(batch: pa.RecordBatch) -> np.ndarray:
     """Return about how many bytes each row takes, texts written out."""
     sizes = np.zeros(batch.num_rows, dtype=np.int64)
     for column in batch.columns:
-        if pa.types.is_dictionary(column.type):
-            lengths = pc.binary_length(column.dictionary.cast(pa.binary())).take(column.indices)
-            sizes += lengths.fill_null(0).to_numpy(zero_copy_only=False)
+        if isinstance(column, pa.DictionaryArray):
+            texts = column.dictionary.cast(pa.binary())
+            lengths: pa.Int32Array = pc.binary_length(texts)  # type: ignore[call-overload]  # the stubs lose what a cast gives
+            sizes += lengths.take(column.indices).fill_null(0).to_numpy(zero_copy_only=False)
         elif pa.types.is_nested(column.type):
             sizes += column.nbytes // max(batch.num_rows, 1)
         else:
@@ -171,7 +173,8 @@ def _row_bytes(batch: pa.RecordBatch) -> np.ndarray:
 
 def _rows(batch: pa.RecordBatch, row: int, names: tuple[str, ...]) -> FileRows:
     """Return a part of a batch as rows; texts that are not UTF-8 are told with their row."""
-    columns, wrong = {}, {}
+    columns: dict[str, pa.Array[Any]] = {}
+    wrong: dict[int, str] = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if name == _NO_COLUMN:
             continue
@@ -183,7 +186,7 @@ def _rows(batch: pa.RecordBatch, row: int, names: tuple[str, ...]) -> FileRows:
         columns[name] = plain
     good = np.setdiff1d(np.arange(batch.num_rows), list(wrong))
     if wrong:
-        columns = {name: column.take(pa.array(good)) for name, column in columns.items()}
+        columns = {name: column.take(positions(good)) for name, column in columns.items()}
 
     def place(index: int) -> tuple[int, str]:
         return row + int(good[index]) + 1, shown(shown_row(columns, index))
@@ -192,21 +195,26 @@ def _rows(batch: pa.RecordBatch, row: int, names: tuple[str, ...]) -> FileRows:
     return FileRows(columns, len(good), place, bad, names, batch.num_rows, lines=good + row + 1)
 
 
-def shown_row(columns: Mapping[str, pa.Array], index: int) -> str:
+def shown_row(columns: Mapping[str, pa.Array[Any]], index: int) -> str:
     """Return a row as JSON."""
     return json.dumps({name: _shown_value(column, index) for name, column in columns.items()}, default=str)
 
 
-def _plain(column: pa.Array) -> pa.Array:
+def _plain(column: pa.Array[Any]) -> pa.Array[Any]:
     """Return a dictionary's values written out, by way of binary and unchecked: what is no UTF-8 is found afterwards."""
-    if not pa.types.is_dictionary(column.type):
+    if not isinstance(column, pa.DictionaryArray):
         return column
     kind = column.type.value_type
-    values = column.dictionary.cast(pa.binary()).take(column.indices)
+    values = _in_binary(column)
     return pa.Array.from_buffers(kind, len(values), values.buffers(), values.null_count, values.offset)
 
 
-def _invalid(column: pa.Array) -> list[int]:
+def _in_binary(column: pa.DictionaryArray[Any, Any]) -> pa.Array[Any]:
+    values: pa.Array[Any] = column.dictionary.cast(pa.binary()).take(column.indices)
+    return values
+
+
+def _invalid(column: pa.Array[Any]) -> list[int]:
     """Return which values Arrow calls invalid, found by halves."""
     found: list[int] = []
     waiting = [(0, len(column))]
@@ -224,7 +232,7 @@ def _invalid(column: pa.Array) -> list[int]:
     return found
 
 
-def _shown_value(column: pa.Array, index: int) -> object:
+def _shown_value(column: pa.Array[Any], index: int) -> object:
     try:
         return column[index].as_py()
     except (ValueError, OverflowError):  # a date beyond what Python has

@@ -17,9 +17,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from engine.arrow import Column
 from engine.connectors.file_formats import BadLine, FileOptions, FileRows, MalformedFile
 from engine.connectors.parquet_files import read
 from engine.connectors.read_limits import ReadLimits
+from engine.hummock.ordering import one_chunk
 
 ROW = "\0row"
 """The column of a batch that holds the numbers of its rows in the file."""
@@ -32,7 +34,7 @@ _LARGEST_REQUEST = 1 << 20
 def encoded(rows: FileRows) -> bytes:
     """Return rows and what was set aside with them as one Arrow stream."""
     numbers = [rows.place(index)[0] for index in range(rows.rows)] if rows.lines is None else rows.lines
-    columns = {**rows.columns, ROW: pa.array(numbers, pa.int64())}
+    columns: dict[str, Column] = {**rows.columns, ROW: pa.array(numbers, pa.int64())}
     told = {
         "bad": [[bad.line, bad.reason, bad.raw] for bad in rows.bad],
         "names": rows.names,
@@ -40,7 +42,8 @@ def encoded(rows: FileRows) -> bytes:
     }
     schema = pa.schema([pa.field(name, column.type) for name, column in columns.items()])
     batch = pa.record_batch(
-        list(columns.values()), schema=schema.with_metadata({TOLD: json.dumps(told).encode()})
+        [one_chunk(column) for column in columns.values()],
+        schema=schema.with_metadata({TOLD: json.dumps(told).encode()}),
     )
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:

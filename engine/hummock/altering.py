@@ -27,7 +27,7 @@ def options_of(given: Mapping[str, Any], before: TableOptions = TableOptions()) 
 
 def altered(
     table: Table,
-    add: Sequence[pa.Field] = (),
+    add: Sequence[pa.Field[Any]] = (),
     drop: Sequence[str] = (),
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> Table:

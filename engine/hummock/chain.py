@@ -196,10 +196,10 @@ class ManifestChain:
             ticket.unanswered = version.number
         for delta in self._create(deltas, version, data):
             seen = apply(seen, delta)
-            ticket = placed.pop(delta.commit_id, None)
-            if ticket is not None:  # else it was told of an error when an answer was missing
-                ticket.won(seen)
-                self._counters.committed(ticket.commit)
+            won = placed.pop(delta.commit_id, None)
+            if won is not None:  # else it was told of an error when an answer was missing
+                won.won(seen)
+                self._counters.committed(won.commit)
         if self._answered or self._version.number >= version.number:  # taken: nothing can arrive late
             for ticket in placed.values():
                 ticket.unanswered = None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from engine.arrow import Column, positions
 from engine.hummock.expiry import expiry_at
 from engine.hummock.files import FileSet
 from engine.hummock.lookup import answer_schema, find_rows
@@ -93,14 +94,14 @@ def _without_no_ops(rows: pa.Table, index: np.ndarray, old: pa.Table, columns: S
     if not idle.any():
         return NetChanges(rows, index, old)
     moved = np.cumsum(~idle) - 1
-    rows = rows.take(pa.array(np.flatnonzero(~idle)))
+    rows = rows.take(positions(np.flatnonzero(~idle)))
     return NetChanges(rows, moved[index[~same]], old.filter(pa.array(~same)))
 
 
 def as_weights(change: NetChanges, table: TableVersion, columns: Sequence[str]) -> pa.Table:
     """Return changes as a Z-set: the row's columns and `_w`, -1 for old rows and +1 for new ones."""
     puts = np.flatnonzero(change.rows.column(OP).to_numpy() == 0)
-    new = change.rows.select(list(columns)).take(pa.array(puts))
+    new = change.rows.select(list(columns)).take(positions(puts))
     weight = np.concatenate([np.full(len(change.index), -1), np.full(len(puts), 1)])
     fields = [table.schema.field(name).with_nullable(True) for name in columns]
     arrays = [
@@ -119,16 +120,19 @@ def as_log(change: NetChanges, table: TableVersion) -> pa.Table:
     deletes = change.rows.column(OP).to_numpy() != 0
     known = np.zeros(n, dtype=bool)
     known[change.index] = True
-    codes = np.where(deletes, 2, known.astype(np.int8)).astype(np.int8)
-    operations = pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(NAMES)).dictionary_decode()
+    codes = np.where(deletes, 2, known.astype(np.int8))
+    operations = pa.array(NAMES).take(positions(codes))
     places = np.full(n, -1, dtype=np.int64)
     places[change.index] = np.arange(len(change.index))
-    old = change.old.take(pa.array(places, mask=places < 0))
-    present = pa.array(np.arange(n), mask=deletes)
+    old = change.old.take(positions(places, absent=places < 0))
+    present = positions(np.arange(n), absent=deletes)
     new = change.rows.take(present) if deletes.any() else change.rows
     keys = set(table.primary_key)
     names = table.schema.names
-    arrays = [operations, *((change.rows if name in keys else new).column(name) for name in names)]
+    arrays: list[Column] = [
+        operations,
+        *((change.rows if name in keys else new).column(name) for name in names),
+    ]
     arrays += [old.column(name) for name in names]
     fields = [table.schema.field(name).with_nullable(True) for name in names]
     schema = pa.schema([pa.field(OP, pa.string()), *fields, *(f.with_name(f"_old_{f.name}") for f in fields)])

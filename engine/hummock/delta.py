@@ -5,7 +5,7 @@ it to a version.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 import msgspec
 import pyarrow as pa
@@ -139,15 +139,11 @@ def apply(base: Version, delta: Delta) -> Version:
         tables[name] = _apply_to_table(before, name, delta)
         if name in delta.compactions or name in delta.truncate:
             gone |= before.objects() - tables[name].objects()
-    catalog = base.catalog
-    if delta.catalog:
-        merged = {**catalog, **delta.catalog}
-        catalog = {key: value for key, value in merged.items() if value is not None}
     return Version(
         number=delta.number,
         epoch=delta.epoch,
         tables=tables,
-        catalog=catalog,
+        catalog=base.catalog.changed(delta.catalog) if delta.catalog else base.catalog,
         generations={**base.generations, **delta.claimed} if delta.claimed else base.generations,
         next_table_id=base.next_table_id + len(delta.create),
         horizon_ms=max(base.horizon_ms, delta.horizon_ms),
@@ -213,20 +209,22 @@ def _truncated(
 
 
 def _held_back(
-    table: TableVersion, upto: int, acks: dict[str, int | None], pins: dict[str, int | None]
+    table: TableVersion, upto: int, acks: Mapping[str, int | None], pins: Mapping[str, int | None]
 ) -> int:
     """The epoch up to which history may go: not beyond any consumer's acknowledged epoch, nor any pin."""
     holds = [*_merged(table.acks, acks).values(), *_merged(table.pins, pins).values()]
     return min([upto, *holds])
 
 
-def _merged(before, changes) -> dict[str, int]:  # type: ignore[no-untyped-def]
+def _merged(before: Mapping[str, int], changes: Mapping[str, int | None] | None) -> Mapping[str, int]:
     if not changes:
         return before
     return {name: epoch for name, epoch in {**before, **changes}.items() if epoch is not None}
 
 
-def _named(wanted, base: Version, created) -> dict[str, dict[str, int | None]]:  # type: ignore[no-untyped-def]
+def _named(
+    wanted: Mapping[str, Mapping[str, int | None]], base: Version, created: Container[str]
+) -> dict[str, dict[str, int | None]]:
     return {
         table: dict(consumers)
         for table, consumers in wanted.items()

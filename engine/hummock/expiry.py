@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.arrow import holds
 from engine.errors import InvalidRow
 from engine.hummock.ordering import one_chunk
 from engine.hummock.version import OP, ROW_EPOCH, Table, TableVersion
@@ -46,8 +47,7 @@ class Expiry:
             hidden |= one_chunk(rows.column(ROW_EPOCH)).to_numpy() <= self.born_upto_ms
         if self.column is not None:
             numbers = as_numbers(one_chunk(rows.column(self.column)))
-            below = pc.fill_null(pc.less(numbers, pa.scalar(self.least, pa.int64())), False)
-            hidden |= below.to_numpy(zero_copy_only=False)
+            hidden |= holds(pc.less(numbers, pa.scalar(self.least, pa.int64())))
         return hidden
 
     def as_deletions(self, rows: pa.Table) -> pa.Table:
@@ -85,7 +85,7 @@ def can_have_watermark(kind: pa.DataType) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_timestamp(kind) or pa.types.is_date32(kind)
 
 
-def as_numbers(values: pa.Array) -> pa.Array:
+def as_numbers(values: pa.Array[Any]) -> pa.Array[Any]:
     """Return whole numbers or moments as int64."""
     if pa.types.is_date32(values.type):
         values = values.cast(pa.int32())

@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +16,12 @@ import pyarrow as pa
 
 from engine.hummock.cache import ArrowCache
 from engine.hummock.claims import check_cached, check_described, check_row_groups
+from engine.hummock.column_defaults import default_values
 from engine.hummock.expiry import named_ms
 from engine.hummock.object_store import ObjectStore
 from engine.hummock.ordering import one_chunk
-from engine.hummock.sst import ROW_GROUP_ROWS, read_in_row_groups, read_row_groups, read_sst
-from engine.hummock.version import HASH, OP, ROW_EPOCH, SstInfo, default_values
+from engine.hummock.sst import ROW_GROUP_ROWS, SortedValues, read_in_row_groups, read_row_groups, read_sst
+from engine.hummock.version import HASH, OP, ROW_EPOCH, SstInfo
 from engine.verification import verifying
 
 OPEN_FILES = 256
@@ -61,7 +62,7 @@ class FileSet:
         found = self._opened(info)
         return found if found is not None else self._decode(info)
 
-    def for_values(self, info: SstInfo, by: str, wanted: Callable[[], Sequence[Any] | None]) -> SortedFile:
+    def for_values(self, info: SstInfo, by: str, wanted: Callable[[], SortedValues | None]) -> SortedFile:
         """Return a file, or, while it is cold, just its row groups whose range of column `by` holds one of the sorted
         values; all of it if they are not known.
         """
@@ -168,7 +169,7 @@ def with_columns(rows: pa.Table, columns: list[str], schema: pa.Schema, info: Ss
     return pa.Table.from_arrays(arrays, names=columns)
 
 
-def _absent(name: str, schema: pa.Schema, info: SstInfo, rows: int) -> pa.Array:
+def _absent(name: str, schema: pa.Schema, info: SstInfo, rows: int) -> pa.Array[Any]:
     if name == ROW_EPOCH:
         return pa.repeat(pa.scalar(named_ms(info.path), pa.int64()), rows)
     return default_values(schema.field(name), rows)

@@ -5,13 +5,16 @@ hash as it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
+from engine.arrow import as_values, decoded
 from engine.errors import InvalidRow
+from engine.hummock.ordering import one_chunk
 
 SEED = 42
 VNODES = 256
@@ -28,7 +31,7 @@ _P1, _P2, _P3, _P4, _P5 = (
 _WIDEST_LONG_DECIMAL = 18
 
 
-def xxhash64(columns: Sequence[pa.Array | pa.ChunkedArray]) -> np.ndarray:
+def xxhash64(columns: Sequence[pa.Array[Any] | pa.ChunkedArray[Any]]) -> np.ndarray:
     """Return the int64 hash of each row over `columns`; equals Spark's `xxhash64(c1, c2, ...)`.
 
     Raises InvalidRow for a type that cannot be hashed (nested and unsigned types).
@@ -45,20 +48,15 @@ def xxhash64(columns: Sequence[pa.Array | pa.ChunkedArray]) -> np.ndarray:
 
 def vnode_of(hashes: np.ndarray) -> np.ndarray:
     """Return the vnode 0..255 of each hash: its top 8 bits, in the order of the signed hashes."""
-    return (np.right_shift(hashes, 56) + VNODES // 2).astype(np.int64)
+    vnodes: np.ndarray = np.right_shift(hashes, 56) + VNODES // 2
+    return vnodes.astype(np.int64)
 
 
-def _flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    if isinstance(column, pa.ChunkedArray):
-        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-        if isinstance(column, pa.ChunkedArray):
-            column = pa.concat_arrays(column.chunks)
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    return column
+def _flat(column: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Array[Any]:
+    return decoded(one_chunk(column))
 
 
-def _hash_column(array: pa.Array, seed: np.ndarray) -> np.ndarray:
+def _hash_column(array: pa.Array[Any], seed: np.ndarray) -> np.ndarray:
     kind = array.type
     if pa.types.is_null(kind):
         return seed
@@ -68,7 +66,7 @@ def _hash_column(array: pa.Array, seed: np.ndarray) -> np.ndarray:
     return hashed
 
 
-def _hash_values(array: pa.Array, kind: pa.DataType, seed: np.ndarray) -> np.ndarray:
+def _hash_values(array: pa.Array[Any], kind: pa.DataType, seed: np.ndarray) -> np.ndarray:
     if pa.types.is_boolean(kind):
         return _hash_int(_numbers(array.cast(pa.uint8())), seed)
     if pa.types.is_signed_integer(kind):
@@ -95,9 +93,9 @@ def _hash_values(array: pa.Array, kind: pa.DataType, seed: np.ndarray) -> np.nda
         array = array.cast(pa.large_binary())
         kind = array.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _hash_bytes(array, seed, lambda a: a.cast(_binary_of(a.type)).to_pylist())
+        return _hash_bytes(array, seed, lambda a: as_values(a.cast(_binary_of(a.type))))
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
-        return _hash_bytes(array, seed, lambda a: a.to_pylist())
+        return _hash_bytes(array, seed, as_values)
     raise InvalidRow(
         f"a column of type {kind} cannot be hashed: keys are numbers, strings, binary, dates or times"
     )
@@ -107,20 +105,22 @@ def _binary_of(kind: pa.DataType) -> pa.DataType:
     return pa.large_binary() if pa.types.is_large_string(kind) else pa.binary()
 
 
-def _numbers(array: pa.Array) -> np.ndarray:
+def _numbers(array: pa.Array[Any]) -> np.ndarray:
     if array.null_count:
         array = array.fill_null(pa.scalar(0, array.type))
     return array.to_numpy(zero_copy_only=False)
 
 
-def decimal_words(array: pa.Array) -> np.ndarray:
+def decimal_words(array: pa.Array[Any]) -> np.ndarray:
     """Return the unscaled values of a decimal128 array as an (n, 2) int64 array: low word, high word."""
     buffer = array.buffers()[1]
-    words = np.frombuffer(buffer, dtype=np.int64)[2 * array.offset : 2 * (array.offset + len(array))]
-    return words.reshape(-1, 2)
+    if buffer is None:
+        return np.empty((0, 2), dtype=np.int64)
+    words: np.ndarray = np.frombuffer(memoryview(buffer), dtype=np.int64).reshape(-1, 2)
+    return words[array.offset : array.offset + len(array)]
 
 
-def _big_endian(array: pa.Array) -> list[bytes | None]:
+def _big_endian(array: pa.Array[Any]) -> list[bytes | None]:
     """The two's complement of each unscaled value in as few bytes as hold it, as java.math.BigInteger gives
     it.
     """
@@ -139,7 +139,8 @@ def _rotl(x: np.ndarray, bits: int) -> np.ndarray:
 def _mix(h: np.ndarray) -> np.ndarray:
     h = (h ^ (h >> np.uint64(33))) * _P2
     h = (h ^ (h >> np.uint64(29))) * _P3
-    return h ^ (h >> np.uint64(32))
+    h ^= h >> np.uint64(32)
+    return h
 
 
 def _hash_long(values: np.ndarray, seed: np.ndarray) -> np.ndarray:
@@ -161,7 +162,7 @@ def _hash_int(values: np.ndarray, seed: np.ndarray) -> np.ndarray:
 
 
 def _hash_bytes(
-    array: pa.Array, seed: np.ndarray, values: Callable[[pa.Array], list[bytes | None]]
+    array: pa.Array[Any], seed: np.ndarray, values: Callable[[pa.Array[Any]], list[bytes | None]]
 ) -> np.ndarray:
     digest = xxhash.xxh64_intdigest
     if len(array) and (seed == seed[0]).all():
@@ -170,7 +171,7 @@ def _hash_bytes(
         if encoded is not None:
             words = [0 if v is None else digest(v, start) for v in values(encoded.dictionary)]
             codes = encoded.indices.fill_null(0).to_numpy()
-            return np.array(words or [0], dtype=np.uint64)[codes]
+            return np.take(np.array(words or [0], dtype=np.uint64), codes)
         hashed = (0 if v is None else digest(v, start) for v in values(array))
     else:
         pairs = zip(values(array), seed.tolist(), strict=True)
@@ -178,7 +179,7 @@ def _hash_bytes(
     return np.fromiter(hashed, dtype=np.uint64, count=len(array))
 
 
-def _encoded_if_it_pays(array: pa.Array) -> pa.DictionaryArray | None:
+def _encoded_if_it_pays(array: pa.Array[Any]) -> pa.DictionaryArray[Any, Any] | None:
     sample = array.slice(0, 1000)
     if len(array) < 5000 or pa.types.is_decimal(array.type) or pc.count_distinct(sample).as_py() > 500:
         return None

@@ -24,6 +24,29 @@ SHOWN_ROWS = 20
 
 def describe_metrics(now: Metrics) -> RenderableType:
     """Return what a store holds by table and level, what history costs, and what this process asked of it."""
+    live = sum(table.bytes for table in now.tables.values())
+    history = sum(table.history_bytes for table in now.tables.values())
+    store = _pairs(
+        ("manifest", f"{now.manifest:,} of {_when(now.epoch)}"),
+        ("tables", f"{len(now.tables):,}"),
+        ("live bytes", _bytes(live)),
+        (
+            "retained history",
+            f"{_bytes(history)} (all files are {_ratio(now.space_amplification)} the live ones)",
+        ),
+        ("sub-levels in L0", f"{sum(table.l0 for table in now.tables.values()):,}"),
+    )
+    return Group(
+        Text("Store", "bold"),
+        store,
+        Text("\nTables", "bold"),
+        _tables(now),
+        Text("\nThis process", "bold"),
+        _process(now),
+    )
+
+
+def _tables(now: Metrics) -> RenderableType:
     names = (
         "table",
         "l0:",
@@ -50,22 +73,14 @@ def describe_metrics(now: Metrics) -> RenderableType:
             _when(table.safe_epoch),
             ", ".join(holders),
         )
-    live = sum(table.bytes for table in now.tables.values())
-    history = sum(table.history_bytes for table in now.tables.values())
-    store = _pairs(
-        ("manifest", f"{now.manifest:,} of {_when(now.epoch)}"),
-        ("tables", f"{len(now.tables):,}"),
-        ("live bytes", _bytes(live)),
-        (
-            "retained history",
-            f"{_bytes(history)} (all files are {_ratio(now.space_amplification)} the live ones)",
-        ),
-        ("sub-levels in L0", f"{sum(table.l0 for table in now.tables.values()):,}"),
-    )
+    return tables
+
+
+def _process(now: Metrics) -> RenderableType:
     requests = ", ".join(f"{kind} {count:,}" for kind, count in sorted(now.requests.items())) or "none"
     failed = ", ".join(f"{kind} {count:,}" for kind, count in sorted(now.errors.items())) or "none"
     hit_rate = "" if now.cache_hit_rate is None else f" ({now.cache_hit_rate:.0%})"
-    process = _pairs(
+    return _pairs(
         ("requests", f"{requests}; failed: {failed}"),
         ("bytes", f"{_bytes(now.bytes_in)} in, {_bytes(now.bytes_out)} out"),
         (
@@ -80,14 +95,6 @@ def describe_metrics(now: Metrics) -> RenderableType:
         ("write amplification", _ratio(now.write_amplification)),
         ("read amplification", f"{_ratio(now.read_amplification)} (files searched by a lookup)"),
         ("stalls", f"{now.stalls:,}, {now.stall_seconds:.1f} s"),
-    )
-    return Group(
-        Text("Store", "bold"),
-        store,
-        Text("\nTables", "bold"),
-        tables,
-        Text("\nThis process", "bold"),
-        process,
     )
 
 
@@ -195,14 +202,14 @@ def _readable(store: ObjectStore, sst: SstInfo) -> RenderableType:
 
 
 def _parquet(store: ObjectStore, sst: SstInfo) -> RenderableType:
-    file = pq.ParquetFile(RangeFile(store, sst))
+    file = pq.ParquetFile(pa.PythonFile(RangeFile(store, sst), mode="r"))
     groups = _grid("row group:", "rows:", "bytes:", "least hash", "greatest hash", "vnodes")
     for at in range(file.metadata.num_row_groups):
         group = file.metadata.row_group(at)
         column = next((c for c in range(group.num_columns) if group.column(c).path_in_schema == HASH), None)
         statistics = None if column is None else group.column(column).statistics
         low, high = (statistics.min, statistics.max) if statistics is not None else (None, None)
-        vnodes = "" if low is None else _vnodes(low, high)
+        vnodes = "" if low is None or high is None else _vnodes(low, high)
         groups.add_row(
             str(at), f"{group.num_rows:,}", _bytes(group.total_byte_size), str(low), str(high), vnodes
         )

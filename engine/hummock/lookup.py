@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from engine.arrow import positions
 from engine.errors import InvalidRow
 from engine.hummock.expiry import Expiry
 from engine.hummock.files import FileSet, SortedFile, with_columns
@@ -26,7 +27,7 @@ from engine.hummock.ordering import (
     one_chunk,
     sort_indices,
 )
-from engine.hummock.sst import hashes_of
+from engine.hummock.sst import SortedValues, hashes_of
 from engine.hummock.version import HASH, Run, SstInfo, Table
 
 Opened = tuple[SstInfo, SortedFile]
@@ -108,15 +109,16 @@ def _search_order(wanted: Wanted) -> np.ndarray:
     return asking if lead is None else asking[np.argsort(lead[asking])]
 
 
-def wanted_values(wanted: Wanted, order: np.ndarray) -> Sequence[Any] | None:
+def wanted_values(wanted: Wanted, order: np.ndarray) -> SortedValues | None:
     """The sorted values that row groups are found by; None if they have no order that Python and Parquet share."""
     if not wanted.searched:
-        return wanted.hashes[order]
+        hashes: np.ndarray = wanted.hashes[order]
+        return hashes
     column = wanted.table.column(wanted.searched[0])
     if pa.types.is_integer(column.type) and not column.null_count:
         return np.sort(column.to_numpy()[order])
     if (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) and not column.null_count:
-        return sorted(set(column.take(pa.array(order)).to_pylist()))
+        return sorted(set(column.take(positions(order)).to_pylist()))
     return None
 
 
@@ -124,7 +126,7 @@ def wanted_keys(table: Table, keys: pa.Table, null_safe: bool) -> Wanted:
     """Return `keys` typed, hashed, and split into columns to search, to verify in the file, and to filter by
     at the end.
     """
-    arrays: dict[str, pa.Array] = {}
+    arrays: dict[str, pa.Array[Any]] = {}
     asking = np.ones(keys.num_rows, dtype=bool)
     for name in keys.column_names:
         if name not in table.schema.names:
@@ -294,7 +296,7 @@ def take_rows(
     back = np.empty(len(order), dtype=np.int64)
     back[order] = np.arange(len(order))
     return (
-        pa.concat_tables(parts).combine_chunks().take(pa.array(back))
+        pa.concat_tables(parts).combine_chunks().take(positions(back))
         if parts
         else _columns(opened[0], columns, schema).slice(0, 0)
     )
@@ -314,4 +316,4 @@ def padded(index: np.ndarray, rows: pa.Table, count: int) -> pa.Table:
     """Spread found rows over `count` keys: nulls where a key has no row; each key has one row at most."""
     places = np.full(count, -1, dtype=np.int64)
     places[index] = np.arange(len(index))
-    return rows.take(pa.array(places, mask=places < 0)) if count else rows.slice(0, 0)
+    return rows.take(positions(places, absent=places < 0)) if count else rows.slice(0, 0)

@@ -9,23 +9,38 @@ import dataclasses
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from engine.errors import Conflict, UnknownTable, WriteStopped
 from engine.hummock import compaction, gc
 from engine.hummock.background import Background
 from engine.hummock.chain import ManifestChain
 from engine.hummock.compaction.claim import lapsed
-from engine.hummock.epoch import COUNTER_BITS, Clock, epoch_at
+from engine.hummock.epoch import COUNTER_BITS, epoch_at
 from engine.hummock.invariants import unknown_table
-from engine.hummock.metrics import Counters
 from engine.hummock.object_store import ObjectStore
 from engine.hummock.pins import over
 from engine.hummock.reader import Reader
+from engine.hummock.store_clock import StoreClock
 from engine.hummock.version import Commit, Compaction, Table, Version
 from engine.hummock.write_stop import with_write_stop
 
 WRITE_STOP_SECONDS = 60.0
 STOPPED_LOOK_SECONDS = 0.05
+
+
+AutoCompact = Literal["background", "inline", "off"]
+
+
+@dataclass(frozen=True)
+class StoreParts:
+    """What an open store is made of: its manifests, its objects, how they are read, and what time it is."""
+
+    chain: ManifestChain
+    objects: ObjectStore
+    reader: Reader
+    clock: StoreClock
 
 
 class Maintenance:
@@ -37,19 +52,16 @@ class Maintenance:
 
     def __init__(
         self,
-        chain: ManifestChain,
-        objects: ObjectStore,
-        reader: Reader,
-        clock: Clock,
-        counters: Counters,
+        parts: StoreParts,
         background: Background,
         refresh: Callable[[], Version],
         *,
         retention_seconds: float,
-        auto_compact: str,
+        auto_compact: AutoCompact,
     ) -> None:
-        self._chain, self._objects, self._reader = chain, objects, reader
-        self._clock, self._counters, self._background = clock, counters, background
+        self._chain, self._objects = parts.chain, parts.objects
+        self._reader, self._clock = parts.reader, parts.clock
+        self._counters, self._background = parts.reader.files.counters, background
         self._refresh, self._retention, self._auto_compact = refresh, retention_seconds, auto_compact
         self._compacting = threading.Lock()
 

@@ -13,6 +13,7 @@ import xxhash
 
 from engine.claims import CHECKPOINT
 from engine.errors import CorruptObject
+from engine.hummock.catalog_entries import CatalogEntries
 from engine.hummock.delta import Delta, TableSpec
 from engine.hummock.version import Generation, LogEntry, SstInfo, TableVersion, Version
 from engine.verification import broken
@@ -190,7 +191,7 @@ def version_of(checkpoint: Checkpoint, delta: Delta) -> Version:
         delta.number,
         delta.epoch,
         tables,
-        checkpoint.catalog,
+        CatalogEntries(checkpoint.catalog),
         checkpoint.generations,
         checkpoint.next_table_id,
         checkpoint.horizon_ms,

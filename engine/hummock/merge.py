@@ -11,6 +11,7 @@ from math import ceil
 import numpy as np
 import pyarrow as pa
 
+from engine.arrow import positions
 from engine.hummock.expiry import Expiry
 from engine.hummock.ordering import one_chunk, order_by_key
 from engine.hummock.version import HASH, OP, Run, SstInfo
@@ -110,4 +111,4 @@ def without_tombstones(rows: pa.Table) -> pa.Table:
     operations = rows.column(OP).to_numpy()
     if not operations.any():
         return rows
-    return rows.take(pa.array(np.flatnonzero(operations == 0)))
+    return rows.take(positions(np.flatnonzero(operations == 0)))

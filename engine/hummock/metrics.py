@@ -10,6 +10,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 from engine.hummock.version import Commit, SstInfo, TableVersion, Version
 
@@ -179,7 +180,7 @@ class Metrics:
 
     def since(self, earlier: Metrics) -> Metrics:
         """Return the counters' growth since `earlier`; the store's shape stays that of this snapshot."""
-        changed: dict[str, object] = {}
+        changed: dict[str, Any] = {}
         for name in COUNTED:
             changed[name] = getattr(self, name) - getattr(earlier, name)
         for name in BY_KIND:
@@ -187,7 +188,7 @@ class Metrics:
             grown = {kind: n - before.get(kind, 0) for kind, n in getattr(self, name).items()}
             changed[name] = {kind: n for kind, n in grown.items() if n}
         shape = {name: getattr(self, name) for name in ("manifest", "epoch", "tables")}
-        return Metrics(**changed, **shape)  # type: ignore[arg-type]
+        return Metrics(**changed, **shape)
 
 
 BY_KIND = ("requests", "errors", "seconds")
@@ -199,8 +200,8 @@ COUNTED = tuple(
 def snapshot(counters: Counters, version: Version) -> Metrics:
     """Return the snapshot of a process's counters and of the version that it knows."""
     values = counters.values()
-    kinds: dict[str, dict[str, float]] = {name: {} for name in BY_KIND}
-    plain: dict[str, float] = {}
+    kinds: dict[str, Any] = {name: {} for name in BY_KIND}
+    plain: dict[str, Any] = {}
     for name, value in values.items():
         group, dot, kind = name.partition(".")
         if dot:
@@ -208,8 +209,8 @@ def snapshot(counters: Counters, version: Version) -> Metrics:
         else:
             plain[name] = value if name == "stall_seconds" else int(value)
     return Metrics(
-        **kinds,  # type: ignore[arg-type]
-        **plain,  # type: ignore[arg-type]
+        **kinds,
+        **plain,
         manifest=version.number,
         epoch=version.epoch,
         tables={name: table_metrics(table) for name, table in version.tables.items()},

@@ -5,21 +5,24 @@ equals null.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.arrow import Column, added, both, holds, nulls, positions, sorted_indices
+
 _POSITION = "\0position"
 
 
-def one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+def one_chunk(column: Column) -> pa.Array[Any]:
     """Return a column as a single array, without a copy where it is one already."""
     if not isinstance(column, pa.ChunkedArray):
         return column
     if column.num_chunks == 1:
-        return column.chunk(0)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+        return column.chunks[0]
+    return pa.concat_arrays(column.chunks) if column.num_chunks else nulls(0, column.type)
 
 
 def order_by_key(
@@ -101,14 +104,13 @@ def _stable_order(values: np.ndarray, *, in_runs: bool) -> tuple[np.ndarray, np.
 def sort_indices(keys: pa.Table, leading: np.ndarray | None = None) -> np.ndarray:
     """Return the stable order of rows by `leading` numbers and then by all columns."""
     names = keys.column_names
-    arrays, sort_keys = list(keys.columns), [(name, "ascending", "at_start") for name in names]
+    arrays: list[Column] = list(keys.columns)
     if leading is not None:
         arrays, names = [pa.array(leading), *arrays], ["\0leading", *names]
-        sort_keys = [("\0leading", "ascending", "at_start"), *sort_keys]
     arrays.append(pa.array(np.arange(keys.num_rows)))
-    table = pa.Table.from_arrays(arrays, names=[*names, _POSITION])
-    options = pc.SortOptions([*sort_keys, (_POSITION, "ascending", "at_start")])
-    return pc.sort_indices(table, options=options).to_numpy()
+    names = [*names, _POSITION]
+    table = pa.Table.from_arrays(arrays, names=names)
+    return sorted_indices(table, [(name, "ascending", "at_start") for name in names]).to_numpy()
 
 
 def equal_to_previous(rows: pa.Table) -> np.ndarray:
@@ -121,15 +123,16 @@ def equal_to_previous(rows: pa.Table) -> np.ndarray:
     return equal
 
 
-def equal_values(left: pa.Array, right: pa.Array) -> np.ndarray:
+def equal_values(left: pa.Array[Any], right: pa.Array[Any]) -> np.ndarray:
     """Whether each pair of values is the same: null equals null, NaN equals NaN, -0.0 equals 0.0."""
     kind = left.type
     plain = not left.null_count and not right.null_count
     if plain and (pa.types.is_integer(kind) or pa.types.is_temporal(kind)):
-        return left.to_numpy(zero_copy_only=False) == right.to_numpy(zero_copy_only=False)
+        equal: np.ndarray = left.to_numpy(zero_copy_only=False) == right.to_numpy(zero_copy_only=False)
+        return equal
     if pa.types.is_null(kind):
         return np.ones(len(left), dtype=bool)
-    if pa.types.is_struct(kind):
+    if isinstance(left, pa.StructArray) and isinstance(right, pa.StructArray):
         equal = left.is_null().to_numpy(zero_copy_only=False) == right.is_null().to_numpy(
             zero_copy_only=False
         )
@@ -139,11 +142,11 @@ def equal_values(left: pa.Array, right: pa.Array) -> np.ndarray:
     if pa.types.is_nested(kind):
         pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
         return np.fromiter((a == b for a, b in pairs), dtype=bool, count=len(left))
-    equal = _numpy(pc.fill_null(pc.equal(left, right), False))
+    equal = holds(pc.equal(left, right))
     if not plain:
-        equal |= _numpy(pc.and_(left.is_null(), right.is_null()))
+        equal |= both(left.is_null(), right.is_null())
     if pa.types.is_floating(kind):
-        equal |= _numpy(pc.and_(pc.fill_null(pc.is_nan(left), False), pc.fill_null(pc.is_nan(right), False)))
+        equal |= both(pc.is_nan(left), pc.is_nan(right))
     return equal
 
 
@@ -156,7 +159,7 @@ def single_number_key(keys: pa.Table) -> np.ndarray | None:
     return as_numbers(keys.column(0))
 
 
-def as_numbers(column: pa.Array | pa.ChunkedArray) -> np.ndarray | None:
+def as_numbers(column: Column) -> np.ndarray | None:
     """Return a column of integers, dates or times without nulls as a NumPy view, else None."""
     kind = column.type
     if column.null_count:
@@ -189,15 +192,14 @@ def bisect_keys(
         if not len(open_):
             return low
         middle = (low[open_] + high[open_]) // 2
-        index = pa.array(middle)
-        chosen = pa.array(open_)
+        index, chosen = positions(middle), positions(open_)
         order = _compare_rows(rows.take(index).columns, wanted.take(chosen).columns)
         after = order <= 0 if right else order < 0
         low[open_[after]] = middle[after] + 1
         high[open_[~after]] = middle[~after]
 
 
-def _compare_rows(left: Sequence[pa.ChunkedArray], right: Sequence[pa.ChunkedArray]) -> np.ndarray:
+def _compare_rows(left: Sequence[pa.ChunkedArray[Any]], right: Sequence[pa.ChunkedArray[Any]]) -> np.ndarray:
     """-1, 0 or 1 for each pair of rows, column by column."""
     order = np.zeros(len(left[0]), dtype=np.int8)
     for mine, theirs in zip(left, right, strict=True):
@@ -206,35 +208,30 @@ def _compare_rows(left: Sequence[pa.ChunkedArray], right: Sequence[pa.ChunkedArr
     return order
 
 
-def _compare(left: pa.Array, right: pa.Array) -> np.ndarray:
+def _compare(left: pa.Array[Any], right: pa.Array[Any]) -> np.ndarray:
     mine, theirs = _class(left), _class(right)
-    order = np.sign(mine - theirs)
-    both = (mine == 2) & (theirs == 2) & (order == 0)
-    if both.any():
-        less = _numpy(pc.fill_null(pc.less(left, right), False))
-        more = _numpy(pc.fill_null(pc.greater(left, right), False))
-        order = np.where(both, more.astype(np.int8) - less.astype(np.int8), order)
+    order: np.ndarray = np.sign(mine - theirs)
+    valued = (mine == 2) & (theirs == 2) & (order == 0)
+    if valued.any():
+        less, more = holds(pc.less(left, right)), holds(pc.greater(left, right))
+        order = np.where(valued, more.astype(np.int8) - less.astype(np.int8), order)
     return order
 
 
-def _class(array: pa.Array) -> np.ndarray:
+def _class(array: pa.Array[Any]) -> np.ndarray:
     """0 for null, 1 for NaN, 2 for any other value: the order in which Arrow sorts them when nulls come
     first.
     """
     found = np.full(len(array), 2, dtype=np.int8)
     if pa.types.is_floating(array.type):
-        found[_numpy(pc.fill_null(pc.is_nan(array), False))] = 1
+        found[holds(pc.is_nan(array))] = 1
     if array.null_count:
-        found[_numpy(array.is_null())] = 0
+        found[holds(array.is_null())] = 0
     return found
 
 
-def normalized_key(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+def normalized_key(column: Column) -> Column:
     """Return a key column with -0.0 as 0.0, so that equal keys are stored, hashed and sorted as one."""
     if pa.types.is_floating(column.type):
-        return pc.add(column, pa.scalar(0.0, column.type))
+        return added(column, pa.scalar(0.0, column.type))
     return column
-
-
-def _numpy(array: pa.Array) -> np.ndarray:
-    return array.to_numpy(zero_copy_only=False)

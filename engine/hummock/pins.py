@@ -36,7 +36,7 @@ def ends_ms(name: str) -> int | None:
 
 def over(version: Version, now_ms: int) -> dict[str, dict[str, int | None]]:
     """Return the change of pins that takes away those that are over."""
-    found = {
+    found: dict[str, dict[str, int | None]] = {
         table.name: {
             name: None for name in table.pins if (end := ends_ms(name)) is not None and end <= now_ms
         }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
+
 from engine.hummock.background import Background
 from engine.hummock.files import FileSet
 from engine.hummock.version import SstInfo, TableVersion, Version
@@ -13,7 +16,12 @@ def prefetch(before: Version, after: Version, files: FileSet, background: Backgr
         known = before.tables.get(name)
         due = [] if known is None or known is table else replacements(known, table, files)
         if due:
-            background.offer(f"prefetch of {name}", lambda due=due: [files.whole(sst) for sst in due])
+            background.offer(f"prefetch of {name}", functools.partial(_decode, files, due))
+
+
+def _decode(files: FileSet, due: Sequence[SstInfo]) -> None:
+    for sst in due:
+        files.whole(sst)
 
 
 def replacements(before: TableVersion, after: TableVersion, files: FileSet) -> list[SstInfo]:

@@ -97,7 +97,7 @@ def registry_of(read: Callable[[], Metrics], *more: Collector) -> CollectorRegis
         ) from error
     registry = CollectorRegistry()
     for collector in (StoreCollector(read), *more):
-        registry.register(collector)  # type: ignore[arg-type]
+        registry.register(collector)
     return registry
 
 

@@ -241,7 +241,7 @@ def cache_folder(url: str, cache_dir: str | os.PathLike[str] | None) -> Path:
     base = chosen_cache(cache_dir)
     if base is None:
         user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
-        base = Path(tempfile.gettempdir()) / f"tideline-cache-{user}"
+        base = os.path.join(tempfile.gettempdir(), f"tideline-cache-{user}")
     return Path(base) / hashlib.sha256(url.rstrip("/").encode()).hexdigest()[:16]
 
 

@@ -21,7 +21,6 @@ from engine.hummock.batch import TableBuffer
 from engine.hummock.bundle import Payload
 from engine.hummock.clock import Clock, system_clock
 from engine.hummock.files import SortedFile
-from engine.hummock.metrics import Counters
 from engine.hummock.reader import Reader
 from engine.hummock.version import OP, LogEntry, SstInfo, TableVersion, Version
 
@@ -100,15 +99,13 @@ class SharedBuffer:
         reader: Reader,
         commit: CommitWrites,
         refresh: Callable[[], Version],
-        counters: Counters,
         limit: int = BUFFER_BYTES,
-        wait_seconds: float = WAIT_SECONDS,
-        retry_seconds: float = RETRY_SECONDS,
         clock: Clock = system_clock,
     ) -> None:
         self._clock = clock
-        self._reader, self._commit_writes, self._refresh, self._counters = reader, commit, refresh, counters
-        self._limit, self._wait_seconds, self._retry_seconds = limit, wait_seconds, retry_seconds
+        self._reader, self._commit_writes, self._refresh = reader, commit, refresh
+        self._counters = reader.files.counters
+        self._limit, self._wait_seconds, self._retry_seconds = limit, WAIT_SECONDS, RETRY_SECONDS
         self._changed = threading.Condition()
         self._pending: deque[SealedEpoch] = deque()
         self._bytes, self._waiting, self._numbers = 0, 0, itertools.count(1)
@@ -323,7 +320,7 @@ class SharedBuffer:
             epoch.outcome.set_result(number)
         for each in failed:
             if each is epoch:
-                each.outcome.set_exception(error)  # type: ignore[arg-type]
+                each.outcome.set_exception(error)
             else:
                 each.outcome.set_exception(
                     StorageError(

@@ -11,7 +11,7 @@ import struct
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import xxhash
 
+from engine.arrow import Column
 from engine.errors import CorruptObject, DuplicateKey, InvalidRow
 from engine.hummock.epoch import ORIGIN_MS
 from engine.hummock.hash import xxhash64
@@ -62,7 +63,7 @@ def stored_rows(table: Table, rows: pa.Table) -> pa.Table:
             raise InvalidRow(
                 f"table {table.name}: rows have no column {field.name}; they have {rows.column_names}"
             )
-        column = rows.column(field.name)
+        column: Column = rows.column(field.name)
         if column.type != field.type:
             try:
                 column = column.cast(field.type)
@@ -75,7 +76,7 @@ def stored_rows(table: Table, rows: pa.Table) -> pa.Table:
     return pa.Table.from_arrays([arrays[name] for name in schema.names], schema=schema)
 
 
-def hashes_of(table: Table, columns: dict[str, pa.Array], rows: int) -> np.ndarray:
+def hashes_of(table: Table, columns: dict[str, pa.Array[Any]], rows: int) -> np.ndarray:
     """Return the `_hash` of each row: over the distribution key, or 0 for a table without one."""
     if not table.distribution_key:
         return np.zeros(rows, dtype=np.int64)
@@ -139,7 +140,7 @@ def encode_sst(rows: pa.Table) -> pa.Buffer:
         row_group_size=ROW_GROUP_ROWS,
         compression="zstd",
         compression_level=1,
-        use_dictionary=repeating,
+        use_dictionary=repeating,  # type: ignore[arg-type]  # a list of columns is right, too
         column_encoding={name: encoding for name, encoding in packed.items() if encoding} or None,
         write_statistics=rows.column_names[
             :2
@@ -159,7 +160,7 @@ def _encoding(kind: pa.DataType) -> str | None:
     return None
 
 
-def _repeats(column: pa.ChunkedArray) -> bool:
+def _repeats(column: pa.ChunkedArray[Any]) -> bool:
     """Whether a dictionary pays, by a sample: few different values."""
     if pa.types.is_nested(column.type) or pa.types.is_boolean(column.type) or pa.types.is_null(column.type):
         return False
@@ -195,8 +196,11 @@ def _mapped(path: Path, info: SstInfo) -> pa.Buffer:
         return pa.py_buffer(b"")
 
 
+SortedValues: TypeAlias = "Sequence[Any] | np.ndarray"
+
+
 def read_row_groups(
-    store: ObjectStore, info: SstInfo, by: str, wanted: Sequence[Any], share: float
+    store: ObjectStore, info: SstInfo, by: str, wanted: SortedValues, share: float
 ) -> pa.Table | None:
     """Return only the row groups whose range of column `by` holds one of the sorted `wanted` values, or None if that is
     more than `share` of the file, or the file does not tell.
@@ -271,10 +275,7 @@ def sections_of(data: pa.Buffer) -> tuple[tuple[int, int], ...]:
 
 def _start_of(group: pq.RowGroupMetaData) -> int:
     chunks = [group.column(column) for column in range(group.num_columns)]
-    return min(
-        chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset
-        for chunk in chunks
-    )
+    return min(chunk.dictionary_page_offset or chunk.data_page_offset for chunk in chunks)
 
 
 class RangeFile(io.RawIOBase):

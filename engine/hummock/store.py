@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from engine.errors import StorageError
 from engine.hummock import compaction, gc
 from engine.hummock.altering import altered, options_of
 from engine.hummock.background import Background
-from engine.hummock.batch import Operation, gather
+from engine.hummock.batch import Delete, Operation, Put, gather
 from engine.hummock.cache import ArrowCache
 from engine.hummock.chain import ManifestChain
 from engine.hummock.epoch import COUNTER_BITS, Clock, epoch_at, system_clock
@@ -24,7 +24,7 @@ from engine.hummock.epoch_batch import EpochBatch
 from engine.hummock.expiry import watermark_number
 from engine.hummock.keys import key_row, whole_key_row, whole_keys
 from engine.hummock.lookup import padded
-from engine.hummock.maintenance import Maintenance
+from engine.hummock.maintenance import AutoCompact, Maintenance, StoreParts
 from engine.hummock.merge import HashRange
 from engine.hummock.metrics import Counters, Metrics, counters_of, snapshot
 from engine.hummock.object_store import ObjectStore, open_object_store
@@ -42,48 +42,31 @@ from engine.hummock.verified import verified
 from engine.hummock.version import Commit, Compaction, Table, TableVersion, Version
 
 TableRef = Table | str
-AUTO_COMPACT = ("background", "inline", "off")
+Writes = Operation | Sequence[Operation]
+AUTO_COMPACT = get_args(AutoCompact)
 
 
 class Hummock:
     """One open store; any number of processes and threads may have it open and write at the same time."""
 
-    def __init__(
-        self,
-        url: str,
-        chain: ManifestChain,
-        objects: ObjectStore,
-        reader: Reader,
-        options: dict[str, Any],
-        clock: StoreClock,
-        counters: Counters,
-    ) -> None:
-        self.url, self.options, self.reader, self.counters = url, options, reader, counters
-        self._chain, self._objects, self._clock = chain, objects, clock
+    def __init__(self, url: str, parts: StoreParts, options: dict[str, Any]) -> None:
+        self.url, self.options, self.reader = url, options, parts.reader
+        self.counters = parts.reader.files.counters
+        self._chain, self._objects, self._clock = parts.chain, parts.objects, parts.clock
         self._background = Background("tideline-background")
         self._maintenance = Maintenance(
-            chain,
-            objects,
-            reader,
-            clock,
-            counters,
+            parts,
             self._background,
             self.refresh,
             retention_seconds=float(options["retention_seconds"]),
             auto_compact=options["auto_compact"],
         )
-        self.buffer = SharedBuffer(
-            reader,
-            self._commit_writes,
-            self.refresh,
-            counters,
-            limit=int(options["buffer_bytes"]),
-            clock=clock,
-        )
+        limit = int(options["buffer_bytes"])
+        self.buffer = SharedBuffer(parts.reader, self._commit_writes, self.refresh, limit, parts.clock)
         """Epochs that were handed over by `epoch(wait=False)` and are not committed yet."""
         self._row_ids = RowIds(self.claim)
         self._snapshots = Snapshots(
-            chain, self.refresh, reader, self.buffer, clock, self._maintenance.retained_from
+            parts.chain, self.refresh, parts.reader, self.buffer, parts.clock, self._maintenance.retained_from
         )
 
     @classmethod
@@ -95,7 +78,7 @@ class Hummock:
         cache_bytes: int = CACHE_BYTES,
         buffer_bytes: int = BUFFER_BYTES,
         retention_seconds: float = 600.0,
-        auto_compact: str | None = None,
+        auto_compact: AutoCompact | None = None,
         create: bool = True,
         object_store: ObjectStore | None = None,
         clock: Clock | None = None,
@@ -132,7 +115,7 @@ class Hummock:
             reader = Reader.open(url, options)
         else:
             reader = Reader(objects, ArrowCache(folder, cache_bytes, counters), held)
-        return cls(url, chain, objects, reader, options, held, counters)
+        return cls(url, StoreParts(chain, objects, reader, held), options)
 
     def __enter__(self) -> Hummock:
         return self
@@ -206,7 +189,7 @@ class Hummock:
         return self._snapshots.known(name).table
 
     def alter_table(
-        self, table: TableRef, add: Sequence[pa.Field] = (), drop: Sequence[str] = (), **options: Any
+        self, table: TableRef, add: Sequence[pa.Field[Any]] = (), drop: Sequence[str] = (), **options: Any
     ) -> Table:
         """Add columns, which old rows have as null or as their default, drop columns, or change options (None ends one).
 
@@ -266,7 +249,7 @@ class Hummock:
 
     def ingest_batch(
         self,
-        writes: Mapping[TableRef, Operation | Sequence[Operation]],
+        writes: Mapping[Table, Writes] | Mapping[str, Writes] | Mapping[TableRef, Writes],
         *,
         precondition: Precondition | None = None,
     ) -> int:
@@ -397,4 +380,4 @@ def _name(table: TableRef) -> str:
 
 
 def _operations(operations: Operation | Sequence[Operation]) -> Sequence[Operation]:
-    return operations if isinstance(operations, (list, tuple)) else [operations]  # type: ignore[list-item]
+    return [operations] if isinstance(operations, (Put, Delete)) else operations

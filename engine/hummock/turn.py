@@ -16,7 +16,7 @@ from engine.hummock.clock import Clock
 try:
     import fcntl
 except ImportError:  # no such locks on this system
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None  # type: ignore[assignment]  # the module is asked for before it is used
 
 TURN_SECONDS = 2.0
 """How long to wait for a turn; a process that was stopped in its own must not hold up the others."""

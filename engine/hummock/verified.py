@@ -6,6 +6,7 @@ import dataclasses
 import sys
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from engine.hummock.claims import check_compacted, check_moved, check_new_keys, check_unchanged
@@ -15,7 +16,7 @@ from engine.hummock.invariants import labels_rise, writer_is_not_fenced
 from engine.hummock.lookup import find_rows
 from engine.hummock.merge import merged_parts, sources_of
 from engine.hummock.sst import stored_schema
-from engine.hummock.version import HASH, OP, Commit, Compaction, Run, TableVersion, Version
+from engine.hummock.version import HASH, OP, Commit, Compaction, Run, SstInfo, TableVersion, Version
 from engine.verification import verifying
 
 
@@ -44,10 +45,10 @@ def verified(commit: Commit, files: FileSet) -> Commit:
     return dataclasses.replace(commit, precondition=check)
 
 
-def _check_new_keys(files: FileSet, table: TableVersion, claimed: Sequence) -> None:  # type: ignore[type-arg]
+def _check_new_keys(files: FileSet, table: TableVersion, claimed: Sequence[SstInfo]) -> None:
     runs, key = table.as_of(table.committed_epoch), list(table.primary_key)
 
-    def find(keys: pa.Table):  # type: ignore[no-untyped-def]
+    def find(keys: pa.Table) -> tuple[np.ndarray, pa.Table]:
         return find_rows(files, table.table, runs, keys, key, null_safe=True)
 
     for sst in claimed:

@@ -10,6 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from engine.errors import EpochExpired
+from engine.hummock.catalog_entries import CatalogEntries
 from engine.hummock.epoch import epoch_text
 
 HASH, OP = "_hash", "_op"
@@ -49,26 +50,6 @@ class Table:
     def value_columns(self) -> tuple[str, ...]:
         """The columns that are not of the primary key."""
         return tuple(name for name in self.schema.names if name not in self.primary_key)
-
-
-def with_default(field: pa.Field, value: pa.Scalar) -> pa.Field:
-    """Return a column that is added to a table, with the value that it has in rows written before."""
-    batch = pa.record_batch([pa.array([value.as_py()], field.type)], names=["value"])
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return field.with_metadata({_DEFAULT: sink.getvalue().to_pybytes()})
-
-
-def default_values(field: pa.Field, rows: int) -> pa.Array:
-    """Return what rows that were written before their table got a column have in it: its default, else null."""
-    stored = (field.metadata or {}).get(_DEFAULT)
-    if stored is None:
-        return pa.nulls(rows, field.type)
-    return pa.repeat(pa.ipc.open_stream(stored).read_all().column(0)[0], rows)
-
-
-_DEFAULT = b"tideline.default"
 
 
 class SstInfo(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -349,7 +330,7 @@ class Version:
     number: int = 0
     epoch: int = 0
     tables: Mapping[str, TableVersion] = field(default_factory=dict)
-    catalog: Mapping[str, str] = field(default_factory=dict)
+    catalog: CatalogEntries = field(default_factory=CatalogEntries)
     generations: Mapping[str, int] = field(default_factory=dict)
     next_table_id: int = 1
     horizon_ms: int = 0

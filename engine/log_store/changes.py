@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from engine.arrow import positions
 from engine.hummock.change_log import NetChanges
 from engine.hummock.version import OP
 
@@ -46,13 +48,13 @@ class Changes:
         place[change.index] = np.arange(len(change.index))
         old = change.old.select(list(columns))
         both = pa.concat_tables([change.rows.select(list(columns)), old], promote_options="permissive")
-        rows = both.take(pa.array(np.where(gone, count + place, np.arange(count))))
+        rows = both.take(positions(np.where(gone, count + place, np.arange(count))))
         operations = np.where(gone, DELETE, np.where(known, UPDATE, INSERT)).astype(np.int8)
-        return cls(operations, rows, old.take(pa.array(place, mask=place < 0)))
+        return cls(operations, rows, old.take(positions(place, absent=place < 0)))
 
     def taken(self, mask: np.ndarray) -> Changes:
         """Return some of the changes."""
-        places = pa.array(np.flatnonzero(mask))
+        places = positions(np.flatnonzero(mask))
         return Changes(self.operations[mask], self.rows.take(places), self.old.take(places))
 
     def packed(self) -> pa.Table:
@@ -75,7 +77,7 @@ class Changes:
         )
         return cls(packed.column("_op").to_numpy(), new, old)
 
-    def operation_names(self) -> pa.Array:
+    def operation_names(self) -> pa.Array[Any]:
         """Return the operations as words."""
         return OPERATIONS.take(pa.array(self.operations))
 

@@ -15,9 +15,10 @@ from engine.hummock import TableVersion
 from engine.hummock.version import SstInfo
 from engine.log_store.changes import Changes
 from engine.log_store.log_table import Reference, Stage
-from engine.log_store.messages import Barrier, Chunk, Entry, Offset, Watermark, slices
+from engine.log_store.messages import Chunk, Entry, Offset, Watermark, slices
 from engine.log_store.sink import LogRange, SinkLogStore
 from engine.log_store.sync import SyncLogStore
+from engine.meta.barrier import Barrier
 
 EPOCH = "_epoch"
 BUFFER_BYTES = 16 << 20

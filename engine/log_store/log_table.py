@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -14,16 +14,15 @@ from engine.hummock.range_scan import scan_range
 from engine.hummock.version import DELETE, OP, PUT, Generation, LogEntry, SstInfo, TableVersion
 from engine.log_store.messages import Entry, Offset
 
-SCHEMA = pa.schema(
-    [
-        ("epoch", pa.int64()),
-        ("number", pa.int64()),
-        ("kind", pa.string()),
-        ("rows", pa.int64()),
-        ("size", pa.int64()),
-        ("payload", pa.binary()),
-    ]
-)
+_KINDS: dict[str, pa.DataType] = {
+    "epoch": pa.int64(),
+    "number": pa.int64(),
+    "kind": pa.string(),
+    "rows": pa.int64(),
+    "size": pa.int64(),
+    "payload": pa.binary(),
+}
+SCHEMA = pa.schema(_KINDS)
 KEY = ("epoch", "number")
 PREFIX = "_log_"
 WRITE_BYTES = 1 << 30
@@ -107,7 +106,7 @@ class LogTable:
         """Write messages as files, durable but not visible yet."""
         ssts: list[SstInfo] = []
         for part in _parts(entries):
-            columns = [
+            columns: list[list[Any]] = [
                 [entry.offset[0] for entry in part],
                 [entry.offset[1] for entry in part],
                 [entry.kind for entry in part],
@@ -124,7 +123,9 @@ class LogTable:
         """Write the deletions of messages as files, durable but not visible yet."""
         if not offsets:
             return ()
-        arrays: list[pa.Array] = [pa.array([offset[i] for offset in offsets], pa.int64()) for i in (0, 1)]
+        arrays: list[pa.Array[Any]] = [
+            pa.array([offset[i] for offset in offsets], pa.int64()) for i in (0, 1)
+        ]
         arrays += [pa.nulls(len(offsets), column.type) for column in list(SCHEMA)[2:]]
         rows = pa.Table.from_arrays(arrays, schema=SCHEMA)
         return tuple(self._store.reader.write_run(self.table.table, _with_operation(rows, DELETE)))

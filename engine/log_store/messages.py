@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from engine.arrow import in_bytes
 from engine.errors import CorruptObject
 from engine.meta.barrier import Barrier
 
@@ -26,7 +27,7 @@ class Watermark:
     """No later row has a smaller value in `column`."""
 
     column: str
-    value: pa.Scalar
+    value: pa.Scalar[Any]
 
 
 Message = Chunk | Watermark | Barrier
@@ -45,11 +46,11 @@ class Entry:
     def of(cls, offset: Offset, message: Chunk | Watermark) -> Entry:
         """Return the kept form of a message."""
         if isinstance(message, Chunk):
-            return cls(offset, "chunk", message.rows.num_rows, _packed(message.rows))
+            return cls(offset, "chunk", message.rows.num_rows, in_bytes(message.rows))
         value = pa.Table.from_arrays(
             [pa.array([message.value.as_py()], message.value.type)], names=[message.column]
         )
-        return cls(offset, "watermark", 0, _packed(value))
+        return cls(offset, "watermark", 0, in_bytes(value))
 
     @property
     def size(self) -> int:
@@ -71,10 +72,3 @@ def slices(rows: pa.Table, most_rows: int, most_bytes: int) -> list[pa.Table]:
     per_row = max(1, rows.nbytes // max(rows.num_rows, 1))
     step = max(1, min(most_rows, most_bytes // per_row))
     return [rows.slice(start, step) for start in range(0, rows.num_rows, step)]
-
-
-def _packed(rows: pa.Table) -> bytes:
-    sink: Any = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_table(rows)
-    return sink.getvalue().to_pybytes()

@@ -125,7 +125,7 @@ class SinkLogStore:
         They double with each failure in a row, up to five minutes, with some chance in it.
         """
         self.failures += 1
-        wait = min(LONGEST_BACK_OFF_SECONDS, FIRST_BACK_OFF_SECONDS * 2 ** min(self.failures - 1, 16))
+        wait = min(LONGEST_BACK_OFF_SECONDS, FIRST_BACK_OFF_SECONDS * 2.0 ** min(self.failures - 1, 16))
         return wait * random.uniform(0.8, 1.0)
 
     def unmoved(self, seen: TableVersion) -> Callable[[Version], None]:

@@ -17,8 +17,9 @@ from engine.errors import LogStoreError
 from engine.hummock import Hummock
 from engine.hummock.version import SstInfo
 from engine.log_store.log_table import LogStorage, LogTable, Reference, Stage, merged
-from engine.log_store.messages import Barrier, Chunk, Entry, Message, Offset, Watermark, slices
+from engine.log_store.messages import Chunk, Entry, Message, Offset, Watermark, slices
 from engine.log_store.metrics import LogStoreMetrics
+from engine.meta.barrier import Barrier
 
 BUFFER_BYTES = 64 << 20
 CHUNK_ROWS = 65_536
@@ -66,8 +67,9 @@ class SyncLogStore:
         self.metrics = LogStoreMetrics()
         self._chunk_bytes = max(1, buffer_bytes // 4)
         self._log = log
-        self._items: deque[Buffered | Reference] = deque(self._log.history(chunk_rows, self._chunk_bytes))
-        self._last_stored: Offset = self._items[-1].last if self._items else (0, 0)  # type: ignore[union-attr]
+        stored = self._log.history(chunk_rows, self._chunk_bytes)
+        self._items: deque[Buffered | Reference] = deque(stored)
+        self._last_stored: Offset = stored[-1].last if stored else (0, 0)
         self._barriers: deque[Barrier] = deque()
         self._loaded: deque[Loaded] = deque()
         self._loading: tuple[Reference, Future[list[Loaded]]] | None = None
@@ -200,10 +202,11 @@ class SyncLogStore:
         if self.metrics.buffered.bytes + entry.size > self.buffer_bytes:
             self._flush()
         with self._changed:
-            item: Buffered | Reference = Buffered(entry)
+            buffered = Buffered(entry)
             self.metrics.put.add(entry.rows, entry.size)
+        item: Buffered | Reference = buffered
         if entry.size > self.buffer_bytes:  # one row larger than the buffer never stays in memory
-            item = self._referenced([item])[0]  # type: ignore[list-item]
+            item = self._referenced([buffered])[0]
         with self._changed:
             self._items.append(item)
             if isinstance(item, Buffered):
@@ -222,8 +225,8 @@ class SyncLogStore:
             with self._changed:
                 items: list[Buffered | Reference] = []
                 for item in self._items:
-                    if id(item) in references:
-                        self._count_buffered(item.entry, -1)  # type: ignore[union-attr]
+                    if isinstance(item, Buffered) and id(item) in references:
+                        self._count_buffered(item.entry, -1)
                         item = references[id(item)]
                     if isinstance(item, Reference) and items and isinstance(items[-1], Reference):
                         items[-1:] = merged(items[-1], item, self.chunk_rows, self._chunk_bytes)

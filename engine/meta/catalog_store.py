@@ -62,24 +62,21 @@ class StoredCatalog:
         return tuple(done)
 
 
-_last: tuple[Mapping[str, str] | None, StoredCatalog] = (None, StoredCatalog(Catalog({}), {}))
-
-
 def load(version: Version) -> StoredCatalog:
     """Return the catalog that a version holds; the same object as long as its entries stay the same."""
-    global _last
-    entries_seen, stored = _last
-    if entries_seen is not version.catalog:
-        relations, plans = {}, {}
-        for key, value in version.catalog.items():
-            if key.startswith(_RELATION):
-                relations[key.removeprefix(_RELATION)] = _relation(value)
-            elif key.startswith(_PLAN):
-                plans[key.removeprefix(_PLAN)] = _plan(value)
-        if relations != stored.catalog.relations or plans != stored.plans:
-            stored = StoredCatalog(Catalog(relations), plans)
-        _last = (version.catalog, stored)
-    return stored
+    return version.catalog.read(_stored)
+
+
+def _stored(entries: Mapping[str, str], before: StoredCatalog | None) -> StoredCatalog:
+    relations, plans = {}, {}
+    for key, value in entries.items():
+        if key.startswith(_RELATION):
+            relations[key.removeprefix(_RELATION)] = _relation(value)
+        elif key.startswith(_PLAN):
+            plans[key.removeprefix(_PLAN)] = _plan(value)
+    if before is not None and relations == before.catalog.relations and plans == before.plans:
+        return before
+    return StoredCatalog(Catalog(relations), plans)
 
 
 @lru_cache(maxsize=4096)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Literal
 
 import msgspec
 
 from engine.hummock import TableVersion, Version
 
 PREFIX = "backfill/"
-CONSUMING_SNAPSHOT, CREATED = "consuming_snapshot", "created"
+State = Literal["consuming_snapshot", "created"]
+CONSUMING_SNAPSHOT: State = "consuming_snapshot"
+CREATED: State = "created"
 PHASES = ("consuming_snapshot", "consuming_log_store", "consume_upstream")
 
 
@@ -28,7 +31,7 @@ class Creation(msgspec.Struct, frozen=True, omit_defaults=True):
     started: float
     total: int
     sizes: dict[str, int] = {}
-    state: str = CONSUMING_SNAPSHOT
+    state: State = CONSUMING_SNAPSHOT
     fragment: int = 0
     driver: int = 0
     position: int = -(1 << 63)
@@ -118,19 +121,16 @@ def without(version: Version, gone: Collection[str]) -> tuple[dict[str, str | No
 
 
 _Found = tuple[Mapping[str, Creation], frozenset[str]]
-_last: tuple[Mapping[str, str] | None, _Found] = (None, ({}, frozenset()))
 
 
 def _read(version: Version) -> _Found:
-    global _last
-    seen, found = _last
-    if seen is not version.catalog:
-        known = {
-            key.removeprefix(PREFIX): msgspec.json.decode(value, type=Creation)
-            for key, value in version.catalog.items()
-            if key.startswith(PREFIX)
-        }
-        hidden = frozenset(t for c in known.values() if c.state == CONSUMING_SNAPSHOT for t in c.tables)
-        found = (known, hidden)
-        _last = (version.catalog, found)
-    return found
+    return version.catalog.read(_found)
+
+
+def _found(entries: Mapping[str, str], _: _Found | None) -> _Found:
+    known = {
+        key.removeprefix(PREFIX): msgspec.json.decode(value, type=Creation)
+        for key, value in entries.items()
+        if key.startswith(PREFIX)
+    }
+    return known, frozenset(t for c in known.values() if c.state == CONSUMING_SNAPSHOT for t in c.tables)

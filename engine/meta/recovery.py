@@ -49,7 +49,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def retry_at(attempts: int, last: float) -> float:
     """Return when to try again what has failed `attempts` times, the last time at `last`; in seconds since 1970."""
-    wait = FIRST_WAIT_SECONDS * 2 ** min(attempts - 1, 16)
+    wait = FIRST_WAIT_SECONDS * 2.0 ** min(attempts - 1, 16)
     return last + min(LONGEST_WAIT_SECONDS, wait)
 
 

@@ -107,7 +107,7 @@ def standing(version: Version, relation: Relation) -> Standing:
     acks, pins = _positions(table, relation)
     if pins:
         epoch, at = None, min(pins.values())
-        oldest = max(at, state.since)
+        oldest: int | None = max(at, state.since)
         rows = sum(sst.rows for run in table.as_of(at) for sst in run)
         size = sum(sst.length for run in table.as_of(at) for sst in run)
     else:

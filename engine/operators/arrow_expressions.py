@@ -28,7 +28,7 @@ from sqlglot import expressions as e
 
 from engine.operators.arrow_values import ARROW_TYPES, Fold, GroupBy, Value
 
-_WIDTH = {ByteType(): 8, ShortType(): 16, IntegerType(): 32, LongType(): 64}
+_WIDTH: dict[DataType, int] = {ByteType(): 8, ShortType(): 16, IntegerType(): 32, LongType(): 64}
 _CASTS: dict[str, DataType] = {
     "TINYINT": ByteType(),
     "SMALLINT": ShortType(),
@@ -36,7 +36,7 @@ _CASTS: dict[str, DataType] = {
     "BIGINT": LongType(),
     "DATE": DateType(),
 }
-_COMPARISONS: dict[type[e.Expression], str] = {
+_COMPARISONS: dict[type[e.Expr], str] = {
     e.EQ: "equal",
     e.NEQ: "not_equal",
     e.LT: "less",
@@ -45,7 +45,7 @@ _COMPARISONS: dict[type[e.Expression], str] = {
     e.GTE: "greater_equal",
     e.NullSafeEQ: "same",
 }
-_ARITHMETIC: dict[type[e.Expression], str] = {
+_ARITHMETIC: dict[type[e.Expr], str] = {
     e.Add: "add_checked",
     e.Sub: "subtract_checked",
     e.Mul: "multiply_checked",
@@ -107,7 +107,7 @@ class Compiler:
         body = GroupBy(tuple(named[: len(keys)]), tuple(folds), tuple(named[len(keys) :]))
         return body, StructType([StructField(name, value.kind) for name, value in named])
 
-    def _tree(self, text: str) -> e.Expression | None:
+    def _tree(self, text: str) -> e.Expr | None:
         return None if self._ambiguous else _parsed(text)
 
     def _column(self, name: str) -> Value:
@@ -115,7 +115,7 @@ class Compiler:
             raise _Unknown
         return Value(self._kinds[name], "column", name=name)
 
-    def _value(self, found: e.Expression) -> Value:
+    def _value(self, found: e.Expr) -> Value:
         match found:
             case e.Paren():
                 return self._value(found.this)
@@ -164,19 +164,19 @@ class Compiler:
             return Value(BooleanType(), function, sides)
         raise _Unknown
 
-    def _truth(self, found: e.Expression) -> Value:
+    def _truth(self, found: e.Expr) -> Value:
         value = self._value(found)
         if not isinstance(value.kind, BooleanType):
             raise _Unknown
         return value
 
-    def _number(self, found: e.Expression) -> Value:
+    def _number(self, found: e.Expr) -> Value:
         value = self._value(found)
         if value.kind not in _WIDTH:
             raise _Unknown
         return value
 
-    def _choice(self, cases: Sequence[e.Expression], default: e.Expression | None) -> Value:
+    def _choice(self, cases: Sequence[e.Expr], default: e.Expr | None) -> Value:
         """Return the value of the first case that holds; NULL stands wherever it is written, or nothing is."""
         tests = [self._truth(case.this) for case in cases]
         texts = [*(case.args["true"] for case in cases), default]
@@ -196,7 +196,7 @@ class Compiler:
             raise _Unknown
         return Value(values[0].kind, type(found).__name__.lower(), values)
 
-    def _shifted(self, given: e.Expression, away: e.Expression) -> Value:
+    def _shifted(self, given: e.Expr, away: e.Expr) -> Value:
         value, bits = self._number(given), self._number(away)
         if (
             not isinstance(value.kind, LongType)
@@ -221,7 +221,7 @@ class Compiler:
             return Value(kind, "cast", (inner,))
         raise _Unknown
 
-    def _fold(self, found: e.Expression, where: Value | None) -> Value:
+    def _fold(self, found: e.Expr, where: Value | None) -> Value:
         if self._folds is None or found.expressions or isinstance(found.this, e.Distinct):
             raise _Unknown
         folds, self._folds = self._folds, None  # no fold within a fold
@@ -234,7 +234,7 @@ class Compiler:
         folds.append(Fold(f"_fold_{len(folds)}", function, value))
         return Value(value.kind, "column", name=folds[-1].name)
 
-    def _folded(self, found: e.Expression) -> tuple[str, Value]:
+    def _folded(self, found: e.Expr) -> tuple[str, Value]:
         """Return the function of pyarrow for an aggregate, and the value that it goes over."""
         match found:
             case e.Sum():
@@ -258,7 +258,7 @@ _NONE = Value(LongType(), "constant")
 
 
 @lru_cache(maxsize=10_000)
-def _parsed(text: str) -> e.Expression | None:
+def _parsed(text: str) -> e.Expr | None:
     """Return the tree of a text, which nobody changes: the same texts come in every epoch."""
     if "\\" in text:
         return None

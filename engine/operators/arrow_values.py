@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
     BooleanType,
     ByteType,
@@ -24,6 +24,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from engine.arrow import both, holds, repeated
+from engine.spark_internals import arrow_type
+
 MARK = "TIDELINE_INEXACT"
 _KINDS = (
     ByteType(),
@@ -36,7 +39,7 @@ _KINDS = (
     TimestampNTZType(),
     StringType(),
 )
-ARROW_TYPES: dict[DataType, pa.DataType] = {kind: to_arrow_type(kind, timezone="UTC") for kind in _KINDS}
+ARROW_TYPES: dict[DataType, pa.DataType] = {kind: arrow_type(kind) for kind in _KINDS}
 _LARGEST = float(2**63 - 2**12)
 
 
@@ -57,12 +60,12 @@ class Value:
     name: str = ""
     constant: int | bool | str | None = None
 
-    def over(self, batch: pa.RecordBatch) -> pa.Array:
+    def over(self, batch: pa.RecordBatch) -> pa.Array[Any]:
         """Return the value of each row of a batch; raises Inexact."""
         if self.function == "column":
             return batch.column(self.name)
         if self.function == "constant":
-            return pa.repeat(pa.scalar(self.constant, ARROW_TYPES[self.kind]), batch.num_rows)
+            return repeated(pa.scalar(self.constant, ARROW_TYPES[self.kind]), batch.num_rows)
         given = [argument.over(batch) for argument in self.arguments]
         try:
             if self.function == "cast":
@@ -73,13 +76,12 @@ class Value:
             raise Inexact(error) from error
 
 
-def _same(left: pa.Array, right: pa.Array) -> pa.Array:
-    both = pc.and_(left.is_null(), right.is_null())
-    return pc.or_(pc.fill_null(pc.equal(left, right), False), both)
+def _same(left: pa.Array[Any], right: pa.Array[Any]) -> pa.Array[Any]:
+    return pa.array(holds(pc.equal(left, right)) | both(left.is_null(), right.is_null()), pa.bool_())
 
 
-def _extreme(pick: Callable[..., pa.Array]) -> Callable[..., pa.Array]:
-    def of(*given: pa.Array) -> pa.Array:
+def _extreme(pick: Callable[..., pa.Array[Any]]) -> Callable[..., pa.Array[Any]]:
+    def of(*given: pa.Array[Any]) -> pa.Array[Any]:
         kind = given[0].type
         if not pa.types.is_timestamp(kind):
             return pick(*given)
@@ -88,7 +90,7 @@ def _extreme(pick: Callable[..., pa.Array]) -> Callable[..., pa.Array]:
     return of
 
 
-_OWN: dict[str, Callable[..., pa.Array]] = {
+_OWN: dict[str, Callable[..., pa.Array[Any]]] = {
     "and": pc.and_kleene,
     "or": pc.or_kleene,
     "if": lambda test, yes, no: pc.if_else(pc.fill_null(test, False), yes, no),
@@ -131,7 +133,7 @@ class GroupBy:
             if fold.function == "sum":
                 _refuse_overflow(rows.column(fold.name))
         some = pc.ScalarAggregateOptions(skip_nulls=True, min_count=1)
-        wanted = [
+        wanted: list[tuple[str, Any, pc.FunctionOptions]] = [
             (fold.name, fold.function, pc.CountOptions() if fold.function == "count" else some)
             for fold in self.folds
         ]
@@ -149,9 +151,8 @@ class GroupBy:
             )
 
 
-def _refuse_overflow(column: pa.ChunkedArray) -> None:
+def _refuse_overflow(column: pa.ChunkedArray[Any]) -> None:
     """Raise Inexact where a sum of whole numbers might leave 64 bits: Arrow's would wrap silently."""
-    bounds = pc.min_max(column).as_py()
-    largest = max(abs(bounds["min"] or 0), abs(bounds["max"] or 0))
+    largest = max(abs(pc.min(column).as_py() or 0), abs(pc.max(column).as_py() or 0))
     if largest * len(column) > _LARGEST:
         raise Inexact(f"a sum of {len(column)} numbers up to {largest}")

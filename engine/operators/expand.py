@@ -33,10 +33,10 @@ def expand(
         target = dict(path.pairs)
         hit = context.fresh("hit")
         by = tuple((ours, target[theirs]) for ours, theirs in pairs)
-        joined = lookup(
+        found = lookup(
             frame, context, path.table, by, node.items, at=at, hit=hit, given=given, null_safe=null_safe
         )
-        return joined, hit
+        return found, hit
     if isinstance(node, Filter):
         joined, hit = expand(node.input, frame, pairs, context, at=at, given=given, null_safe=null_safe)
         return narrow(joined, hit, node.predicate, context)

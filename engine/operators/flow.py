@@ -80,11 +80,11 @@ class BothSides:
 
     def __call__(self, batches: Batches) -> Batches:
         for batch in batches:
-            twice = pa.concat_batches([batch, batch])
+            twice = [pa.concat_arrays([column, column]) for column in batch.columns]
             side = np.repeat(np.array([0, 1], dtype=np.int32), batch.num_rows)
             weight = pa.array(2 * side.astype(np.int64) - 1)
             yield pa.RecordBatch.from_arrays(
-                [*twice.columns, pa.array(side), weight], names=[*batch.schema.names, SIDE, "_w"]
+                [*twice, pa.array(side), weight], names=[*batch.schema.names, SIDE, "_w"]
             )
 
 
@@ -172,7 +172,7 @@ class Flow:
         if not self.bodies:
             return self.base
         body = self.bodies[0] if len(self.bodies) == 1 else Chain(self.bodies)
-        return self.base.mapInArrow(body, self.schema)  # type: ignore[arg-type]
+        return self.base.mapInArrow(body, self.schema)
 
     @property
     def columns(self) -> list[str]:

@@ -15,7 +15,7 @@ def batch(node: Recompute, inputs: list[DataFrame], context: EpochContext) -> Da
         f"t{n}": frame.select(*(quote(name) for name in frame.columns if not name.startswith("_")))
         for n, frame in enumerate(inputs)
     }
-    rows = context.spark.sql(node.text, **shown).toDF(*node.names)
+    rows = context.spark.sql(node.text, None, **shown).toDF(*node.names)
     return rows if node.numbered is None else rows.selectExpr("*", f"{node.numbered} AS {OCCURRENCE}")
 
 

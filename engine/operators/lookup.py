@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import BooleanType, StructField, StructType
 
+from engine.arrow import both, holds, nulls, positions
 from engine.hummock import Reader, TableVersion
 from engine.operators.context import At, EpochContext
 from engine.operators.flow import SIDE, Flow, Rows
 from engine.operators.late import Source, TableAt
-from engine.operators.scan import spark_schema
+from engine.spark_internals import spark_schema
 
 MOST_ROWS = 1 << 16
 """So many are looked up at once: a row may match many."""
@@ -50,7 +51,7 @@ class LookupTable:
     def _join(self, reader: Reader, table: TableAt, rows: pa.Table) -> pa.Table:
         asks = np.ones(rows.num_rows, dtype=bool)
         if self.given is not None:
-            asks &= pc.fill_null(rows.column(self.given), False).to_numpy()
+            asks &= holds(rows.column(self.given))
         version, new = table.version, table.new
         old = new if table.old is None else table.old
         if self.at == "side":
@@ -67,10 +68,8 @@ class LookupTable:
         missing = np.flatnonzero(unmatched)
         state = pa.concat_tables([some for _, some in found])
         hit = np.concatenate([np.ones(len(matched), dtype=bool), np.zeros(len(missing), dtype=bool)])
-        taken = rows.take(pa.array(np.concatenate([matched, missing])))
-        padding = pa.table(
-            [pa.nulls(len(missing), field.type) for field in state.schema], schema=state.schema
-        )
+        taken = rows.take(positions(np.concatenate([matched, missing])))
+        padding = pa.table([nulls(len(missing), field.type) for field in state.schema], schema=state.schema)
         state = pa.concat_tables([state, padding])
         arrays = taken.columns + [state.column(column) for _, column in self.items] + [pa.array(hit)]
         names = taken.column_names + [name for name, _ in self.items] + [self.hit]
@@ -88,7 +87,7 @@ class LookupTable:
             ):  # one stored column is to equal two of ours: only rows where these agree can match
                 asks = asks & self._agree(rows, known, ours)
         asking = np.flatnonzero(asks)
-        mine = rows if len(asking) == rows.num_rows else rows.take(pa.array(asking))
+        mine = rows if len(asking) == rows.num_rows else rows.take(positions(asking))
         keys = pa.Table.from_arrays(
             [mine.column(ours).cast(schema.field(theirs).type) for theirs, ours in first.items()],
             names=list(first),
@@ -103,10 +102,10 @@ class LookupTable:
 
     def _agree(self, rows: pa.Table, one: str, two: str) -> np.ndarray:
         left, right = rows.column(one), rows.column(two)
-        same = pc.fill_null(pc.equal(left, right), False)
+        same = holds(pc.equal(left, right))
         if self.null_safe:
-            same = pc.or_(same, pc.and_(left.is_null(), right.is_null()))
-        return same.to_numpy()
+            same |= both(left.is_null(), right.is_null())
+        return same
 
 
 def lookup(

@@ -9,14 +9,15 @@ from typing import Any, Literal
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
+from engine.arrow import as_values
 from engine.hummock import Reader, TableVersion
 from engine.hummock.merge import HASHES, LOWEST
 from engine.operators.context import EpochContext, partitions_for
 from engine.operators.flow import Flow, Rows
 from engine.operators.late import Source, TableAt
+from engine.spark_internals import spark_schema
 from engine.sql.plan import Scan, quote
 
 
@@ -25,11 +26,6 @@ def hash_ranges(parts: int, within: tuple[int, int] | None = None) -> list[tuple
     low, hashes = (LOWEST, HASHES) if within is None else (within[0], within[1] - within[0] + 1)
     bounds = [low + hashes * i // parts for i in range(parts + 1)]
     return [(low, high - 1) for low, high in itertools.pairwise(bounds)]
-
-
-def spark_schema(schema: pa.Schema) -> StructType:
-    """Return the Spark schema of an Arrow schema: timestamps with a zone are instants, those without are local."""
-    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,7 @@ class ReadTable:
         ranges = hash_ranges(self.parts, self.within)
         names = [name for name, _ in self.items] + (["_w"] if self.change else [])
         for batch in batches:
-            for part in batch.column(0).to_pylist():
+            for part in as_values(batch.column(0)):
                 for rows in self._read(
                     reader, table, columns, ranges[part] if self.parts > 1 else self.within
                 ):

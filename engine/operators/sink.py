@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
+from engine.arrow import holds, positions, sorted_indices
 from engine.errors import DuplicateKey
 from engine.hummock import Reader, SstInfo, Table, with_new_keys
 from engine.hummock.ordering import equal_to_previous
@@ -76,7 +77,7 @@ def net_by_key(rows: pa.Table, primary_key: tuple[str, ...], table: str) -> tupl
     same = np.zeros(n, dtype=bool)
     same[1:] = ~first[1:] & equal_to_previous(rows.select(values))
     keep = last & ~same
-    chosen = rows.take(pa.array(np.flatnonzero(keep)))
+    chosen = rows.take(positions(np.flatnonzero(keep)))
     deletes = weight[keep] < 0
     updated = int((minus[group[keep]] > 0).sum() - deletes.sum())
     operations = pa.array(deletes.astype(np.uint8))
@@ -86,8 +87,8 @@ def net_by_key(rows: pa.Table, primary_key: tuple[str, ...], table: str) -> tupl
 
 def _by_key(rows: pa.Table, primary_key: tuple[str, ...]) -> tuple[pa.Table, np.ndarray]:
     """Return the rows ordered by key, retracted ones first, and which are the first of their key."""
-    order = [(column, "ascending") for column in primary_key] + [("_w", "ascending")]
-    rows = rows.take(pc.sort_indices(rows, sort_keys=order)).combine_chunks()
+    order = [(column, "ascending", "at_end") for column in (*primary_key, "_w")]
+    rows = rows.take(sorted_indices(rows, order)).combine_chunks()
     first = np.ones(rows.num_rows, dtype=bool)
     if rows.num_rows:
         first[1:] = ~equal_to_previous(rows.select(list(primary_key)))
@@ -109,11 +110,11 @@ def _cancelled(rows: pa.Table) -> pa.Table:
             _, group = np.unique(group * (int(codes.max()) + 1) + codes, return_inverse=True)
     total = np.bincount(group, weights=rows.column("_w").to_numpy()).astype(np.int64)
     _, representative = np.unique(group, return_index=True)
-    chosen = rows.take(pa.array(np.repeat(representative, np.abs(total)))).drop_columns("_w")
+    chosen = rows.take(positions(np.repeat(representative, np.abs(total)))).drop_columns("_w")
     return chosen.append_column("_w", pa.array(np.repeat(np.sign(total), np.abs(total))))
 
 
-def _codes(column: pa.Array) -> np.ndarray:
+def _codes(column: pa.Array[Any]) -> np.ndarray:
     """Number a column's values: equal ones, nulls and NaN among them, have the same number."""
     if pa.types.is_nested(column.type):
         numbers: dict[str, int] = {}
@@ -200,7 +201,7 @@ def write_change(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
 
 def _only_new(rows: pa.Table) -> bool:
     """Tell whether rows only come in: with keys that differ there is nothing to net."""
-    return bool(rows.num_rows) and pc.all(pc.equal(rows.column("_w"), 1)).as_py()
+    return bool(rows.num_rows) and bool(holds(pc.equal(rows.column("_w"), pa.scalar(1, pa.int64()))).all())
 
 
 def _write_new(reader: Reader, table: Table, rows: pa.Table) -> NetChange:

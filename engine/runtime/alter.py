@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from engine.errors import Conflict, SqlError
 from engine.hummock import Commit, Hummock, TableVersion, Version
 from engine.hummock.altering import altered
-from engine.hummock.version import with_default
+from engine.hummock.column_defaults import with_default
 from engine.meta.catalog_store import StoredCatalog, entries, load
 from engine.meta.domain import domain_of, domains
 from engine.meta.mutation import PARALLELISM, RATE_LIMIT, asking, control_of, entry, same_queue
@@ -150,11 +150,11 @@ def _add_column(
     table = store.version.tables[relation.name]
     value = _default(column, spark, statement.sql)
     if column.length is not None and value.as_py() is not None:
-        kept, wrong = fitted(pa.array([value.as_py()], pa.string()), column)
-        if len(wrong):
+        found = fitted(pa.array([value.as_py()], pa.string()), column)
+        if len(found.long):
             message = f"the DEFAULT does not fit: {too_long(value.as_py(), column)}"
             raise _error(message, column.name, statement.sql, "write a shorter text")
-        value = kept[0]
+        value = found.kept[0]
     if not column.nullable and value.as_py() is None and _has_rows(store, table):
         hint = "give it a DEFAULT, or take NOT NULL out"
         message = f"column {column.name} would be null in the rows that {relation.name} has"
@@ -179,7 +179,7 @@ def _has_rows(store: Hummock, table: TableVersion) -> bool:
     return table.row_count > 0 and any(part.num_rows for part in store.iter(table.name, columns=key))
 
 
-def _default(column: Column, spark: Callable[[], SparkSession], sql: str) -> pa.Scalar:
+def _default(column: Column, spark: Callable[[], SparkSession], sql: str) -> pa.Scalar[Any]:
     kind = to_arrow(column.type)
     if column.default is None:
         return pa.scalar(None, kind)
@@ -247,7 +247,7 @@ def _with_indexes(
     stored: StoredCatalog,
     relation: Relation,
     *,
-    add: Sequence[pa.Field] = (),
+    add: Sequence[pa.Field[Any]] = (),
     drop: Sequence[str] = (),
 ) -> Commit:
     """Return the commit that gives a table and its indexes other columns."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 import pyarrow as pa
@@ -13,8 +13,9 @@ from pyspark.sql.types import StructType
 from engine.operators.aggregate import partials_batch
 from engine.operators.compile import batch
 from engine.operators.context import EpochContext
-from engine.operators.scan import spark_schema
+from engine.operators.flow import as_frame
 from engine.runtime.spark_errors import refused
+from engine.spark_internals import spark_schema
 from engine.sql.catalog import Catalog
 from engine.sql.fragments import Fragment
 from engine.sql.plan import Aggregate, Node, Project, Scan, scans
@@ -42,12 +43,11 @@ class SparkAnalyzer:
         columns = tuple((field.name, field.dataType.simpleString()) for field in schema.fields)
         return msgspec.structs.replace(fragment, columns=columns)
 
-    def _schema(self, build, node: Node) -> StructType:  # type: ignore[no-untyped-def]
+    def _schema(self, build: Callable[[EpochContext], DataFrame], node: Node) -> StructType:
         schemas = {scan.table: self._table(scan.table) for scan in scans(node)}
         context = EpochContext(self.spark, "", {}, {}, None, 0, 1, 0, schemas=schemas, empty=self._empty)
         try:
-            frame: DataFrame = build(context)
-            return frame.schema
+            return build(context).schema
         except AnalysisException as error:
             raise refused(error, self.sql) from error
 
@@ -68,5 +68,5 @@ def whole_fragment(fragment: Fragment, context: EpochContext) -> DataFrame:
     if fragment.rule == "aggregate":
         assert isinstance(plan, Project) and isinstance(plan.input, Aggregate)
         source = batch(plan.input.input, context).selectExpr("*", "1L AS `_w`")
-        return partials_batch(plan, fragment.partials, source)
+        return as_frame(partials_batch(plan, fragment.partials, source))
     return batch(plan, context)

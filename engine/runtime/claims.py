@@ -84,7 +84,8 @@ def written_rows(reader: Reader, table: Table, ssts: Sequence[SstInfo]) -> pa.Ta
     """Return the rows of new files with their operation, deletions among them."""
     columns = [HASH, *table.primary_key, OP, *table.value_columns]
     schema = pa.schema(
-        [*(table.schema.field(n) for n in (*table.primary_key, *table.value_columns)), (OP, pa.uint8())]
+        [table.schema.field(n) for n in (*table.primary_key, *table.value_columns)]
+        + [pa.field(OP, pa.uint8())]
     )
     parts = merged_parts(
         sources_of((tuple(ssts),)),

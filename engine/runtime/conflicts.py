@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.arrow import positions
 from engine.errors import Conflict, DuplicateKey
 from engine.hummock import Hummock, Put, TableVersion, Version
 from engine.runtime.rows import awaits_row_ids, with_row_ids
@@ -95,7 +97,7 @@ def key_that_stands_twice(rows: pa.Table, primary_key: tuple[str, ...]) -> str |
     distinct = keys.group_by(list(primary_key)).aggregate([([], "count_all")])
     if distinct.num_rows == rows.num_rows:
         return None
-    twice = distinct.filter(pc.greater(distinct.column("count_all"), 1)).drop_columns("count_all")
+    twice = distinct.filter(pc.greater(distinct.column("count_all"), pa.scalar(1))).drop_columns("count_all")
     return str(twice.slice(0, 1).to_pylist()[0])
 
 
@@ -138,7 +140,7 @@ def not_null(rows: pa.Table, known: np.ndarray, stored: pa.Table) -> pa.Table:
     """Return the rows, those with known keys with the stored values where they have none."""
     before = np.full(rows.num_rows, -1, dtype=np.int64)
     before[known] = np.arange(len(known))
-    index = pa.array(before, mask=before < 0)
+    index = positions(before, absent=before < 0)
     arrays = []
     for name in rows.column_names:
         new = rows.column(name)
@@ -147,9 +149,9 @@ def not_null(rows: pa.Table, known: np.ndarray, stored: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(arrays, names=rows.column_names)
 
 
-def _coalesce(new: pa.ChunkedArray, old: pa.Array) -> pa.ChunkedArray:
+def _coalesce(new: pa.ChunkedArray[Any], old: pa.Array[Any]) -> pa.ChunkedArray[Any]:
     if not pa.types.is_nested(new.type):
-        return pc.coalesce(new, old)
+        return pc.coalesce(new, pa.chunked_array([old]))
     pairs = zip(new.to_pylist(), old.to_pylist(), strict=True)
     return pa.chunked_array([pa.array([b if a is None else a for a, b in pairs], new.type)])
 
@@ -164,7 +166,7 @@ def first_by_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
     return _taken(rows, _places(rows, key, "min"))
 
 
-def _taken(rows: pa.Table, places: pa.Array) -> pa.Table:
+def _taken(rows: pa.Table, places: pa.Array[Any]) -> pa.Table:
     return rows if len(places) == rows.num_rows else rows.take(places)
 
 
@@ -181,8 +183,8 @@ def last_values_by_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
     return pa.Table.from_pylist(folded, rows.schema)
 
 
-def _places(rows: pa.Table, key: tuple[str, ...], which: str) -> pa.Array:
+def _places(rows: pa.Table, key: tuple[str, ...], which: Literal["min", "max"]) -> pa.Int64Array:
     place = "_place"
-    placed = rows.select(list(key)).append_column(place, pa.array(np.arange(rows.num_rows)))
+    placed = rows.select(list(key)).append_column(place, positions(np.arange(rows.num_rows)))
     found = placed.group_by(list(key)).aggregate([(place, which)]).column(f"{place}_{which}")
-    return pa.array(np.sort(found.to_numpy()))
+    return positions(np.sort(found.to_numpy()))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import sqlglot.expressions as exp
+
+from engine.arrow import repeated
 
 INT_BITS, BIGINT_BITS = 31, 63
 
@@ -27,7 +31,7 @@ def constants(query: exp.Query, sql: str) -> pa.Table | None:
     return pa.Table.from_arrays([array for _, array in told], names=[name for name, _ in told])
 
 
-def _constant(item: exp.Expression) -> tuple[str, pa.Array] | None:
+def _constant(item: exp.Expr) -> tuple[str, pa.Array[Any]] | None:
     value = item.this if isinstance(item, exp.Alias) else item
     alias = item.alias if isinstance(item, exp.Alias) else None
     if isinstance(value, exp.Boolean):
@@ -45,7 +49,7 @@ def _constant(item: exp.Expression) -> tuple[str, pa.Array] | None:
     return alias or text, array
 
 
-def _once(value: bool | int | str, kind: pa.DataType) -> pa.Array:
-    return pa.repeat(
+def _once(value: bool | int | str, kind: pa.DataType) -> pa.Array[Any]:
+    return repeated(
         pa.scalar(value, kind), 1
     )  # pa.array would load pandas, which takes longer than all the rest

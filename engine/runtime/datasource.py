@@ -17,8 +17,9 @@ from engine.hummock.merge import HIGHEST, LOWEST
 from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.policy import epochs_at, epochs_of
 from engine.operators.context import partitions_for
-from engine.operators.scan import hash_ranges, spark_schema
+from engine.operators.scan import hash_ranges
 from engine.runtime.local_read import matches, point_keys
+from engine.spark_internals import spark_schema
 from engine.sql.catalog import Relation
 from engine.sql.moments import Moment, moment_of_text
 from engine.sql.plan import quote
@@ -50,14 +51,14 @@ class TidelineReader(DataSourceReader):
         self.url, self.options, self.table, self.items = url, options, table, items
         self.epoch, self.parts, self.predicates = epoch, parts, predicates
 
-    def partitions(self) -> list[InputPartition]:  # type: ignore[override]
+    def partitions(self) -> list[InputPartition]:
         """Return the hash ranges that are read apart: one where the key is given, else by the table's size."""
         if point_keys(self.table, self.predicates) is not None:
             return [_HashRange(*hash_ranges(1)[0])]
         parts = self.parts or partitions_for(self.table.row_count, 2)
         return [_HashRange(low, high) for low, high in hash_ranges(parts)]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one hash range that satisfy the filters."""
         assert isinstance(partition, _HashRange)
         reader = Reader.open(self.url, self.options)

@@ -27,6 +27,7 @@ from engine.sql.ad_hoc import query_tables, query_views, spark_query
 from engine.sql.binder import bind
 from engine.sql.catalog import Catalog, Column, Relation
 from engine.sql.defaults import why_not_fed
+from engine.sql.dialects import Dialect
 from engine.sql.fragments import IncrementalPlan, index_fragment
 from engine.sql.full_refresh import OFFER, is_deterministic
 from engine.sql.incremental_plan import build_incremental_plan
@@ -46,7 +47,7 @@ from engine.sql.view_options import on_row_error, rules
 
 
 def create_table(
-    store: Hummock, spark: Callable[[], SparkSession], statement: CreateTable, dialect: str
+    store: Hummock, spark: Callable[[], SparkSession], statement: CreateTable, dialect: Dialect
 ) -> bool:
     """Create a source table, filled if it is made from a query; returns False if it exists and IF NOT EXISTS is said."""
     stored = load(store.refresh())
@@ -73,7 +74,7 @@ def create_table(
 
 
 def _table_relation(
-    statement: CreateTable, dialect: str, columns: tuple[Column, ...], key: tuple[str, ...]
+    statement: CreateTable, dialect: Dialect, columns: tuple[Column, ...], key: tuple[str, ...]
 ) -> Relation:
     """Return a new table as the catalog has it; raises SqlError for a key or options that it cannot have."""
     hint = "make a plain column of it the key, or leave PRIMARY KEY out"
@@ -105,12 +106,12 @@ def _table_of(relation: Relation) -> Table:
     return Table(relation.name, schema, relation.primary_key, relation.distribution_key)
 
 
-def _usual_conflict(statement: CreateTable, dialect: str) -> str:
+def _usual_conflict(statement: CreateTable, dialect: Dialect) -> str:
     """Return what an INSERT of a known key does where CREATE TABLE does not say it: RisingWave's tables take the newest row."""
     return "overwrite" if dialect == "risingwave" and not statement.append_only else "error"
 
 
-def create_view(store: Hummock, statement: CreateView, dialect: str) -> bool:
+def create_view(store: Hummock, statement: CreateView, dialect: Dialect) -> bool:
     """Create a plain view: a name for a query, computed where it is read."""
     stored = load(store.refresh())
     if _exists(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
@@ -144,7 +145,7 @@ def texts_used(query: exp.Query, catalog: Catalog) -> tuple[str, ...]:
     return query_views(query, catalog) + functions_called(query, catalog)
 
 
-def create_index(store: Hummock, statement: CreateIndex, dialect: str) -> bool:
+def create_index(store: Hummock, statement: CreateIndex, dialect: Dialect) -> bool:
     """Create an index under a user's name; the table behind it is shared with the views that look up by these columns."""
     stored = load(store.refresh())
     if _exists(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
@@ -189,7 +190,7 @@ def create_index(store: Hummock, statement: CreateIndex, dialect: str) -> bool:
 
 
 def index_of(
-    catalog: Catalog, base: Relation, columns: tuple[str, ...], dialect: str
+    catalog: Catalog, base: Relation, columns: tuple[str, ...], dialect: Dialect
 ) -> tuple[Relation, IncrementalPlan]:
     """Return the relation and the plan of the shared index of a table by `columns`."""
     fragment = index_fragment(base.name, columns, catalog)
@@ -207,7 +208,7 @@ def index_of(
 
 
 def create_function(
-    store: Hummock, spark: Callable[[], SparkSession], statement: CreateFunction, dialect: str
+    store: Hummock, spark: Callable[[], SparkSession], statement: CreateFunction, dialect: Dialect
 ) -> bool:
     """Create a function in SQL: an expression that is written into the queries that call it."""
     stored = load(store.refresh())
@@ -240,7 +241,7 @@ def create_function(
 
 
 def plan_view(
-    catalog: Catalog, spark: SparkSession, statement: CreateMaterializedView, dialect: str
+    catalog: Catalog, spark: SparkSession, statement: CreateMaterializedView, dialect: Dialect
 ) -> tuple[Relation, IncrementalPlan]:
     """Return the relation and the incremental plan of a materialized view, without a trace in the catalog."""
     options = statement.options
@@ -270,7 +271,7 @@ def plan_view(
 
 
 def _plan_incremental(
-    catalog: Catalog, spark: SparkSession, statement: CreateMaterializedView, dialect: str
+    catalog: Catalog, spark: SparkSession, statement: CreateMaterializedView, dialect: Dialect
 ) -> tuple[IncrementalPlan, tuple[str, ...]]:
     try:
         bound = bind(statement.query, catalog, dialect=dialect, sql=statement.sql)
@@ -290,7 +291,7 @@ def _plan_incremental(
 
 
 def create_materialized_view(
-    store: Hummock, spark: Callable[[], SparkSession], statement: CreateMaterializedView, dialect: str
+    store: Hummock, spark: Callable[[], SparkSession], statement: CreateMaterializedView, dialect: Dialect
 ) -> bool:
     """Create a materialized view with the indexes that it needs; its content comes with the next epoch run."""
     stored = load(store.refresh())

@@ -73,7 +73,8 @@ def insert(
     run = StatementRun(store, stored, spark, relation, dialect, statement.sql)
     parts = [run.given(part) for part in rows_by_default(statement, relation)]
     if isinstance(parts[0], Spilled):
-        return run.insert_spilled(parts[0], conflict)
+        run.insert_spilled(parts[0], conflict)
+        return None
     rows = pa.concat_tables(
         [whole_rows(relation, part, spark) for part in parts if isinstance(part, pa.Table)]
     )
@@ -123,7 +124,7 @@ def delete(
     run = StatementRun(store, stored, spark, relation, dialect, statement.sql)
     alias = statement.alias or relation.name
     names = [c.name for c in relation.columns if statement.returning or c.source in relation.primary_key]
-    items = [exp.column(exp.to_identifier(name, quoted=True), table=alias) for name in names]
+    items: list[exp.Expr] = [exp.column(exp.to_identifier(name, quoted=True), table=alias) for name in names]
     query = selection(relation, alias, items, statement.sources, statement.where)
 
     def drop(rows: pa.Table) -> tuple[Delete, pa.Table]:

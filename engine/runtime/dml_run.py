@@ -123,7 +123,7 @@ class StatementRun:
     def insert_spilled(self, rows: Spilled, conflict: OnConflict | None) -> None:
         """Insert spilled rows by Spark's tasks, as if no one wrote to the table meanwhile."""
         relation, session, attempts = self.relation, self.spark(), Attempts()
-        rule: Rule = relation.on_conflict  # type: ignore[assignment]
+        rule: Rule = relation.on_conflict  # type: ignore[assignment]  # the catalog holds no other word
         if conflict is not None:
             rule = "split" if conflict.assignments else "ignore"
         if ROW_ID in relation.primary_key:  # no other row has its key, whoever writes meanwhile
@@ -170,7 +170,8 @@ class StatementRun:
                 rows = self._read_or_write(found, rule, table)
             try:
                 if not isinstance(rows, pa.Table):
-                    return self._commit(rows, table, unchanged(table))
+                    self._commit(rows, table, unchanged(table))
+                    return None
                 step, rows = operation(rows)
                 if rows.num_rows:
                     self.store.ingest_batch({name: [step]}, precondition=unchanged(table))
@@ -261,9 +262,7 @@ class StatementRun:
             options = dict(self.store.options)
             return gathered(frame, self.store.url, options, self.sql, found.inline_bytes)
 
-    def returned(
-        self, items: tuple[exp.Expression, ...], rows: pa.Table, alias: str | None
-    ) -> pa.Table | None:
+    def returned(self, items: tuple[exp.Expr, ...], rows: pa.Table, alias: str | None) -> pa.Table | None:
         """Return what RETURNING says of the rows that were written, or None without it."""
         if not items:
             return None

@@ -65,7 +65,7 @@ def drop(store: Hummock, statement: Drop) -> bool:
     }
     gone |= indexes
     fragments = {f.table for name in gone & set(stored.plans) for f in stored.plans[name].fragments}
-    acks = {
+    acks: dict[str, dict[str, int | None]] = {
         upstream: {table: None for table in fragments if upstream in stored.inputs[table]}
         for upstream in {u for table in fragments for u in stored.inputs[table]} - gone - fragments
     }

@@ -11,9 +11,9 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantT
 from engine.errors import SqlError
 from engine.operators.compile import batch
 from engine.operators.context import EpochContext
-from engine.operators.scan import spark_schema
 from engine.runtime.analyze import SparkAnalyzer
 from engine.runtime.spark_errors import refused
+from engine.spark_internals import spark_schema
 from engine.sql.catalog import Catalog, Relation, check_name
 from engine.sql.fragments import Fragment, IncrementalPlan
 from engine.sql.full_refresh import WholeQuery, whole_query
@@ -74,7 +74,7 @@ def _schema(
         for n, scan in enumerate(whole.inputs)
     }
     try:
-        return spark.sql(whole.text, **inputs).schema
+        return spark.sql(whole.text, None, **inputs).schema
     except AnalysisException as error:
         raise refused(error, statement.sql) from error
 

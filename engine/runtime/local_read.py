@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.arrow import holds, sorted_indices
 from engine.hummock import Hummock, TableVersion
 from engine.sql.point_read import PointRead, Predicate
 
@@ -121,11 +122,11 @@ def matches(rows: pa.Table, predicates: tuple[Predicate, ...]) -> pa.Table:
                 mask = pc.or_kleene(mask, other)
         else:
             mask = _compare(_COMPARE[predicate.op], column, predicate.values[0])
-        rows = rows.filter(pc.fill_null(mask, False))
+        rows = rows.filter(pa.array(holds(mask), pa.bool_()))
     return rows
 
 
-def _compare(function: Callable[..., Any], column: pa.ChunkedArray, value: Any) -> Any:
+def _compare(function: Callable[..., Any], column: pa.ChunkedArray[Any], value: Any) -> Any:
     if value is None:
         return pa.nulls(len(column), pa.bool_())
     if pa.types.is_time(column.type):
@@ -150,7 +151,7 @@ def evaluate(rows: pa.Table, point: PointRead, *, filtered: bool = False) -> pa.
             raise pa.ArrowNotImplementedError("NaN has a place of its own in Spark's order")
         direction = "descending" if descending else "ascending"
         placement = "at_start" if nulls_first else "at_end"
-        rows = rows.take(pc.sort_indices(rows, sort_keys=[(column, direction, placement)]))
+        rows = rows.take(sorted_indices(rows, [(column, direction, placement)]))
     stop = None if point.limit is None else point.offset + point.limit
     rows = rows.slice(point.offset, None if stop is None else point.limit)
     return pa.Table.from_arrays(

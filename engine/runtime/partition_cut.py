@@ -43,7 +43,7 @@ class Cut:
             return None
         narrowed = self.partitioning.restricted(fragment, self.again)
         states = self.partitioning.tables
-        counted = tuple(node for node in _filtered_scans(narrowed.plan) if node.input.table not in states)  # type: ignore[union-attr]
+        counted = tuple(node for node, table in _filtered_scans(narrowed.plan) if table not in states)
         return Again(narrowed, self.partitioning.mine(fragment.table, self.again), counted)
 
     def mine(self, table: str) -> Expr | None:
@@ -61,7 +61,8 @@ UNCUT = Cut()
 NO_CUTS: Cuts = {}
 
 
-def _filtered_scans(node: Node) -> tuple[Filter, ...]:
+def _filtered_scans(node: Node) -> tuple[tuple[Filter, str], ...]:
+    """Return the filters right over scans, each with the table that is scanned."""
     if isinstance(node, Filter) and isinstance(node.input, Scan):
-        return (node,)
+        return ((node, node.input.table),)
     return tuple(found for child in children(node) for found in _filtered_scans(child))

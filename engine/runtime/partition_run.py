@@ -82,10 +82,10 @@ class PartitionRun(DomainRun):
                 self._name_rows(found, generation)
                 return done
             except RowFailed as failure:
-                view = failure.view
-                if again or view is None or view not in views:
+                failed = failure.view
+                if again or failed is None or failed not in views:
                     raise
-                poison = self._poison(view, version, barrier, cuts, failure)
+                poison = self._poison(failed, version, barrier, cuts, failure)
                 if not poison.failures:
                     raise
                 found[view] = found.get(view, {}) | poison.failures

@@ -12,11 +12,10 @@ from engine.hummock import Table
 from engine.operators.late import PROPERTY, Blanks
 from engine.operators.sink import NetChange, collected
 from engine.runtime.executor import FragmentTask
+from engine.spark_internals import is_in_process, runs_anew
 from engine.sql.fragments import Fragment
 
 MOST_FRAMES = 2_000
-_ONCE = ("Exchange", "Subquery", "InMemory", "AdaptiveSparkPlan")
-"""Parts of a physical plan that keep their first result."""
 Shape = tuple[str, tuple[str, ...]]
 
 
@@ -37,10 +36,7 @@ class Prepared:
 
     def runs_again(self) -> bool:
         """Tell whether a second run would compute everything anew, over the epoch that it is told."""
-        if self.blanks.closed:
-            return False
-        plan = self.frame._jdf.queryExecution().executedPlan().toString()  # type: ignore[operator]
-        return not any(part in plan for part in _ONCE)
+        return not self.blanks.closed and runs_anew(self.frame)
 
     def run(self, spark: SparkSession, task: FragmentTask) -> list[NetChange]:
         """Run the frame over the epoch of `task`."""
@@ -49,7 +45,7 @@ class Prepared:
         try:
             return collected(self.frame)
         finally:
-            context.setLocalProperty(PROPERTY, None)  # type: ignore[arg-type]
+            context.setLocalProperty(PROPERTY, None)  # type: ignore[arg-type]  # None takes it away
 
 
 class PreparedFrames:
@@ -76,7 +72,7 @@ class PreparedFrames:
 def may_be_kept(spark: SparkSession, task: FragmentTask) -> bool:
     """Tell whether a task's frame can be kept: that of a small epoch, in a session whose jobs can be told something."""
     small = task.old is not None and task.piece is None and task.again is None and not task.is_large
-    return small and hasattr(spark, "_jsc")
+    return small and is_in_process(spark)
 
 
 def shape_of(task: FragmentTask) -> Shape:

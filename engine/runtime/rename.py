@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import sqlglot
-from sqlglot.tokens import TokenType
+from sqlglot import TokenType
 
 from engine.errors import SqlError
 from engine.hummock import Commit, Version

@@ -97,7 +97,7 @@ def _puts(store: Hummock, table: Table, ssts: Sequence[SstInfo], columns: list[s
     for sst in ssts:
         for rows in store.reader.files.in_parts(sst, [OP, *columns], table.schema):
             if sst.has_tombstones:
-                rows = rows.filter(pc.equal(rows.column(OP), PUT))
+                rows = rows.filter(pc.equal(rows.column(OP), pa.scalar(PUT, pa.uint8())))
             for start in range(0, rows.num_rows, CHECKED_AT_ONCE):
                 yield rows.select(columns).slice(start, CHECKED_AT_ONCE)
 
@@ -114,7 +114,7 @@ def _broken(schema: Any, rows: pa.Table) -> list[str]:
     frame = rows.to_pandas()
     for field in rows.schema:
         if pa.types.is_integer(field.type) and rows.column(field.name).null_count:
-            whole = rows.column(field.name).to_pandas(types_mapper={field.type: pd.Int64Dtype()}.get)
+            whole = rows.column(field.name).to_pandas(types_mapper=lambda _: pd.Int64Dtype())
             frame[field.name] = whole
     try:
         schema.validate(frame, lazy=True)

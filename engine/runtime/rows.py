@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Collection
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +12,10 @@ import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from engine.arrow import nulls, repeated
 from engine.errors import InvalidRow
 from engine.hummock import Hummock
-from engine.operators.scan import spark_schema
+from engine.spark_internals import spark_schema
 from engine.sql.catalog import Column, Relation
 from engine.sql.defaults import local_default
 from engine.sql.plan import quote
@@ -44,7 +46,7 @@ def completed(relation: Relation, rows: pa.Table, spark: Callable[[], SparkSessi
             continue
         try:
             value = pa.scalar(local_default(column, now), to_arrow(column.type))
-            rows = rows.append_column(column.name, pa.repeat(value, rows.num_rows))
+            rows = rows.append_column(column.name, repeated(value, rows.num_rows))
         except (NotLiteral, pa.ArrowInvalid, pa.ArrowTypeError):
             asked.append(column)
     rows = _computed(relation, rows, asked, spark, lambda column: column.default)
@@ -121,7 +123,7 @@ def typed_rows(relation: Relation, rows: pa.Table, columns: Collection[str]) -> 
         known = ", ".join(visible_columns(relation))
         raise InvalidRow(f"table {relation.name} has no column {', '.join(unknown)}; its columns are {known}")
     types = {column.name: column for column in relation.columns}
-    arrays = []
+    arrays: list[pa.Array[Any] | pa.ChunkedArray[Any]] = []
     for name in columns:
         kind = to_arrow(types[name].type)
         if name == ROW_ID and name not in rows.column_names:
@@ -129,12 +131,12 @@ def typed_rows(relation: Relation, rows: pa.Table, columns: Collection[str]) -> 
                 raise InvalidRow(
                     f"table {relation.name} has no PRIMARY KEY to delete rows by: write DELETE FROM {relation.name} WHERE …"
                 )
-            arrays.append(pa.nulls(rows.num_rows, kind))  # `with_row_ids` gives them, when they are written
+            arrays.append(nulls(rows.num_rows, kind))  # `with_row_ids` gives them, when they are written
             continue
         elif name in rows.column_names:
             array = _cast(relation, name, rows.column(name), kind)
         else:
-            array = pa.nulls(rows.num_rows, kind)
+            array = pa.chunked_array([nulls(rows.num_rows, kind)])
         in_key = types[name].source in relation.primary_key
         if array.null_count and (in_key or not types[name].nullable):
             raise no_value(relation, types[name], array.null_count)
@@ -150,12 +152,12 @@ def no_value(relation: Relation, column: Column, rows: int) -> InvalidRow:
     return InvalidRow(f"column {column.name} of {relation.name} is {why}, but {rows} rows have no value")
 
 
-def _fitted(relation: Relation, column: Column, array: pa.ChunkedArray) -> pa.ChunkedArray:
+def _fitted(relation: Relation, column: Column, array: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
     """Return texts as a VARCHAR(n) or CHAR(n) keeps them; raises InvalidRow for one that is too long."""
-    kept, wrong = fitted(array, column)
-    if len(wrong):
-        raise text_too_long(relation, column, len(wrong), pc.min(array.take(wrong)).as_py())
-    return kept
+    found = fitted(array, column)
+    if len(found.long):
+        raise text_too_long(relation, column, len(found.long), pc.min(found.long).as_py())
+    return found.kept if isinstance(found.kept, pa.ChunkedArray) else pa.chunked_array([found.kept])
 
 
 def text_too_long(relation: Relation, column: Column, rows: int, least: str) -> InvalidRow:
@@ -176,7 +178,9 @@ def shown_names(relation: Relation, rows: pa.Table) -> pa.Table:
     return rows.rename_columns([names[name] for name in rows.column_names])
 
 
-def _cast(relation: Relation, name: str, column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+def _cast(
+    relation: Relation, name: str, column: pa.ChunkedArray[Any], kind: pa.DataType
+) -> pa.ChunkedArray[Any]:
     try:
         return column.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:

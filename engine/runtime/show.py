@@ -15,6 +15,7 @@ from engine.runtime.ddl import plan_view
 from engine.runtime.drop import known
 from engine.sql.access import index_name
 from engine.sql.binder import bind
+from engine.sql.dialects import Dialect
 from engine.sql.explain import explain as explain_plan
 from engine.sql.fragments import IncrementalPlan
 from engine.sql.macros import macro_of
@@ -104,7 +105,7 @@ def explain(stored: StoredCatalog, statement: Explain, dialect: str) -> pa.Table
 
 
 def explain_incremental(
-    stored: StoredCatalog, spark: SparkSession, statement: Explain, dialect: str
+    stored: StoredCatalog, spark: SparkSession, statement: Explain, dialect: Dialect
 ) -> pa.Table:
     """Return the incremental plan of a query or view: fragments, rules, keys, state tables and why."""
     target = statement.target

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from engine.jars import check_java, jar_paths
 from engine.runtime.spark_connect import connect_to
 from engine.runtime.spark_logging import silence_own_calls
+from engine.spark_internals import activate, is_in_process
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,20 +106,11 @@ def register(session: SparkSession, source: type[DataSource]) -> None:
                 activate(before)
 
 
-def activate(session: SparkSession) -> None:
-    """Make the session the active one of this thread.
-
-    In a thread that has none, or another one, Spark plans by the settings that it was built with: it knows no TIME type.
-    """
-    if hasattr(session, "_jsc"):  # a server does so by itself
-        session._jvm.SparkSession.setActiveSession(session._jsparkSession)
-
-
 def parallelism(spark: SparkSession) -> int:
     """Return how many tasks of the session run at the same time."""
-    if hasattr(spark, "_jsc"):
+    if is_in_process(spark):
         return int(spark.sparkContext.defaultParallelism)
-    return int(spark.conf.get("spark.tideline.parallelism", str(os.cpu_count() or 2)))
+    return int(spark.conf.get("spark.tideline.parallelism", None) or os.cpu_count() or 2)
 
 
 def _running() -> SparkSession | None:

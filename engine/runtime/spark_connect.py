@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from engine.errors import EnvironmentNotReady
+from engine.spark_internals import runs_in_this_process
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,7 +92,6 @@ def connect_to(address: str) -> SparkSession:
     of its own.
     """
     import grpc
-    from pyspark import SparkContext
     from pyspark.errors import PySparkException
     from pyspark.sql.connect.client import DefaultChannelBuilder
     from pyspark.sql.connect.session import SparkSession as RemoteSession
@@ -107,9 +107,9 @@ def connect_to(address: str) -> SparkSession:
             return self._secure_channel(f"{LOOPBACK}:{self.endpoint.rpartition(':')[2]}", credentials)
 
     known = _SESSIONS.get(address)
-    if known is not None and not known.is_stopped:  # type: ignore[attr-defined]
+    if known is not None and not known.is_stopped:  # type: ignore[attr-defined]  # it is one of Connect, which has that
         return known
-    if SparkContext._active_spark_context is not None:
+    if runs_in_this_process():
         raise EnvironmentNotReady(
             f"this process runs a Spark of its own, so it cannot use that at {without_token(address)}: stop it first"
         )

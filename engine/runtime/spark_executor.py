@@ -23,7 +23,8 @@ from engine.runtime.failing_row import is_row_error, reason_of, row_failed
 from engine.runtime.first_content import is_batch_step
 from engine.runtime.partition_frames import changed_partitions, rows_read, with_partitions
 from engine.runtime.prepared import Prepared, PreparedFrames, may_be_kept, shape_of
-from engine.runtime.spark import activate, parallelism
+from engine.runtime.spark import parallelism
+from engine.spark_internals import activate
 from engine.sql.plan import Scan
 from engine.verification import verifying
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from types import FrameType
 
 from pyspark.logger import PySparkLogger
 
@@ -16,12 +17,12 @@ class NotOwnCalls(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Tell whether a record is to be logged."""
-        frame = sys._getframe(1)
+        frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             name = str(frame.f_globals.get("__name__", ""))
             if name != __name__ and name.partition(".")[0] == _PACKAGE:
                 return False
-            frame = frame.f_back  # type: ignore[assignment]
+            frame = frame.f_back
         return True
 
 

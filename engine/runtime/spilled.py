@@ -16,15 +16,15 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
+from engine.arrow import as_values
 from engine.hummock import Hummock, Reader, SstInfo, Table
 from engine.operators.context import partitions_for
-from engine.operators.scan import spark_schema
 from engine.runtime.rows import ROW_ID
 from engine.runtime.spark import parallelism
 from engine.runtime.spark_errors import failed, refused
+from engine.spark_internals import arrow_schema, spark_schema
 
 PLACE = "_place"
 """The column that tells where a row stood in its query's answer: the task's number and the row's in it."""
@@ -89,7 +89,7 @@ class ReadSpilled:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for part in batch.column(0).to_pylist():
+            for part in as_values(batch.column(0)):
                 for number in range(part, len(self.spilled.files), self.parts):
                     yield from self._read(number)
 
@@ -153,7 +153,7 @@ def gathered(
 
     Raises SqlError or InvalidRow with the place in `sql`.
     """
-    schema = to_arrow_schema(frame.schema, timezone="UTC")
+    schema = arrow_schema(frame.schema)
     body = Spill(url, options, schema, inline_bytes)
     found = answers(frame.mapInArrow(body, ANSWER_SCHEMA), Gathered, sql)
     found.sort(key=lambda one: one.task)

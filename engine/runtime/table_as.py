@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from engine.errors import UnsupportedSql
 from engine.hummock import Hummock, SstInfo, Table
@@ -18,6 +17,7 @@ from engine.runtime.spark_read import analysed, temporary_views, view_prefix
 from engine.runtime.spilled import Spilled
 from engine.runtime.statement_rows import StatementRows
 from engine.runtime.write_tasks import WriteRows, spilled_rows, with_operation, write_frame
+from engine.spark_internals import arrow_schema
 from engine.sql.ad_hoc import query_tables, spark_query
 from engine.sql.catalog import Column, Relation, check_name
 from engine.sql.refusals import mistake
@@ -49,7 +49,7 @@ def table_query(
 def columns_of(rows: StatementRows, statement: CreateTable) -> tuple[tuple[Column, ...], tuple[str, ...]]:
     """Return the columns and the key of a table that is made from a query; raises SqlError for names and types it cannot have."""
     query, key = statement.as_query, statement.primary_key
-    schema = to_arrow_schema(rows.frame.schema, timezone="UTC")
+    schema = arrow_schema(rows.frame.schema)
     kinds = []
     for field in schema:
         try:

@@ -13,9 +13,8 @@ import gc
 import importlib
 import sys
 import traceback
-from types import SimpleNamespace
 
-from pyspark import daemon
+from engine.spark_internals import run_daemon
 
 
 def print_exc() -> None:
@@ -39,6 +38,4 @@ if __name__ == "__main__":
     for module in IMPORTED:
         importlib.import_module(module)
     gc.freeze()  # so that a worker's search for garbage copies none of this process's pages
-    daemon.traceback = SimpleNamespace(print_exc=print_exc, format_exc=traceback.format_exc)  # type: ignore[assignment]
-    daemon.gc = SimpleNamespace(collect=collect)  # type: ignore[assignment]
-    daemon.manager()
+    run_daemon(print_exc, traceback.format_exc, collect)

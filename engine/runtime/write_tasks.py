@@ -191,10 +191,10 @@ class _Task:
             if needed and values.null_count:
                 wrong.missing = {**wrong.missing, name: wrong.missing.get(name, 0) + values.null_count}
             if column.length is not None:
-                found = fitted(values, column)[1]
+                found = fitted(values, column).long
                 if len(found):
                     count, least = wrong.too_long.get(name, (0, None))
-                    texts = [pc.min(values.take(found)).as_py(), *([] if least is None else [least])]
+                    texts = [pc.min(found).as_py(), *([] if least is None else [least])]
                     wrong.too_long = {**wrong.too_long, name: (count + len(found), min(texts))}
 
     def _write(self, rows: pa.Table, *, few: bool = False) -> None:

@@ -70,7 +70,9 @@ def to_spark(query: exp.Query, catalog: Catalog, dialect: str = "spark") -> str:
     return _Writer(catalog, None, "").written(query, dialect).sql(dialect="spark")
 
 
-def spark_query(query: exp.Query, catalog: Catalog, dialect: str, prefix: str, sql: str = "") -> SparkQuery:
+def spark_query(
+    query: exp.Query | exp.Values, catalog: Catalog, dialect: str, prefix: str, sql: str = ""
+) -> SparkQuery:
     """Return a query over temporary views whose names begin with `prefix`, one for each table and moment that it reads.
 
     Raises SqlError, with the place if the query's text `sql` is given, for a moment that cannot be read.
@@ -88,8 +90,8 @@ class _Writer:
         self.readings: dict[tuple[str, Moment | None], Reading] = {}
 
     def written(
-        self, query: exp.Query, dialect: str, top: bool = True, moment: Moment | None = None
-    ) -> exp.Expression:
+        self, query: exp.Query | exp.Values, dialect: str, top: bool = True, moment: Moment | None = None
+    ) -> exp.Expr:
         """Return the tree of a query as Spark reads it."""
         tree = inline_functions(query.copy(), self.catalog, dialect, self.sql)
         if dialect != "spark":
@@ -102,7 +104,7 @@ class _Writer:
 
     def _expand(
         self,
-        node: exp.Expression,
+        node: exp.Expr,
         items: Mapping[str, exp.CTE | None],
         top: bool,
         moment: Moment | None,
@@ -135,7 +137,7 @@ class _Writer:
 
     def _meaning(
         self, table: exp.Table, items: Mapping[str, exp.CTE | None], moment: Moment | None
-    ) -> exp.Expression | None:
+    ) -> exp.Expr | None:
         """Return what a table is replaced by: a subquery, a temporary view, or None if it stays as it is."""
         name = item_name(table)
         alias = (table.args.get("alias") or exp.TableAlias(this=table.this)).copy()
@@ -181,7 +183,7 @@ class _Writer:
         return new
 
 
-def _walk(node: exp.Expression, hidden: frozenset[str], visit: Callable[[exp.Table], None]) -> None:
+def _walk(node: exp.Expr, hidden: frozenset[str], visit: Callable[[exp.Table], None]) -> None:
     """Visit every table that is no WITH item in its place."""
     with_ = node.args.get("with_")
     if with_ is not None:
@@ -189,8 +191,11 @@ def _walk(node: exp.Expression, hidden: frozenset[str], visit: Callable[[exp.Tab
             own = hidden | {item_name(cte)} if with_.args.get("recursive") else hidden
             _walk(cte.this, own, visit)
             hidden = hidden | {item_name(cte)}
-    named = isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier)
-    if named and (item_name(node) not in hidden or node.args.get("db")):
+    if (
+        isinstance(node, exp.Table)
+        and isinstance(node.this, exp.Identifier)
+        and (item_name(node) not in hidden or node.args.get("db"))
+    ):
         visit(node)
     for child in node.iter_expressions():
         if child is not with_:

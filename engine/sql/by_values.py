@@ -219,7 +219,7 @@ def _union(
         grouped = [
             expr
             if branch == 0
-            else Expr(f"CAST({quote(f'{source.table}:{by}')} AS {kind})", (f"{source.table}:{by}",))  # type: ignore[union-attr]
+            else Expr(f"CAST({quote(f'{source.table}:{by}')} AS {kind})", (f"{source.table}:{by}",))  # type: ignore[union-attr]  # all but the first are scans
             for (_, expr), by, kind in zip(node.keys, next(iter(by_scan.values())).by, key_types, strict=True)
         ]
         items = [(name, expr) for name, expr in zip(keys, grouped, strict=True)]

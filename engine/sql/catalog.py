@@ -11,6 +11,7 @@ from functools import cached_property
 import msgspec
 
 from engine.errors import SqlError
+from engine.sql.dialects import Dialect
 
 
 class Column(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -52,7 +53,7 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     distribution_key: tuple[str, ...] = ()
     append_only: bool = False
     sql: str = ""
-    dialect: str = "spark"
+    dialect: Dialect = "spark"
     options: dict[str, str] = {}
     depends_on: tuple[str, ...] = ()
     comment: str | None = None

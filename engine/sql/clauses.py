@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import sqlglot
-from sqlglot.tokens import Token, TokenType
+from sqlglot import Token, TokenType
 
 from engine.sql.refusals import refusal
 

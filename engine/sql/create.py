@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import sqlglot
 import sqlglot.expressions as exp
-from sqlglot.tokens import TokenType
+from sqlglot import TokenType
 
 from engine.sql.catalog import check_name
 from engine.sql.clauses import Clauses
@@ -218,7 +218,9 @@ def query_text(sql: str, dialect: str) -> str:
 
 def _properties(tree: exp.Create, sql: str) -> tuple[dict[str, str], dict[str, int], bool]:
     """Return the options that the parser has read, where they stand, and whether MATERIALIZED is said."""
-    options, places, materialized = {}, {}, False
+    options: dict[str, str] = {}
+    places: dict[str, int] = {}
+    materialized = False
     for item in (tree.args.get("properties") or exp.Properties(expressions=[])).expressions:
         known = len(options)
         if isinstance(item, exp.MaterializedProperty):

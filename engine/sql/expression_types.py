@@ -63,10 +63,10 @@ _OF_ARGUMENTS = frozenset(
 )  # fmt: skip
 
 
-def exact_type(node: exp.Expression, types: Mapping[str, str]) -> str | None:
+def exact_type(node: exp.Expr, types: Mapping[str, str]) -> str | None:
     """Return the Spark type of an expression over bound columns, whose types stand in `types` under their quoted names."""
 
-    def of(part: exp.Expression | None) -> str | None:
+    def of(part: exp.Expr | None) -> str | None:
         return exact_type(part, types) if part is not None else None
 
     match node:
@@ -135,9 +135,10 @@ def _decimals(node: exp.Binary, kinds: tuple[str | None, str | None]) -> str | N
     if any(kind in ("float", "double") for kind in kinds):
         return "double"
     sizes = [_operand(part, kind) for part, kind in zip((node.this, node.expression), kinds, strict=True)]
-    if None in sizes:
+    one, other = sizes
+    if one is None or other is None:
         return None
-    (p1, s1), (p2, s2) = sizes  # type: ignore[misc]
+    (p1, s1), (p2, s2) = one, other
     match node:
         case exp.Add() | exp.Sub():
             scale = max(s1, s2)
@@ -151,7 +152,7 @@ def _decimals(node: exp.Binary, kinds: tuple[str | None, str | None]) -> str | N
     return _bounded(min(p1 - s1, p2 - s2) + scale, scale)
 
 
-def _operand(node: exp.Expression, kind: str | None) -> tuple[int, int] | None:
+def _operand(node: exp.Expr, kind: str | None) -> tuple[int, int] | None:
     """Return precision and scale of an operand beside a decimal; a whole literal takes the digits it has."""
     inner = node.this if isinstance(node, exp.Neg) else node
     if isinstance(inner, exp.Literal) and not inner.is_string and inner.name.isdigit():
@@ -271,7 +272,7 @@ def _common(kinds: list[str | None]) -> str | None:
     return kinds[0] if kinds and all(kind == kinds[0] for kind in kinds) else None
 
 
-def _of_call(node: exp.Expression, types: Mapping[str, str]) -> str | None:
+def _of_call(node: exp.Expr, types: Mapping[str, str]) -> str | None:
     name = function_name(node)
     if name is None:
         return None

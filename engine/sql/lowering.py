@@ -21,6 +21,7 @@ from engine.sql.plan import (
     Join,
     Node,
     Project,
+    Recompute,
     Scan,
     TopN,
     UnionAll,
@@ -94,6 +95,7 @@ class Lowering:
             return self._lower_join(node)
         if isinstance(node, UnionAll):
             return UnionAll(tuple(self._lower(child) for child in node.inputs), node.names)
+        assert not isinstance(node, Recompute)  # it is the whole of a plan that is not lowered
         return msgspec.structs.replace(node, input=self._lower(node.input))
 
     def _lower_join(self, join: Join) -> Join:

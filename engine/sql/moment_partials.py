@@ -55,7 +55,7 @@ def moments_of(call: AggCall, types: tuple[str, ...]) -> Moments | None:
     if name in _VARIANCES:
         (x, scale), y = whole[0], whole[0][0]
         divisor, root = _VARIANCES[name]
-        sums = (Sum("x", x), Sum("xx", f"{x} * {x}"))
+        sums: tuple[Sum, ...] = (Sum("x", x), Sum("xx", f"{x} * {x}"))
         spread, unit = _spread("x", "x", "xx"), 2 * scale
     else:
         (x, first), (y, second) = whole

@@ -18,9 +18,9 @@ def never_null(node: Node, column: str, known: set[str]) -> bool:
             expr = dict(node.items)[column]
             return expr.column is not None and never_null(node.input, expr.column, known)
         case Aggregate():
-            expr = dict(node.keys).get(column)
-            if expr is not None:
-                return expr.column is not None and never_null(node.input, expr.column, known)
+            group = dict(node.keys).get(column)
+            if group is not None:
+                return group.column is not None and never_null(node.input, group.column, known)
             return next(call.function for call in node.calls if call.name == column) == "count"
         case Join():
             if column in node.left.columns:

@@ -6,8 +6,8 @@ import re
 
 import sqlglot
 import sqlglot.expressions as exp
+from sqlglot import Token, TokenType
 from sqlglot.errors import ParseError
-from sqlglot.tokens import Token, TokenType
 
 from engine.sql.catalog import check_name
 from engine.sql.column_list import column_of

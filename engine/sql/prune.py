@@ -13,6 +13,7 @@ from engine.sql.plan import (
     Join,
     Node,
     Project,
+    Recompute,
     Scan,
     TopN,
     UnionAll,
@@ -34,6 +35,8 @@ def merge_projections(node: Node) -> Node:
             )
         case UnionAll():
             return UnionAll(tuple(merge_projections(child) for child in node.inputs), node.names)
+        case Recompute():
+            raise AssertionError("a query that is computed as a whole is not rewritten")
     node = msgspec.structs.replace(node, input=merge_projections(node.input))
     if not isinstance(node, Project) or not isinstance(node.input, Project):
         return node
@@ -84,6 +87,8 @@ def prune(node: Node, needed: set[str]) -> Node:
                 tuple(_branch(child, tuple(child.columns[n] for n in kept)) for child in node.inputs),
                 tuple(node.names[n] for n in kept),
             )
+        case Recompute():
+            raise AssertionError("a query that is computed as a whole is not rewritten")
 
 
 def _branch(node: Node, columns: tuple[str, ...]) -> Node:

@@ -9,14 +9,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from engine.sql.catalog import Catalog
+from engine.sql.sink_statements import AlterSink, CreateSink
 from engine.sql.statement_types import (
     Alter,
-    AlterSink,
     Comment,
     CreateFunction,
     CreateIndex,
     CreateMaterializedView,
-    CreateSink,
     CreateTable,
     CreateView,
     DeleteFrom,
@@ -60,6 +59,8 @@ def in_sparks_case(statement: Statement, catalog: Callable[[], Catalog]) -> Stat
             return replace(statement, name=known(statement.name))
         case Wait():
             return replace(statement, views=tuple(known(view) for view in statement.views))
-        case Explain(target=CreateMaterializedView()):
-            return replace(statement, target=in_sparks_case(statement.target, catalog))
+        case Explain(target=CreateMaterializedView() as target):
+            named = in_sparks_case(target, catalog)
+            assert isinstance(named, CreateMaterializedView)
+            return replace(statement, target=named)
     return statement

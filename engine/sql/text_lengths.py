@@ -6,10 +6,15 @@ not kept, so that comparisons, lengths and concatenations are those of PostgreSQ
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import sqlglot.expressions as exp
 
+from engine.arrow import Column as Texts
+from engine.arrow import either, holds, positions
 from engine.sql.catalog import Column
 
 _KIND = exp.DataType.Type
@@ -34,19 +39,29 @@ def shown_type(column: Column) -> str:
     return f"{'char' if column.fixed else 'varchar'}({column.length})"
 
 
-def fitted(values: pa.ChunkedArray | pa.Array, column: Column) -> tuple[pa.ChunkedArray | pa.Array, pa.Array]:
-    """Return texts as a column keeps them, and the numbers of those that are too long for it."""
+@dataclass(frozen=True)
+class Fitted:
+    """Texts as a column keeps them; those that are too long for it, and the numbers of their rows."""
+
+    kept: Texts
+    long: Texts
+    places: pa.Int64Array
+
+
+def fitted(values: Texts, column: Column) -> Fitted:
+    """Return texts as a column keeps them, and those that are too long for it."""
     assert column.length is not None
     if column.fixed:
         values = pc.utf8_rtrim(values, characters=" ")
-    over = pc.fill_null(pc.greater(pc.utf8_length(values), column.length), False)
-    if not pc.any(over).as_py():
-        return values, pa.array([], pa.int64())
+    lengths: Texts = pc.utf8_length(values)  # type: ignore[arg-type]  # the stubs want to know that they are texts
+    over = holds(pc.greater(lengths, pa.scalar(column.length)))
+    if not over.any():
+        return Fitted(values, values.slice(0, 0), positions(np.empty(0, dtype=np.int64)))
     cut = pc.utf8_slice_codeunits(values, 0, column.length)
     rest = pc.utf8_slice_codeunits(values, column.length)
-    only_blanks = pc.equal(pc.utf8_rtrim(rest, characters=" "), "")
-    wrong = pc.indices_nonzero(pc.and_(over, pc.invert(pc.fill_null(only_blanks, True))))
-    return pc.if_else(over, cut, values), wrong.cast(pa.int64())
+    more = holds(pc.not_equal(pc.utf8_rtrim(rest, characters=" "), pa.scalar("", rest.type)))
+    places = positions(np.flatnonzero(over & more))
+    return Fitted(either(pa.array(over, pa.bool_()), cut, values), values.take(places), places)
 
 
 def too_long(text: str, column: Column) -> str | None:

@@ -122,6 +122,21 @@ def test_a_malformed_row_is_set_aside_with_line_reason_and_text(
     assert prices(lake) == {7: 7.0, 8: 8.0}
 
 
+@pytest.mark.parametrize(("kind", "kept"), [("VARCHAR(3)", "abc"), ("CHAR(3)", "ab")])
+def test_a_text_that_is_too_long_for_its_column_is_set_aside_and_blanks_that_are_too_much_go(
+    lake: Session, folder: Path, orders: Source, kind: str, kept: str
+) -> None:
+    source = orders(f"id INT PRIMARY KEY, name {kind}, price DOUBLE")
+    (folder / "a.csv").write_text(f"id,name,price\n7,{kept}  ,7\n8,abcd,8\n9,abcde,9\n")
+    report = source.poll()
+    told = [reason for _, _, reason, _ in dead(lake)]
+    assert [reason.partition(" characters")[0] for reason in told] == [
+        "column name: 'abcd' has 4",
+        "column name: 'abcde' has 5",
+    ]
+    assert (report.rows, [row["name"] for row in rows(lake)]) == (1, [kept])
+
+
 def test_line_numbers_count_quoted_line_breaks(lake: Session, folder: Path, orders: Source) -> None:
     source = orders()
     (folder / "a.csv").write_text('id,name,price\n1,"two\nlines",1\n2,b,bad\n')

@@ -71,3 +71,14 @@ def test_an_asset_shows_its_sql_its_kinds_and_its_columns(tmp_path: Path) -> Non
     assert spec.kinds == {"tideline"}
     columns = spec.metadata["dagster/column_schema"].columns  # type: ignore[attr-defined]
     assert [(column.name, column.type) for column in columns] == [("id", "int"), ("at", "timestamp")]
+
+
+def test_a_file_in_a_dialect_that_nobody_knows_becomes_a_model_with_its_error(tmp_path: Path) -> None:
+    for number, dialect in enumerate(("postgress", "oracle")):
+        (tmp_path / f"v{number}.sql").write_text(
+            f"-- dialect: {dialect}\nCREATE VIEW v{number} AS SELECT 1 AS n"
+        )
+    models = load_models(tmp_path)
+    assert [model.name for model in models] == ["v0", "v1"]
+    assert 'dialect "postgress" is unknown: use one of spark, postgres, risingwave' in (models[0].error or "")
+    assert 'dialect "oracle" is unknown' in (models[1].error or "")

@@ -10,7 +10,7 @@ import pytest
 
 from engine.errors import InvalidRow, InvariantViolation, TableExists, UnknownTable
 from engine.hummock import Commit, Delete, Hummock, Put, Table
-from engine.hummock.version import with_default
+from engine.hummock.column_defaults import with_default
 from tests.hummock.conftest import rows
 
 OLD = pa.schema([("id", pa.int64()), ("a", pa.string())])

@@ -28,6 +28,7 @@ from engine.meta.sinks import (
 )
 from engine.runtime.rows import ROW_ID
 from engine.sql.catalog import Catalog, Column, Relation
+from engine.sql.dialects import Dialect
 from engine.sql.refusals import line_and_column
 from engine.sql.sink_statements import AlterSink, CreateSink
 from engine.sql.types import to_arrow
@@ -35,7 +36,7 @@ from engine.sql.types import to_arrow
 RACE_ATTEMPTS = 20
 
 
-def create_sink(store: Hummock, statement: CreateSink, dialect: str) -> bool:
+def create_sink(store: Hummock, statement: CreateSink, dialect: Dialect) -> bool:
     """Create a sink; it holds the log of its view from now on. Returns False if it exists and IF NOT EXISTS is said."""
     version = store.refresh()
     stored = load(version)
@@ -117,7 +118,7 @@ def show_sinks(version: Version, errors: Mapping[str, str], now: float) -> pa.Ta
                 "error": error,
             }
         )
-    kinds = {
+    kinds: dict[str, pa.DataType] = {
         "epoch": pa.int64(),
         "lag_rows": pa.int64(),
         "lag_bytes": pa.int64(),
@@ -127,7 +128,7 @@ def show_sinks(version: Version, errors: Mapping[str, str], now: float) -> pa.Ta
     return pa.Table.from_pylist(rows, pa.schema([(name, kinds.get(name, pa.string())) for name in names]))
 
 
-def _relation(stored: StoredCatalog, statement: CreateSink, dialect: str) -> Relation:
+def _relation(stored: StoredCatalog, statement: CreateSink, dialect: Dialect) -> Relation:
     source = _named(stored.catalog, statement, statement.source, "table or view")
     if source.kind not in ("table", "materialized view"):
         hint = "CREATE MATERIALIZED VIEW of it, and a sink FROM that"
@@ -149,7 +150,7 @@ def _relation(stored: StoredCatalog, statement: CreateSink, dialect: str) -> Rel
         hint = "select the key columns in the view, or take type = 'append-only' where rows only come"
         message = f"the key of {source.name} ({hidden}) is not among its columns, so nobody could apply updates to its rows"
         raise _error(statement, statement.source, message, hint)
-    depends_on = (source.name,)
+    depends_on: tuple[str, ...] = (source.name,)
     if statement.into is not None:
         target = _named(stored.catalog, statement, statement.into, "table")
         _check_target(stored, statement, source, target, shown, key)

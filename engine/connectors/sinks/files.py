@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from engine.arrow import Column
 from engine.connectors.sinks.options import SinkOptions
 from engine.connectors.sinks.target import Delivered
 from engine.errors import SinkError
@@ -59,7 +60,7 @@ class FileSink:
             rows = changes.taken(changes.operations != DELETE).rows
             return pa.Table.from_arrays(rows.columns, schema=self._schema)
         epochs = pa.repeat(pa.scalar(epoch, pa.int64()), len(changes))
-        columns = [changes.operation_names(), *changes.rows.columns, epochs]
+        columns: list[Column] = [changes.operation_names(), *changes.rows.columns, epochs]
         return pa.Table.from_arrays(columns, schema=self._schema)
 
     def _put(self, path: str, data: bytes) -> None:
@@ -124,6 +125,6 @@ def _same_rows(one: bytes, other: bytes, form: str) -> bool:
     if form != "parquet":
         return False
     try:
-        return pq.read_table(io.BytesIO(one)).equals(pq.read_table(io.BytesIO(other)))
+        return bool(pq.read_table(io.BytesIO(one)).equals(pq.read_table(io.BytesIO(other))))
     except pa.ArrowInvalid:
         return False

@@ -111,7 +111,7 @@ def _measured(table: Table, rows: pa.Table, sst: SstInfo) -> SstInfo:
     if ROW_EPOCH in rows.column_names:
         sst = msgspec.structs.replace(sst, oldest=pc.min(rows.column(ROW_EPOCH)).as_py())
     if column is not None:
-        lowest = pc.min_max(as_numbers(one_chunk(rows.column(column)))).as_py()
-        if lowest["min"] is not None:
-            sst = msgspec.structs.replace(sst, spread=(lowest["min"], lowest["max"]))
+        numbers = as_numbers(one_chunk(rows.column(column)))
+        if numbers.null_count < len(numbers):
+            sst = msgspec.structs.replace(sst, spread=(pc.min(numbers).as_py(), pc.max(numbers).as_py()))
     return sst

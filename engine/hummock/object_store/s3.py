@@ -7,7 +7,7 @@ import email.utils
 import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore.config import Config
@@ -23,6 +23,10 @@ from botocore.exceptions import (
 from engine.errors import StorageError, Unavailable
 from engine.hummock.clock import system_clock
 from engine.hummock.object_store import ObjectInfo
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import GetObjectRequestTypeDef, ObjectIdentifierTypeDef
 
 _MISSING = ("404", "NoSuchKey", "NotFound")
 _ASK_AGAIN = (
@@ -52,7 +56,9 @@ class S3ObjectStore:
     them.
     """
 
-    def __init__(self, bucket: str, prefix: str, *, create: bool = True, client: Any = None) -> None:
+    def __init__(
+        self, bucket: str, prefix: str, *, create: bool = True, client: S3Client | None = None
+    ) -> None:
         self.bucket, self.prefix = bucket, f"{prefix}/" if prefix else ""
         self._client = client or _client()
         self._dated: tuple[float, float] | None = None
@@ -102,18 +108,17 @@ class S3ObjectStore:
 
     def get_range(self, path: str, offset: int, length: int) -> bytes:
         """Return a part of an object."""
-        data = self._get(path, Range=f"bytes={offset}-{offset + length - 1}")
+        data = self._get(path, f"bytes={offset}-{offset + length - 1}")
         if data is None:
             raise StorageError(f"s3://{self.bucket}/{self.prefix}{path} is missing")
         return data
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectInfo]:
         """Yield the objects whose path starts with `prefix`, a thousand a request."""
-        arguments = {"Bucket": self.bucket, "Prefix": self.prefix + prefix}
-        if start_after:
-            arguments["StartAfter"] = self.prefix + start_after
+        under, after = self.prefix + prefix, self.prefix + start_after if start_after else ""
         try:
-            for page in self._client.get_paginator("list_objects_v2").paginate(**arguments):
+            pages = self._client.get_paginator("list_objects_v2")
+            for page in pages.paginate(Bucket=self.bucket, Prefix=under, StartAfter=after):
                 for entry in page.get("Contents", ()):
                     path = entry["Key"].removeprefix(self.prefix)
                     yield ObjectInfo(path, entry["Size"], entry["LastModified"].timestamp())
@@ -124,7 +129,7 @@ class S3ObjectStore:
         """Delete objects, a thousand a request."""
         rest = iter(paths)
         while some := list(itertools.islice(rest, _DELETE_AT_ONCE)):
-            objects = [{"Key": self.prefix + path} for path in some]
+            objects: list[ObjectIdentifierTypeDef] = [{"Key": self.prefix + path} for path in some]
             try:
                 answer = self._client.delete_objects(
                     Bucket=self.bucket, Delete={"Objects": objects, "Quiet": True}
@@ -176,9 +181,12 @@ class S3ObjectStore:
                     system_clock.monotonic(),
                 )
 
-    def _get(self, path: str, **arguments: str) -> bytes | None:
+    def _get(self, path: str, part: str | None = None) -> bytes | None:
+        request: GetObjectRequestTypeDef = {"Bucket": self.bucket, "Key": self.prefix + path}
+        if part is not None:
+            request["Range"] = part
         try:
-            answer = self._client.get_object(Bucket=self.bucket, Key=self.prefix + path, **arguments)
+            answer = self._client.get_object(**request)
             return answer["Body"].read()
         except ClientError as error:
             if _code(error) in _MISSING:
@@ -206,7 +214,7 @@ class S3ObjectStore:
                 raise StorageError(f"bucket {self.bucket} cannot be created: {error}") from error
 
 
-def _client() -> Any:
+def _client() -> S3Client:
     session = boto3.session.Session()
     config = Config(
         retries={"total_max_attempts": 1, "mode": "standard"},  # the engine retries, and counts it
@@ -220,7 +228,7 @@ def _client() -> Any:
     return session.client("s3", config=config, region_name=session.region_name or "us-east-1")
 
 
-def _has_endpoint(session: Any) -> bool:
+def _has_endpoint(session: boto3.session.Session) -> bool:
     return (
         "amazonaws.com"
         not in session.client("s3", region_name=session.region_name or "us-east-1").meta.endpoint_url

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.hummock.compaction.task import CompactionTask, live_runs, rows_of
@@ -60,7 +61,13 @@ def _may_hide(sst: SstInfo, expiry: Expiry) -> bool:
     return below or _past_ttl(sst, expiry) > 0
 
 
-def _pick(table, retained_from, share, expired, name) -> CompactionTask | None:  # type: ignore[no-untyped-def]
+def _pick(
+    table: TableVersion,
+    retained_from: int,
+    share: float,
+    expired: Callable[[SstInfo, Expiry], float],
+    name: str,
+) -> CompactionTask | None:
     runs, at = live_runs(table), hidden_at(table, retained_from)
     expiry = expiry_at(table, at)
     rows = sum(rows_of(run) for run in runs)

@@ -1,0 +1,110 @@
+"""Everything of PySpark that is used here and is no part of its public interface: what an upgrade may take away.
+
+What it imports it imports late: the Python workers of others load this file, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+RUNS_ANEW = frozenset(
+    {
+        "CoalesceExec",
+        "ExpandExec",
+        "FilterExec",
+        "GenerateExec",
+        "GlobalLimitExec",
+        "HashAggregateExec",
+        "InputAdapter",
+        "LocalLimitExec",
+        "LocalTableScanExec",
+        "MapInArrowExec",
+        "ObjectHashAggregateExec",
+        "OneRowRelationExec",
+        "ProjectExec",
+        "RangeExec",
+        "RDDScanExec",
+        "SortAggregateExec",
+        "SortExec",
+        "UnionExec",
+        "WholeStageCodegenExec",
+        "WindowExec",
+        "WindowGroupLimitExec",
+    }
+)
+"""Physical operators that compute everything anew in each job; exchanges, caches and adaptive plans keep their first result."""
+
+
+def is_in_process(session: SparkSession) -> bool:
+    """Tell whether the driver is in this process: it is not where the session is one of Spark Connect."""
+    return hasattr(session, "_jsc")
+
+
+def runs_in_this_process() -> bool:
+    """Tell whether this process has a Spark of its own."""
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context is not None
+
+
+def activate(session: SparkSession) -> None:
+    """Make the session the active one of this thread; a server does so by itself.
+
+    In a thread that has none, or another one, Spark plans by the settings that it was built with: it knows no TIME type.
+    """
+    if is_in_process(session):
+        java: Any = session._jvm
+        java.SparkSession.setActiveSession(session._jsparkSession)
+
+
+def runs_anew(frame: DataFrame) -> bool:
+    """Tell whether each job of a frame computes all of it, by the operators of its physical plan."""
+    java: Any = frame._jdf
+    return all(name in RUNS_ANEW for name in _operators(java.queryExecution().executedPlan()))
+
+
+def _operators(plan: Any) -> Iterator[str]:
+    yield str(plan.getClass().getSimpleName())
+    for parts in (plan.children(), plan.subqueries()):
+        for at in range(parts.size()):
+            yield from _operators(parts.apply(at))
+
+
+def arrow_type(kind: DataType) -> pa.DataType:
+    """Return the Arrow type in which Spark gives a column; moments are in UTC."""
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    return to_arrow_type(kind, timezone="UTC")
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Return the Arrow schema in which Spark gives a frame; moments are in UTC."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Return the schema of a frame made of Arrow columns; moments without a zone stay without one."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
+def run_daemon(
+    print_exc: Callable[[], None], format_exc: Callable[[], str], collect: Callable[[], None]
+) -> None:
+    """Run PySpark's daemon of workers with another way to print an exception, and to collect garbage."""
+    import pyspark.daemon
+
+    daemon: Any = pyspark.daemon
+    daemon.traceback = SimpleNamespace(print_exc=print_exc, format_exc=format_exc)
+    daemon.gc = SimpleNamespace(collect=collect)
+    daemon.manager()
