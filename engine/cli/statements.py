@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from engine.hummock import Hummock
     from engine.meta.catalog_store import StoredCatalog
     from engine.session import Dialect, Session
+    from engine.sql.settings import Settings
 
 DIALECTS = ("spark", "postgres", "risingwave")
 
@@ -33,7 +34,8 @@ class Statements:
         if dialect not in DIALECTS:
             raise SqlError(f'dialect "{dialect}" is unknown: use one of {", ".join(DIALECTS)}')
         self._spark, self._dialect, self._say = spark, dialect, say
-        self._policy, self._alone = "consistent", alone
+        self._alone = alone
+        self._settings: Settings | None = None
         self._store: Hummock = opened(store)
         self._session: Session | None = None
         self._used: SparkSession | None = None
@@ -79,7 +81,10 @@ class Statements:
                 return answer
             self._session = self._opened()
         try:
-            return self._session.sql(text)
+            answer = self._session.sql(text)
+            for notice in self._session.notices:
+                self._say(notice)
+            return answer
         except KeyboardInterrupt:
             self._cancel(self._session)
             raise
@@ -104,7 +109,8 @@ class Statements:
         made = session(
             self._store.url, self._spark, cast("Dialect", self._dialect), self._say, alone=self._alone
         )
-        made.query_policy = self._policy
+        if self._settings is not None:
+            made.settings = self._settings
         return made
 
     def _keep_spark(self, running: Session) -> None:
@@ -115,6 +121,6 @@ class Statements:
         self._keep_spark(running)
         if self._alone and self._used is not None:
             self._used.interruptAll()
-        self._dialect, self._policy = running.dialect, running.query_policy
+        self._settings = running.settings
         running.close()
         self._session = self._opened()

@@ -13,6 +13,7 @@ from engine.sql.functions import AGGREGATES, function_name
 from engine.sql.ordered_lists import By, field_of, filtered, ordered_list, present
 from engine.sql.ordering import order_items
 from engine.sql.plan import AggCall, Expr
+from engine.sql.sketches import DEFAULT_ERROR, is_error, sketched
 
 if TYPE_CHECKING:
     from engine.sql.expressions import Expressions
@@ -341,6 +342,11 @@ class Aggregates:
         build: Callable[[str], str] = lambda f: (  # noqa: E731
             self._by_spark(spark, by, f, where) if plain else self._discrete(by, f, where)
         )
+        if call.name == "approx_percentile" and call.within:
+            plain, error = True, call.arguments[1].name if len(call.arguments) > 1 else DEFAULT_ERROR
+            if not is_error(error):
+                raise self.expressions.scope.error(f"{error} is no relative error", node, "0.01, for example")
+            build = lambda f: sketched(by.expr.sql, f, error, where, descending=by.descending)  # noqa: E731
         texts = [build(fraction) for fraction in fractions]
         several = isinstance(node.this if isinstance(node, exp.Paren) else node, exp.Array)
         kind = "double" if plain else self._kind(by.expr)

@@ -9,6 +9,8 @@ import sqlglot.expressions as exp
 from sqlglot.errors import ParseError
 
 _ANY_CASE = "any_case"
+_SCHEMAS = {"spark": "default"}
+"""The schema of a dialect that means the store; in PostgreSQL's family it is public."""
 
 
 def parsed(text: str, dialect: str) -> exp.Expression:
@@ -29,9 +31,18 @@ def parsed(text: str, dialect: str) -> exp.Expression:
     found = tree.transform(_plain_text, copy=False) if dialect != "spark" else tree
     for node in found.walk():
         node.comments = None
+        if isinstance(node, exp.Table | exp.Column):
+            _drop_schema(node, dialect)
         if dialect == "spark" and isinstance(node, exp.Table | exp.CTE):
             node.meta[_ANY_CASE] = True
     return found
+
+
+def _drop_schema(node: exp.Table | exp.Column, dialect: str) -> None:
+    """`public.t` -> `t`: a store has one list of names, which is the schema that a client is in."""
+    schema, catalog = node.args.get("db"), node.args.get("catalog")
+    if schema is not None and catalog is None and schema.name.lower() == _SCHEMAS.get(dialect, "public"):
+        node.set("db", None)
 
 
 def any_case(node: exp.Table | exp.CTE) -> bool:

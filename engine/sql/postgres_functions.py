@@ -14,6 +14,19 @@ Build = Callable[[list[exp.Expression]], exp.Expression | None]
 _FLOATS = ("float", "double")
 _CODES = re.compile(r"%-?[YymdHIMSfjpbB%]")
 
+_CODE_OF = {
+    "yyyy": "%Y",
+    "mm": "%m",
+    "dd": "%d",
+    "hh24": "%H",
+    "hh12": "%I",
+    "hh": "%I",
+    "mi": "%M",
+    "ss": "%S",
+}
+_PATTERNS = re.compile(rf"(%-?\w)|({'|'.join(_CODE_OF)})", re.IGNORECASE)
+"""Patterns of a format that sqlglot leaves: PostgreSQL reads them in either case, and HH as the hour of a half day."""
+
 
 def _call(name: str, *arguments: exp.Expression | str | int) -> exp.Anonymous:
     return exp.Anonymous(this=name, expressions=[_value(argument) for argument in arguments])
@@ -230,6 +243,10 @@ def _format(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
     ):
         raise NotSaid("to_char of a number", "CAST it to a text")
     text = _text(node.args.get("format"), "a format")
+    said = _PATTERNS.sub(lambda found: found[1] or _CODE_OF[found[2].lower()], text)
+    if said != text:
+        text = said
+        node.set("format", exp.Literal.string(text))
     if re.search(r"[A-Za-z\"]", _CODES.sub("", text)):
         raise NotSaid(
             f"a part of the format that reads {_CODES.sub(' ', text).strip()}", "use YYYY MM DD HH24 MI SS"

@@ -12,10 +12,10 @@ from sqlglot.tokens import TokenType
 
 from engine.errors import SqlError
 from engine.sql.clauses import Clauses, clauses_of, source_clauses
-from engine.sql.create import create, drop, query_text
-from engine.sql.dml_statements import delete, insert, update
+from engine.sql.create import as_query, create, drop, query_text
+from engine.sql.dml_statements import delete, insert, truncate, update
 from engine.sql.names import identifier, table_name
-from engine.sql.own_statements import own_statement, set_statement
+from engine.sql.own_statements import own_statement
 from engine.sql.parsed import parsed
 from engine.sql.refusals import (
     STATEMENTS,
@@ -85,6 +85,10 @@ __all__ = [
 
 _TABLE_OR_VIEW = re.compile(r"\s*CREATE\s+(TABLE|(MATERIALIZED\s+)?VIEW)\b", re.IGNORECASE)
 
+_DISTRIBUTED = re.compile(
+    r"\s*CREATE\s+INDEX\b.*\)\s*(DISTRIBUTED\s+BY\s*\([^()]*\)\s*)$", re.IGNORECASE | re.DOTALL
+)
+
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 
@@ -135,6 +139,8 @@ def _statement(readable: str, sql: str, dialect: str) -> Statement:
         readable = clauses.readable
         if source is not None:
             clauses = source_clauses(clauses, sql, source.start(1))
+    if spread := _DISTRIBUTED.match(readable):  # an index is spread by all of its columns
+        readable = _blank(readable, spread.start(1), spread.end(1))
     tree = _tree(readable, sql, dialect)
     match tree:
         case exp.Create():
@@ -147,12 +153,14 @@ def _statement(readable: str, sql: str, dialect: str) -> Statement:
             return update(tree, sql)
         case exp.Delete():
             return delete(tree, sql)
+        case exp.TruncateTable():
+            return truncate(tree, sql)
         case exp.Query():
             return Select(tree, sql)
+        case exp.Values():
+            return Select(as_query(tree), sql)
         case exp.Describe():
             return Describe(table_name(tree.this, sql), sql)
-        case exp.Set():
-            return set_statement(tree, sql)
     raise _misread_query(readable, sql, dialect) or not_offered(sql)
 
 

@@ -23,6 +23,10 @@ from engine.sql.wrong_literals import refuse_wrong
 
 _INTEGRAL = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _MOST_DIGITS = 1_000
+_WHOLE = re.compile(r"[+-]?\d{1,30}")
+_DECIMAL = re.compile(r"[+-]?\d{1,60}(\.\d{1,60})?")
+_FLOAT = re.compile(r"[+-]?(\d{1,60}(\.\d{0,60})?|\.\d{1,60})(e[+-]?\d{1,3})?", re.IGNORECASE)
+_TRUTH = {"true": True, "t": True, "false": False, "f": False}
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIME = re.compile(r"\d{2}:\d{2}:\d{2}(\.\d{1,6})?")
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})?)?")
@@ -173,7 +177,9 @@ def literal(node: exp.Expression, kind: str, dialect: str) -> Any:
     if isinstance(node, exp.HexString) and kind == "binary" and len(node.name) % 2 == 0:
         return bytes.fromhex(node.name)
     if isinstance(node, exp.Literal):
-        return _text(node.name, kind) if node.is_string else _number(node.name, kind, 1)
+        if node.is_string:
+            return _text(node.name, kind) if dialect == "spark" else _untyped(node.name, kind)
+        return _number(node.name, kind, 1)
     if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
         try:
             target = parse_type(node.to, dialect)
@@ -186,6 +192,19 @@ def literal(node: exp.Expression, kind: str, dialect: str) -> Any:
         ):
             return _text(node.this.name, kind)
     raise NotLiteral
+
+
+def _untyped(text: str, kind: str) -> Any:
+    """Return what a text in quotes means in PostgreSQL, which reads it as a value of the column's type."""
+    if kind in _INTEGRAL and _WHOLE.fullmatch(text):
+        return int(text)
+    if kind.startswith("decimal") and _DECIMAL.fullmatch(text):
+        return _number(text.lstrip("+-"), kind, -1 if text.startswith("-") else 1)
+    if kind in ("float", "double") and _FLOAT.fullmatch(text):
+        return float(text)
+    if kind == "boolean" and text.lower() in _TRUTH:
+        return _TRUTH[text.lower()]
+    return _text(text, kind)
 
 
 def _text(text: str, kind: str) -> Any:
