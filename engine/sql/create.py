@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import sqlglot
 import sqlglot.expressions as exp
 from sqlglot.tokens import TokenType
 
@@ -24,6 +23,7 @@ from engine.sql.statement_types import (
     CreateView,
     Drop,
 )
+from engine.sql.tokens import tokens_of
 from engine.sql.types import parse_type
 from engine.sql.view_options import check_view_options
 
@@ -228,7 +228,7 @@ def as_query(values: exp.Values) -> exp.Select:
 def query_text(sql: str, dialect: str) -> str:
     """Return the query of a CREATE … AS statement as it was written."""
     depth = 0
-    for token in sqlglot.tokenize(sql, read=dialect):
+    for token in tokens_of(sql, dialect):
         depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
         if token.token_type == TokenType.ALIAS and depth == 0:
             return sql[token.end + 1 :].strip()

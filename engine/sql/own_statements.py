@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import sqlglot
 import sqlglot.expressions as exp
 from sqlglot.errors import ParseError
 from sqlglot.tokens import Token, TokenType
@@ -31,6 +30,7 @@ from engine.sql.statement_types import (
     Steer,
     Wait,
 )
+from engine.sql.tokens import tokens_of
 
 _UNITS = {"SECOND": 1.0, "MINUTE": 60.0, "HOUR": 3600.0}
 _KINDS = ("materialized view", "table", "view", "index", "function")
@@ -95,7 +95,7 @@ class _Reader:
 
     def __init__(self, readable: str, sql: str, dialect: str) -> None:
         self.readable, self.sql, self.dialect = readable, sql, dialect
-        self.tokens: list[Token] = sqlglot.tokenize(readable, read=dialect)
+        self.tokens: tuple[Token, ...] = tokens_of(readable, dialect)
         self.at = 1
 
     def word(self, ahead: int = 0) -> str:

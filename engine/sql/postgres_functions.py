@@ -58,6 +58,10 @@ def _text(node: exp.Expression | None, what: str) -> str:
 TRANSLATED: dict[str, Build] = {
     "regexp_split_to_array": lambda a: _call("split", *a, -1) if len(a) == 2 else None,
     "array_cat": lambda a: _call("concat", *a),
+    "row": lambda a: _call(
+        "named_struct", *(part for n, value in enumerate(a, 1) for part in (f"f{n}", value))
+    ),
+    "make_timestamptz": lambda a: _call("make_timestamp", *a) if len(a) in (6, 7) else None,
     "jsonb_array_length": lambda a: _call("json_array_length", *a),
 }
 

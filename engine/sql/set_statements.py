@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 
-import sqlglot
-from sqlglot.tokens import Token
-
 from engine.sql.refusals import first_word, refusal
 from engine.sql.statement_types import Set, ShowVariable
+from engine.sql.tokens import tokens_of
 
 _FORM = "SET name = value, SET name TO value, SET name TO DEFAULT, RESET name, RESET ALL"
 _SPECIAL = (
@@ -60,7 +58,7 @@ def _plain(text: str) -> str | None:
 
 def _value(text: str, dialect: str) -> str | None:
     """Return what a setting is set to, None for DEFAULT; texts lose their quotes, of a list each item does."""
-    tokens: list[Token] = sqlglot.tokenize(text, read=dialect)
+    tokens = tokens_of(text, dialect)
     if len(tokens) == 1 and text.strip().upper() == "DEFAULT":
         return None
     written, end = "", -1

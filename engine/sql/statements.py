@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 
-import sqlglot
 import sqlglot.expressions as exp
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokens import TokenType
@@ -51,6 +50,7 @@ from engine.sql.statement_types import (
     Update,
     Wait,
 )
+from engine.sql.tokens import tokens_of
 
 __all__ = [
     "Alter",
@@ -94,33 +94,40 @@ logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 def split(text: str, dialect: str) -> list[str]:
     """Cut a script at its semicolons; comments and strings are left alone."""
+    return [part for part, _ in _parts(text, dialect)]
+
+
+def _parts(text: str, dialect: str) -> list[tuple[str, int]]:
+    """Return the statements of a text, each with the place behind its last word."""
     try:
-        tokens = sqlglot.tokenize(text, read=dialect)
+        tokens = tokens_of(text, dialect)
     except TokenError as error:
         raise unclosed(text) from error
-    parts, start = [], 0
+    found, start, last = [], 0, None
     for token in tokens:
         if token.token_type == TokenType.SEMICOLON:
-            parts.append(text[start : token.start])
-            start = token.end + 1
-    parts.append(text[start:])
-    return [part.strip() for part in parts if _has_words(part, dialect)]
-
-
-def _has_words(text: str, dialect: str) -> bool:
-    return bool(sqlglot.tokenize(text, read=dialect))
+            found.append((start, token.start, last))
+            start, last = token.end + 1, None
+        else:
+            last = token
+    found.append((start, len(text), last))
+    parts = []
+    for start, end, last in found:
+        if last is not None:
+            part = text[start:end]
+            begin = start + len(part) - len(part.lstrip())
+            parts.append((part.strip(), last.end + 1 - begin))
+    return parts
 
 
 def parse(text: str, dialect: str) -> Statement:
     """Parse exactly one statement; raises SqlError with line, column and remedy."""
-    parts = split(text, dialect)
+    parts = _parts(text, dialect)
     if not parts:
         raise SqlError("there is no statement", sql=text, hint="write one, for example SELECT … FROM …")
     if len(parts) != 1:
         raise SqlError(f"one statement is expected, {len(parts)} were given", hint="run them one by one")
-    sql = parts[0]
-    # comments before and after the statement are no part of it
-    end = sqlglot.tokenize(sql, read=dialect)[-1].end + 1
+    sql, end = parts[0]  # comments before and after the statement are no part of it
     return _statement(_blank(_blank(sql, end, len(sql)), 0, first_word(sql)), sql, dialect)
 
 

@@ -120,6 +120,8 @@ def rows_by_default(insert: Insert, relation: Relation) -> list[Insert]:
     if not isinstance(insert.rows, exp.Values):
         return [insert]
     names = insert.columns or tuple(column.name for column in relation.columns if not column.hidden)
+    if all(_is_whole(row, len(names)) for row in insert.rows.expressions):
+        return [insert]
     groups: dict[tuple[str, ...], list[exp.Expression]] = {}
     for row in insert.rows.expressions:
         values = row.expressions if isinstance(row, exp.Tuple) else [row]
@@ -138,6 +140,12 @@ def rows_by_default(insert: Insert, relation: Relation) -> list[Insert]:
         replace(insert, columns=columns, rows=copy_place(exp.Values(expressions=rows), insert.rows))
         for columns, rows in groups.items()
     ]
+
+
+def _is_whole(row: exp.Expression, width: int) -> bool:
+    """Tell whether a row has a value for each column, none of them the word DEFAULT."""
+    values = row.expressions if isinstance(row, exp.Tuple) else [row]
+    return len(values) == width and not any(_is_default(value) for value in values)
 
 
 def relation_has_generated(relation: Relation, names: tuple[str, ...]) -> bool:

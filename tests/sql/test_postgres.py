@@ -99,6 +99,8 @@ VALUES = [
     ("position('x' in s)", 0),
     ("split_part('a,b,c', ',', -1)", "c"),
     ("to_char(at, 'YYYY-MM-DD HH24:MI:SS')", "2026-03-01 06:30:00"),
+    ("(row(i, s)).f2", "Harbour"),
+    ("make_timestamptz(2026, 1, 2, 3, 4, 5) = TIMESTAMPTZ '2026-01-02 03:04:05+00'", True),
     ("to_char(at, 'yyyy-mm-dd hh24:mi:ss')", "2026-03-01 06:30:00"),
     ("to_char(at + INTERVAL '7' HOUR, 'HH:MI')", "01:30"),
     ("to_char(at + INTERVAL '7' HOUR, 'HH12:mm')", "01:03"),
