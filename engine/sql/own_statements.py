@@ -10,7 +10,7 @@ from sqlglot.tokens import Token, TokenType
 
 from engine.sql.catalog import check_name
 from engine.sql.column_list import column_of
-from engine.sql.parsed import parsed
+from engine.sql.parsed import own_schema, parsed
 from engine.sql.refusals import line_and_column, mistake, refusal, unsupported
 from engine.sql.set_statements import set_statement, show_variable
 from engine.sql.statement_types import (
@@ -71,21 +71,22 @@ def own_statement(readable: str, sql: str, dialect: str) -> Statement | None:
 def _show(text: str, start: int, sql: str, dialect: str) -> Statement:
     pattern = r"SHOW\s+CREATE\s+(?:TABLE|(?:MATERIALIZED\s+)?VIEW|INDEX|FUNCTION|SINK)\s+(\S+)"
     if found := re.fullmatch(pattern, text, re.IGNORECASE):
-        return ShowCreate(_name(found[1]), sql)
+        return ShowCreate(_name(found[1], dialect), sql)
     if dialect != "spark" and re.fullmatch(r"SHOW\s+ALL", text, re.IGNORECASE):
         return ShowVariable(None, sql)
     if found := re.fullmatch(rf"SHOW\s+({_LISTS})(?:\s+LIKE\s+'([^']*)')?", text, re.IGNORECASE):
         return Show(" ".join(found[1].lower().split()), found[2], sql)
     pattern = r"SHOW\s+(COLUMNS|INDEXES)\s+(?:FROM|IN|ON)\s+(\S+)"
     if found := re.fullmatch(pattern, text, re.IGNORECASE):
-        return Show(found[1].lower(), None, sql, _name(found[2]))
+        return Show(found[1].lower(), None, sql, _name(found[2], dialect))
     variable = show_variable(text, sql)
     if variable is not None:
         return variable
     raise refusal(f"{text[:40]} is not offered", sql, start, _SHOW)
 
 
-def _name(text: str) -> str:
+def _name(text: str, dialect: str) -> str:
+    text = re.sub(rf"^{own_schema(dialect)}\.", "", text, flags=re.IGNORECASE)
     quoted = text[:1] in ('"', "`")
     return text.strip('`"') if quoted else text.lower()
 
@@ -122,6 +123,11 @@ class _Reader:
         quoted = self.readable[token.start] in ('"', "`")
         return token.text if quoted else token.text.lower()
 
+    def relation(self, what: str, hint: str) -> str:
+        """Take the next tokens as the name of a relation, with its schema or without."""
+        name = self.name(what, hint)
+        return self.name(what, hint) if name == own_schema(self.dialect) and self.take(".") else name
+
     def end(self, hint: str) -> None:
         if self.at < len(self.tokens):
             raise self.wrong(f"{self.tokens[self.at].text} is not expected here", hint)
@@ -136,7 +142,7 @@ class _Reader:
     def alter(self) -> Alter:
         kind = self.kind(_ALTER)
         if_exists = self.take("IF", "EXISTS")
-        name = self.name(f"the name of the {kind}", _ALTER)
+        name = self.relation(f"the name of the {kind}", _ALTER)
         return Alter(kind, name, self._action(kind), if_exists, self.sql)
 
     def _action(self, kind: str) -> AlterAction:

@@ -38,10 +38,15 @@ def parsed(text: str, dialect: str) -> exp.Expression:
     return found
 
 
+def own_schema(dialect: str) -> str:
+    """Return the name of the schema that a client of a dialect is in, which means the store."""
+    return _SCHEMAS.get(dialect, "public")
+
+
 def _drop_schema(node: exp.Table | exp.Column, dialect: str) -> None:
     """`public.t` -> `t`: a store has one list of names, which is the schema that a client is in."""
     schema, catalog = node.args.get("db"), node.args.get("catalog")
-    if schema is not None and catalog is None and schema.name.lower() == _SCHEMAS.get(dialect, "public"):
+    if schema is not None and catalog is None and schema.name.lower() == own_schema(dialect):
         node.set("db", None)
 
 

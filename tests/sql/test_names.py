@@ -179,6 +179,9 @@ def test_the_schema_that_a_client_is_in_may_be_named(dialect: str, schema: str) 
         f"DELETE FROM {schema}.t": "table",
         f"TRUNCATE TABLE {schema}.t": "table",
         f"DESCRIBE {schema}.t": "name",
+        f"SHOW CREATE TABLE {schema}.t": "name",
+        f"SHOW COLUMNS FROM {schema}.t": "name",
+        f"ALTER TABLE {schema}.t DROP COLUMN a": "name",
     }
     for text, field in texts.items():
         assert getattr(parse(text, dialect), field) == "t", text
