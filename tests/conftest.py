@@ -7,12 +7,17 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 from pyspark.sql import SparkSession
 
 from engine.runtime.spark import connect
 from engine.session import Session
 
+hypothesis.settings.register_profile(
+    "tideline", deadline=None
+)  # how long an example takes is the machine's affair
+hypothesis.settings.load_profile("tideline")
 os.environ.setdefault("TIDELINE_VERIFY", "1")  # before Spark starts, so that its workers check claims, too
 
 
@@ -49,7 +54,9 @@ def s3_url(s3_server: str) -> str:
 def spark(s3_server: str) -> Iterator[SparkSession]:
     """The worker's Spark session; its machine code is that of the first compiler, as tests end before the second one pays."""
     os.environ.setdefault("TIDELINE_DRIVER_MEMORY", "2g")
-    os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    os.environ.setdefault(
+        "JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
+    )
     session = connect("local[2]")
     yield session
     session.stop()

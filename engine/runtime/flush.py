@@ -6,13 +6,14 @@ import threading
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engine.errors import Conflict, Fenced, RowFailed, TableExists, TidelineError
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.epoch import Clock, seconds_of
 from engine.meta.barrier import Barrier, minted, opened
 from engine.meta.catalog_store import StoredCatalog, is_planned, load, planned
+from engine.meta.content import Content
 from engine.meta.creation import CREATED, computed, creations
 from engine.meta.cut import label_of, newest_cut, next_stop, noted, unmoved
 from engine.meta.domain import Domain, domains, in_background, rate_limit
@@ -34,6 +35,8 @@ from engine.runtime.report import FlushReport, ViewReport
 from engine.runtime.slots import Slots
 
 RACE_ATTEMPTS = 20
+MEETINGS = 3
+"""How often a run goes on where others have passed it by."""
 BACKGROUND_SECONDS = 5.0
 MOST_THREADS = 16
 
@@ -51,6 +54,22 @@ class DomainOutcome:
     waits_for: str | None = None
     barrier: Barrier | None = None
     mutations: tuple[str, ...] = ()
+
+    def followed_by(self, later: DomainOutcome) -> DomainOutcome:
+        """Return both parts of a run as one."""
+        fragments = {
+            owner: [*self.fragments.get(owner, ()), *later.fragments.get(owner, ())]
+            for owner in {**self.fragments, **later.fragments}
+        }
+        return replace(
+            later,
+            fragments=fragments,
+            commit_seconds=self.commit_seconds + later.commit_seconds,
+            seconds=self.seconds + later.seconds,
+            lag_seconds=max(self.lag_seconds, later.lag_seconds),
+            barrier=later.barrier or self.barrier,
+            mutations=self.mutations + later.mutations,
+        )
 
     def add(self, done: DomainEpoch) -> None:
         """Count one more epoch in."""
@@ -100,7 +119,6 @@ class FlushRun:
         self._asked = {view: frozenset(keys) for view, keys in (partitions or {}).items()}
         started = time.perf_counter()
         version = self.store.refresh()
-        self._cut, self._before, self._minted = version.epoch, 0, False
         stored = load(version)
         everything = domains(stored)
         names = list(everything) if views is None else _with_upstreams(everything, stored, views)
@@ -118,25 +136,52 @@ class FlushRun:
         self._background_seconds = background_seconds
         building = self._building(due, everything, version, stored)
         due = [*(name for name in due if name not in building), *(name for name in due if name in building)]
-        done: dict[str, Future[DomainOutcome]] = {}
-        with ThreadPoolExecutor(min(self.threads, max(1, len(due)))) as pool:
-            for (
-                name
-            ) in due:  # inputs first, so that a thread waits only for threads that were started before it
-                before = [done[upstream] for upstream in everything[name].upstreams if upstream in done]
-                before += [done[other] for other in due if name in building and other not in building]
-                done[name] = pool.submit(self._bring_after, before, everything[name], stored)
-        failed_rows = {n: f for n, one in done.items() if (f := one.result().failing_row) is not None}
+        done = self._bring_all(due, building, everything, stored, version)
+        for _ in range(MEETINGS):
+            free = _free([name for name in names if name not in held], done, everything)
+            if free.isdisjoint(done) or self._have_met(free, everything, stored, version.epoch):
+                break
+            due = [name for name in due if name in free]
+            for name, outcome in self._bring_all(due, (), everything, stored, self.store.refresh()).items():
+                done[name] = done[name].followed_by(outcome)
+        failed_rows = {n: f for n, one in done.items() if (f := one.failing_row) is not None}
         for name, error in name_failing_rows(self.store, failed_rows, everything, stored).items():
-            done[name].result().error = error
+            done[name].error = error
         lapse_overdue(self.store, [everything[name] for name in names], stored, self.clock)
         reports: list[ViewReport] = []
         for name in names:
-            outcome = done[name].result() if name in done else DomainOutcome(waits_for=held.get(name))
+            outcome = done.get(name) or DomainOutcome(waits_for=held.get(name))
             _say_what_it_waits_for(outcome, everything[name], done)
             reports += self._reports(everything[name], stored, outcome)
         shown = tuple(r for r in reports if stored.catalog.relations[r.view].kind != "index" or r.error)
         return FlushReport(shown, time.perf_counter() - started)
+
+    def _bring_all(
+        self,
+        due: Sequence[str],
+        building: Collection[str],
+        everything: Mapping[str, Domain],
+        stored: StoredCatalog,
+        version: Version,
+    ) -> dict[str, DomainOutcome]:
+        """Bring domains to the newest epoch of `version`, those of `building` after the others."""
+        self._cut, self._before, self._minted = version.epoch, 0, False
+        running: dict[str, Future[DomainOutcome]] = {}
+        with ThreadPoolExecutor(min(self.threads, max(1, len(due)))) as pool:
+            for name in due:  # inputs first: a thread waits only for others that were started before it
+                before = [running[upstream] for upstream in everything[name].upstreams if upstream in running]
+                before += [running[other] for other in due if name in building and other not in building]
+                running[name] = pool.submit(self._bring_after, before, everything[name], stored)
+        return {name: one.result() for name, one in running.items()}
+
+    def _have_met(
+        self, names: Collection[str], everything: Mapping[str, Domain], stored: StoredCatalog, begun: int
+    ) -> bool:
+        """Tell whether domains have content together at `begun` or a newer epoch: another run may have taken one past it."""
+        version = self.store.version
+        tables = [t for name in names for t in everything[name].tables if computed(version, t) is not None]
+        met = Content(version, stored.inputs).common(tables, version.epoch)
+        return met is None or met >= begun
 
     def _building(
         self, due: Sequence[str], everything: Mapping[str, Domain], version: Version, stored: StoredCatalog
@@ -166,7 +211,7 @@ class FlushRun:
         straight, arrived = failing(self.store.version, domain.name), False
         try:
             for attempt in range(RACE_ATTEMPTS):
-                version = self.store.refresh()
+                began, version = self.clock.monotonic(), self.store.refresh()
                 if not is_planned(version, stored, domain.members):
                     outcome.waits_for = "it was dropped or planned anew meanwhile"
                     break
@@ -204,7 +249,7 @@ class FlushRun:
                     self.generations.pop(domain.writer, None)
                     if attempt == RACE_ATTEMPTS - 1:
                         raise
-                    self.clock.sleep(self.clock.jitter(0.05 * (attempt + 1)))
+                    self._give_way(domain, attempt, self.clock.monotonic() - began)
         except RowFailed as failure:
             outcome.error, outcome.failing_row = str(failure), failure
         except TidelineError as failure:
@@ -212,6 +257,18 @@ class FlushRun:
         except Exception as failure:  # Spark's own errors: the domain stays at its epoch, the others go on
             outcome.error = f"{type(failure).__name__}: {_first_lines(failure)}"
         return outcome
+
+    def _give_way(self, domain: Domain, attempt: int, lost: float) -> None:
+        """Wait until the process that was faster has brought the domain on; at most twice as long as the `lost` seconds.
+
+        Two processes that took over from each other at once would each make the other's work worthless, again and again.
+        """
+        most = self.clock.jitter(0.05 * (attempt + 1)) + lost + self.clock.jitter(lost)
+        until, before = self.clock.monotonic() + most, _labels(domain, self.store.version)
+        while (left := until - self.clock.monotonic()) > 0 and _labels(
+            domain, self.store.refresh()
+        ) == before:
+            self.clock.sleep(min(left, 0.05 + lost / 20))
 
     def _partition_run(self, domain: Domain, stored: StoredCatalog) -> PartitionRun:
         return PartitionRun(self.store, self.executor, self.slots, domain, stored, self.clock)
@@ -363,14 +420,30 @@ class FlushRun:
             )
 
 
-def _say_what_it_waits_for(
-    outcome: DomainOutcome, domain: Domain, done: Mapping[str, Future[DomainOutcome]]
-) -> None:
+def _labels(domain: Domain, version: Version) -> tuple[int | None, ...]:
+    """The epochs at which the tables of a domain stand."""
+    found = (version.tables.get(table) for table in domain.tables)
+    return tuple(table.committed_epoch if table is not None else None for table in found)
+
+
+def _free(
+    names: Iterable[str], done: Mapping[str, DomainOutcome], everything: Mapping[str, Domain]
+) -> set[str]:
+    """Return those of `names`, inputs first, that neither wait nor have failed, nor read what does."""
+    free: set[str] = set()
+    for name in names:
+        ended = done.get(name) or DomainOutcome()
+        if ended.error is None and ended.waits_for is None and free.issuperset(everything[name].upstreams):
+            free.add(name)
+    return free
+
+
+def _say_what_it_waits_for(outcome: DomainOutcome, domain: Domain, done: Mapping[str, DomainOutcome]) -> None:
     """A domain that could not go on because of what it reads says so."""
     if outcome.fragments or outcome.error or outcome.waits_for or domain.name not in done:
         return
     for upstream in domain.upstreams:
-        other = done[upstream].result() if upstream in done else DomainOutcome()
+        other = done.get(upstream) or DomainOutcome()
         reason = other.error or other.waits_for
         if reason:
             outcome.waits_for = f"waits for {upstream}: {reason}"

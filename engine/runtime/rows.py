@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -153,13 +154,13 @@ def _fitted(relation: Relation, column: Column, array: pa.ChunkedArray) -> pa.Ch
     """Return texts as a VARCHAR(n) or CHAR(n) keeps them; raises InvalidRow for one that is too long."""
     kept, wrong = fitted(array, column)
     if len(wrong):
-        raise text_too_long(relation, column, len(wrong), array[wrong[0].as_py()].as_py())
+        raise text_too_long(relation, column, len(wrong), pc.min(wrong).as_py())
     return kept
 
 
-def text_too_long(relation: Relation, column: Column, rows: int, first: str) -> InvalidRow:
-    """Return the error for rows with texts that a VARCHAR(n) or CHAR(n) cannot keep, `first` one of them."""
-    told = too_long(first, column)
+def text_too_long(relation: Relation, column: Column, rows: int, least: str) -> InvalidRow:
+    """Return the error for rows with texts that a VARCHAR(n) or CHAR(n) cannot keep, `least` the first of them in order."""
+    told = too_long(least, column)
     return InvalidRow(f"column {column.name} of {relation.name}: {told}; {rows} rows are too long")
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -191,10 +192,10 @@ class _Task:
                 wrong.missing = {**wrong.missing, name: wrong.missing.get(name, 0) + values.null_count}
             if column.length is not None:
                 found = fitted(values, column)[1]
-                count, first = wrong.too_long.get(name, (0, ""))
                 if len(found):
-                    first = first or values[found[0].as_py()].as_py()
-                    wrong.too_long = {**wrong.too_long, name: (count + len(found), first)}
+                    count, least = wrong.too_long.get(name, (0, None))
+                    texts = [pc.min(found).as_py(), *([] if least is None else [least])]
+                    wrong.too_long = {**wrong.too_long, name: (count + len(found), min(texts))}
 
     def _write(self, rows: pa.Table, *, few: bool = False) -> None:
         if self.body.rule in LOOKS_UP:
@@ -287,7 +288,9 @@ def _raise(relation: Relation, found: Sequence[Wrong], twice: str) -> None:
             raise no_value(relation, column, missing)
         long = [wrong.too_long[column.name] for wrong in found if column.name in wrong.too_long]
         if long:
-            raise text_too_long(relation, column, sum(count for count, _ in long), long[0][1])
+            raise text_too_long(
+                relation, column, sum(count for count, _ in long), min(text for _, text in long)
+            )
     for wrong in found:
         if wrong.invalid:
             raise InvalidRow(wrong.invalid)

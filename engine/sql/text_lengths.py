@@ -34,19 +34,21 @@ def shown_type(column: Column) -> str:
     return f"{'char' if column.fixed else 'varchar'}({column.length})"
 
 
-def fitted(values: pa.ChunkedArray | pa.Array, column: Column) -> tuple[pa.ChunkedArray | pa.Array, pa.Array]:
-    """Return texts as a column keeps them, and the numbers of those that are too long for it."""
+def fitted(
+    values: pa.ChunkedArray | pa.Array, column: Column
+) -> tuple[pa.ChunkedArray | pa.Array, pa.ChunkedArray | pa.Array]:
+    """Return texts as a column keeps them, and those that are too long for it."""
     assert column.length is not None
     if column.fixed:
         values = pc.utf8_rtrim(values, characters=" ")
     over = pc.fill_null(pc.greater(pc.utf8_length(values), column.length), False)
     if not pc.any(over).as_py():
-        return values, pa.array([], pa.int64())
+        return values, values.slice(0, 0)
     cut = pc.utf8_slice_codeunits(values, 0, column.length)
     rest = pc.utf8_slice_codeunits(values, column.length)
     only_blanks = pc.equal(pc.utf8_rtrim(rest, characters=" "), "")
-    wrong = pc.indices_nonzero(pc.and_(over, pc.invert(pc.fill_null(only_blanks, True))))
-    return pc.if_else(over, cut, values), wrong.cast(pa.int64())
+    wrong = values.filter(pc.and_(over, pc.invert(pc.fill_null(only_blanks, True))))
+    return pc.if_else(over, cut, values), wrong
 
 
 def too_long(text: str, column: Column) -> str | None:

@@ -1,6 +1,7 @@
 """`python -m tests.cli.transcript` writes what commands print into the blocks of docs/cli.md: a store in every kind of trouble.
 
-A block is written anew where a line `<!-- runs: COMMAND -->` stands before it. It takes a minute, most of it to start Spark.
+A block is written anew where a line `<!-- runs: COMMAND -->` stands before it, or `<!-- runs at 160: COMMAND -->` for that many
+columns. It takes a minute, most of it to start Spark.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from engine.errors import TidelineError
 from engine.session import Session
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
-BLOCK = re.compile(r"<!-- runs: (?P<command>.+?) -->\n```\n.*?\n```\n", re.DOTALL)
-WIDTH = 80
+BLOCK = re.compile(r"<!-- runs(?: at (?P<width>\d+))?: (?P<command>.+?) -->\n```\n.*?\n```\n", re.DOTALL)
+WIDTH = "80"
 
 VIEWS = """
 CREATE MATERIALIZED VIEW sales_by_bar AS SELECT bar, count(*) AS drinks, sum(cents) AS cents FROM sales GROUP BY bar;
@@ -71,15 +72,15 @@ def build(url: str) -> None:
         session.flush(["drinks_by_hand"], background_seconds=2, sink_seconds=0)
 
 
-def run(command: str, home: Path) -> str:
-    """Return what a command prints on a terminal of 80 columns, errors beside results."""
+def run(command: str, home: Path, width: str) -> str:
+    """Return what a command prints on a terminal of `width` columns, errors beside results."""
     words = re.findall(r'"([^"]*)"|(\S+)', command)
     arguments = [quoted or plain for quoted, plain in words][1:]
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "engine.cli", *arguments],
         env={
             **os.environ,
-            "COLUMNS": str(WIDTH),
+            "COLUMNS": width,
             "TIDELINE_HOME": str(home),
             "TIDELINE_STORE": (home / "store").as_uri(),
         },
@@ -107,8 +108,9 @@ def main() -> int:
 
         def block(found: re.Match[str]) -> str:
             command = found["command"]
-            told = run(command, home).replace(folder, "/home/you/shop")
-            return f"<!-- runs: {command} -->\n```\n$ {command}\n{told}\n```\n"
+            told = run(command, home, found["width"] or WIDTH).replace(folder, "/home/you/shop")
+            at = f" at {found['width']}" if found["width"] else ""
+            return f"<!-- runs{at}: {command} -->\n```\n$ {command}\n{told}\n```\n"
 
         PAGE.write_text(BLOCK.sub(block, PAGE.read_text()))
     return 0

@@ -74,7 +74,9 @@ def test_the_spark_of_a_project_answers_those_who_know_its_token_and_listens_on_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TIDELINE_DRIVER_MEMORY", "1g")
-    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    monkeypatch.setenv(
+        "JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
+    )
     with Services(tmp_path, {"TIDELINE_STORE": "file:///store"}) as services:
         service = services.spark_connect()
         warm = find(tmp_path / ".tideline")

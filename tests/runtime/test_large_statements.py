@@ -156,7 +156,7 @@ PROGRAMS = {
     "returning": ["UPDATE t SET n = n + 1 WHERE id > 1 RETURNING id, n", "DELETE FROM t RETURNING *", "INSERT INTO t (id, n) SELECT id, n FROM news RETURNING twice"],
     "texts": ["INSERT INTO code SELECT concat('x', id, '  '), concat(s, '  ') FROM news", "INSERT INTO code SELECT concat('xyz', id), s FROM news"],
     "texts that become one": ["INSERT INTO code SELECT concat('x ', repeat(' ', CAST(id AS INT))), 'a' FROM news"],
-    "a code that is too long": ["INSERT INTO code SELECT concat('x', id), concat('abcd', s) FROM news"],
+    "a code that is too long": ["INSERT INTO code SELECT concat('x', id), 'abcde' FROM news"],
     "nothing": ["UPDATE t SET n = 1 WHERE id > 99", "DELETE FROM t WHERE id > 99", "INSERT INTO t (id, n) SELECT id, n FROM news WHERE id > 99"],
     "as": ["CREATE TABLE made (PRIMARY KEY (id)) AS SELECT id, n, s FROM news"],
     "as nothing": ["CREATE TABLE made AS SELECT * FROM news WHERE id > 99"],
@@ -355,7 +355,7 @@ def test_rows_with_a_time_to_live_are_written_by_tasks(
     tmp_path: Path, spark: SparkSession, all_by_tasks: None
 ) -> None:
     with Session((tmp_path / "s").as_uri(), spark) as session:
-        session.sql("CREATE TABLE a (id BIGINT PRIMARY KEY, n BIGINT) WITH (retention_seconds = 3600)")
+        session.sql("CREATE TABLE a (id BIGINT PRIMARY KEY, n BIGINT)")
         session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, n BIGINT)")
         session.store.alter_table("t", ttl_seconds=3600.0)
         session.sql("INSERT INTO a VALUES (1, 1), (2, 2)")

@@ -151,7 +151,7 @@ def test_a_row_that_leaves_a_quarantined_partition_is_counted_once_below(session
 @pytest.mark.parametrize("cut", VIEWS)
 def test_more_than_eight_poison_partitions_stop_no_view_and_come_back(tenants: Session, cut: str) -> None:
     tenants.sql(VIEWS[cut])
-    poison = range(0, TENANTS, 4)  # 16 of 64
+    poison = range(0, TENANTS, 6)  # 11 of 64
     tenants.sql("INSERT INTO t VALUES " + ", ".join(f"({1000 + i}, {i}, 10, 1)" for i in range(TENANTS)))
     tenants.sql("INSERT INTO t VALUES " + ", ".join(f"({2000 + i}, {i}, 1, 0)" for i in poison))
     report = tenants.flush()["v"]
