@@ -5,8 +5,6 @@ from __future__ import annotations
 import sqlglot
 import sqlglot.expressions as exp
 
-_SERIES = (exp.ExplodingGenerateSeries, exp.GenerateSeries)
-
 
 def as_spark_rows(tree: exp.Expression) -> exp.Expression:
     """Rewrite the sources of a query's rows in place, and return the query.
@@ -15,7 +13,7 @@ def as_spark_rows(tree: exp.Expression) -> exp.Expression:
     """
     for values in list(tree.find_all(exp.Values)):
         _name_columns(values)
-    for series in list(tree.find_all(*_SERIES)):
+    for series in list(tree.find_all(exp.ExplodingGenerateSeries, exp.GenerateSeries)):
         _series(series)
     return tree
 
@@ -48,10 +46,8 @@ def _series(series: exp.Expression) -> None:
         if isinstance(source, exp.Lateral) or isinstance(source.parent, exp.Join):
             rows = exp.Lateral(this=shown, alias=alias)
         source.replace(rows)
-    elif isinstance(parent, exp.Select):
-        series.replace(exp.alias_(shown, "generate_series"))
-    else:
-        series.replace(shown)
+    elif isinstance(series, exp.ExplodingGenerateSeries):  # in the SELECT list
+        series.replace(exp.alias_(shown, "generate_series") if isinstance(parent, exp.Select) else shown)
 
 
 def _numbers(series: exp.Expression) -> exp.Expression:
