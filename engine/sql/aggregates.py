@@ -299,10 +299,9 @@ class Aggregates:
     def _one_order(self, call: Call) -> By:
         order = self._order(call)
         if len(order) != 1:
+            message = f"{call.name} needs one expression of ORDER BY"
             hint = f"write {call.name}(…) WITHIN GROUP (ORDER BY x)"
-            raise self.expressions.scope.error(
-                f"{call.name} needs one expression of ORDER BY", call.node, hint
-            )
+            raise self.expressions.scope.error(message, call.node, hint)
         return order[0]
 
     def _mode(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
@@ -320,9 +319,8 @@ class Aggregates:
         for part in parts:
             number = part.name if isinstance(part, exp.Literal) and not part.is_string else ""
             if not number or not 0 <= float(number) <= 1:
-                raise self.expressions.scope.error(
-                    f"{part.sql()} is no fraction", part, "write a number from 0 to 1"
-                )
+                hint = "write a number from 0 to 1"
+                raise self.expressions.scope.error(f"{part.sql()} is no fraction", part, hint)
         return [part.name for part in parts]
 
     def _percentile(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
@@ -332,9 +330,8 @@ class Aggregates:
         else:
             by, node = self._one_order(call), call.arguments[0] if call.arguments else None
         if node is None:
-            raise self.expressions.scope.error(
-                f"{call.name} needs a fraction", call.node, "a number from 0 to 1"
-            )
+            hint = "a number from 0 to 1"
+            raise self.expressions.scope.error(f"{call.name} needs a fraction", call.node, hint)
         fractions = self._fractions(call, node)
         own = call.name == "percentile_disc" and self.expressions.dialect == "spark"  # a double of any number
         spark = "percentile_disc" if own else "percentile_cont"
@@ -353,9 +350,8 @@ class Aggregates:
         text = f"array({', '.join(texts)})" if several else texts[0]
         if several:
             text = f"IF({filtered(f'count({by.expr.sql})', where)} = 0, NULL, {text})"
-        return self._text(
-            call, text, where, arguments=(by.expr,)
-        ), f"array<{kind}>" if several and kind else kind
+        shown = f"array<{kind}>" if several and kind else kind
+        return self._text(call, text, where, arguments=(by.expr,)), shown
 
     def _argument(self, call: Call, n: int) -> Expr:
         if len(call.arguments) <= n:
