@@ -72,7 +72,7 @@ def check_deterministic(query: exp.Query, sql: str) -> None:
         _check_order(part, sql)
 
 
-def _check_order(part: exp.Expression, sql: str) -> None:
+def _check_order(part: exp.Expr, sql: str) -> None:
     if not isinstance(part, exp.Func) or function_name(part) not in _BY_ORDER:
         return
     ordered = part.find(exp.Order) is not None or isinstance(part.parent, exp.WithinGroup)

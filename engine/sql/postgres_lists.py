@@ -9,7 +9,7 @@ from engine.sql.ordered_lists import By, field_of, filtered, ordered_list
 from engine.sql.plan import Expr
 
 
-def as_spark_list(node: exp.Expression) -> exp.Expression | None:
+def as_spark_list(node: exp.Expr) -> exp.Expr | None:
     """Return array_agg, or string_agg with an ORDER BY, with its FILTER, as Spark says it; None for anything else.
 
     Spark 4.2 fails on its own ordered LISTAGG beside a DISTINCT aggregate (it takes an attribute for a sort order).
@@ -29,7 +29,7 @@ def as_spark_list(node: exp.Expression) -> exp.Expression | None:
     return _parsed(text, "1", where)
 
 
-def _text(call: exp.GroupConcat, where: Expr | None) -> exp.Expression | None:
+def _text(call: exp.GroupConcat, where: Expr | None) -> exp.Expr | None:
     separator = call.args.get("separator")
     if not isinstance(call.this, exp.Order) or not isinstance(separator, exp.Literal):
         return None
@@ -65,16 +65,16 @@ def _distinct(value: Expr, order: By, where: Expr | None) -> str:
     return field_of(f"array_sort({rows}, (_l, _r) -> {compare})", "v")
 
 
-def _parsed(text: str, counted: str, where: Expr | None) -> exp.Expression:
+def _parsed(text: str, counted: str, where: Expr | None) -> exp.Expr:
     whole = f"IF({filtered(f'count({counted})', where)} = 0, NULL, {text})"
     return sqlglot.parse_one(whole, read="spark")
 
 
-def _by(item: exp.Expression) -> By:
+def _by(item: exp.Expr) -> By:
     if not isinstance(item, exp.Ordered):
         return By(_written(item), nulls_first=False)
     return By(_written(item.this), bool(item.args.get("desc")), bool(item.args.get("nulls_first")))
 
 
-def _written(node: exp.Expression) -> Expr:
+def _written(node: exp.Expr) -> Expr:
     return Expr(node.sql(dialect="spark"))

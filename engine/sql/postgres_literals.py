@@ -11,7 +11,7 @@ from engine.sql.expression_types import INTEGRAL, is_number
 from engine.sql.macros import cast_type
 from engine.sql.position import copy_place
 
-TypeOf = Callable[[exp.Expression], str | None]
+TypeOf = Callable[[exp.Expr], str | None]
 _TWO_SIDED = (
     *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ),
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod),
@@ -22,7 +22,7 @@ _WHOLE = re.compile(r"\s*[+-]?\d{1,38}\s*")
 _DECIMAL = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)\s*")
 
 
-def type_literals(node: exp.Expression, type_of: TypeOf) -> None:
+def type_literals(node: exp.Expr, type_of: TypeOf) -> None:
     """Give the texts among an expression's operands the type of the numbers beside them, in place.
 
     `n = '5'` -> `n = 5`, `COALESCE(d, '0')` -> `COALESCE(d, CAST('0' AS DOUBLE))`. A text that is no such number
@@ -63,10 +63,10 @@ def typed_for(values: exp.Values, kinds: tuple[str, ...]) -> exp.Values:
     return found
 
 
-def typed(literal: exp.Literal, kind: str) -> exp.Expression | None:
+def typed(literal: exp.Literal, kind: str) -> exp.Expr | None:
     """Return a text as the number of a type that it is read as, None if it is none or the type is no number's."""
     text = literal.name.strip()
-    found: exp.Expression
+    found: exp.Expr
     if kind in ("int", "bigint") and _WHOLE.fullmatch(text) and abs(int(text)) < _PLAIN[kind]:
         found = _number(text)
     elif kind in INTEGRAL and _WHOLE.fullmatch(text):
@@ -84,12 +84,12 @@ def typed(literal: exp.Literal, kind: str) -> exp.Expression | None:
     return copy_place(found, literal)
 
 
-def _number(text: str) -> exp.Expression:
+def _number(text: str) -> exp.Expr:
     number = exp.Literal.number(text.lstrip("+-"))
     return exp.Neg(this=number) if text.startswith("-") else number
 
 
-def _alike(parts: Iterable[exp.Expression | None], type_of: TypeOf) -> None:
+def _alike(parts: Iterable[exp.Expr | None], type_of: TypeOf) -> None:
     """Type the texts among parts that are to have one type by the numbers among them."""
     given = [part for part in parts if part is not None]
     texts = [part for part in given if isinstance(part, exp.Literal) and part.is_string]
@@ -105,7 +105,7 @@ def _alike(parts: Iterable[exp.Expression | None], type_of: TypeOf) -> None:
             text.replace(found)
 
 
-def _is_text(part: exp.Expression) -> bool:
+def _is_text(part: exp.Expr) -> bool:
     return isinstance(part, exp.Literal) and bool(part.is_string)
 
 

@@ -6,7 +6,7 @@ import sqlglot
 import sqlglot.expressions as exp
 
 
-def as_spark_rows(tree: exp.Expression) -> exp.Expression:
+def as_spark_rows(tree: exp.Expr) -> exp.Expr:
     """Rewrite the sources of a query's rows in place, and return the query.
 
     `FROM (VALUES (1)) v` -> `FROM VALUES (1) AS v(column1)`; `FROM generate_series(1, 3) g` -> `FROM EXPLODE(…) AS g(g)`.
@@ -34,7 +34,7 @@ def _name_columns(values: exp.Values) -> None:
         values.set("alias", alias)
 
 
-def _series(series: exp.Expression) -> None:
+def _series(series: exp.Expr) -> None:
     shown = exp.Explode(this=_numbers(series))
     parent = series.parent
     if isinstance(parent, exp.Table | exp.Lateral):
@@ -50,7 +50,7 @@ def _series(series: exp.Expression) -> None:
         series.replace(exp.alias_(shown, "generate_series") if isinstance(parent, exp.Select) else shown)
 
 
-def _numbers(series: exp.Expression) -> exp.Expression:
+def _numbers(series: exp.Expr) -> exp.Expr:
     """Return the array of a series: Spark's own sequence would count down where there is nothing to count."""
     start, end, step = (series.args.get(part) for part in ("start", "end", "step"))
     first, last = (part.sql(dialect="spark") for part in (start, end) if part is not None)

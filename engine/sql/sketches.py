@@ -44,7 +44,7 @@ def sketched(value: str, fraction: str, error: str, where: Expr | None, *, desce
     return at_fraction(values, filtered(f"count({value})", where), fraction)
 
 
-def as_spark_percentile(node: exp.Expression) -> exp.Expression | None:
+def as_spark_percentile(node: exp.Expr) -> exp.Expr | None:
     """Return the call of a sketch, with its FILTER, as Spark says it; None for anything else."""
     call, where = node, None
     if isinstance(node, exp.Filter):
@@ -65,7 +65,7 @@ def as_spark_percentile(node: exp.Expression) -> exp.Expression | None:
     return sqlglot.parse_one(text, read="spark")
 
 
-def keep_percentiles(tree: exp.Expression) -> exp.Expression:
+def keep_percentiles(tree: exp.Expr) -> exp.Expr:
     """Have percentile_cont and percentile_disc printed as they are: sqlglot's Spark knows them as approximations only."""
     for within in tree.find_all(exp.WithinGroup):
         name = {exp.PercentileCont: "percentile_cont", exp.PercentileDisc: "percentile_disc"}.get(

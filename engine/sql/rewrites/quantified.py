@@ -13,7 +13,7 @@ import sqlglot.expressions as exp
 from engine.sql.plan import AggCall, Aggregate, Expr, Node, Project, quote
 from engine.sql.rewrites.mark import TRUE
 
-_OPERATORS: dict[type[exp.Expression], str] = {
+_OPERATORS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
     exp.LT: "<",
@@ -25,7 +25,7 @@ _NOT = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 def quantified(
-    inner: Node, comparison: type[exp.Expression], x: Expr, y: str, every: bool, fresh: Callable[[str], str]
+    inner: Node, comparison: type[exp.Expr], x: Expr, y: str, every: bool, fresh: Callable[[str], str]
 ) -> Project:
     """Return the plan of a scalar subquery with the value of `x <comparison> ALL|ANY (y)` as its first column."""
     low, high, nulls, some = (fresh(f"agg:{name}") for name in ("min", "max", "nulls", "some"))
