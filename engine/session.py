@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -30,12 +31,13 @@ from engine.runtime import ddl, dml, query
 from engine.runtime.alter import alter, comment
 from engine.runtime.backfill_run import BACKFILL_ROWS
 from engine.runtime.datasource import TidelineDataSource
-from engine.runtime.drop import drop, place_of
+from engine.runtime.drop import drop
 from engine.runtime.flush import BACKGROUND_SECONDS, FlushRun
 from engine.runtime.mutation_run import ask
 from engine.runtime.partition_checks import checked_partition, checked_partitioning
 from engine.runtime.partition_values import changed_partitions, partition_statuses
 from engine.runtime.report import FlushReport, SinkReport, ViewReport, followed_by
+from engine.runtime.set_variable import set_variable, show_variable
 from engine.runtime.show import describe, explain, explain_incremental, show, show_create
 from engine.runtime.spark import SparkTarget, connect, register
 from engine.runtime.spark_executor import SparkExecutor
@@ -44,10 +46,12 @@ from engine.runtime.wait import wait_for_creation
 from engine.sql import statements as st
 from engine.sql.catalog import Catalog
 from engine.sql.dialects import DIALECTS, Dialect, is_dialect
+from engine.sql.settings import Settings
 from engine.sql.statement_names import in_sparks_case
 
 __all__ = ["FlushReport", "RelationStatus", "Session", "SinkReport", "ViewReport"]
 
+_LOG = logging.getLogger(__name__)
 WAIT_CREATED_SECONDS = 3600.0
 
 
@@ -70,11 +74,12 @@ class Session:
         if not is_dialect(dialect):
             raise SqlError(f'dialect "{dialect}" is unknown: use one of {", ".join(DIALECTS)}')
         self.url = url
-        self.dialect: Dialect = dialect
+        self.settings = Settings(dialect=dialect)
+        self.notices: tuple[str, ...] = ()
+        """What the last statement had to say beside its rows: of a setting, that it has no meaning here."""
         self.store = Hummock.open(url)
         self._spark_target = spark
         self._spark: SparkSession | None = None
-        self.query_policy = "consistent"
         self._starting = threading.Lock()
         self._sinks = SinkDriver(self.store)
         self._runner = FlushRun(self.store, SparkExecutor(self.store, lambda: self.spark), backfill_rows)
@@ -86,6 +91,24 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def dialect(self) -> Dialect:
+        """Whose SQL is read: spark, postgres or risingwave."""
+        return self.settings["dialect"]  # type: ignore[return-value]
+
+    @dialect.setter
+    def dialect(self, dialect: Dialect) -> None:
+        self.settings.put("dialect", dialect)
+
+    @property
+    def query_policy(self) -> str:
+        """At which epoch a SELECT reads its tables: consistent, latest, global, an epoch or a timestamp."""
+        return self.settings["query_policy"]
+
+    @query_policy.setter
+    def query_policy(self, policy: str) -> None:
+        self.settings.put("query_policy", check_policy(policy))
 
     @property
     def spark(self) -> SparkSession:
@@ -116,6 +139,7 @@ class Session:
         With `build` a new materialized view is computed at once, else by the next flush. `policy` says at which epoch a SELECT
         reads: consistent, latest, global, an epoch, a timestamp; None takes the session's. Raises SqlError with the place.
         """
+        self.notices = ()
         with told_at_its_place(text):
             statement = st.parse(text, self.dialect)
         if self.dialect == "spark":
@@ -135,12 +159,11 @@ class Session:
                     self.dialect,
                     policy or self.query_policy,
                 )
-            case st.Insert():
-                return dml.insert(self.store, self.stored, lambda: self.spark, statement, self.dialect)
-            case st.Update():
-                return dml.update(self.store, self.stored, lambda: self.spark, statement, self.dialect)
-            case st.DeleteFrom():
-                return dml.delete(self.store, self.stored, lambda: self.spark, statement, self.dialect)
+            case st.Insert() | st.Update() | st.DeleteFrom():
+                done = dml.run(self.store, self.stored, lambda: self.spark, statement, self.dialect)
+                if self.settings.is_on("rw_implicit_flush"):
+                    self._reflect(statement.table)
+                return done
             case st.Flush():
                 report = self.flush()
                 report.raise_for_errors()
@@ -183,9 +206,9 @@ class Session:
             case st.Explain():
                 return explain(self.stored, statement, self.dialect)
             case st.Set():
-                self._set(statement)
+                self._notice(set_variable(self.settings, statement))
             case st.ShowVariable():
-                return self._variables(statement)
+                return show_variable(self.settings, statement)
         return None
 
     def write(
@@ -323,47 +346,24 @@ class Session:
         self._sinks.close()
         self.store.close()
 
+    def _notice(self, text: str) -> None:
+        if text:
+            _LOG.info("%s", text)
+            self.notices = (*self.notices, text)
+
+    def _reflect(self, table: str) -> None:
+        """Return when the views reflect what has been written to a table; raises EpochFailed for one of them that cannot."""
+        readers = self.stored.catalog.dependents(table)
+        report = self.flush(background_seconds=0)
+        failed = FlushReport(tuple(view for view in report.views if view.view in readers))
+        failed.raise_for_errors()
+        failed.raise_for_quarantine()
+
     def _create_materialized_view(self, statement: st.CreateMaterializedView, build: bool) -> None:
+        statement = replace(statement, options={**self.settings.view_options(), **statement.options})
         created = ddl.create_materialized_view(self.store, lambda: self.spark, statement, self.dialect)
         if created and build and statement.options.get(BACKGROUND, "").lower() != "true":
             report = self.flush([statement.name])
             if report.failed:
                 drop(self.store, st.Drop("materialized view", statement.name, True, False, statement.sql))
                 report.raise_for_errors()
-
-    def _set(self, statement: st.Set) -> None:
-        hint = (
-            "SET dialect = spark | postgres | risingwave; SET query_policy = consistent | latest | global, an epoch, or "
-            "'a timestamp'; SET timezone = 'UTC'"
-        )
-        value, word = statement.value, statement.value.lower()
-        line, column = place_of(statement.name, statement.sql)
-        place: dict[str, Any] = {"sql": statement.sql, "line": line, "column": column, "hint": hint}
-        match statement.name:
-            case "query_policy":
-                try:
-                    self.query_policy = check_policy(value)
-                except SqlError as error:
-                    raise SqlError(error.message, **{**place, "hint": error.hint}) from error
-            case "dialect":
-                if not is_dialect(word):
-                    raise SqlError(f"dialect {value} is unknown", **place)
-                self.dialect = word
-            case "timezone":
-                if word not in ("utc", "etc/utc", "z", "+00:00", "default"):
-                    message = f"time zone {value} is not offered: timestamps are instants, shown in UTC"
-                    place["hint"] = "write from_utc_timestamp(at, 'zone') where a local time is to be shown"
-                    raise SqlError(message, **place)
-            case _:
-                raise SqlError(f"there is no setting {statement.name}", **place)
-
-    def _variables(self, statement: st.ShowVariable) -> pa.Table:
-        known = {"dialect": self.dialect, "query_policy": self.query_policy, "timezone": "UTC"}
-        if statement.name is None:
-            return pa.table({"name": list(known), "setting": list(known.values())})
-        if statement.name not in known:
-            line, column = place_of(statement.name, statement.sql)
-            hint = f"settings are {', '.join(known)}; SHOW TABLES, VIEWS, ALL and the like list relations"
-            message = f"there is no setting {statement.name}"
-            raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
-        return pa.table({statement.name: [known[statement.name]]})

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from engine.hummock import Hummock
     from engine.meta.catalog_store import StoredCatalog
     from engine.session import Session
+    from engine.sql.settings import Settings
 
 
 class Statements:
@@ -32,7 +33,8 @@ class Statements:
         if not is_dialect(dialect):
             raise SqlError(f'dialect "{dialect}" is unknown: use one of {", ".join(DIALECTS)}')
         self._spark, self._dialect, self._say = spark, dialect, say
-        self._policy, self._alone = "consistent", alone
+        self._alone = alone
+        self._settings: Settings | None = None
         self._store: Hummock = opened(store)
         self._session: Session | None = None
         self._used: SparkSession | None = None
@@ -78,7 +80,10 @@ class Statements:
                 return answer
             self._session = self._opened()
         try:
-            return self._session.sql(text)
+            answer = self._session.sql(text)
+            for notice in self._session.notices:
+                self._say(notice)
+            return answer
         except KeyboardInterrupt:
             self._cancel(self._session)
             raise
@@ -101,7 +106,8 @@ class Statements:
 
     def _opened(self) -> Session:
         made = session(self._store.url, self._spark, self._dialect, self._say, alone=self._alone)
-        made.query_policy = self._policy
+        if self._settings is not None:
+            made.settings = self._settings
         return made
 
     def _keep_spark(self, running: Session) -> None:
@@ -112,6 +118,6 @@ class Statements:
         self._keep_spark(running)
         if self._alone and self._used is not None:
             self._used.interruptAll()
-        self._dialect, self._policy = running.dialect, running.query_policy
+        self._settings = running.settings
         running.close()
         self._session = self._opened()

@@ -16,7 +16,7 @@ from engine.meta.catalog_store import StoredCatalog, entries, load
 from engine.meta.domain import domains
 from engine.runtime.analyze import SparkAnalyzer
 from engine.runtime.drop import known, place_of
-from engine.runtime.full_view import check_columns, plan_full
+from engine.runtime.full_view import check_columns, named, plan_full
 from engine.runtime.partition_checks import check_partitions
 from engine.runtime.row_checks import check_declared
 from engine.runtime.rows import ROW_ID
@@ -118,9 +118,7 @@ def create_view(store: Hummock, statement: CreateView, dialect: Dialect) -> bool
         return False
     bound = bind(statement.query, stored.catalog, dialect=dialect, sql=statement.sql)
     names = [name for name, _ in bound.columns]
-    if statement.columns and len(statement.columns) != len(names):
-        message = f"view {statement.name} names {len(statement.columns)} columns of {len(names)}"
-        raise mistake(message, statement.query, statement.sql, f"the query gives {', '.join(names)}")
+    named(statement, tuple(names))
     relation = Relation(
         name=statement.name,
         kind="view",
@@ -281,13 +279,13 @@ def _plan_incremental(
         hint = f"{error.hint}; {OFFER}"
         place = {"line": error.line, "column": error.column}
         raise UnsupportedSql(error.message, sql=statement.sql, hint=hint, **place) from error
+    shown = named(statement, tuple(name for name, _ in bound.columns))
+    columns = tuple((name, internal) for name, (_, internal) in zip(shown, bound.columns, strict=True))
     if on_row_error(statement.options, dialect) == "null":
         bound = replace(bound, plan=null_on_error(bound.plan))
     analyzer = SparkAnalyzer(spark, catalog, statement.sql)
-    plan = build_incremental_plan(
-        statement.name, bound.plan, bound.columns, analyzer, rules(statement.options)
-    )
-    return plan, tuple(name for name, _ in bound.columns)
+    plan = build_incremental_plan(statement.name, bound.plan, columns, analyzer, rules(statement.options))
+    return plan, shown
 
 
 def create_materialized_view(

@@ -8,12 +8,23 @@ import pyarrow as pa
 import sqlglot.expressions as exp
 
 from engine.errors import DuplicateKey, InvalidRow, SqlError
-from engine.hummock import Delete, Hummock, Put
+from engine.hummock import Delete, Hummock, Put, TableVersion
+from engine.hummock.batch import Operation
 from engine.meta.catalog_store import StoredCatalog
 from engine.runtime.conflicts import insert_rows, last_by_key, refuse_twice, resolved
-from engine.runtime.dml_queries import assignable, key_is_meant, refuse_append_only, selection, update_items
-from engine.runtime.dml_run import TWO_NEW_ROWS, Spark, StatementRun, whole_rows
+from engine.runtime.dml_queries import (
+    assignable,
+    constants_of,
+    key_columns,
+    key_is_meant,
+    old_key_items,
+    refuse_append_only,
+    selection,
+    update_items,
+)
+from engine.runtime.dml_run import TWO_NEW_ROWS, Reading, Spark, StatementRun, whole_rows
 from engine.runtime.drop import known, place_of
+from engine.runtime.moved_rows import moved_rows
 from engine.runtime.rows import ROW_ID, shown_names, stored_names, typed_rows, with_row_ids
 from engine.runtime.spilled import Spilled
 from engine.sql.catalog import Relation
@@ -45,9 +56,10 @@ def write(store: Hummock, stored: StoredCatalog, spark: Spark, name: str, rows: 
     if mode not in ("insert", "upsert", "delete"):
         raise InvalidRow(f'mode "{mode}" is unknown: use "insert", "upsert" or "delete"')
     relation = source_table(stored, name, f"{mode} rows of")
-    if relation.append_only and mode != "insert":
-        if mode == "delete" or ROW_ID not in relation.primary_key:
-            raise InvalidRow(f"table {relation.name} is APPEND ONLY: rows can only be inserted")
+    keyless = ROW_ID in relation.primary_key
+    if relation.append_only and (mode == "delete" or (mode == "upsert" and not keyless)):
+        raise InvalidRow(f"table {relation.name} is APPEND ONLY: rows can only be inserted")
+    if mode == "upsert" and keyless:
         mode = "insert"
     if mode == "delete":
         key = [c.name for c in relation.columns if c.source in relation.primary_key]
@@ -57,6 +69,23 @@ def write(store: Hummock, stored: StoredCatalog, spark: Spark, name: str, rows: 
     if mode == "upsert":  # the store keeps the last row of a key: looking for it here would only cost memory
         return store.ingest_batch({relation.name: [Put(typed)]})
     return insert_rows(store, relation, typed, relation.on_conflict)[0]
+
+
+def run(
+    store: Hummock,
+    stored: StoredCatalog,
+    spark: Spark,
+    statement: Insert | Update | DeleteFrom,
+    dialect: str,
+) -> pa.Table | None:
+    """Run a statement that writes; returns what RETURNING asks for."""
+    match statement:
+        case Insert():
+            return insert(store, stored, spark, statement, dialect)
+        case Update():
+            return update(store, stored, spark, statement, dialect)
+        case DeleteFrom():
+            return delete(store, stored, spark, statement, dialect)
 
 
 def insert(
@@ -94,22 +123,34 @@ def insert(
 def update(
     store: Hummock, stored: StoredCatalog, spark: Spark, statement: Update, dialect: str
 ) -> pa.Table | None:
-    """Run UPDATE: rows are read and written under the condition that the table did not change meanwhile."""
+    """Run UPDATE: rows are read and written under the condition that the table did not change meanwhile.
+
+    A row whose key changes is deleted and comes again under its new one. Raises DuplicateKey if another row has that.
+    """
     relation = source_table(stored, statement.table, "update", statement.sql)
     refuse_append_only(relation, "UPDATE")
     run = StatementRun(store, stored, spark, relation, dialect, statement.sql)
     alias = statement.alias or relation.name
     changed = assignable(relation, statement.assignments, statement.sql)
     items = update_items(relation, alias, changed)
+    moves = any(column.name in changed for column in key_columns(relation))
+    if moves:
+        items += old_key_items(relation, alias)
     query = selection(relation, alias, items, statement.sources, statement.where)
+    constants = None if statement.sources else constants_of(relation, changed, dialect)
+    plain = [item for item in items if item.alias_or_name not in changed]
+    local = None if constants is None else selection(relation, alias, plain, (), statement.where)
 
-    def put(rows: pa.Table) -> tuple[Put, pa.Table]:
+    def put(rows: pa.Table, table: TableVersion) -> tuple[tuple[Operation, ...], pa.Table]:
+        if moves:
+            return moved_rows(store, relation, table, rows, spark)
         whole = whole_rows(relation, rows, spark)
         if statement.sources and last_by_key(whole, relation.primary_key).num_rows != whole.num_rows:
             raise DuplicateKey(TWO_NEW_ROWS.format(table=relation.name))
-        return Put(whole), whole
+        return (Put(whole),), whole
 
-    written = run.read_and_write(query, put, "once", statement)
+    reading = Reading(query, None if moves else "once", local, constants or {})
+    written = run.read_and_write(reading, put, statement)
     if written is None:
         return None
     return run.returned(statement.returning, shown_names(relation, written), alias)
@@ -118,21 +159,25 @@ def update(
 def delete(
     store: Hummock, stored: StoredCatalog, spark: Spark, statement: DeleteFrom, dialect: str
 ) -> pa.Table | None:
-    """Run DELETE under the condition that the table did not change meanwhile."""
-    relation = source_table(stored, statement.table, "delete from", statement.sql)
-    refuse_append_only(relation, "DELETE")
+    """Run DELETE or TRUNCATE under the condition that the table did not change meanwhile."""
+    truncates = statement.truncates
+    relation = source_table(
+        stored, statement.table, "truncate" if truncates else "delete from", statement.sql
+    )
+    refuse_append_only(relation, "TRUNCATE" if truncates else "DELETE")
     run = StatementRun(store, stored, spark, relation, dialect, statement.sql)
     alias = statement.alias or relation.name
     names = [c.name for c in relation.columns if statement.returning or c.source in relation.primary_key]
     items: list[exp.Expr] = [exp.column(exp.to_identifier(name, quoted=True), table=alias) for name in names]
     query = selection(relation, alias, items, statement.sources, statement.where)
 
-    def drop(rows: pa.Table) -> tuple[Delete, pa.Table]:
+    def drop(rows: pa.Table, _: TableVersion) -> tuple[tuple[Operation, ...], pa.Table]:
         gone = stored_names(relation, typed_rows(relation, rows, names))
         gone = last_by_key(gone, relation.primary_key)
-        return Delete(gone.select(list(relation.primary_key))), gone
+        return (Delete(gone.select(list(relation.primary_key))),), gone
 
-    written = run.read_and_write(query, drop, "delete", statement)
+    reading = Reading(query, "delete", None if statement.sources else query)
+    written = run.read_and_write(reading, drop, statement)
     if written is None:
         return None
     return run.returned(statement.returning, shown_names(relation, written), alias)

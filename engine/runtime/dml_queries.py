@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
+import pyarrow as pa
 import sqlglot.expressions as exp
 
 from engine.errors import InvalidRow
-from engine.sql.catalog import Relation
+from engine.sql.ad_hoc import read_whole
+from engine.sql.catalog import Column, Relation
 from engine.sql.macros import cast_type
 from engine.sql.refusals import mistake
 from engine.sql.statement_types import OnConflict
+from engine.sql.types import to_arrow
+from engine.sql.values import NotLiteral, literal
 
 
 def renamed(relation: Relation, name: str) -> Relation:
@@ -25,9 +31,11 @@ def selection(
     where: exp.Expr | None,
 ) -> exp.Select:
     """Return the query of a table under an alias, beside other sources."""
-    table = exp.Table(
-        this=exp.to_identifier(relation.name, quoted=True),
-        alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)),
+    table = read_whole(
+        exp.Table(
+            this=exp.to_identifier(relation.name, quoted=True),
+            alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)),
+        )
     )
     query = exp.Select(expressions=[item.copy() for item in items]).from_(table, copy=False)
     for source in sources:
@@ -56,14 +64,24 @@ def assignable(
         if name not in columns:
             hint = f"its columns are {', '.join(columns)}"
             raise mistake(f"table {relation.name} has no column {name}", value.parent or value, sql, hint)
-        if columns[name].source in relation.primary_key:
-            hint = "DELETE the row and INSERT the new one"
-            message = f"{name} is part of the primary key of {relation.name}, which an UPDATE keeps"
-            raise mistake(message, value.parent or value, sql, hint)
         if columns[name].generated is not None and not is_default(value):
             hint = "set the columns that it is computed from"
             raise mistake(f"column {name} of {relation.name} is generated", value.parent or value, sql, hint)
     return dict(assignments)
+
+
+def refuse_key(relation: Relation, changed: dict[str, exp.Expr], sql: str) -> None:
+    """Raise SqlError if ON CONFLICT DO UPDATE sets a column of the key: the row that it updates is the one of the key."""
+    for column in key_columns(relation):
+        if column.name in changed:
+            value = changed[column.name]
+            message = f"{column.name} is part of the primary key of {relation.name}, which ON CONFLICT DO UPDATE keeps"
+            raise mistake(message, value.parent or value, sql, "UPDATE the row afterwards")
+
+
+def key_columns(relation: Relation) -> tuple[Column, ...]:
+    """Return the columns of a table's key."""
+    return tuple(column for column in relation.columns if column.source in relation.primary_key)
 
 
 def is_default(node: exp.Expr) -> bool:
@@ -80,7 +98,12 @@ def is_default(node: exp.Expr) -> bool:
 
 def key_is_meant(relation: Relation, conflict: OnConflict, sql: str) -> None:
     """Raise SqlError if ON CONFLICT names other columns than the primary key."""
-    key = [c.name for c in relation.columns if c.source in relation.primary_key]
+    if any(column.hidden for column in key_columns(relation)):
+        if not conflict.keys and not conflict.assignments:
+            return
+        message = f"table {relation.name} has no PRIMARY KEY, so that nothing can conflict"
+        raise mistake(message, conflict.node, sql, "leave ON CONFLICT out")
+    key = [column.name for column in key_columns(relation)]
     if set(conflict.keys) != set(key) and (conflict.keys or conflict.assignments):
         shown = ", ".join(key)
         message = f"ON CONFLICT needs the primary key of {relation.name}, which is ({shown})"
@@ -115,15 +138,46 @@ def update_items(relation: Relation, alias: str, changed: dict[str, exp.Expr]) -
 def merge_query(relation: Relation, conflict: OnConflict, sql: str) -> exp.Select:
     """Return the query of ON CONFLICT DO UPDATE over the table and `excluded`, which has the rows with known keys."""
     changed = assignable(relation, conflict.assignments, sql)
+    refuse_key(relation, changed, sql)
     t = relation.name
     seen = {name: v if is_default(v) else qualified(v, t) for name, v in changed.items()}
     items = update_items(relation, t, seen)
     both = exp.and_(
         *(
             exp.column(c.name, table=t, quoted=True).eq(exp.column(c.name, table="excluded", quoted=True))
-            for c in relation.columns
-            if c.source in relation.primary_key
+            for c in key_columns(relation)
         )
     )
     where = both if conflict.where is None else exp.and_(both, qualified(conflict.where, t))
     return selection(relation, t, items, (exp.to_table("excluded"),), where)
+
+
+def constants_of(
+    relation: Relation, changed: dict[str, exp.Expr], dialect: str
+) -> dict[str, pa.Scalar[Any]] | None:
+    """Return the new values of an UPDATE if all of them are literals of their columns' types, else None."""
+    found = {}
+    for column in relation.columns:
+        if column.name in changed and not is_default(changed[column.name]):
+            try:
+                value = literal(changed[column.name], column.type, dialect)
+                found[column.name] = pa.scalar(value, to_arrow(column.type))
+            except (NotLiteral, pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, ValueError):
+                return None
+    return found
+
+
+def old_key_items(relation: Relation, alias: str) -> list[exp.Expr]:
+    """Return the key that rows have before an UPDATE, under the names of `old_key`."""
+    items = []
+    for column in key_columns(relation):
+        value = exp.column(
+            exp.to_identifier(column.name, quoted=True), table=exp.to_identifier(alias, quoted=True)
+        )
+        items.append(exp.alias_(value, exp.to_identifier(old_key(column), quoted=True)))
+    return items
+
+
+def old_key(column: Column) -> str:
+    """Return the name under which an UPDATE that changes keys selects a column of the old key."""
+    return f"_old_{column.name}"

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import sqlglot.expressions as exp
 from pyspark.sql import DataFrame, SparkSession
 
+from engine.arrow import repeated
 from engine.errors import Conflict, InvalidRow
-from engine.hummock import Commit, Delete, Hummock, Put, SstInfo, TableVersion, Version
+from engine.hummock import Commit, Hummock, SstInfo, TableVersion, Version
+from engine.hummock.batch import Operation
 from engine.hummock.preconditions import Precondition, same_tables
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.policy import epochs_of
 from engine.runtime.conflicts import Attempts, unchanged
 from engine.runtime.dml_queries import merge_query, renamed, selection
+from engine.runtime.driver_rows import SETTING, driver_bytes
+from engine.runtime.local_read import answer_locally
 from engine.runtime.rows import (
     ROW_ID,
     completed,
@@ -35,7 +40,9 @@ from engine.sql.ad_hoc import query_tables, spark_query
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.expression_types import INTEGRAL
 from engine.sql.names import identifier
+from engine.sql.point_read import point_read
 from engine.sql.postgres_bytea import given_bytea
+from engine.sql.postgres_literals import typed_for
 from engine.sql.refusals import mistake
 from engine.sql.statement_types import DeleteFrom, Insert, OnConflict, Update
 from engine.sql.types import to_arrow
@@ -51,6 +58,19 @@ def whole_rows(relation: Relation, rows: pa.Table, spark: Spark) -> pa.Table:
     """Return whole rows of a table under the names of the store."""
     whole = completed(relation, rows, spark)
     return stored_names(relation, typed_rows(relation, whole, [column.name for column in relation.columns]))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The rows that an UPDATE or DELETE reads, and the `rule` under which tasks write them if they are many (None: refused).
+
+    `local` gives the same rows but for the columns whose values are `constants`; a store that is small answers it alone.
+    """
+
+    query: exp.Select
+    rule: Rule | None
+    local: exp.Select | None
+    constants: Mapping[str, pa.Scalar[Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -84,6 +104,8 @@ class StatementRun:
                 raise InvalidRow(f"insert into {relation.name}: {error}") from error
             return pa.Table.from_arrays(arrays, names=list(columns))
         query = statement.rows
+        if self.dialect != "spark" and isinstance(query, exp.Values):
+            query = typed_for(query, tuple(kinds[name] for name in columns))
         tables = query_tables(query, self.stored.catalog, self.sql) if isinstance(query, exp.Query) else ()
         version = self.store.refresh()
         epochs = epochs_of(version, self.stored, tables)
@@ -143,47 +165,78 @@ class StatementRun:
 
     def read_and_write(
         self,
-        query: exp.Select,
-        operation: Callable[[pa.Table], tuple[Put | Delete, pa.Table]],
-        rule: Rule,
+        reading: Reading,
+        operation: Callable[[pa.Table, TableVersion], tuple[Sequence[Operation], pa.Table]],
         statement: Update | DeleteFrom,
     ) -> pa.Table | None:
         """Commit what `operation` makes of a query's rows, as if no one wrote to the table meanwhile; returns the rows.
 
-        Many rows are written by Spark's tasks under `rule`, and None is returned.
+        Many rows are written by Spark's tasks, and None is returned.
         """
         name = self.relation.name
-        query_tables(query, self.stored.catalog, self.sql)
-        written = spark_query(query, self.stored.catalog, self.dialect, view_prefix(), self.sql)
-        others = tuple(reading.table for reading in written.readings if reading.table != name)
-        only, returned = None if statement.sources else name, bool(statement.returning)
-        session, attempts = self.spark(), Attempts()
+        query_tables(reading.query, self.stored.catalog, self.sql)
+        attempts = Attempts()
         while True:
             version = self.store.refresh()
             table = version.tables[name]
-            epochs = {name: version.epoch, **epochs_of(version, self.stored, others)}
-            with temporary_views(
-                session, self.store, version, self.stored, written.readings, epochs, whole=name
-            ):
-                frame = analysed(session, written.text, self.sql)
-                found = StatementRows(self.store, session, version, written, frame, self.sql, only, returned)
-                rows = self._read_or_write(found, rule, table)
+            found = self._from_store(reading, version)
+            rows = self._by_spark(reading, version, statement) if found is None else found
             try:
                 if not isinstance(rows, pa.Table):
                     self._commit(rows, table, unchanged(table))
                     return None
-                step, rows = operation(rows)
+                steps, rows = operation(rows, table)
                 if rows.num_rows:
-                    self.store.ingest_batch({name: [step]}, precondition=unchanged(table))
+                    self.store.ingest_batch({name: steps}, precondition=unchanged(table))
                 return rows
             except Conflict:
                 if attempts.failed():
                     raise
 
+    def _from_store(self, reading: Reading, version: Version) -> pa.Table | None:
+        """Return the rows that the store gives without Spark, or None where it should compute them."""
+        table = version.tables[self.relation.name]
+        if reading.local is None or sum(sst.size for sst in table.live_ssts) > driver_bytes():
+            return None
+        point = point_read(reading.local, self.stored.catalog, self.dialect, self.sql)
+        if point is None:
+            return None
+        try:
+            rows = answer_locally(self.store, table, point, version.epoch)
+        except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError):
+            return None  # a comparison of unlike types: Spark's rules decide
+        if rows is None:
+            return None
+        for name, value in reading.constants.items():
+            rows = rows.append_column(name, repeated(value, rows.num_rows))
+        return rows
+
+    def _by_spark(
+        self, reading: Reading, version: Version, statement: Update | DeleteFrom
+    ) -> pa.Table | tuple[SstInfo, ...]:
+        """Return the rows that Spark gives if they are few, else the files that its tasks have written."""
+        name, session = self.relation.name, self.spark()
+        written = spark_query(reading.query, self.stored.catalog, self.dialect, view_prefix(), self.sql)
+        others = tuple(reading.table for reading in written.readings if reading.table != name)
+        only, returned = None if statement.sources else name, bool(statement.returning)
+        epochs = {name: version.epoch, **epochs_of(version, self.stored, others)}
+        with temporary_views(session, self.store, version, self.stored, written.readings, epochs):
+            frame = analysed(session, written.text, self.sql)
+            found = StatementRows(self.store, session, version, written, frame, self.sql, only, returned)
+            return self._read_or_write(found, reading.rule, version.tables[name])
+
     def _read_or_write(
-        self, found: StatementRows, rule: Rule, table: TableVersion
+        self, found: StatementRows, rule: Rule | None, table: TableVersion
     ) -> pa.Table | tuple[SstInfo, ...]:
         """Return the rows of UPDATE or DELETE if they are few, else the files that Spark's tasks have written."""
+        if rule is None:
+            rows = found.read()
+            if isinstance(rows, pa.Table):
+                return rows
+            raise InvalidRow(
+                f"UPDATE of {self.relation.name} changes the keys of {rows.rows} rows, more than one process holds at once: "
+                f"do it in parts by WHERE, or raise {SETTING}"
+            )
         in_order = found.only is not None and _MIXES.search(found.query.text) is None
         if in_order and not found.are_few:
             body = self._writing(table, rule, found.inline_bytes)

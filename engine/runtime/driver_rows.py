@@ -44,7 +44,7 @@ def surely_few(version: Version, query: SparkQuery, limit: int, *, only: str | N
     for reading in query.readings:
         if reading.moment is not None:
             return False
-        if only is not None and reading.table != only:
+        if only is not None and (reading.table != only or width):
             continue
         ssts = version.tables[reading.table].live_ssts
         held = max(1, sum(sst.rows for sst in ssts))

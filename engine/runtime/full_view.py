@@ -19,7 +19,7 @@ from engine.sql.fragments import Fragment, IncrementalPlan
 from engine.sql.full_refresh import WholeQuery, whole_query
 from engine.sql.plan import OCCURRENCE, Recompute, quote
 from engine.sql.refusals import mistake
-from engine.sql.statement_types import CreateMaterializedView
+from engine.sql.statement_types import CreateMaterializedView, CreateView
 from engine.sql.view_options import column_list, on_row_error
 
 _NESTED = (ArrayType, MapType, StructType, VariantType)
@@ -32,7 +32,7 @@ def plan_full(
     null = on_row_error(statement.options, dialect) == "null"
     whole = whole_query(statement.query, catalog, dialect, statement.sql, null)
     schema = _schema(whole, catalog, spark, statement)
-    names = _names(schema, statement)
+    names = named(statement, _names(schema, statement))
     given = statement.options.get("key")
     if given is not None:
         key = column_list(given)
@@ -51,6 +51,14 @@ def plan_full(
     fragment = Fragment(statement.name, "full", node, node.key, node.key, why)
     analyzer = SparkAnalyzer(spark, catalog, statement.sql)
     return IncrementalPlan(statement.name, (analyzer.add(fragment),)), names
+
+
+def named(statement: CreateMaterializedView | CreateView, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of a view's columns: those after its name, else those that its query gives; raises SqlError."""
+    if statement.columns and len(statement.columns) != len(names):
+        message = f"view {statement.name} names {len(statement.columns)} columns of {len(names)}"
+        raise mistake(message, statement.query, statement.sql, f"the query gives {', '.join(names)}")
+    return statement.columns or names
 
 
 def check_columns(relation: Relation, shown: tuple[str, ...], statement: CreateMaterializedView) -> None:

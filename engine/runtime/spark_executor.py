@@ -25,6 +25,7 @@ from engine.runtime.partition_frames import changed_partitions, rows_read, with_
 from engine.runtime.prepared import Prepared, PreparedFrames, may_be_kept, shape_of
 from engine.runtime.spark import parallelism
 from engine.spark_internals import activate
+from engine.sql.emptiness import is_empty_over_nothing
 from engine.sql.plan import Scan
 from engine.verification import verifying
 
@@ -50,8 +51,13 @@ class SparkExecutor:
         return session
 
     def compute(self, task: FragmentTask) -> Computed:
-        """Compute a task in one Spark action, in a second one if values overflow; a copy to an index needs none."""
+        """Compute a task in one Spark action, in a second one if values overflow.
+
+        A copy to an index needs none, nor does the first content of a table that has nothing to be computed from.
+        """
         started = time.perf_counter()
+        if task.old is None and not task.rows and is_empty_over_nothing(task.fragment.plan):
+            return Computed((), {"plan": time.perf_counter() - started})
         copied = task.piece is None and not task.whole and task.rows <= COPIED_ROWS
         if task.fragment.rule == "index" and copied:
             written = self._copy_index(task)

@@ -40,12 +40,11 @@ def temporary_views(
     readings: Collection[Reading],
     epochs: Mapping[str, int],
     *,
-    whole: str | None = None,
     given: Mapping[str, pa.Table | DataFrame] | None = None,
 ) -> Iterator[None]:
     """Make tables known to Spark at their epochs, or at the moment that a reading names.
 
-    Of the table `whole` hidden columns are shown too; a table that is `given` has these rows instead of those of the store.
+    A table that is `given` has these rows instead of those of the store.
     """
     cores = parallelism(session)
     moments = {r.view: (r.table, r.moment) for r in readings if r.moment is not None}
@@ -61,7 +60,7 @@ def temporary_views(
                 continue
             table = version.tables[reading.table]
             relation = stored.catalog.get(reading.table)
-            shown = (c for c in relation.columns if not c.hidden or reading.table == whole)
+            shown = (c for c in relation.columns if not c.hidden or reading.whole)
             items = tuple((column.name, column.source) for column in shown)
             at = epochs[reading.table] if reading.moment is None else at_moments[reading.view]
             parts = partitions_for(table.row_count, cores)

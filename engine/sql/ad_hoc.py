@@ -14,18 +14,26 @@ from engine.sql.moments import Moment, moment_of
 from engine.sql.names import identifier, item_name, relation_of
 from engine.sql.position import place
 from engine.sql.postgres import as_spark
+from engine.sql.postgres_rows import as_spark_rows
 from engine.sql.query_types import QueryTypes
+from engine.sql.sketches import keep_percentiles
 from engine.sql.statement_types import CreateView
 from engine.sql.statements import parse
+
+_WHOLE = "whole"
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One table as a query reads it: `view` is its name in Spark, `moment` that of FOR SYSTEM_TIME AS OF."""
+    """One table as a query reads it: `view` is its name in Spark, `moment` that of FOR SYSTEM_TIME AS OF.
+
+    One that is read `whole` shows its hidden columns, too.
+    """
 
     view: str
     table: str
     moment: Moment | None
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -34,6 +42,17 @@ class SparkQuery:
 
     text: str
     readings: tuple[Reading, ...]
+
+
+def read_whole(table: exp.Table) -> exp.Table:
+    """Return a table of FROM, which from now on is read with its hidden columns; other mentions of the table are not."""
+    table.meta[_WHOLE] = True
+    return table
+
+
+def is_read_whole(table: exp.Table) -> bool:
+    """Tell whether a table of FROM is read with its hidden columns."""
+    return bool(table.meta.get(_WHOLE))
 
 
 def query_tables(query: exp.Query, catalog: Catalog, sql: str = "") -> tuple[str, ...]:
@@ -87,7 +106,7 @@ class _Writer:
 
     def __init__(self, catalog: Catalog, prefix: str | None, sql: str) -> None:
         self.catalog, self.prefix, self.sql = catalog, prefix, sql
-        self.readings: dict[tuple[str, Moment | None], Reading] = {}
+        self.readings: dict[tuple[str, Moment | None, bool], Reading] = {}
 
     def written(
         self, query: exp.Query | exp.Values, dialect: str, top: bool = True, moment: Moment | None = None
@@ -98,8 +117,8 @@ class _Writer:
             for name in tree.find_all(exp.Identifier):
                 if not name.args.get("quoted"):
                     name.set("this", name.name.lower())
-            tree = as_spark(tree, QueryTypes(tree, self.catalog).of)
-        self._expand(tree, {}, top, moment)
+            tree = as_spark_rows(as_spark(tree, QueryTypes(tree, self.catalog).of))
+        self._expand(keep_percentiles(tree), {}, top, moment)
         return tree
 
     def _expand(
@@ -167,14 +186,15 @@ class _Writer:
     ) -> exp.Table | None:
         if self.prefix is None:
             return None
-        key = (relation.name, moment)
+        whole = is_read_whole(table)
+        key = (relation.name, moment, whole)
         if key not in self.readings:
             taken = {
                 reading.view.lower() for reading in self.readings.values()
             }  # to Spark case makes no other name
             view = f"{self.prefix}{relation.name}"
             view = f"{view}_{len(self.readings)}" if moment or view.lower() in taken else view
-            self.readings[key] = Reading(view, relation.name, moment)
+            self.readings[key] = Reading(view, relation.name, moment, whole)
         new = table.copy()
         for part in ("version", "when"):
             new.set(part, None)

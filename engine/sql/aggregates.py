@@ -13,6 +13,7 @@ from engine.sql.functions import AGGREGATES, function_name
 from engine.sql.ordered_lists import By, field_of, filtered, ordered_list, present
 from engine.sql.ordering import order_items
 from engine.sql.plan import AggCall, Expr
+from engine.sql.sketches import DEFAULT_ERROR, is_error, sketched
 
 if TYPE_CHECKING:
     from engine.sql.expressions import Expressions
@@ -112,10 +113,10 @@ def _arguments(node: exp.Expr) -> list[exp.Expr]:
     for key, value in node.args.items():
         if isinstance(node, exp.Anonymous) and key == "this":
             continue
-        if isinstance(value, exp.Expression):
+        if isinstance(value, exp.Expr):
             found.append(value)
         elif isinstance(value, list):
-            found += [v for v in value if isinstance(v, exp.Expression)]
+            found += [v for v in value if isinstance(v, exp.Expr)]
     return found
 
 
@@ -298,10 +299,9 @@ class Aggregates:
     def _one_order(self, call: Call) -> By:
         order = self._order(call)
         if len(order) != 1:
+            message = f"{call.name} needs one expression of ORDER BY"
             hint = f"write {call.name}(…) WITHIN GROUP (ORDER BY x)"
-            raise self.expressions.scope.error(
-                f"{call.name} needs one expression of ORDER BY", call.node, hint
-            )
+            raise self.expressions.scope.error(message, call.node, hint)
         return order[0]
 
     def _mode(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
@@ -319,9 +319,8 @@ class Aggregates:
         for part in parts:
             number = part.name if isinstance(part, exp.Literal) and not part.is_string else ""
             if not number or not 0 <= float(number) <= 1:
-                raise self.expressions.scope.error(
-                    f"{part.sql()} is no fraction", part, "write a number from 0 to 1"
-                )
+                hint = "write a number from 0 to 1"
+                raise self.expressions.scope.error(f"{part.sql()} is no fraction", part, hint)
         return [part.name for part in parts]
 
     def _percentile(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
@@ -331,9 +330,8 @@ class Aggregates:
         else:
             by, node = self._one_order(call), call.arguments[0] if call.arguments else None
         if node is None:
-            raise self.expressions.scope.error(
-                f"{call.name} needs a fraction", call.node, "a number from 0 to 1"
-            )
+            hint = "a number from 0 to 1"
+            raise self.expressions.scope.error(f"{call.name} needs a fraction", call.node, hint)
         fractions = self._fractions(call, node)
         own = call.name == "percentile_disc" and self.expressions.dialect == "spark"  # a double of any number
         spark = "percentile_disc" if own else "percentile_cont"
@@ -341,15 +339,19 @@ class Aggregates:
         build: Callable[[str], str] = lambda f: (  # noqa: E731
             self._by_spark(spark, by, f, where) if plain else self._discrete(by, f, where)
         )
+        if call.name == "approx_percentile" and call.within:
+            plain, error = True, call.arguments[1].name if len(call.arguments) > 1 else DEFAULT_ERROR
+            if not is_error(error):
+                raise self.expressions.scope.error(f"{error} is no relative error", node, "0.01, for example")
+            build = lambda f: sketched(by.expr.sql, f, error, where, descending=by.descending)  # noqa: E731
         texts = [build(fraction) for fraction in fractions]
         several = isinstance(node.this if isinstance(node, exp.Paren) else node, exp.Array)
         kind = "double" if plain else self._kind(by.expr)
         text = f"array({', '.join(texts)})" if several else texts[0]
         if several:
             text = f"IF({filtered(f'count({by.expr.sql})', where)} = 0, NULL, {text})"
-        return self._text(
-            call, text, where, arguments=(by.expr,)
-        ), f"array<{kind}>" if several and kind else kind
+        shown = f"array<{kind}>" if several and kind else kind
+        return self._text(call, text, where, arguments=(by.expr,)), shown
 
     def _argument(self, call: Call, n: int) -> Expr:
         if len(call.arguments) <= n:

@@ -117,7 +117,7 @@ class _Binder:
                 continue
             name, hint = _REMEDIES.get(part, (part.strip("_").upper().replace("_", " "), "take it out"))
             first = found[0] if isinstance(found, list) else found
-            raise self.refuse(name, first if isinstance(first, exp.Expression) else node, hint)
+            raise self.refuse(name, first if isinstance(first, exp.Expr) else node, hint)
 
     # ---- queries ---------------------------------------------------------------------------------------------
     def query(self, query: exp.Expr, ctes: Ctes, outer: Scope | None) -> BoundQuery:

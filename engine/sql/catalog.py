@@ -79,7 +79,7 @@ class Catalog:
         """Return a hint with names like `name`, or with how to see them all."""
         public = [n for n in self.relations if not n.startswith("_")]
         close = difflib.get_close_matches(name.lower(), public, 3)
-        return f"did you mean {', '.join(close)}?" if close else "SHOW ALL lists what exists"
+        return f"did you mean {', '.join(close)}?" if close else "SHOW TABLES and SHOW VIEWS list what exists"
 
     @cached_property
     def _readers(self) -> Mapping[str, tuple[str, ...]]:

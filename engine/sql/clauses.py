@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-import sqlglot
 from sqlglot import Token, TokenType
 
 from engine.sql.refusals import refusal
+from engine.sql.tokens import tokens_of
 
 _ACTIONS = {
     ("OVERWRITE",): "overwrite",
@@ -33,7 +33,7 @@ class Clauses:
 
 def clauses_of(readable: str, sql: str, dialect: str) -> Clauses:
     """Return the clauses of a CREATE TABLE or CREATE VIEW; raises UnsupportedSql with the place for a wrong one."""
-    tokens = sqlglot.tokenize(readable, read=dialect)
+    tokens = tokens_of(readable, dialect)
     found = Clauses(readable)
     depth = n = 0
     while n < len(tokens):

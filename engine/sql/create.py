@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import sqlglot
 import sqlglot.expressions as exp
 from sqlglot import TokenType
 
@@ -24,6 +23,7 @@ from engine.sql.statement_types import (
     CreateView,
     Drop,
 )
+from engine.sql.tokens import tokens_of
 from engine.sql.types import parse_type
 from engine.sql.view_options import check_view_options
 
@@ -75,6 +75,8 @@ def _table(
             sql,
             hint,
         )
+    if isinstance(tree.expression, exp.Values):
+        tree.set("expression", as_query(tree.expression))
     if tree.expression is not None:
         key: tuple[str, ...] = ()
         if isinstance(tree.this, exp.Schema):
@@ -89,9 +91,6 @@ def _table(
         hint = "CREATE TABLE t (id BIGINT PRIMARY KEY, …)"
         raise mistake(f"table {name} needs columns", tree.this, sql, hint)
     columns, key = columns_of(tree.this, name, sql, dialect)
-    if not key and not append_only:
-        hint = "give it a PRIMARY KEY, or write APPEND ONLY after the column list"
-        raise mistake(f"table {name} has no key", tree.this.this, sql, hint)
     if not key and on_conflict:
         raise mistake(
             f"table {name} has no key, so that nothing can conflict",
@@ -114,6 +113,7 @@ def _view(
     dialect: str,
 ) -> CreateMaterializedView | CreateView:
     query, text = tree.expression, query_text(clauses.readable, dialect)
+    query = as_query(query) if isinstance(query, exp.Values) else query
     for given, clause in ((clauses.append_only, "APPEND ONLY"), (clauses.on_conflict, "ON CONFLICT")):
         if given:
             raise unsupported(
@@ -121,19 +121,33 @@ def _view(
             )
     columns: tuple[str, ...] = ()
     if isinstance(tree.this, exp.Schema):
-        if materialized:
-            hint = "name the columns in the SELECT list with AS"
-            raise unsupported("a column list after the view's name is not offered", tree.this, sql, hint)
-        columns = tuple(identifier(part) for part in tree.this.expressions)
+        columns = _view_columns(tree.this, materialized, sql)
     if not isinstance(query, exp.Query):
         raise mistake("a view needs AS SELECT …", tree.this, sql, "CREATE VIEW v AS SELECT …")
     if materialized:
         check_view_options(options, clauses.places, sql)
-        return CreateMaterializedView(name, query, text, options, exists, sql)
+        return CreateMaterializedView(name, query, text, options, exists, sql, columns)
     if options:
         hint = "leave it out, or CREATE MATERIALIZED VIEW"
         raise unsupported("WITH options of a plain view are not offered", tree.this, sql, hint)
     return CreateView(name, query, text, exists, sql, columns)
+
+
+def _view_columns(schema: exp.Schema, materialized: bool, sql: str) -> tuple[str, ...]:
+    names: list[str] = []
+    for part in schema.expressions:
+        if not isinstance(part, exp.Identifier | exp.Column):
+            hint = (
+                "the list after a view's name has the names of its columns: CREATE VIEW v (a, b) AS SELECT …"
+            )
+            raise mistake(f"{part.sql()} is no name for a column", part, sql, hint)
+        name = identifier(part if isinstance(part, exp.Identifier) else part.this)
+        if materialized:
+            check_name(name, "column", sql, *place(part, sql))
+        if name.lower() in (known.lower() for known in names):
+            raise mistake(f"column {name} stands twice", part, sql, "give one of them another name")
+        names.append(name)
+    return tuple(names)
 
 
 def _index(tree: exp.Create, sql: str) -> CreateIndex:
@@ -144,7 +158,7 @@ def _index(tree: exp.Create, sql: str) -> CreateIndex:
     if tree.args.get("unique"):
         raise unsupported("CREATE UNIQUE INDEX is not offered", index, sql, "keys are unique by PRIMARY KEY")
     for part, value in params.args.items():
-        if value and part != "columns":
+        if value and part not in ("columns", "include"):  # every column is in an index anyway
             name = {"with_storage": "WITH", "partition_by": "PARTITION BY"}.get(part, part.upper())
             hint = "CREATE INDEX i ON t (a, b); every column of the table is in it"
             raise unsupported(f"{name} of an index is not offered", index, sql, hint)
@@ -206,10 +220,15 @@ def _function(tree: exp.Create, sql: str, dialect: str) -> CreateFunction:
     )
 
 
+def as_query(values: exp.Values) -> exp.Select:
+    """Return VALUES as the query that it is."""
+    return exp.Select(expressions=[exp.Star()]).from_(values, copy=False)
+
+
 def query_text(sql: str, dialect: str) -> str:
     """Return the query of a CREATE … AS statement as it was written."""
     depth = 0
-    for token in sqlglot.tokenize(sql, read=dialect):
+    for token in tokens_of(sql, dialect):
         depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
         if token.token_type == TokenType.ALIAS and depth == 0:
             return sql[token.end + 1 :].strip()

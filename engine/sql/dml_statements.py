@@ -1,4 +1,4 @@
-"""INSERT, UPDATE and DELETE: sqlglot's trees -> typed statements."""
+"""INSERT, UPDATE, DELETE and TRUNCATE: sqlglot's trees -> typed statements."""
 
 from __future__ import annotations
 
@@ -88,6 +88,20 @@ def delete(tree: exp.Delete, sql: str) -> DeleteFrom:
         tuple(part for source in tree.args.get("using") or () for part in _sources(source, sql)),
         _returning(tree),
     )
+
+
+def truncate(tree: exp.TruncateTable, sql: str) -> DeleteFrom:
+    """Return the statement that a TRUNCATE is; raises UnsupportedSql with the place."""
+    first, *others = tree.expressions
+    if tree.args.get("is_database") or tree.args.get("partition"):
+        what = "PARTITION" if tree.args.get("partition") else "DATABASE"
+        raise unsupported(f"TRUNCATE … {what} is not offered", first, sql, "TRUNCATE TABLE t")
+    if others:
+        raise unsupported("TRUNCATE takes one table", others[0], sql, "truncate them one by one")
+    if str(tree.args.get("option") or "").upper() == "CASCADE":
+        hint = "leave CASCADE out: nothing refers to a table but views, and they follow it"
+        raise unsupported("TRUNCATE … CASCADE is not offered", first, sql, hint)
+    return DeleteFrom(table_name(first, sql), None, sql, truncates=True)
 
 
 def _condition(tree: exp.Expr, sql: str) -> exp.Expr | None:

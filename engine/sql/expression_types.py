@@ -278,7 +278,7 @@ def _of_call(node: exp.Expr, types: Mapping[str, str]) -> str | None:
         return None
     if name in _BY_NAME:
         return _BY_NAME[name]
-    arguments = [part for part in node.iter_expressions() if isinstance(part, exp.Expression)]
+    arguments = [part for part in node.iter_expressions() if isinstance(part, exp.Expr)]
     kinds = [exact_type(part, types) for part in arguments if not isinstance(part, exp.Null)]
     if name in _OF_TEXT:
         return "string" if kinds and kinds[0] == "string" else None

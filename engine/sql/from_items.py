@@ -22,7 +22,18 @@ from engine.sql.table_functions import TableFunctions, is_table_call
 
 Columns = tuple[tuple[str, str], ...]
 _TABLE_PARTS = {"this", "alias", "db", "catalog", "hints"}
-_CALL_PARTS = {"this", "expressions", "alias", "ordinality", "offset", "view", "outer"}
+_CALL_PARTS = {
+    "this",
+    "expressions",
+    "alias",
+    "ordinality",
+    "offset",
+    "view",
+    "outer",
+    "start",
+    "end",
+    "step",
+}
 
 
 @dataclass(frozen=True)
@@ -124,10 +135,6 @@ class FromItems:
     def _subquery(self, node: exp.Expr, inner: exp.Expr, query: exp.Expr, lateral: bool) -> Source:
         self.binder.refuse_parts(node, {"this", "alias", "expressions", "view", "outer", "with_"})
         alias = node.args.get("alias") or inner.args.get("alias")
-        if (alias is None or alias.this is None) and not (
-            self.binder.dialect == "spark" or isinstance(inner, exp.Values)
-        ):
-            raise self.binder.error("a subquery in FROM needs a name", node, "write (SELECT …) AS name")
         bound = self.binder.query(query, self.ctes, self.scope if lateral else self.scope.outer)
         shown = identifier(alias.this) if alias is not None and alias.this is not None else ""
         return Source(shown, bound.plan, self._renamed(bound.columns, alias))

@@ -70,7 +70,7 @@ def is_non_deterministic(node: exp.Expr) -> bool:
     """Tell whether a call gives another value each time it is evaluated."""
     name = function_name(node)
     if name == "unix_timestamp":  # of a value it is a conversion, of nothing the clock
-        return not any(isinstance(value, exp.Expression) for value in node.iter_expressions())
+        return not any(isinstance(value, exp.Expr) for value in node.iter_expressions())
     return name in NON_DETERMINISTIC
 
 

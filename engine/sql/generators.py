@@ -15,6 +15,8 @@ from engine.sql.names import identifier
 from engine.sql.position import copy_place
 from engine.sql.table_functions import TableCall, TableFunctions
 
+_SHOWN = {"explode": "unnest", "exploding_generate_series": "generate_series"}
+"""How PostgreSQL calls the column of a function that sqlglot knows by another name."""
 _REMEDY = "put it into FROM: FROM t, UNNEST(xs) AS u(x)"
 
 
@@ -47,7 +49,7 @@ def _replaced(item: exp.Expr, found: exp.Expr, call: TableCall, expressions: Exp
         names = [name for name, _ in call.columns]
         if expressions.dialect != "spark" and len(names) == 1:
             names = [found.sql_name().lower() if isinstance(found, exp.Func) else names[0]]
-            names = ["unnest" if names[0] == "explode" else names[0]]
+            names = [_SHOWN.get(names[0], names[0])]
         if isinstance(item, exp.Alias):
             names = [identifier(item.args["alias"])]
         elif isinstance(item, exp.Aliases):

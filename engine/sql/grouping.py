@@ -188,10 +188,10 @@ class Grouping:
                 raise self.scope.error(f"{shown} is neither grouped nor inside an aggregate", part, hint)
             copy = part.copy()
             for key, value in part.args.items():
-                if isinstance(value, exp.Expression):
+                if isinstance(value, exp.Expr):
                     copy.set(key, rewrite(value))
                 elif isinstance(value, list):
-                    copy.set(key, [rewrite(v) if isinstance(v, exp.Expression) else v for v in value])
+                    copy.set(key, [rewrite(v) if isinstance(v, exp.Expr) else v for v in value])
             return copy
 
         found = self.expressions.printed(rewrite(node))

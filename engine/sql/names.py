@@ -31,7 +31,7 @@ def item_name(node: exp.Table | exp.CTE) -> str:
 
 def table_name(node: exp.Expr, sql: str) -> str:
     """Return the name of the table that a statement is about; raises SqlError if it has a schema."""
-    table = node.find(exp.Table) if isinstance(node, exp.Expression) else None
+    table = node.find(exp.Table) if isinstance(node, exp.Expr) else None
     if table is None:
         raise mistake("the statement names no table", None, sql, "name one")
     if table.args.get("db") or table.args.get("catalog"):

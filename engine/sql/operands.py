@@ -148,7 +148,7 @@ class Operands:
             return None
         name = part.sql_name().lower() if not isinstance(part, exp.Anonymous) else part.name.lower()
         argument = next(iter(part.iter_expressions()), None)
-        kind = self._kind(argument) if isinstance(argument, exp.Expression) else None
+        kind = self._kind(argument) if isinstance(argument, exp.Expr) else None
         if kind is None or (argument is not None and is_text(argument)):
             return None
         if kind == "string" and self.lenient:

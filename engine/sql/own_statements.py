@@ -1,19 +1,18 @@
-"""Statements that are read from their tokens: FLUSH, SHOW, SET TIME ZONE, ALTER and COMMENT ON."""
+"""Statements that are read from their tokens: FLUSH, SHOW, SET, RESET, ALTER and COMMENT ON."""
 
 from __future__ import annotations
 
 import re
 
-import sqlglot
 import sqlglot.expressions as exp
 from sqlglot import Token, TokenType
 from sqlglot.errors import ParseError
 
 from engine.sql.catalog import check_name
 from engine.sql.column_list import column_of
-from engine.sql.names import identifier
-from engine.sql.parsed import parsed
+from engine.sql.parsed import own_schema, parsed
 from engine.sql.refusals import line_and_column, mistake, refusal, unsupported
+from engine.sql.set_statements import set_statement, show_variable
 from engine.sql.statement_types import (
     AddColumn,
     Alter,
@@ -23,7 +22,6 @@ from engine.sql.statement_types import (
     Flush,
     RenameColumn,
     RenameTo,
-    Set,
     SetOptions,
     Show,
     ShowCreate,
@@ -32,6 +30,7 @@ from engine.sql.statement_types import (
     Steer,
     Wait,
 )
+from engine.sql.tokens import tokens_of
 
 _UNITS = {"SECOND": 1.0, "MINUTE": 60.0, "HOUR": 3600.0}
 _KINDS = ("materialized view", "table", "view", "index", "function")
@@ -51,15 +50,17 @@ WAIT_SECONDS = 3600.0
 def own_statement(readable: str, sql: str, dialect: str) -> Statement | None:
     """Return the statement if it is one of these, else None; raises SqlError or UnsupportedSql with the place."""
     text, start = readable.strip(), len(readable) - len(readable.lstrip())
-    if re.fullmatch(r"FLUSH", text, re.IGNORECASE):
+    if re.fullmatch(
+        r"FLUSH|RECOVER", text, re.IGNORECASE
+    ):  # what failed is tried again at once, from where it committed
         return Flush(sql)
-    if found := re.fullmatch(r"SET\s+TIME\s+ZONE\s+(.+)", text, re.IGNORECASE | re.DOTALL):
-        return Set("timezone", found[1].strip().strip("'\""), sql)
     first = text.split(None, 1)[0].upper() if text else ""
+    if first in ("SET", "RESET"):
+        return set_statement(readable, sql, dialect)
     if first == "WAIT":
         return _Reader(readable, sql, dialect).wait()
     if first == "SHOW":
-        return _show(text, start, sql)
+        return _show(text, start, sql, dialect)
     if first == "ALTER" and not re.match(r"ALTER\s+SINK\b", text, re.IGNORECASE):
         return _Reader(readable, sql, dialect).alter()
     if first == "COMMENT" and re.match(r"COMMENT\s+ON\b", text, re.IGNORECASE):
@@ -67,24 +68,25 @@ def own_statement(readable: str, sql: str, dialect: str) -> Statement | None:
     return None
 
 
-def _show(text: str, start: int, sql: str) -> Statement:
+def _show(text: str, start: int, sql: str, dialect: str) -> Statement:
     pattern = r"SHOW\s+CREATE\s+(?:TABLE|(?:MATERIALIZED\s+)?VIEW|INDEX|FUNCTION|SINK)\s+(\S+)"
     if found := re.fullmatch(pattern, text, re.IGNORECASE):
-        return ShowCreate(_name(found[1]), sql)
+        return ShowCreate(_name(found[1], dialect), sql)
+    if dialect != "spark" and re.fullmatch(r"SHOW\s+ALL", text, re.IGNORECASE):
+        return ShowVariable(None, sql)
     if found := re.fullmatch(rf"SHOW\s+({_LISTS})(?:\s+LIKE\s+'([^']*)')?", text, re.IGNORECASE):
         return Show(" ".join(found[1].lower().split()), found[2], sql)
     pattern = r"SHOW\s+(COLUMNS|INDEXES)\s+(?:FROM|IN|ON)\s+(\S+)"
     if found := re.fullmatch(pattern, text, re.IGNORECASE):
-        return Show(found[1].lower(), None, sql, _name(found[2]))
-    if re.fullmatch(r"SHOW\s+(VARIABLES|PARAMETERS|SETTINGS)", text, re.IGNORECASE):
-        return ShowVariable(None, sql)
-    if found := re.fullmatch(r"SHOW\s+(\w+|TIME\s+ZONE)", text, re.IGNORECASE):
-        name = "".join(found[1].lower().split()) if " " in found[1] else found[1].lower()
-        return ShowVariable(name, sql)
+        return Show(found[1].lower(), None, sql, _name(found[2], dialect))
+    variable = show_variable(text, sql)
+    if variable is not None:
+        return variable
     raise refusal(f"{text[:40]} is not offered", sql, start, _SHOW)
 
 
-def _name(text: str) -> str:
+def _name(text: str, dialect: str) -> str:
+    text = re.sub(rf"^{own_schema(dialect)}\.", "", text, flags=re.IGNORECASE)
     quoted = text[:1] in ('"', "`")
     return text.strip('`"') if quoted else text.lower()
 
@@ -94,7 +96,7 @@ class _Reader:
 
     def __init__(self, readable: str, sql: str, dialect: str) -> None:
         self.readable, self.sql, self.dialect = readable, sql, dialect
-        self.tokens: list[Token] = sqlglot.tokenize(readable, read=dialect)
+        self.tokens: tuple[Token, ...] = tokens_of(readable, dialect)
         self.at = 1
 
     def word(self, ahead: int = 0) -> str:
@@ -121,6 +123,11 @@ class _Reader:
         quoted = self.readable[token.start] in ('"', "`")
         return token.text if quoted else token.text.lower()
 
+    def relation(self, what: str, hint: str) -> str:
+        """Take the next tokens as the name of a relation, with its schema or without."""
+        name = self.name(what, hint)
+        return self.name(what, hint) if name == own_schema(self.dialect) and self.take(".") else name
+
     def end(self, hint: str) -> None:
         if self.at < len(self.tokens):
             raise self.wrong(f"{self.tokens[self.at].text} is not expected here", hint)
@@ -135,7 +142,7 @@ class _Reader:
     def alter(self) -> Alter:
         kind = self.kind(_ALTER)
         if_exists = self.take("IF", "EXISTS")
-        name = self.name(f"the name of the {kind}", _ALTER)
+        name = self.relation(f"the name of the {kind}", _ALTER)
         return Alter(kind, name, self._action(kind), if_exists, self.sql)
 
     def _action(self, kind: str) -> AlterAction:
@@ -253,12 +260,3 @@ class _Reader:
             self.at += 1
         self.end(hint)
         return Comment(kind, name, column, text, self.sql)
-
-
-def set_statement(tree: exp.Set, sql: str) -> Set:
-    """Return the statement that a SET is; raises SqlError for one without a value."""
-    item = tree.expressions[0].this if tree.expressions else None
-    if not isinstance(item, exp.EQ):
-        raise mistake("SET needs name = value", None, sql, "SET dialect = spark")
-    name = identifier(item.this.this) if isinstance(item.this, exp.Column) else item.this.name.lower()
-    return Set(name, item.expression.name, sql)

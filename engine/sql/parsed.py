@@ -9,6 +9,8 @@ import sqlglot.expressions as exp
 from sqlglot.errors import ParseError
 
 _ANY_CASE = "any_case"
+_SCHEMAS = {"spark": "default"}
+"""The schema of a dialect that means the store; in PostgreSQL's family it is public."""
 
 
 def parsed(text: str, dialect: str) -> exp.Expr:
@@ -29,9 +31,23 @@ def parsed(text: str, dialect: str) -> exp.Expr:
     found = tree.transform(_plain_text, copy=False) if dialect != "spark" else tree
     for node in found.walk():
         node.comments = None
+        if isinstance(node, exp.Table | exp.Column):
+            _drop_schema(node, dialect)
         if dialect == "spark" and isinstance(node, exp.Table | exp.CTE):
             node.meta[_ANY_CASE] = True
     return found
+
+
+def own_schema(dialect: str) -> str:
+    """Return the name of the schema that a client of a dialect is in, which means the store."""
+    return _SCHEMAS.get(dialect, "public")
+
+
+def _drop_schema(node: exp.Table | exp.Column, dialect: str) -> None:
+    """`public.t` -> `t`: a store has one list of names, which is the schema that a client is in."""
+    schema, catalog = node.args.get("db"), node.args.get("catalog")
+    if schema is not None and catalog is None and schema.name.lower() == own_schema(dialect):
+        node.set("db", None)
 
 
 def any_case(node: exp.Table | exp.CTE) -> bool:
@@ -44,7 +60,7 @@ def _plain_text(node: exp.Expr) -> exp.Expr:
     if not isinstance(node, exp.UnicodeString):
         return node
     escape = node.args.get("escape")
-    mark = re.escape(escape.name if isinstance(escape, exp.Expression) else "\\")
+    mark = re.escape(escape.name if isinstance(escape, exp.Expr) else "\\")
     text = re.sub(rf"{mark}(?:{mark}|\+([0-9A-Fa-f]{{6}})|([0-9A-Fa-f]{{4}}))", _character, node.name)
     return exp.Literal.string(text)
 

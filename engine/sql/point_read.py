@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlglot.expressions as exp
 
-from engine.sql.ad_hoc import query_tables, to_spark
+from engine.sql.ad_hoc import is_read_whole, query_tables, to_spark
 from engine.sql.catalog import Catalog, Column
 from engine.sql.expressions import conjuncts
 from engine.sql.moments import Moment, moment_of
@@ -81,7 +81,8 @@ def point_read(query: exp.Query, catalog: Catalog, dialect: str, sql: str = "") 
     relation = relation_of(table, catalog)
     if relation is None or relation.kind not in ("table", "materialized view"):
         return None
-    shown = {column.name: column for column in relation.columns if not column.hidden}
+    whole = is_read_whole(table)
+    shown = {column.name: column for column in relation.columns if whole or not column.hidden}
     moment = moment_of(table, sql)
     shown_as = identifier(alias.this if alias is not None else table.this)
     reader = _Reader(relation.name, shown_as, shown, dialect)

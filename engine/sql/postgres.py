@@ -12,6 +12,8 @@ from engine.sql.postgres_bytea import as_spark_bytea
 from engine.sql.postgres_functions import as_spark_call
 from engine.sql.postgres_json import as_spark_json
 from engine.sql.postgres_lists import as_spark_list
+from engine.sql.postgres_literals import type_literals
+from engine.sql.sketches import as_spark_percentile
 
 TypeOf = Callable[[exp.Expr], str | None]
 _KIND = exp.DataType.Type
@@ -24,13 +26,15 @@ UNKNOWN_FIELDS = frozenset(("JULIAN", "TIMEZONE", "TIMEZONE_HOUR", "TIMEZONE_MIN
 def as_spark(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     """Rewrite a bound expression, innermost parts first, by the rules below."""
     for key, value in list(node.args.items()):
-        if isinstance(value, exp.Expression):
+        if isinstance(value, exp.Expr):
             node.set(key, as_spark(value, type_of))
         elif isinstance(value, list):
-            node.set(key, [as_spark(v, type_of) if isinstance(v, exp.Expression) else v for v in value])
+            node.set(key, [as_spark(v, type_of) if isinstance(v, exp.Expr) else v for v in value])
+    type_literals(node, type_of)
     for rule in (
         _json,
         _list,
+        _percentile,
         _interval,
         _type,
         _bytea,
@@ -56,6 +60,11 @@ def _json(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
 def _list(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """Nulls stay, the order counts. `array_agg(x ORDER BY y)` -> `transform(array_sort(collect_list(…), …), _e -> _e.v)`"""
     return as_spark_list(node)
+
+
+def _percentile(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
+    """`approx_percentile(q, error) WITHIN GROUP (ORDER BY x)` is a sketch's answer: the middle of the bucket at a place."""
+    return as_spark_percentile(node)
 
 
 def _interval(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:

@@ -14,6 +14,19 @@ Build = Callable[[list[exp.Expr]], exp.Expr | None]
 _FLOATS = ("float", "double")
 _CODES = re.compile(r"%-?[YymdHIMSfjpbB%]")
 
+_CODE_OF = {
+    "yyyy": "%Y",
+    "mm": "%m",
+    "dd": "%d",
+    "hh24": "%H",
+    "hh12": "%I",
+    "hh": "%I",
+    "mi": "%M",
+    "ss": "%S",
+}
+_PATTERNS = re.compile(rf"(%-?\w)|({'|'.join(_CODE_OF)})", re.IGNORECASE)
+"""Patterns of a format that sqlglot leaves: PostgreSQL reads them in either case, and HH as the hour of a half day."""
+
 
 def _call(name: str, *arguments: exp.Expr | str | int) -> exp.Anonymous:
     return exp.Anonymous(this=name, expressions=[_value(argument) for argument in arguments])
@@ -45,6 +58,10 @@ def _text(node: exp.Expr | None, what: str) -> str:
 TRANSLATED: dict[str, Build] = {
     "regexp_split_to_array": lambda a: _call("split", *a, -1) if len(a) == 2 else None,
     "array_cat": lambda a: _call("concat", *a),
+    "row": lambda a: _call(
+        "named_struct", *(part for n, value in enumerate(a, 1) for part in (f"f{n}", value))
+    ),
+    "make_timestamptz": lambda a: _call("make_timestamp", *a) if len(a) in (6, 7) else None,
     "jsonb_array_length": lambda a: _call("json_array_length", *a),
 }
 
@@ -230,6 +247,10 @@ def _format(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     ):
         raise NotSaid("to_char of a number", "CAST it to a text")
     text = _text(node.args.get("format"), "a format")
+    said = _PATTERNS.sub(lambda found: found[1] or _CODE_OF[found[2].lower()], text)
+    if said != text:
+        text = said
+        node.set("format", exp.Literal.string(text))
     if re.search(r"[A-Za-z\"]", _CODES.sub("", text)):
         raise NotSaid(
             f"a part of the format that reads {_CODES.sub(' ', text).strip()}", "use YYYY MM DD HH24 MI SS"

@@ -19,7 +19,6 @@ _NOT_OFFERED = (
         "leave it out: a view is exact at every epoch",
     ),
     (r"\bMERGE\b", "MERGE", 'Session.write(…, mode="upsert") merges rows by their key'),
-    (r"\bTRUNCATE\b", "TRUNCATE", "DELETE FROM the table"),
 )
 _FORMS = (
     (r"\s*(CREATE)\s+MATERIALIZED\b", "CREATE MATERIALIZED VIEW [IF NOT EXISTS] name [WITH (…)] AS SELECT …"),
@@ -34,7 +33,7 @@ _FORMS = (
 )
 STATEMENTS = (
     "statements are CREATE TABLE, CREATE [MATERIALIZED] VIEW, CREATE INDEX, CREATE FUNCTION, CREATE SINK, ALTER, COMMENT ON, "
-    "DROP, INSERT, UPDATE, DELETE, FLUSH, SELECT, EXPLAIN [INCREMENTAL], SHOW, DESCRIBE and SET"
+    "DROP, INSERT, UPDATE, DELETE, TRUNCATE, FLUSH, SELECT, EXPLAIN [INCREMENTAL], SHOW, DESCRIBE and SET"
 )
 _FIRST_WORDS = (
     *(
@@ -43,6 +42,7 @@ _FIRST_WORDS = (
         "INSERT",
         "UPDATE",
         "DELETE",
+        "TRUNCATE",
         "FLUSH",
         "SELECT",
         "WITH",

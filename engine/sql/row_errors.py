@@ -79,10 +79,10 @@ def safe(expr: Expr) -> Expr:
 def without_errors(tree: exp.Expr) -> exp.Expr:
     """Return a tree of Spark SQL in which every part that can fail on a row is its try_ form."""
     for key, value in list(tree.args.items()):
-        if isinstance(value, exp.Expression):
+        if isinstance(value, exp.Expr):
             tree.set(key, without_errors(value))
         elif isinstance(value, list):
-            tree.set(key, [without_errors(v) if isinstance(v, exp.Expression) else v for v in value])
+            tree.set(key, [without_errors(v) if isinstance(v, exp.Expr) else v for v in value])
     return _safe_node(tree)
 
 

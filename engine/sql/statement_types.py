@@ -13,7 +13,7 @@ from engine.sql.sink_statements import AlterSink, CreateSink, ShowSinks
 
 @dataclass(frozen=True)
 class CreateTable:
-    """CREATE TABLE; `primary_key` is empty for an append-only table without one. `places` are where options stand."""
+    """CREATE TABLE; without `primary_key` it is a bag of rows. `places` are where options stand."""
 
     name: str
     columns: tuple[Column, ...]
@@ -29,7 +29,7 @@ class CreateTable:
 
 @dataclass(frozen=True)
 class CreateMaterializedView:
-    """CREATE MATERIALIZED VIEW; `query_sql` is the query as it was written."""
+    """CREATE MATERIALIZED VIEW; `query_sql` is the query as it was written, `columns` the names after the view's, if any."""
 
     name: str
     query: exp.Query
@@ -37,6 +37,7 @@ class CreateMaterializedView:
     options: dict[str, str]
     if_not_exists: bool
     sql: str
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,7 @@ class Update:
 
 @dataclass(frozen=True)
 class DeleteFrom:
-    """DELETE; `sources` are the relations of its USING."""
+    """DELETE; `sources` are the relations of its USING. TRUNCATE is one of all rows."""
 
     table: str
     where: exp.Expr | None
@@ -200,6 +201,7 @@ class DeleteFrom:
     alias: str | None = None
     sources: tuple[exp.Expr, ...] = ()
     returning: tuple[exp.Expr, ...] = ()
+    truncates: bool = False
 
 
 @dataclass(frozen=True)
@@ -263,11 +265,15 @@ class Describe:
 
 @dataclass(frozen=True)
 class Set:
-    """SET name = value, for this session."""
+    """SET name = value, for this session; without a value it is the default's, without a name that of all.
+
+    A `local` one would hold for the rest of a transaction.
+    """
 
     name: str
-    value: str
+    value: str | None
     sql: str = field(default="")
+    local: bool = False
 
 
 @dataclass(frozen=True)

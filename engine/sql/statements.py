@@ -5,17 +5,16 @@ from __future__ import annotations
 import logging
 import re
 
-import sqlglot
 import sqlglot.expressions as exp
-from sqlglot import TokenType
+from sqlglot import Token, TokenType
 from sqlglot.errors import ParseError, TokenError
 
 from engine.errors import SqlError
 from engine.sql.clauses import Clauses, clauses_of, source_clauses
-from engine.sql.create import create, drop, query_text
-from engine.sql.dml_statements import delete, insert, update
+from engine.sql.create import as_query, create, drop, query_text
+from engine.sql.dml_statements import delete, insert, truncate, update
 from engine.sql.names import identifier, table_name
-from engine.sql.own_statements import own_statement, set_statement
+from engine.sql.own_statements import own_statement
 from engine.sql.parsed import parsed
 from engine.sql.refusals import (
     STATEMENTS,
@@ -51,6 +50,7 @@ from engine.sql.statement_types import (
     Update,
     Wait,
 )
+from engine.sql.tokens import tokens_of
 
 __all__ = [
     "Alter",
@@ -85,38 +85,50 @@ __all__ = [
 
 _TABLE_OR_VIEW = re.compile(r"\s*CREATE\s+(TABLE|(MATERIALIZED\s+)?VIEW)\b", re.IGNORECASE)
 
+_DISTRIBUTED = re.compile(
+    r"\s*CREATE\s+INDEX\b.*\)\s*(DISTRIBUTED\s+BY\s*\([^()]*\)\s*)$", re.IGNORECASE | re.DOTALL
+)
+
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 
 def split(text: str, dialect: str) -> list[str]:
     """Cut a script at its semicolons; comments and strings are left alone."""
+    return [part for part, _ in _parts(text, dialect)]
+
+
+def _parts(text: str, dialect: str) -> list[tuple[str, int]]:
+    """Return the statements of a text, each with the place behind its last word."""
     try:
-        tokens = sqlglot.tokenize(text, read=dialect)
+        tokens = tokens_of(text, dialect)
     except TokenError as error:
         raise unclosed(text) from error
-    parts, start = [], 0
+    found: list[tuple[int, int, Token | None]] = []
+    start, last = 0, None
     for token in tokens:
         if token.token_type == TokenType.SEMICOLON:
-            parts.append(text[start : token.start])
-            start = token.end + 1
-    parts.append(text[start:])
-    return [part.strip() for part in parts if _has_words(part, dialect)]
-
-
-def _has_words(text: str, dialect: str) -> bool:
-    return bool(sqlglot.tokenize(text, read=dialect))
+            found.append((start, token.start, last))
+            start, last = token.end + 1, None
+        else:
+            last = token
+    found.append((start, len(text), last))
+    parts: list[tuple[str, int]] = []
+    for start, end, last in found:
+        if last is not None:
+            part = text[start:end]
+            begin = start + len(part) - len(part.lstrip())
+            parts.append((part.strip(), last.end + 1 - begin))
+    return parts
 
 
 def parse(text: str, dialect: str) -> Statement:
     """Parse exactly one statement; raises SqlError with line, column and remedy."""
-    parts = split(text, dialect)
+    parts = _parts(text, dialect)
     if not parts:
         raise SqlError("there is no statement", sql=text, hint="write one, for example SELECT … FROM …")
     if len(parts) != 1:
         raise SqlError(f"one statement is expected, {len(parts)} were given", hint="run them one by one")
-    sql = parts[0]
-    # comments before and after the statement are no part of it
-    end = sqlglot.tokenize(sql, read=dialect)[-1].end + 1
+    sql, end = parts[0]  # comments before and after the statement are no part of it
     return _statement(_blank(_blank(sql, end, len(sql)), 0, first_word(sql)), sql, dialect)
 
 
@@ -135,6 +147,8 @@ def _statement(readable: str, sql: str, dialect: str) -> Statement:
         readable = clauses.readable
         if source is not None:
             clauses = source_clauses(clauses, sql, source.start(1))
+    if spread := _DISTRIBUTED.match(readable):  # an index is spread by all of its columns
+        readable = _blank(readable, spread.start(1), spread.end(1))
     tree = _tree(readable, sql, dialect)
     match tree:
         case exp.Create():
@@ -147,12 +161,14 @@ def _statement(readable: str, sql: str, dialect: str) -> Statement:
             return update(tree, sql)
         case exp.Delete():
             return delete(tree, sql)
+        case exp.TruncateTable():
+            return truncate(tree, sql)
         case exp.Query():
             return Select(tree, sql)
+        case exp.Values():
+            return Select(as_query(tree), sql)
         case exp.Describe():
             return Describe(table_name(tree.this, sql), sql)
-        case exp.Set():
-            return set_statement(tree, sql)
     raise _misread_query(readable, sql, dialect) or not_offered(sql)
 
 

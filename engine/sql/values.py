@@ -23,6 +23,10 @@ from engine.sql.wrong_literals import refuse_wrong
 
 _INTEGRAL = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _MOST_DIGITS = 1_000
+_WHOLE = re.compile(r"[+-]?\d{1,30}")
+_DECIMAL = re.compile(r"[+-]?\d{1,60}(\.\d{1,60})?")
+_FLOAT = re.compile(r"[+-]?(\d{1,60}(\.\d{0,60})?|\.\d{1,60})(e[+-]?\d{1,3})?", re.IGNORECASE)
+_TRUTH = {"true": True, "t": True, "false": False, "f": False}
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIME = re.compile(r"\d{2}:\d{2}:\d{2}(\.\d{1,6})?")
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})?)?")
@@ -116,6 +120,8 @@ def rows_by_default(insert: Insert, relation: Relation) -> list[Insert]:
     if not isinstance(insert.rows, exp.Values):
         return [insert]
     names = insert.columns or tuple(column.name for column in relation.columns if not column.hidden)
+    if all(_is_whole(row, len(names)) for row in insert.rows.expressions):
+        return [insert]
     groups: dict[tuple[str, ...], list[exp.Expr]] = {}
     for row in insert.rows.expressions:
         values = row.expressions if isinstance(row, exp.Tuple) else [row]
@@ -134,6 +140,12 @@ def rows_by_default(insert: Insert, relation: Relation) -> list[Insert]:
         replace(insert, columns=columns, rows=copy_place(exp.Values(expressions=rows), insert.rows))
         for columns, rows in groups.items()
     ]
+
+
+def _is_whole(row: exp.Expr, width: int) -> bool:
+    """Tell whether a row has a value for each column, none of them the word DEFAULT."""
+    values = row.expressions if isinstance(row, exp.Tuple) else [row]
+    return len(values) == width and not any(_is_default(value) for value in values)
 
 
 def relation_has_generated(relation: Relation, names: tuple[str, ...]) -> bool:
@@ -173,7 +185,9 @@ def literal(node: exp.Expr, kind: str, dialect: str) -> Any:
     if isinstance(node, exp.HexString) and kind == "binary" and len(node.name) % 2 == 0:
         return bytes.fromhex(node.name)
     if isinstance(node, exp.Literal):
-        return _text(node.name, kind) if node.is_string else _number(node.name, kind, 1)
+        if node.is_string:
+            return _text(node.name, kind) if dialect == "spark" else _untyped(node.name, kind)
+        return _number(node.name, kind, 1)
     if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
         try:
             target = parse_type(node.to, dialect)
@@ -186,6 +200,19 @@ def literal(node: exp.Expr, kind: str, dialect: str) -> Any:
         ):
             return _text(node.this.name, kind)
     raise NotLiteral
+
+
+def _untyped(text: str, kind: str) -> Any:
+    """Return what a text in quotes means in PostgreSQL, which reads it as a value of the column's type."""
+    if kind in _INTEGRAL and _WHOLE.fullmatch(text):
+        return int(text)
+    if kind.startswith("decimal") and _DECIMAL.fullmatch(text):
+        return _number(text.lstrip("+-"), kind, -1 if text.startswith("-") else 1)
+    if kind in ("float", "double") and _FLOAT.fullmatch(text):
+        return float(text)
+    if kind == "boolean" and text.lower() in _TRUTH:
+        return _TRUTH[text.lower()]
+    return _text(text, kind)
 
 
 def _text(text: str, kind: str) -> Any:

@@ -6,15 +6,19 @@ from collections.abc import Callable
 
 import sqlglot.expressions as exp
 
-from engine.sql.expression_types import wider
+from engine.sql.expression_types import exact_type, wider
 from engine.sql.expressions import Expressions
 from engine.sql.plan import Expr, Node, Values, quote
+from engine.sql.postgres_literals import type_literals
 
 
 def constant_rows(
     values: exp.Values, expressions: Expressions, fresh: Callable[[str], str]
 ) -> tuple[Node, tuple[tuple[str, str], ...]]:
     """Return the plan of VALUES, and its columns: col1, col2, … in Spark, column1, column2, … elsewhere."""
+    if expressions.dialect != "spark":
+        values = values.copy()
+        type_literals(values, lambda part: exact_type(part, {}))
     rows: list[tuple[Expr, ...]] = []
     for row in values.expressions:
         parts = row.expressions if isinstance(row, exp.Tuple) else [row]

@@ -150,7 +150,6 @@ PROGRAMS = {
     "update from": ["UPDATE t SET n = news.n, s = news.s FROM news WHERE news.id = t.id"],
     "update from twice": ["UPDATE t SET n = news.n FROM news WHERE t.id = 1"],
     "update to nothing": ["UPDATE t SET n = NULL WHERE id > 1"],
-    "update of the key": ["UPDATE t SET id = id + 1"],
     "update that fails": ["UPDATE t SET n = 1 DIV (id - 2)"],
     "update of an order": ["UPDATE t SET n = r.r FROM (SELECT id, row_number() OVER (ORDER BY n DESC) AS r FROM t) r WHERE r.id = t.id"],
     "delete using": ["DELETE FROM t USING news a, news b WHERE a.id = t.id"],

@@ -283,3 +283,15 @@ SELECT t.id, u.id AS i, v.id AS j FROM t LEFT JOIN (u JOIN v ON u.c = v.c) ON t.
 SELECT t.id, u.id AS i, v.id AS j FROM (t LEFT JOIN u ON t.a = u.a) JOIN v ON v.id = t.b
 -- star without a column
 SELECT * EXCLUDE (m, d) FROM t
+-- from a subquery without a name
+SELECT a, n FROM (SELECT a, count(*) AS n FROM t GROUP BY a) WHERE n > 1
+-- two subqueries without names
+SELECT x, y FROM (SELECT a AS x FROM t), (SELECT c AS y FROM u) WHERE x = y
+-- values without a name
+SELECT id FROM t JOIN (VALUES (1), (2)) AS w(k) ON t.a = w.k
+-- values with a quoted number
+SELECT id, k FROM t JOIN (VALUES (1), ('2')) AS w(k) ON t.a = w.k
+-- series with a name for its column
+SELECT id, g.k FROM t JOIN generate_series(0, 3) AS g(k) ON t.a = g.k
+-- numbers in quotes
+SELECT id FROM t WHERE a = '1' OR b IN ('2', '3') OR m > '1.5'

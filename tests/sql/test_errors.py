@@ -89,7 +89,7 @@ WRONG_QUERIES = [
     ("SELECT id FROM bid SORT BY id", "SORT BY", "id", "SELECT that reads it"),
     ("SELECT id FROM bid FOR SYSTEM_TIME AS OF '2026-01-01'", "FOR SYSTEM_TIME", "'2026", "newest"),
     ("SELECT id FROM other.bid", "no table or view other.bid", "other", "bid"),
-    ("SELECT id FROM _state_v_1", "no table or view _state_v_1", "_state", "SHOW ALL"),
+    ("SELECT id FROM _state_v_1", "no table or view _state_v_1", "_state", "SHOW TABLES"),
     ("SELECT p FROM (SELECT id FROM bid) AS t(p, q)", "t names 2 columns of 1", "t(p", "each column"),
     (
         "WITH t(p) AS (SELECT id, price FROM bid) SELECT p FROM t",
@@ -333,7 +333,7 @@ WRONG_STATEMENTS = [
     ),
     ("SELECT 'abc", "string is not closed", "'abc", "close it"),
     ("SELECT 1 /* abc", "comment is not closed", "/*", "close it"),
-    ("CREATE TABLE t (id BIGINT)", "has no key", "t (", "APPEND ONLY"),
+    ("CREATE TABLE t (id BIGINT) ON CONFLICT IGNORE", "has no key", "t (", "leave ON CONFLICT out"),
     ("CREATE TABLE t", "needs columns", "t", "PRIMARY KEY"),
     ("CREATE TABLE t (id BIGINT PRIMARY KEY, ID INT)", "stands twice", "ID INT", "another name"),
     (
@@ -362,7 +362,8 @@ WRONG_STATEMENTS = [
     ("CREATE TEMPORARY TABLE t (id INT PRIMARY KEY)", "TEMPORARY", "TEMPORARY", "WITH"),
     ("CREATE TABLE s.t (id BIGINT PRIMARY KEY)", "has a schema", "s.t", "flat list"),
     ("CREATE OR REPLACE VIEW v AS SELECT id FROM bid", "OR REPLACE", "CREATE", "DROP it"),
-    ("CREATE MATERIALIZED VIEW v (a) AS SELECT id FROM bid", "column list", "v (a)", "AS"),
+    ("CREATE MATERIALIZED VIEW v (a, a) AS SELECT id, id FROM bid", "stands twice", "a)", "another name"),
+    ("CREATE MATERIALIZED VIEW v (_a) AS SELECT id FROM bid", "system's own", "_a", "another name"),
     (
         "CREATE MATERIALIZED VIEW v REFRESH EVERY 1 HOUR AS SELECT id FROM bid",
         "form of CREATE",
@@ -434,7 +435,8 @@ WRONG_STATEMENTS = [
     ("ALTER SCHEMA s RENAME TO t", "SCHEMA cannot be meant", "SCHEMA", "ALTER TABLE"),
     ("COMMENT ON TABLE bid", "IS and the text", "bid", "IS 'text'"),
     ("COMMENT ON COLUMN bid IS 'x'", "column is missing", "IS", "t.a"),
-    ("TRUNCATE TABLE bid", "TRUNCATE is not offered", "TRUNCATE", "DELETE"),
+    ("TRUNCATE TABLE bid, auction", "takes one table", "auction", "one by one"),
+    ("TRUNCATE TABLE bid CASCADE", "CASCADE is not offered", "bid", "leave CASCADE out"),
     ("DROP SCHEMA s", "DROP SCHEMA is not offered", "DROP", "DROP TABLE"),
     ("INSERT INTO bid (id, id) VALUES (1, 2)", "id stands twice", "id) VALUES", "once"),
     ("UPDATE bid SET price = 1 FROM auction JOIN bid ON true", "JOIN in the sources", "bid ON", "WHERE"),

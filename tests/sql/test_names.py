@@ -8,6 +8,7 @@ import pytest
 
 from engine.errors import SqlError
 from engine.session import Session
+from engine.sql.statements import Select, parse
 
 
 def rows(session: Session, query: str) -> list[tuple[Any, ...]]:
@@ -164,3 +165,26 @@ def test_comments_in_functions_defaults_and_plain_views_are_left_out(session: Se
     session.sql("INSERT INTO t (n) VALUES (1)")
     session.sql("CREATE MATERIALIZED VIEW v AS SELECT q.c + /* ' */ 1 AS d, q.a FROM (SELECT c, a FROM w) q")
     assert rows(session, "SELECT * FROM v") == [(4, "xy")]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "schema"), [("spark", "default"), ("postgres", "public"), ("risingwave", "PUBLIC")]
+)
+def test_the_schema_that_a_client_is_in_may_be_named(dialect: str, schema: str) -> None:
+    texts = {
+        f"CREATE TABLE {schema}.t (id BIGINT PRIMARY KEY)": "name",
+        f"DROP TABLE {schema}.t": "name",
+        f"INSERT INTO {schema}.t VALUES (1)": "table",
+        f"UPDATE {schema}.t SET a = 1": "table",
+        f"DELETE FROM {schema}.t": "table",
+        f"TRUNCATE TABLE {schema}.t": "table",
+        f"DESCRIBE {schema}.t": "name",
+        f"SHOW CREATE TABLE {schema}.t": "name",
+        f"SHOW COLUMNS FROM {schema}.t": "name",
+        f"ALTER TABLE {schema}.t DROP COLUMN a": "name",
+    }
+    for text, field in texts.items():
+        assert getattr(parse(text, dialect), field) == "t", text
+    query = parse(f"SELECT {schema}.t.a FROM {schema}.t", dialect)
+    assert isinstance(query, Select)
+    assert query.query.sql() == "SELECT t.a FROM t"

@@ -175,3 +175,26 @@ def value_of(kind: str, text: str) -> list[tuple[object, ...]] | None:
     insert = st.parse(f"INSERT INTO t (x) VALUES ({text})", "spark")
     assert isinstance(insert, st.Insert)
     return literal_rows(insert, table("t", {"id": "bigint", "x": kind}, "id"), "spark")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE INDEX i ON t (a, b) INCLUDE (c)",
+        "CREATE INDEX i ON t (a, b) DISTRIBUTED BY (a)",
+        "CREATE INDEX i ON t (a, b) INCLUDE (c) DISTRIBUTED BY (a)",
+    ],
+)
+def test_what_an_index_holds_beside_its_columns_and_how_it_is_spread_is_said_without_effect(
+    text: str,
+) -> None:
+    found = st.parse(text, "risingwave")
+    assert isinstance(found, st.CreateIndex)
+    assert found.columns == ("a", "b")
+
+
+@pytest.mark.parametrize("dialect", ["spark", "postgres", "risingwave"])
+def test_a_materialized_view_names_its_columns(dialect: str) -> None:
+    found = st.parse("CREATE MATERIALIZED VIEW v (x, y) AS SELECT a, b FROM t", dialect)
+    assert isinstance(found, st.CreateMaterializedView)
+    assert found.columns == ("x", "y")

@@ -191,6 +191,12 @@ def _check_target(
         raise wrong(
             f"table {target.name} is APPEND ONLY, and the sink updates rows", "give the table a PRIMARY KEY"
         )
+    if upsert and ROW_ID in target.primary_key:
+        message = (
+            f"table {target.name} has no PRIMARY KEY, and the sink updates rows: which ones is not to be told"
+        )
+        hint = "give the table a PRIMARY KEY; or type = 'append-only' with force_append_only = true: deletions are left out"
+        raise wrong(message, hint)
     known = {column.name: column for column in target.columns if not column.hidden}
     for column in shown:
         mine = known.get(column.name)

@@ -24,7 +24,7 @@ def grouping_sets_of(group: exp.Group) -> Sets | None:
         part
         for name in ("grouping_sets", "rollup", "cube")
         for part in (group.args.get(name) or ())
-        if isinstance(part, exp.Expression)
+        if isinstance(part, exp.Expr)
     ]
     if not named and not any(isinstance(node, _SETS) for node in group.expressions):
         return None

@@ -127,7 +127,7 @@ REFUSED = [
     (
         "CREATE SINK s FROM nope WITH (connector='file', path='x')",
         "there is no table or view nope",
-        "SHOW ALL",
+        "SHOW TABLES",
     ),
     (
         "CREATE SINK s FROM plain WITH (connector='file', path='x')",

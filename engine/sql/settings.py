@@ -1,0 +1,297 @@
+"""Settings of a session: which there are, what they may be, and which of those that clients send have no meaning here."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+DEFAULT = "default"
+_TRUTH = {"on": "true", "yes": "true", "1": "true", "off": "false", "no": "false", "0": "false"}
+_NUMBER = r"\d+"
+_TIME = r"\d+(\.\d+)?\s*(us|ms|s|sec|min|h|d)?"
+_TRUTHS = r"true|false"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting: `form` is what its values are, as a pattern, and `form_text` in words.
+
+    With a `notice` every value but the default is taken, and the notice says why nothing follows from it. One that is
+    `read_only` tells what is, and cannot be set to anything else.
+    """
+
+    default: str
+    form: str
+    form_text: str
+    meaning: str = ""
+    notice: str = ""
+    read_only: bool = False
+
+
+def _means(default: str, form: str, form_text: str, meaning: str) -> Setting:
+    return Setting(default, form, form_text, meaning=meaning)
+
+
+def _taken(default: str, notice: str, form: str = r"[\s\S]*", form_text: str = "any text") -> Setting:
+    return Setting(default, form, form_text, notice=notice)
+
+
+def _told(value: str) -> Setting:
+    return Setting(value, re.escape(value), value, read_only=True)
+
+
+_PLANNER = "how a query is computed follows from the query and the sizes of its tables"
+_PACE = "the engine finds this pace by itself"
+_OWN_STATE = "views keep their state as their rules need it"
+_STOPS = "statements are not stopped by a clock: interrupt the client, or close the session"
+_ANSWERS = "answers are Arrow tables, not texts"
+_COMMITS = "each statement is a transaction of its own, and reads one epoch"
+_UTF8 = "texts are UTF-8"
+
+SETTINGS: Mapping[str, Setting] = {
+    # ---- of Tideline ---------------------------------------------------------------------------------------
+    "dialect": _means(
+        "spark", "spark|postgres|risingwave", "spark, postgres or risingwave", "whose SQL is read"
+    ),
+    "query_policy": _means(
+        "consistent",
+        r"[\s\S]+",
+        "consistent, latest, global, an epoch, or 'a timestamp'",
+        "at which epoch a query reads",
+    ),
+    "timezone": _means(
+        "UTC",
+        r"utc|etc/utc|gmt|z|[+-]?0+(:00)?",
+        "UTC: timestamps are instants, shown in UTC; from_utc_timestamp(at, 'zone') gives a local time",
+        "the zone in which instants are shown",
+    ),
+    "rw_implicit_flush": _means(
+        "false",
+        _TRUTHS,
+        "true or false",
+        "whether INSERT, UPDATE and DELETE return when the views reflect them",
+    ),
+    "streaming_parallelism": _means(
+        DEFAULT,
+        rf"{_NUMBER}|default|adaptive|auto",
+        "a number of tasks; 0 and default follow the cores",
+        "the option parallelism of new materialized views",
+    ),
+    "streaming_parallelism_for_materialized_view": _means(
+        DEFAULT, rf"{_NUMBER}|default|adaptive|auto", "a number of tasks", "the same, taken before the other"
+    ),
+    "background_ddl": _means(
+        "false", _TRUTHS, "true or false", "the option background of new materialized views"
+    ),
+    "backfill_rate_limit": _means(
+        DEFAULT,
+        r"\d+|-1|default",
+        "rows a second, 0 to pause, -1 or default for none",
+        "the option backfill_rate_limit of new materialized views",
+    ),
+    # ---- of RisingWave, without a meaning here ----------------------------------------------------------------
+    "query_mode": _taken("auto", "Spark decides by itself what runs where", "auto|local|distributed", "auto"),
+    "visibility_mode": _taken(
+        DEFAULT, "a view is read as it was committed", "default|all|checkpoint", "default, all or checkpoint"
+    ),
+    **{
+        name: _taken(DEFAULT, "sinks, sources, tables and indexes have no tasks of their own")
+        for name in (
+            "streaming_parallelism_for_backfill",
+            "streaming_parallelism_for_index",
+            "streaming_parallelism_for_sink",
+            "streaming_parallelism_for_source",
+            "streaming_parallelism_for_table",
+            "streaming_max_parallelism",
+            "batch_parallelism",
+        )
+    },
+    **{
+        name: _taken(DEFAULT, _PLANNER)
+        for name in (
+            "batch_enable_distributed_dml",
+            "batch_enable_lookup_join",
+            "batch_enable_sort_agg",
+            "enable_force_split_distinct_agg",
+            "enable_index_selection",
+            "enable_join_ordering",
+            "enable_locality_backfill",
+            "enable_share_plan",
+            "enable_two_phase_agg",
+            "locality_backfill_mode",
+            "max_split_range_gap",
+            "rw_batch_enable_lookup_join",
+            "rw_batch_enable_sort_agg",
+            "rw_enable_join_ordering",
+            "rw_enable_share_plan",
+            "rw_enable_two_phase_agg",
+            "rw_force_split_distinct_agg",
+            "rw_force_two_phase_agg",
+            "rw_streaming_allow_jsonb_in_stream_key",
+            "rw_streaming_enable_bushy_join",
+            "rw_streaming_enable_delta_join",
+            "streaming_allow_jsonb_in_stream_key",
+            "streaming_asof_join_use_cache",
+            "streaming_enable_bushy_join",
+            "streaming_enable_delta_join",
+            "streaming_enable_unaligned_join",
+            "streaming_force_filter_inside_join",
+            "streaming_join_encoding",
+            "streaming_separate_consecutive_join",
+            "streaming_use_arrangement_backfill",
+            "streaming_use_shared_source",
+            "streaming_use_snapshot_backfill",
+        )
+    },
+    **{
+        name: _taken(DEFAULT, _PACE)
+        for name in ("dml_rate_limit", "sink_rate_limit", "source_rate_limit", "sink_decouple")
+    },
+    **{
+        name: _taken(DEFAULT, _OWN_STATE)
+        for name in (
+            "create_compaction_group_for_mv",
+            "rw_create_compaction_group_for_mv",
+            "rw_streaming_over_window_cache_policy",
+            "streaming_over_window_cache_policy",
+            "unsafe_enable_storage_retention_for_non_append_only_tables",
+        )
+    },
+    # ---- of PostgreSQL's clients ---------------------------------------------------------------------------
+    "application_name": _taken("", "nobody is shown it"),
+    "search_path": _taken('"$user", public', "a store has one flat list of names, which is called public"),
+    **{
+        name: _taken("0", _STOPS, _TIME, "a time")
+        for name in ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
+    },
+    **{
+        name: _taken(default, _ANSWERS)
+        for name, default in {
+            "bytea_output": "hex",
+            "datestyle": "ISO, MDY",
+            "extra_float_digits": "1",
+            "intervalstyle": "postgres",
+            "lc_monetary": "C",
+            "lc_numeric": "C",
+            "lc_time": "C",
+        }.items()
+    },
+    **{
+        name: _taken(default, _COMMITS)
+        for name, default in {
+            "default_transaction_isolation": "serializable",
+            "default_transaction_read_only": "false",
+            "transaction_isolation": "serializable",
+            "transaction_read_only": "false",
+        }.items()
+    },
+    "client_encoding": _taken("UTF8", _UTF8, r"utf-?8|unicode", "UTF8"),
+    "client_min_messages": _taken("notice", "all notices are given", r"\w+", "a level"),
+    "row_security": _taken("true", "there are no policies of rows", _TRUTHS, "true or false"),
+    "synchronize_seqscans": _taken("true", "scans are independent of each other", _TRUTHS, "true or false"),
+    "standard_conforming_strings": _told("true"),
+    "integer_datetimes": _told("true"),
+    "server_encoding": _told("UTF8"),
+    "server_version": _told("13.14.0"),
+    "server_version_num": _told("130014"),
+    "max_identifier_length": _told("100"),
+}
+"""Settings by name. What Tideline has no meaning for is listed here, so that scripts of elsewhere run and are told so."""
+
+ALIASES: Mapping[str, str] = {
+    "implicit_flush": "rw_implicit_flush",
+    "time zone": "timezone",
+    "names": "client_encoding",
+    "transaction isolation level": "transaction_isolation",
+}
+
+
+class WrongSetting(Exception):
+    """A setting that does not exist or cannot have a value; `hint` says what was perhaps meant."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.message, self.hint = message, hint
+
+
+class Settings:
+    """The values of one session."""
+
+    def __init__(self, **given: str) -> None:
+        self._first = {name: setting.default for name, setting in SETTINGS.items()} | given
+        self._values = dict(self._first)
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[known_name(name)]
+
+    def __iter__(self) -> Iterator[tuple[str, str, str]]:
+        """Yield name, value and description, in the order of the names."""
+        for name in sorted(SETTINGS):
+            yield name, self._values[name], description(name)
+
+    def is_on(self, name: str) -> bool:
+        """Tell whether a setting that is true or false is true."""
+        return self[name] == "true"
+
+    def put(self, name: str, value: str | None) -> str:
+        """Set a setting, None: to its default; returns the notice that it has no meaning here, else "". Raises WrongSetting."""
+        name = known_name(name)
+        kept = self._first[name] if value is None else checked(name, value)
+        self._values[name] = kept
+        setting = SETTINGS[name]
+        no_meaning = setting.notice and kept.lower() not in (setting.default.lower(), DEFAULT)
+        return f"{name} has no meaning here: {setting.notice}" if no_meaning else ""
+
+    def reset(self) -> None:
+        """Set all settings to their defaults."""
+        self._values = dict(self._first)
+
+    def view_options(self) -> dict[str, str]:
+        """Return the options that a new materialized view has unless its statement says otherwise."""
+        found: dict[str, str] = {}
+        own = self["streaming_parallelism_for_materialized_view"]
+        tasks = own if own != DEFAULT else self["streaming_parallelism"]
+        if tasks.isdigit() and int(tasks):
+            found["parallelism"] = tasks
+        if self.is_on("background_ddl"):
+            found["background"] = "true"
+        if self["backfill_rate_limit"].isdigit():
+            found["backfill_rate_limit"] = self["backfill_rate_limit"]
+        return found
+
+
+def known_name(name: str) -> str:
+    """Return the name under which a setting is kept; raises WrongSetting with names that are near."""
+    lower = name.lower()
+    found = ALIASES.get(lower, lower)
+    if found in SETTINGS:
+        return found
+    near = difflib.get_close_matches(lower, [*SETTINGS, *ALIASES], 3, 0.7)
+    hint = f"did you mean {', '.join(near)}?" if near else "SHOW VARIABLES lists the settings"
+    raise WrongSetting(f"there is no setting {name}", hint)
+
+
+def checked(name: str, value: str) -> str:
+    """Return a value as a known setting keeps it; raises WrongSetting."""
+    setting, text = SETTINGS[name], value.strip()
+    if setting.form == _TRUTHS:
+        text = _TRUTH.get(text.lower(), text.lower())
+    if text.lower() in (DEFAULT, setting.default.lower()) or (
+        setting.read_only and _TRUTH.get(text.lower(), text) == setting.default
+    ):
+        return setting.default
+    if setting.read_only:
+        raise WrongSetting(f"{name} cannot be set", f"it is {setting.default}")
+    if re.fullmatch(setting.form, text, re.IGNORECASE) is None:
+        raise WrongSetting(f"{name} cannot be {text or 'empty'}", f"it is {setting.form_text}")
+    if name == "timezone":
+        return setting.default
+    return text.lower() if setting.form_text != "any text" and name != "query_policy" else text
+
+
+def description(name: str) -> str:
+    """Return what a setting means, or why it means nothing."""
+    setting = SETTINGS[name]
+    return setting.meaning or (f"no meaning here: {setting.notice}" if setting.notice else "cannot be set")

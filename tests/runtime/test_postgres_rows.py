@@ -1,0 +1,118 @@
+"""What gives rows as people type it in PostgreSQL: VALUES, generate_series, subqueries without a name; asked, kept and inserted."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from engine.errors import InvalidRow, SqlError
+from engine.session import Session
+
+QUERIES = (
+    ("SELECT a FROM generate_series(0, 3) t(a)", [(0,), (1,), (2,), (3,)]),
+    ("SELECT generate_series FROM generate_series(1, 2)", [(1,), (2,)]),
+    ("SELECT g FROM generate_series(5, 1, -2) AS g", [(5,), (3,), (1,)]),
+    ("SELECT g.a FROM generate_series(5, 1) AS g(a)", []),
+    ("SELECT t.v, g.a FROM t, generate_series(1, t.v) AS g(a)", [(1, 1), (2, 1), (2, 2)]),
+    ("SELECT t.v, g.a FROM t CROSS JOIN LATERAL generate_series(1, t.v) AS g(a)", [(1, 1), (2, 1), (2, 2)]),
+    ("SELECT generate_series(1, v) AS g, v FROM t", [(1, 1), (1, 2), (2, 2)]),
+    ("VALUES (1, 'a'), ('2', NULL)", [(1, "a"), (2, None)]),
+    ("SELECT sum(column1) FROM (VALUES (1), ('5'))", [(6,)]),
+    ("SELECT v FROM t WHERE v IN (VALUES (2), (3))", [(2,)]),
+    ("SELECT x.k, v FROM (VALUES (1, 10), (2, 20)) AS x(k, w) JOIN t ON v = k", [(1, 1), (2, 2)]),
+    ("SELECT v FROM t UNION ALL VALUES (7)", [(1,), (2,), (7,)]),
+    ("WITH x AS (VALUES (1), (2)) SELECT column1 FROM x WHERE column1 > '1'", [(2,)]),
+    ("SELECT n FROM (SELECT count(*) AS n FROM t)", [(2,)]),
+    ("SELECT a, b FROM (SELECT v AS a FROM t), (SELECT v AS b FROM t) WHERE a < b", [(1, 2)]),
+    ("SELECT v FROM t WHERE v = '2'", [(2,)]),
+    ("SELECT v + '5' FROM t WHERE d > '0.5'", [(6,), (7,)]),
+)
+
+
+@pytest.fixture(scope="module")
+def postgres(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterator[Session]:
+    folder: Path = tmp_path_factory.mktemp("rows")
+    with Session(folder.as_uri(), spark, "postgres") as s:
+        s.sql("CREATE TABLE t (v INT, d NUMERIC(10, 2))")
+        s.sql("INSERT INTO t VALUES (1, 1), (2, 2)")
+        yield s
+
+
+def bag(session: Session, text: str) -> Counter[tuple[object, ...]]:
+    found = session.sql(text)
+    assert found is not None
+    return Counter(tuple(row.values()) for row in found.to_pylist())
+
+
+@pytest.mark.parametrize(("query", "expected"), QUERIES)
+def test_a_query_and_a_view_of_it_give_the_rows(
+    postgres: Session, query: str, expected: list[object]
+) -> None:
+    assert bag(postgres, query) == Counter(expected)
+    postgres.sql(f"CREATE MATERIALIZED VIEW view_of_it AS {query}")
+    try:
+        assert bag(postgres, "SELECT * FROM view_of_it") == Counter(expected)
+    finally:
+        postgres.sql("DROP MATERIALIZED VIEW view_of_it")
+
+
+def test_series_and_values_are_inserted(postgres: Session) -> None:
+    postgres.sql("CREATE TABLE filled (id INT PRIMARY KEY, name VARCHAR)")
+    postgres.sql("INSERT INTO filled SELECT a, 'n' || a FROM generate_series(1, 3) t(a)")
+    postgres.sql("INSERT INTO filled SELECT * FROM (VALUES (4, 'x'), ('5', 'y'))")
+    assert bag(postgres, "SELECT count(*), sum(id) FROM filled") == Counter([(5, 15)])
+
+
+def test_values_in_quotes_become_those_of_the_column(postgres: Session) -> None:
+    postgres.sql("CREATE TABLE typed (i INT, b BIGINT, n NUMERIC(6, 2), f DOUBLE PRECISION, t BOOLEAN)")
+    postgres.sql("INSERT INTO typed VALUES ('5', '-6', '7.25', '1e3', 't'), (1, 2, 3, 4, false)")
+    found = postgres.sql("SELECT i, b, n, t FROM typed WHERE f > '100'")
+    assert found is not None
+    assert [str(value) for value in found.to_pylist()[0].values()] == ["5", "-6", "7.25", "True"]
+
+
+@pytest.mark.parametrize("value", ["'x'", "'5.5'", "'99999999999'"])
+def test_a_value_in_quotes_that_is_none_of_the_column_is_refused(postgres: Session, value: str) -> None:
+    postgres.sql("CREATE TABLE IF NOT EXISTS whole (i INT)")
+    with pytest.raises((SqlError, InvalidRow)):
+        postgres.sql(f"INSERT INTO whole VALUES ({value})")
+    assert bag(postgres, "SELECT * FROM whole") == Counter()
+
+
+@pytest.mark.parametrize("dialect", ["spark", "postgres", "risingwave"])
+def test_percentiles_that_are_asked_are_those_that_are_kept(
+    tmp_path: Path, spark: SparkSession, dialect: str
+) -> None:
+    with Session((tmp_path / "s").as_uri(), spark, dialect) as s:  # type: ignore[arg-type]
+        s.sql("CREATE TABLE n (x DOUBLE PRECISION)" if dialect != "spark" else "CREATE TABLE n (x DOUBLE)")
+        s.sql("INSERT INTO n VALUES (0), (1), (2), (10), (NULL)")
+        query = "SELECT percentile_cont(0.25) WITHIN GROUP (ORDER BY x) AS c, percentile_disc(0.5) WITHIN GROUP (ORDER BY x DESC) AS d FROM n"
+        s.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+        assert bag(s, query) == bag(s, "SELECT * FROM v") == Counter([(0.75, 2.0)])
+
+
+def test_an_approximate_percentile_is_the_middle_of_a_bucket(tmp_path: Path, spark: SparkSession) -> None:
+    with Session((tmp_path / "s").as_uri(), spark, "risingwave") as s:
+        s.sql("CREATE TABLE n (x DOUBLE PRECISION)")
+        s.sql("INSERT INTO n SELECT a FROM generate_series(-100, 100) t(a)")
+        query = "SELECT approx_percentile({}, 0.1) WITHIN GROUP (ORDER BY x) AS p FROM n"
+        factor = 1.1 / 0.9
+        for fraction, value in ((0.5, 0), (0.75, 50), (0.0, -100)):
+            found = s.sql(query.format(fraction))
+            assert found is not None
+            got = found.to_pylist()[0]["p"]
+            assert abs(got - value) <= 0.1 * abs(value)
+            border = math.log(abs(got) * (factor + 1) / 2, factor) if got else 0
+            assert abs(border - round(border)) < 1e-6
+        s.sql(f"CREATE MATERIALIZED VIEW v AS {query.format(0.75)}")
+        assert bag(s, "SELECT * FROM v") == bag(s, query.format(0.75))
+        s.sql("DELETE FROM n WHERE x > 50")
+        s.flush().raise_for_errors()
+        assert bag(s, "SELECT * FROM v") == bag(s, query.format(0.75))
+        with pytest.raises(SqlError, match="no relative error"):
+            s.sql(f"CREATE MATERIALIZED VIEW w AS {query.format(0.75).replace('0.1', '2')}")
