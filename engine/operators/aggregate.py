@@ -12,14 +12,17 @@ from engine.operators.groups import groups_again
 from engine.operators.linear import project
 from engine.operators.lookup import End, lookup
 from engine.operators.sink import OPERATION, WAS
+from engine.sql.expression.nodes import Call, Column
+from engine.sql.expression.spark_sql import quote, spark_sql
+from engine.sql.expression.template import both
 from engine.sql.group_keys import is_global
 from engine.sql.partials import GLOBAL_KEY, Partial, Partials, Seek, rows_partial
-from engine.sql.plan import AggCall, Aggregate, Project, quote
+from engine.sql.plan import AggCall, Aggregate, Project
 
 
 def batch(node: Aggregate, source: Rows) -> DataFrame:
     """Return the groups of a whole input."""
-    return _grouped(node, source, [(call.name, call.sql) for call in node.calls])
+    return _grouped(node, source, [(call.name, spark_sql(call.expression)) for call in node.calls])
 
 
 def _grouped(node: Aggregate, source: Rows, calls: list[tuple[str, str]]) -> DataFrame:
@@ -27,7 +30,7 @@ def _grouped(node: Aggregate, source: Rows, calls: list[tuple[str, str]]) -> Dat
         results = [F.expr(sql).alias(name) for name, sql in calls]
         counted = source.agg(*results, F.count(F.lit(1)).alias("_any"))
         return counted.selectExpr(f"0 AS {quote(GLOBAL_KEY)}", *(quote(name) for name, _ in calls))
-    keys = [(name, expr.sql) for name, expr in node.keys]
+    keys = [(name, spark_sql(expr)) for name, expr in node.keys]
     if not calls:
         return source.select(*(F.expr(sql).alias(name) for name, sql in keys)).distinct()
     return grouped_by_spark(source, keys, calls)
@@ -52,8 +55,9 @@ def partials_batch(top: Project, partials: tuple[Partials, ...], change: Rows) -
 
 def _folds(partials: tuple[Partials, ...]) -> list[tuple[str, str]]:
     """Return (name, text) of all that a change is folded to: the change of each partial, and the extremes that went."""
-    gone = [call.seek.gone for call in partials if call.seek is not None]
-    return [*((partial.name, partial.delta) for partial in all_partials(partials)), *gone]
+    seeks = [call.seek for call in partials if call.seek is not None]
+    gone = [(seek.gone[0], spark_sql(seek.gone[1])) for seek in seeks]
+    return [*((partial.name, spark_sql(partial.delta)) for partial in all_partials(partials)), *gone]
 
 
 def _finish(top: Project, partials: tuple[Partials, ...], groups: Rows, *carried: str) -> Rows:
@@ -61,7 +65,7 @@ def _finish(top: Project, partials: tuple[Partials, ...], groups: Rows, *carried
     assert isinstance(node, Aggregate)
     stored = [quote(p.name) for p in all_partials(partials)]
     keys = [quote(name) for name, _ in node.keys]
-    results = [f"{call.result} AS {quote(call.call)}" for call in partials]
+    results = [f"{spark_sql(call.result)} AS {quote(call.call)}" for call in partials]
     return project(top, groups.selectExpr(*keys, *results, *stored, *carried), *stored, *carried)
 
 
@@ -99,11 +103,11 @@ def _added(
     )
     for seek in (call.seek for call in partials if call.seek is not None):
         looked = _sought(looked, seek, context)
-    lives = "TRUE" if is_global(_aggregate(top)) else f"({rows_partial().merge}) > 0"
+    lives = "TRUE" if is_global(_aggregate(top)) else f"({spark_sql(rows_partial().merge)}) > 0"
     stored = all_partials(partials)
     keys = [quote(name) for name, _ in _aggregate(top).keys]
     old = [quote(f"_old_{partial.name}") for partial in stored]
-    new = [f"{partial.merge} AS {quote(partial.name)}" for partial in stored]
+    new = [f"{spark_sql(partial.merge)} AS {quote(partial.name)}" for partial in stored]
     merged = looked.selectExpr(*keys, *old, *new, f"{quote(found)} AS `_was`", f"{lives} AS `_lives`")
     same = " AND ".join(f"{quote('_old_' + partial.name)} <=> {quote(partial.name)}" for partial in stored)
     changed = merged.where(f"IF(`_was`, NOT `_lives` OR NOT ({same}), `_lives`)")
@@ -121,10 +125,10 @@ def _folded_in_place(
     if is_global(node):
         return _grouped(node, change, folds)
     if context.small:
-        by = [(name, expr.sql) for name, expr in node.keys]
+        by = [(name, spark_sql(expr)) for name, expr in node.keys]
         return _grouped_together(change, by, folds, context)
     names = {name: context.fresh("group") for name, _ in node.keys}
-    keyed = ["*", *(f"{expr.sql} AS {quote(names[name])}" for name, expr in node.keys)]
+    keyed = ["*", *(f"{spark_sql(expr)} AS {quote(names[name])}" for name, expr in node.keys)]
     by = [(name, quote(alias)) for name, alias in names.items()]
     stored = context.tables[table].table
     own = dict(zip(top.key, names.values(), strict=True))
@@ -165,7 +169,7 @@ def _sought(frame: Rows, seek: Seek, context: EpochContext) -> Rows:
     """Add the state's first or last row of each group whose stored extreme went."""
     needed, condition = seek.needed
     present = context.fresh("present")
-    asking = frame.selectExpr("*", f"{condition} AS {quote(needed)}", f"TRUE AS {quote(present)}")
+    asking = frame.selectExpr("*", f"{spark_sql(condition)} AS {quote(needed)}", f"TRUE AS {quote(present)}")
     pairs = (*seek.pairs, (present, seek.present))
     end: End = "last" if seek.last else "first"
     return lookup(
@@ -189,7 +193,7 @@ def keyed_recompute(top: Project, table: str, change: Rows, context: EpochContex
     """
     node = top.input
     assert isinstance(node, Aggregate)
-    if any(call.text is not None for call in node.calls):
+    if any(call.whole is not None for call in node.calls):
         return _recompute_apart(top, table, change, context)
     drivers = [(name, expr.columns[0], context.fresh("group")) for name, expr in node.keys]
     touched = change.selectExpr(*(f"{quote(c)} AS {quote(d)}" for _, c, d in drivers)).distinct()
@@ -233,6 +237,4 @@ def _recompute_apart(top: Project, table: str, change: Rows, context: EpochConte
 
 
 def _of_hits(call: AggCall, hit: str) -> str:
-    where = f"{quote(hit)} AND ({call.where.sql})" if call.where else quote(hit)
-    inner = ", ".join(argument.sql for argument in call.arguments) or "*"
-    return f"{call.function}({'DISTINCT ' if call.distinct else ''}{inner}) FILTER (WHERE {where})"
+    return spark_sql(Call(call.function, call.arguments, call.distinct, where=both(Column(hit), call.where)))

@@ -15,7 +15,8 @@ from pyspark.sql.types import StructType
 from engine.hummock import TableVersion
 from engine.operators.flow import Rows, as_frame, union
 from engine.operators.late import Blanks, Source, TableAt
-from engine.sql.plan import Scan, quote
+from engine.sql.expression.spark_sql import quote
+from engine.sql.plan import Scan
 
 SMALL_CHANGE_ROWS = 150_000
 ROWS_PER_PARTITION = 500_000

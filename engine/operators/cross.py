@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from engine.operators.context import EpochContext, select
 from engine.operators.flow import Rows, as_frame
+from engine.sql.expression.spark_sql import spark_sql
 from engine.sql.plan import Join, Node
 
 HOW = {"inner": "inner", "left": "left", "semi": "left_semi", "anti": "left_anti"}
@@ -43,5 +44,5 @@ def delta(
 
 
 def _pairs(node: Join, left: Rows, right: Rows) -> DataFrame:
-    condition = node.residual.sql if node.residual is not None else "TRUE"
+    condition = spark_sql(node.residual) if node.residual is not None else "TRUE"
     return as_frame(left).join(as_frame(right).hint("broadcast"), F.expr(condition), HOW[node.kind])

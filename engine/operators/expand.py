@@ -9,7 +9,9 @@ from engine.operators.context import At, EpochContext, select
 from engine.operators.flow import Rows, both_sides
 from engine.operators.lookup import lookup
 from engine.sql.access import access_path, join_sides, through_project
-from engine.sql.plan import Expr, Filter, Join, Node, Project, Scan, children, quote
+from engine.sql.expression.nodes import Column, Comparison, Expr
+from engine.sql.expression.spark_sql import quote, spark_sql
+from engine.sql.plan import Filter, Join, Node, Project, Scan, children
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -50,7 +52,7 @@ def expand(
 def narrow(frame: Rows, hit: str, predicate: Expr, context: EpochContext) -> tuple[Rows, str]:
     """Keep every row, but let a hit stand only where the predicate is true; return the new hit column too."""
     narrowed = context.fresh("hit")
-    test = f"IF({quote(hit)}, coalesce({predicate.sql}, FALSE), FALSE) AS {quote(narrowed)}"
+    test = f"IF({quote(hit)}, coalesce({spark_sql(predicate)}, FALSE), FALSE) AS {quote(narrowed)}"
     return select(frame, [c for c in frame.columns if c != hit], test), narrowed
 
 
@@ -72,7 +74,7 @@ def _expand_project(
     given = aliases[given] if given else None
     joined, hit = expand(node.input, frame, inner, context, at=at, given=given, null_safe=null_safe)
     outer = [f"{quote(alias)} AS {quote(c)}" for c, alias in aliases.items()]
-    items = [f"{expr.sql} AS {quote(name)}" for name, expr in node.items]
+    items = [f"{spark_sql(expr)} AS {quote(name)}" for name, expr in node.items]
     return joined.selectExpr(*outer, *items, quote(hit)), hit
 
 
@@ -103,7 +105,7 @@ def _expand_join(
         joined, hit = narrow(joined, hit, node.residual, context)
     equal = "<=>" if null_safe else "="
     for ours, column in rest:
-        test = Expr(f"{quote(ours)} {equal} {quote(column)}")
+        test = Comparison(equal, Column(ours), Column(column))
         joined, hit = narrow(joined, hit, test, context)
     return joined, hit
 

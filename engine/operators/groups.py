@@ -9,7 +9,8 @@ from engine.operators.expand import expand
 from engine.operators.flow import Rows
 from engine.operators.linear import project
 from engine.operators.lookup import lookup
-from engine.sql.plan import Node, Project, quote
+from engine.sql.expression.spark_sql import quote
+from engine.sql.plan import Node, Project
 
 
 def groups_again(

@@ -13,7 +13,8 @@ from engine.operators.context import SMALL_CHANGE_ROWS, EpochContext, select
 from engine.operators.cross import HOW
 from engine.operators.expand import attach_left, expand, touched_sides
 from engine.operators.flow import Rows
-from engine.sql.plan import Join, quote, scans
+from engine.sql.expression.spark_sql import quote, spark_sql
+from engine.sql.plan import Join, scans
 
 BROADCAST_ROWS = 100_000
 
@@ -22,7 +23,7 @@ def batch(node: Join, left: DataFrame, right: DataFrame, context: EpochContext) 
     """Return the join of two whole inputs; a small side of a larger join is broadcast, where its kind allows that."""
     equal = "<=>" if node.null_safe else "="
     tests = [f"{quote(a)} {equal} {quote(b)}" for a, b in node.on]
-    tests += [f"({node.residual.sql})"] if node.residual is not None else []
+    tests += [f"({spark_sql(node.residual)})"] if node.residual is not None else []
     condition = " AND ".join(tests) or "TRUE"
     rows = [sum(context.rows_of(scan.table) for scan in scans(side)) for side in (node.left, node.right)]
     if sum(rows) > SMALL_CHANGE_ROWS or not context.small:  # else both are in one partition
@@ -69,5 +70,5 @@ def _outer_right_term(node: Join, right: Rows, context: EpochContext) -> Rows:
 def _matched(node: Join, joined: Rows, hit: str) -> Rows:
     kept = joined.where(quote(hit))
     if node.residual is not None:
-        kept = kept.where(node.residual.sql)
+        kept = kept.where(spark_sql(node.residual))
     return select(kept, [*node.columns, "_w"])

@@ -16,7 +16,8 @@ from engine.operators.context import At, EpochContext, select
 from engine.operators.expand import expand
 from engine.operators.flow import Rows, as_frame
 from engine.operators.linear import project
-from engine.sql.plan import Aggregate, Join, Node, Project, TopN, quote
+from engine.sql.expression.spark_sql import quote
+from engine.sql.plan import Aggregate, Join, Node, Project, TopN
 
 
 def sides(node: Node) -> tuple[tuple[Node, tuple[str, ...]], ...]:

@@ -17,7 +17,8 @@ from engine.hummock.merge import HASHES, LOWEST
 from engine.operators.context import EpochContext, partitions_for
 from engine.operators.flow import Flow, Rows
 from engine.operators.late import Source, TableAt
-from engine.sql.plan import Scan, quote
+from engine.sql.expression.spark_sql import quote
+from engine.sql.plan import Scan
 
 
 def hash_ranges(parts: int, within: tuple[int, int] | None = None) -> list[tuple[int, int]]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from engine.operators.context import At, EpochContext, select
 from engine.operators.expand import expand, narrow, touched_sides
 from engine.operators.flow import Rows
-from engine.sql.plan import Join, quote
+from engine.sql.expression.spark_sql import quote
+from engine.sql.plan import Join
 
 
 def attach_mark(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from engine.operators.context import EpochContext, select
 from engine.operators.flow import Rows
 from engine.operators.groups import groups_again
-from engine.sql.plan import Project, TopN, quote
+from engine.sql.expression.spark_sql import quote
+from engine.sql.plan import Project, TopN
 
 
 def batch(node: TopN, rows: Rows) -> Rows:

@@ -6,7 +6,8 @@ from pyspark.sql import DataFrame
 
 from engine.operators.context import EpochContext
 from engine.operators.flow import Rows, as_frame
-from engine.sql.plan import Node, UnionAll, quote
+from engine.sql.expression.spark_sql import quote
+from engine.sql.plan import Node, UnionAll
 
 
 def _branch(position: int, node: Node, names: tuple[str, ...], frame: Rows, *carried: str) -> DataFrame:

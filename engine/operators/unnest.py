@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from engine.operators.context import select
 from engine.operators.flow import Rows
-from engine.sql.plan import Unnest, quote
+from engine.sql.expression.spark_sql import quote, spark_sql
+from engine.sql.plan import Unnest
 
 
 def unnest(node: Unnest, frame: Rows, *carried: str) -> Rows:
@@ -12,7 +13,7 @@ def unnest(node: Unnest, frame: Rows, *carried: str) -> Rows:
     item, ordinal = quote(node.item), quote(node.ordinal)
     explode = "posexplode_outer" if node.outer else "posexplode"
     rows = select(
-        frame, [*node.input.columns, *carried], f"{explode}({node.array.sql}) AS ({ordinal}, {item})"
+        frame, [*node.input.columns, *carried], f"{explode}({spark_sql(node.array)}) AS ({ordinal}, {item})"
     )
     position = f"coalesce({ordinal}, 0) AS {ordinal}" if node.outer else ordinal
     return select(rows, node.input.columns, item, position, *(quote(name) for name in carried))

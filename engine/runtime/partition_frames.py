@@ -16,6 +16,8 @@ from engine.operators.scan import delta, snapshot
 from engine.operators.sink import AGAIN, OPERATION, WAS
 from engine.runtime.analyze import whole_fragment
 from engine.runtime.executor import Again
+from engine.sql.expression.nodes import Expr
+from engine.sql.expression.spark_sql import spark_sql
 from engine.sql.plan import Scan
 
 
@@ -48,13 +50,15 @@ def rows_read(again: Again, context: EpochContext) -> int:
     return reduce(DataFrame.union, frames).count() if frames else 0
 
 
-def changed_partitions(keys: Sequence[tuple[Scan, str]], context: EpochContext, most: int) -> tuple[str, ...]:
+def changed_partitions(
+    keys: Sequence[tuple[Scan, Expr]], context: EpochContext, most: int
+) -> tuple[str, ...]:
     """Return at most `most` of the partitions of the rows that change in an epoch, or of all rows of a first build."""
     frames = []
     for scan, key in keys:
         rows = snapshot(scan, context) if context.old is None else delta(scan, context)
         if rows is not None:
-            frames.append(as_frame(rows.selectExpr(f"{key} AS `key`")))
+            frames.append(as_frame(rows.selectExpr(f"{spark_sql(key)} AS `key`")))
     if not frames:
         return ()
     found = reduce(DataFrame.union, frames).distinct().limit(most).collect()

@@ -13,8 +13,8 @@ from decimal import Decimal
 import sqlglot.expressions as exp
 
 from engine.errors import UnsupportedSql
+from engine.sql.expression.nodes import Expr
 from engine.sql.functions import function_name
-from engine.sql.plan import quote
 from engine.sql.types import parse_type
 
 INTEGRAL = ("tinyint", "smallint", "int", "bigint")
@@ -63,8 +63,13 @@ _OF_ARGUMENTS = frozenset(
 )  # fmt: skip
 
 
+def kind_of(expr: Expr, types: Mapping[str, str]) -> str | None:
+    """Return the type of a tree: the one that it carries, or that of the column that it is."""
+    return expr.type or (types.get(expr.column) if expr.column is not None else None)
+
+
 def exact_type(node: exp.Expression, types: Mapping[str, str]) -> str | None:
-    """Return the Spark type of an expression over bound columns, whose types stand in `types` under their quoted names."""
+    """Return the Spark type of an expression over bound columns, whose types stand in `types` under their names."""
 
     def of(part: exp.Expression | None) -> str | None:
         return exact_type(part, types) if part is not None else None
@@ -77,7 +82,7 @@ def exact_type(node: exp.Expression, types: Mapping[str, str]) -> str | None:
         case exp.Extract():
             return "decimal(8,6)" if node.name.upper() in ("SECOND", "SECONDS", "SEC", "S") else "int"
         case exp.Column():
-            return types.get(quote(node.name))
+            return types.get(node.name)
         case exp.Literal():
             return "string" if node.is_string else _number(node.name)
         case exp.HexString():

@@ -12,6 +12,7 @@ from engine.errors import SqlError
 from engine.sql.ad_hoc import to_spark
 from engine.sql.binder import bind
 from engine.sql.catalog import Catalog
+from engine.sql.expression.spark_sql import spark_sql
 from engine.sql.plan import Project
 from engine.sql.statements import Select, parse
 from tests.oracle.batch import assert_equal, by_duckdb
@@ -157,7 +158,7 @@ def expression_of(text: str, dialect: str) -> str:
     assert isinstance(statement, Select)
     plan = bind(statement.query, catalog, dialect=dialect, sql=query).plan
     assert isinstance(plan, Project)
-    return plan.items[0][1].sql
+    return spark_sql(plan.items[0][1])
 
 
 @pytest.mark.parametrize("dialect", ["postgres", "risingwave"])

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from engine.sql.expression.nodes import Expr
+from engine.sql.expression.substitute import substitute
 from engine.sql.plan import (
     AggCall,
     Aggregate,
-    Expr,
     Filter,
     Join,
     Node,
@@ -20,12 +21,11 @@ from engine.sql.plan import (
     Values,
     children,
 )
-from engine.sql.pushdown import substitute
 
 
 def call_expressions(call: AggCall) -> tuple[Expr, ...]:
     """Return every expression that an aggregate call reads."""
-    extra = tuple(expr for expr in (call.where, call.text) if expr is not None)
+    extra = tuple(expr for expr in (call.where, call.whole) if expr is not None)
     return call.arguments + extra
 
 
@@ -102,5 +102,5 @@ def map_call(call: AggCall, change: Callable[[Expr], Expr]) -> AggCall:
         call,
         arguments=tuple(change(argument) for argument in call.arguments),
         where=change(call.where) if call.where is not None else None,
-        text=change(call.text) if call.text is not None else None,
+        whole=change(call.whole) if call.whole is not None else None,
     )
