@@ -93,7 +93,7 @@ def _group_sql(node: Aggregate, below: str, calls: list[tuple[str, str]]) -> str
 def fragment_sql(fragment: Fragment, source: Source) -> str | None:
     """Return the whole content of a fragment's table as Spark SQL, the columns of stored partials included.
 
-    Results are those of the calls themselves: what makes them of partials are texts for Spark, whose decimals are not DuckDB's.
+    Results are those of the calls themselves: what makes them of partials is for Spark, whose decimals are not DuckDB's.
     """
     if fragment.rule != "aggregate":
         return node_sql(fragment.plan, source)
@@ -106,7 +106,7 @@ def fragment_sql(fragment: Fragment, source: Source) -> str | None:
     weighted = f"SELECT *, CAST(1 AS BIGINT) AS `_w` FROM ({below}) AS w"
     direct = {call.name: f"_direct_{call.name}" for call in top.input.calls}
     calls = [(direct[call.name], spark_sql(call.expression)) for call in top.input.calls]
-    groups = _group_sql(top.input, weighted, [*((p.name, p.delta) for p in partials), *calls])
+    groups = _group_sql(top.input, weighted, [*((p.name, spark_sql(p.delta)) for p in partials), *calls])
     keys = [quote(name) for name, _ in top.input.keys]
     stored = [quote(p.name) for p in partials]
     results = [f"{quote(direct[call.call])} AS {quote(call.call)}" for call in fragment.partials]
