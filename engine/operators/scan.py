@@ -15,7 +15,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from engine.hummock import Reader, TableVersion
 from engine.hummock.merge import HASHES, LOWEST
 from engine.operators.context import EpochContext, partitions_for
-from engine.operators.flow import Flow, Rows
+from engine.operators.flow import COMES, Flow, Rows, added
 from engine.operators.late import Source, TableAt
 from engine.sql.expression.spark_sql import quote
 from engine.sql.plan import Scan
@@ -175,4 +175,4 @@ def _piece(scan: Scan, table: TableVersion, within: tuple[int, int], context: Ep
         within=within,
         exact=context.exact,
     )
-    return rows.selectExpr("*", "1L AS `_w`")
+    return added(rows, COMES)

@@ -127,7 +127,7 @@ def over_values(
     if alone:
         state, scan = states[0]
         source: Node = scan
-        grouped = tuple(
+        grouped: tuple[tuple[str, Expr], ...] = tuple(
             (name, Column(f"{scan.table}:{by}")) for (name, _), by in zip(node.keys, state.by, strict=True)
         )
     else:

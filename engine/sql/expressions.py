@@ -158,12 +158,12 @@ class Expressions:
                 f"this use of {left} has no like in Spark", node, hint or "use another form"
             )
         self.operands.check(tree, node)
+        text = tree.sql(dialect="spark")
         try:
-            found = read(tree.sql(dialect="spark"))
+            found = read(text)
         except Unreadable as error:
-            raise self.refuse(
-                f"{node.sql()[:40]}, of whose form nothing is known,", node, str(error)
-            ) from error
+            hint = "write it by functions of Spark SQL"
+            raise self.refuse(f"{text[:60]}, which has no form in Spark SQL,", node, hint) from error
         return known(found, type=exact_type(tree, self.types), position=self.position(node))
 
     def position(self, node: exp.Expression) -> tuple[int, int]:

@@ -59,7 +59,7 @@ def moments_of(call: AggCall, types: tuple[str, ...]) -> Moments | None:
     if name in _VARIANCES:
         x, scale = whole[0]
         less, root = _VARIANCES[name]
-        sums = (Sum("x", x), Sum("xx", template(":x * :x", x=x)))
+        sums: tuple[Sum, ...] = (Sum("x", x), Sum("xx", template(":x * :x", x=x)))
         spread, unit = _spread("x", "x", "xx"), 2 * scale
     else:
         (x, first), (y, second) = whole

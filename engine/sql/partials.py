@@ -221,7 +221,7 @@ def _in_limbs(
     for name, value in ((high, limbs.high), (low, limbs.low)):
         text = ":value * _w" if decimal is None else "if(_w > 0, :value, :minus)"
         signed = template(text, value=value, minus=Unary("-", value))
-        folded = call_of("coalesce", Call("sum", (signed,), where=where), limbs.zero)
+        folded: Expr = call_of("coalesce", Call("sum", (signed,), where=where), limbs.zero)
         merged = template("coalesce(:old, :zero) + :new", old=_old(name), zero=limbs.zero, new=Column(name))
         if decimal is not None:
             folded, merged = cast(folded, limbs.kind), cast(merged, limbs.kind)

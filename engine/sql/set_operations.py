@@ -41,7 +41,7 @@ class SetOperations:
         plan, columns, ours, theirs = self._counted(left, right)
         if not every:
             return Filter(plan, template(":ours > 0 AND :theirs = 0", ours=ours, theirs=theirs)), columns
-        return self._copies(plan, Arithmetic("-", ours, theirs)), columns
+        return self._copies(plan, Arithmetic("-", (ours, theirs))), columns
 
     # ---- parts -----------------------------------------------------------------------------------------------
     def _all(self, branches: Sequence[tuple[Node, Columns]]) -> tuple[Node, Columns]:

@@ -145,11 +145,10 @@ class Unary(_Node, frozen=True):
 
 
 class Arithmetic(_Node, frozen=True):
-    """Two values computed to one: + - * / % DIV || & | ^ << >> >>>."""
+    """Values computed to one, from left to right: + - * / % DIV || & | ^ << >> >>>."""
 
     operator: str
-    left: Expr
-    right: Expr
+    operands: tuple[Expr, ...]
 
 
 class Comparison(_Node, frozen=True):

@@ -5,6 +5,8 @@ Method: Spark's own try_ functions. Arithmetic, casts, element_at, and the conve
 
 from __future__ import annotations
 
+from functools import reduce
+
 import msgspec
 
 from engine.sql.expression.nodes import Arithmetic, Call, Cast, Expr, Literal, Unary, with_children
@@ -41,10 +43,12 @@ def null_where_it_fails(expr: Expr) -> Expr:
     match expr:
         case Cast():
             return msgspec.structs.replace(expr, attempt=True)
-        case Arithmetic(operator="DIV"):
-            return msgspec.structs.replace(expr, right=Call("nullif", (expr.right, _ZERO)))
+        case Arithmetic(operator="DIV", operands=(first, *others)):
+            safe = tuple(Call("nullif", (each, _ZERO)) for each in others)
+            return msgspec.structs.replace(expr, operands=(first, *safe))
         case Arithmetic() if expr.operator in OPERATORS:
-            return Call(OPERATORS[expr.operator], (expr.left, expr.right), known=expr.known)
+            whole = reduce(lambda left, right: Call(OPERATORS[expr.operator], (left, right)), expr.operands)
+            return msgspec.structs.replace(whole, known=expr.known)
         case Unary(operator="-") if not isinstance(expr.value, Literal):
             return Call("try_subtract", (_ZERO, expr.value), known=expr.known)
         case Call(function="element_at"):

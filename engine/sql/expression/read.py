@@ -5,9 +5,7 @@ Method: operator precedence climbing (Pratt, Top Down Operator Precedence, POPL 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from engine.sql.expression.nodes import (
     FALSE,
@@ -39,23 +37,8 @@ from engine.sql.expression.nodes import (
     Variable,
     Word,
 )
+from engine.sql.expression.tokens import Token, Unreadable, number, tokens, type_text, unescaped
 
-_TOKEN = re.compile(
-    r"""\s+
-    |(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?P<suffix>BD|[LSYDF])?(?!\w))
-    |(?P<raw>r'[^']*')
-    |(?P<hex>x'[0-9A-F]*')
-    |(?P<string>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.)*")
-    |(?P<quoted>`(?:[^`]|``)+`)
-    |(?P<hole>:[^\W\d]\w*)
-    |(?P<word>[^\W\d]\w*)
-    |(?P<symbol><=>|<>|!=|<=|>=|==|>>>|>>|<<|->|\|\||::|[-+*/%&|^~!<>=(),.\[\]:])
-    """,
-    re.VERBOSE | re.DOTALL | re.IGNORECASE,
-)
-_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|[01][0-7]{2}|.)|''", re.DOTALL)
-_ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
-_SUFFIXES = {"L": "bigint", "S": "smallint", "Y": "tinyint", "D": "double", "F": "float", "BD": "decimal"}
 _BINARY = {
     **dict.fromkeys(("OR",), 1),
     **dict.fromkeys(("AND",), 2),
@@ -69,24 +52,13 @@ _BINARY = {
 }
 _NOT, _PREDICATE, _COMPARISON, _UNARY = 3, 4, 5, 12
 _PREDICATES = ("IS", "IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP")
-_COMPARISONS = {"==": "=", "!=": "<>"}
+_SAME = {"==": "=", "!=": "<>"}
 _TYPED = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "TIME")
-_BARE = ("CURRENT_DATE", "CURRENT_TIMESTAMP", "CURRENT_USER", "LOCALTIMESTAMP")
+_BARE = ("CURRENT_DATE", "CURRENT_TIMESTAMP", "CURRENT_USER")
 _OF_UNITS = ("dateadd", "date_add", "datediff", "date_diff", "timestampadd", "timestampdiff")
 _ENDS = ("THEN", "ELSE", "END", "WHEN", "FROM", "AS", "ESCAPE", "ASC", "DESC", "NULLS")
+_OWN_FORMS = ("count", "extract", "trim", "overlay", *_OF_UNITS)
 _MOST_DEPTH = 200
-
-
-class Unreadable(ValueError):
-    """A text that is no expression, or one of a form that has no tree; the message shows where."""
-
-
-@dataclass(frozen=True)
-class _Token:
-    kind: str
-    text: str
-    start: int
-    end: int
 
 
 def read(text: str, holes: Callable[[str], Expr] | None = None) -> Expr:
@@ -96,33 +68,19 @@ def read(text: str, holes: Callable[[str], Expr] | None = None) -> Expr:
     """
     reader = _Reader(text, holes)
     found = reader.expression()
-    if reader.token.kind:
-        raise reader.unreadable()
-    return found
-
-
-def _tokens(text: str) -> list[_Token]:
-    found, at = [], 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None:
-            raise Unreadable(f"no expression of Spark SQL from {text[at : at + 40]!r} on")
-        if match.lastgroup is not None:
-            kind = "number" if match["number"] else match.lastgroup
-            found.append(_Token(kind, match[0], at, match.end()))
-        at = match.end()
-    return [*found, _Token("", "", at, at)]
+    if not reader.token.kind:
+        return found
+    raise reader.unreadable()
 
 
 class _Reader:
     def __init__(self, text: str, holes: Callable[[str], Expr] | None) -> None:
-        self.text, self.tokens, self.holes = text, _tokens(text), holes
+        self.text, self.tokens, self.holes = text, tokens(text), holes
         self.n = self.depth = 0
         self.variables: list[tuple[str, ...]] = []
 
-    # ---- tokens ----------------------------------------------------------------------------------------------
     @property
-    def token(self) -> _Token:
+    def token(self) -> Token:
         return self.tokens[self.n]
 
     def unreadable(self) -> Unreadable:
@@ -144,11 +102,10 @@ class _Reader:
         if not self.take(*words):
             raise self.unreadable()
 
-    def next(self) -> _Token:
+    def next(self) -> Token:
         self.n += 1
         return self.tokens[self.n - 1]
 
-    # ---- operators -------------------------------------------------------------------------------------------
     def expression(self, least: int = 0) -> Expr:
         """Read an expression whose operators bind at least as tightly as `least`."""
         self.depth += 1
@@ -158,14 +115,16 @@ class _Reader:
         steps = 0
         while (level := self._level()) >= max(least, 1):
             found = self._predicate(found) if level == _PREDICATE else self._binary(found, level)
-            steps += not isinstance(found, And | Or)
+            longer = isinstance(found, And | Or) or (
+                isinstance(found, Arithmetic) and len(found.operands) > 2
+            )
+            steps += not longer
             if steps > _MOST_DEPTH:
                 raise RecursionError("the expression is nested too deeply")
         self.depth -= 1
         return found
 
-    def _level(self) -> int:
-        """Return how tightly the next operator binds, 0 if none comes."""
+    def _level(self) -> int:  # of the next operator, 0 if none comes
         word = self.word()
         if word in _PREDICATES or (word == "NOT" and self.word(1) in _PREDICATES):
             return _PREDICATE
@@ -186,10 +145,13 @@ class _Reader:
             kind = Or if level == 1 else And
             return kind(tuple(part for side in (left, right) for part in _parts(side, kind)))
         if level == _COMPARISON:
-            return Comparison(_COMPARISONS.get(operator, operator), left, right)
-        return Arithmetic(operator, left, right)
+            return Comparison(_SAME.get(operator, operator), left, right)
+        if isinstance(left, Arithmetic) and left.operator == operator:  # so long sums and texts are not deep
+            return Arithmetic(operator, (*left.operands, right))
+        return Arithmetic(operator, (left, right))
 
     def _predicate(self, value: Expr) -> Expr:
+        found: Expr
         contrary = self.take("NOT")
         if self.take("IS"):
             contrary = self.take("NOT")
@@ -234,18 +196,22 @@ class _Reader:
             elif self.take("::"):
                 found = Cast(found, self._type())
             elif self.take("COLLATE"):
-                found = Call("collate", (found, Literal(self._name(), "string")))
+                found = Call("collate", (found, self._collation()))
             else:
                 return found
 
-    # ---- operands --------------------------------------------------------------------------------------------
+    def _collation(self) -> Literal:
+        if self.token.kind == "string":
+            return Literal(unescaped(self.next().text), "string")
+        return Literal(self._name(), "string")
+
     def _primary(self) -> Expr:
         token = self.token
         match token.kind:
             case "number":
-                return _number(self.next().text)
+                return number(self.next().text)
             case "string":
-                return Literal(_unescaped(self.next().text), "string")
+                return Literal(unescaped(self.next().text), "string")
             case "raw":
                 return Literal(self.next().text[2:-1], "string")
             case "hex":
@@ -308,7 +274,7 @@ class _Reader:
             return self._interval()
         if word in _TYPED and self.tokens[self.n + 1].kind == "string":
             kind = self.next().text.lower()
-            return Cast(Literal(_unescaped(self.next().text), "string"), kind)
+            return Cast(Literal(unescaped(self.next().text), "string"), kind)
         if self.word(1) == "(":
             return self._call()
         if word in _BARE:
@@ -323,14 +289,11 @@ class _Reader:
         if self.take(end):
             return ()
         while True:
-            found.append(self._argument())
+            value = self.expression()
+            found.append(Named(value, self._name()) if self.take("AS") else value)
             if self.take(end):
                 return tuple(found)
             self.need(",")
-
-    def _argument(self) -> Expr:
-        found = self.expression()
-        return Named(found, self._name()) if self.take("AS") else found
 
     def _case(self) -> Expr:
         subject = None if self.word() == "WHEN" else self.expression()
@@ -365,10 +328,9 @@ class _Reader:
             if not self.token.kind or opened < 0:
                 raise self.unreadable()
             end = self.next().end
-        text = re.sub(r"([(,:<])\s+", r"\1", self.text[start:end])
+        text = type_text(self.text[start:end])
         return text if "<" in text else text.lower()
 
-    # ---- calls -----------------------------------------------------------------------------------------------
     def _call(self) -> Expr:
         name = self.next().text.lower()
         self.need("(")
@@ -379,7 +341,7 @@ class _Reader:
             self.need(")")
             return Cast(value, kind, name == "try_cast")
         distinct = self.take("DISTINCT")
-        arguments = self._arguments(name)
+        arguments = self._arguments(name) if name in _OWN_FORMS else self._list(")")
         ignore = self.take("IGNORE", "NULLS")
         order: tuple[tuple[Expr, bool], ...] = ()
         if self.take("WITHIN", "GROUP", "(", "ORDER", "BY"):
@@ -405,7 +367,18 @@ class _Reader:
             unit = Word(self.next().text.upper())
             self.need(",")
             return (unit, *self._list(")"))
+        if name == "overlay":
+            return self._overlay()
         return self._list(")")
+
+    def _overlay(self) -> tuple[Expr, ...]:
+        """Read `text PLACING other FROM start FOR length`, which is overlay(text, other, start, length)."""
+        found = [self.expression()]
+        while not self.take(")"):
+            if not any(self.take(mark) for mark in ("PLACING", "FROM", "FOR", ",")):
+                raise self.unreadable()
+            found.append(self.expression())
+        return tuple(found)
 
     def _from(self, first: Expr) -> tuple[Expr, Expr]:
         self.need("FROM")
@@ -426,24 +399,3 @@ class _Reader:
 
 def _parts(expr: Expr, kind: type[And] | type[Or]) -> tuple[Expr, ...]:
     return expr.parts if isinstance(expr, kind) else (expr,)
-
-
-def _number(text: str) -> Literal:
-    found = _TOKEN.match(text)
-    suffix = (found["suffix"] or "") if found is not None else ""
-    digits = text.removesuffix(suffix) if suffix else text
-    return Literal(digits, _SUFFIXES[suffix.upper()] if suffix else "number")
-
-
-def _unescaped(token: str) -> str:
-    """Return the value of a text, by the rules of Spark's parser."""
-
-    def character(found: re.Match[str]) -> str:
-        code = found[1]
-        if code is None:
-            return "'" if token.startswith("'") else "''"
-        if len(code) == 5:
-            return chr(int(code[1:], 16))
-        return chr(int(code, 8)) if len(code) == 3 else _ESCAPED.get(code, code)
-
-    return _ESCAPE.sub(character, token[1:-1])

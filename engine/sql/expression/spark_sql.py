@@ -81,7 +81,9 @@ def spark_sql(expr: Expr) -> str:
             return f"{expr.operator}{_within(expr.value, _PRIMARY)}"
         case Arithmetic():
             level = _ARITHMETIC[expr.operator]
-            return f"{_within(expr.left, level)} {expr.operator} {_within(expr.right, level + 1)}"
+            first, *others = expr.operands
+            texts = [_within(first, level), *(_within(each, level + 1) for each in others)]
+            return f" {expr.operator} ".join(texts)
         case Comparison():
             return f"{_within(expr.left, _VALUE)} {expr.operator} {_within(expr.right, _VALUE)}"
         case And():
