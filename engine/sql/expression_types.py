@@ -6,7 +6,6 @@ are of one type. Everything else is left to Spark's own analysis.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from decimal import Decimal
 
@@ -15,7 +14,7 @@ import sqlglot.expressions as exp
 from engine.errors import UnsupportedSql
 from engine.sql.expression.nodes import Expr
 from engine.sql.functions import function_name
-from engine.sql.types import parse_type
+from engine.sql.types import decimal_digits, parse_type
 
 INTEGRAL = ("tinyint", "smallint", "int", "bigint")
 _BY_NAME = {
@@ -186,8 +185,8 @@ def _moved_date(node: exp.Binary, one: str | None, other: str | None) -> str | N
 
 def average_type(argument: str | None) -> str | None:
     """Return the type of the average of a column."""
-    if found := re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", argument or ""):
-        return _bounded(int(found[1]) + 4, int(found[2]) + 4)
+    if (digits := decimal_digits(argument)) is not None:
+        return _bounded(digits[0] + 4, digits[1] + 4)
     return "double" if argument in (*INTEGRAL, "float", "double") else None
 
 
@@ -210,8 +209,8 @@ def sum_type(argument: str | None) -> str | None:
     """Return the type of the sum of a column."""
     if argument in INTEGRAL:
         return "bigint"
-    if found := re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", argument or ""):
-        return f"decimal({min(38, int(found[1]) + 10)},{found[2]})"
+    if (digits := decimal_digits(argument)) is not None:
+        return f"decimal({min(38, digits[0] + 10)},{digits[1]})"
     return "double" if argument in ("float", "double") else None
 
 
@@ -240,10 +239,7 @@ def wider(one: str, other: str) -> str | None:
 def _digits(kind: str) -> tuple[int, int] | None:
     """Return precision and scale of a number type without exponent."""
     whole = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}.get(kind)
-    if whole is not None:
-        return whole, 0
-    found = re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", kind)
-    return (int(found[1]), int(found[2])) if found else None
+    return (whole, 0) if whole is not None else decimal_digits(kind)
 
 
 def _number(text: str) -> str | None:
@@ -251,8 +247,8 @@ def _number(text: str) -> str | None:
         if len(text.lstrip("0")) > 19:
             return None
         return "int" if int(text) < 2**31 else "bigint" if int(text) < 2**63 else None
-    if re.fullmatch(r"\d*\.\d*", text) is None:
-        return "double" if re.fullmatch(r"[\d.]+[eE][-+]?\d+", text) else None
+    if not text.replace(".", "", 1).isdigit():
+        return "double" if "e" in text.lower() else None
     parts = Decimal(text).as_tuple()
     scale = -int(parts.exponent)
     return f"decimal({max(len(parts.digits), scale)},{scale})"
