@@ -27,7 +27,7 @@ def constants(query: exp.Query, sql: str) -> pa.Table | None:
     return pa.Table.from_arrays([array for _, array in told], names=[name for name, _ in told])
 
 
-def _constant(item: exp.Expression) -> tuple[str, pa.Array] | None:
+def _constant(item: exp.Expr) -> tuple[str, pa.Array] | None:
     value = item.this if isinstance(item, exp.Alias) else item
     alias = item.alias if isinstance(item, exp.Alias) else None
     if isinstance(value, exp.Boolean):

@@ -20,9 +20,9 @@ def renamed(relation: Relation, name: str) -> Relation:
 def selection(
     relation: Relation,
     alias: str,
-    items: list[exp.Expression],
-    sources: tuple[exp.Expression, ...],
-    where: exp.Expression | None,
+    items: list[exp.Expr],
+    sources: tuple[exp.Expr, ...],
+    where: exp.Expr | None,
 ) -> exp.Select:
     """Return the query of a table under an alias, beside other sources."""
     table = exp.Table(
@@ -35,10 +35,10 @@ def selection(
     return query.where(where.copy(), copy=False) if where is not None else query
 
 
-def qualified(node: exp.Expression, alias: str) -> exp.Expression:
+def qualified(node: exp.Expr, alias: str) -> exp.Expr:
     """Return an expression in which a column without a table, outside of subqueries, is one of `alias`."""
 
-    def qualify(part: exp.Expression) -> exp.Expression:
+    def qualify(part: exp.Expr) -> exp.Expr:
         bare = isinstance(part, exp.Column) and not part.args.get("table")
         if bare and part.find_ancestor(exp.Query) is None:
             part.set("table", exp.to_identifier(alias, quoted=True))
@@ -48,8 +48,8 @@ def qualified(node: exp.Expression, alias: str) -> exp.Expression:
 
 
 def assignable(
-    relation: Relation, assignments: tuple[tuple[str, exp.Expression], ...], sql: str
-) -> dict[str, exp.Expression]:
+    relation: Relation, assignments: tuple[tuple[str, exp.Expr], ...], sql: str
+) -> dict[str, exp.Expr]:
     """Return the new values by column; raises SqlError for a column that cannot be set."""
     columns = {column.name: column for column in relation.columns if not column.hidden}
     for name, value in assignments:
@@ -66,7 +66,7 @@ def assignable(
     return dict(assignments)
 
 
-def is_default(node: exp.Expression) -> bool:
+def is_default(node: exp.Expr) -> bool:
     """Whether a value is the word DEFAULT."""
     if isinstance(node, exp.Var):
         return node.name.upper() == "DEFAULT"
@@ -93,13 +93,13 @@ def refuse_append_only(relation: Relation, verb: str) -> None:
         raise InvalidRow(f"{verb} on {relation.name}: the table is APPEND ONLY, rows can only be inserted")
 
 
-def assigned(value: exp.Expression, kind: str, name: str) -> exp.Expression:
+def assigned(value: exp.Expr, kind: str, name: str) -> exp.Expr:
     """Return an expression as the new value of a column."""
     cast = exp.Cast(this=exp.Paren(this=value.copy()), to=cast_type(kind))
     return exp.alias_(cast, exp.to_identifier(name, quoted=True))
 
 
-def update_items(relation: Relation, alias: str, changed: dict[str, exp.Expression]) -> list[exp.Expression]:
+def update_items(relation: Relation, alias: str, changed: dict[str, exp.Expr]) -> list[exp.Expr]:
     """Return what an UPDATE selects: new values and old ones, without what is completed later."""
     items = []
     for column in relation.columns:

@@ -261,9 +261,7 @@ class StatementRun:
             options = dict(self.store.options)
             return gathered(frame, self.store.url, options, self.sql, found.inline_bytes)
 
-    def returned(
-        self, items: tuple[exp.Expression, ...], rows: pa.Table, alias: str | None
-    ) -> pa.Table | None:
+    def returned(self, items: tuple[exp.Expr, ...], rows: pa.Table, alias: str | None) -> pa.Table | None:
         """Return what RETURNING says of the rows that were written, or None without it."""
         if not items:
             return None

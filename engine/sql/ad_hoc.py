@@ -81,7 +81,7 @@ def spark_query(query: exp.Query, catalog: Catalog, dialect: str, prefix: str, s
 
 def spark_tree(
     query: exp.Query, catalog: Catalog, dialect: str, prefix: str, sql: str = ""
-) -> tuple[exp.Expression, tuple[Reading, ...]]:
+) -> tuple[exp.Expr, tuple[Reading, ...]]:
     """Return the same query as it was parsed, before it is printed, and what it reads."""
     writer = _Writer(catalog, prefix, sql)
     tree = writer.written(query, dialect)
@@ -97,7 +97,7 @@ class _Writer:
 
     def written(
         self, query: exp.Query, dialect: str, top: bool = True, moment: Moment | None = None
-    ) -> exp.Expression:
+    ) -> exp.Expr:
         """Return the tree of a query as Spark reads it."""
         tree = inline_functions(query.copy(), self.catalog, dialect, self.sql)
         if dialect != "spark":
@@ -110,7 +110,7 @@ class _Writer:
 
     def _expand(
         self,
-        node: exp.Expression,
+        node: exp.Expr,
         items: Mapping[str, exp.CTE | None],
         top: bool,
         moment: Moment | None,
@@ -143,7 +143,7 @@ class _Writer:
 
     def _meaning(
         self, table: exp.Table, items: Mapping[str, exp.CTE | None], moment: Moment | None
-    ) -> exp.Expression | None:
+    ) -> exp.Expr | None:
         """Return what a table is replaced by: a subquery, a temporary view, or None if it stays as it is."""
         name = item_name(table)
         alias = (table.args.get("alias") or exp.TableAlias(this=table.this)).copy()
@@ -189,7 +189,7 @@ class _Writer:
         return new
 
 
-def _walk(node: exp.Expression, hidden: frozenset[str], visit: Callable[[exp.Table], None]) -> None:
+def _walk(node: exp.Expr, hidden: frozenset[str], visit: Callable[[exp.Table], None]) -> None:
     """Visit every table that is no WITH item in its place."""
     with_ = node.args.get("with_")
     if with_ is not None:

@@ -39,24 +39,24 @@ _HINT = "use count, sum, avg, min, max, bool_and, stddev, string_agg, array_agg 
 class Call:
     """An aggregate call taken apart: its name, arguments, and what stands around them."""
 
-    node: exp.Expression
+    node: exp.Expr
     name: str
-    arguments: list[exp.Expression]
+    arguments: list[exp.Expr]
     order: exp.Order | None
     distinct: bool
-    where: exp.Expression | None
+    where: exp.Expr | None
     ignore_nulls: bool
     within: bool
 
 
-def core(node: exp.Expression) -> exp.Expression:
+def core(node: exp.Expr) -> exp.Expr:
     """Return the call itself without FILTER, WITHIN GROUP and the like around it."""
     while isinstance(node, _WRAPPERS):
         node = node.this
     return node
 
 
-def take_apart(node: exp.Expression) -> Call:
+def take_apart(node: exp.Expr) -> Call:
     """Return the parts of a call."""
     where, order, ignore, within = None, None, False, False
     while isinstance(node, _WRAPPERS):
@@ -82,7 +82,7 @@ def take_apart(node: exp.Expression) -> Call:
     )
 
 
-_NAMES: dict[type[exp.Expression], str] = {
+_NAMES: dict[type[exp.Expr], str] = {
     exp.GroupConcat: "string_agg",
     exp.ArrayAgg: "array_agg",
     exp.ArrayUniqueAgg: "collect_set",
@@ -116,20 +116,20 @@ POSTGRES_AGGREGATES = frozenset(
 )
 
 
-def _name(node: exp.Expression) -> str:
+def _name(node: exp.Expr) -> str:
     name = function_name(node) or node.key
     return _ALIASES.get(name, name)
 
 
-def _arguments(node: exp.Expression) -> list[exp.Expression]:
-    found: list[exp.Expression] = []
+def _arguments(node: exp.Expr) -> list[exp.Expr]:
+    found: list[exp.Expr] = []
     for key, value in node.args.items():
         if isinstance(node, exp.Anonymous) and key == "this":
             continue
-        if isinstance(value, exp.Expression):
+        if isinstance(value, exp.Expr):
             found.append(value)
         elif isinstance(value, list):
-            found += [v for v in value if isinstance(v, exp.Expression)]
+            found += [v for v in value if isinstance(v, exp.Expr)]
     return found
 
 
@@ -139,7 +139,7 @@ class Aggregates:
     def __init__(self, expressions: Expressions, key: Sequence[str]) -> None:
         self.expressions, self.key = expressions, tuple(key)
 
-    def bind(self, node: exp.Expression) -> tuple[AggCall, str | None]:
+    def bind(self, node: exp.Expr) -> tuple[AggCall, str | None]:
         """Bind a call; its name is empty. Returns also its type if that is certain and no plain aggregate's."""
         call = take_apart(node)
         for argument in (*call.arguments, *([call.where] if call.where is not None else [])):
@@ -197,7 +197,7 @@ class Aggregates:
         self.expressions.operands.of_aggregate(name, bound, call.node)
         return AggCall("", name, bound, call.distinct and name not in ("min", "max"), where)
 
-    def _count_of_rows(self, call: Call, items: Sequence[exp.Expression], where: Expr | None) -> AggCall:
+    def _count_of_rows(self, call: Call, items: Sequence[exp.Expr], where: Expr | None) -> AggCall:
         """A row is no null, whatever is in it: `count(DISTINCT (a, b))` counts pairs with a null, `count(DISTINCT a, b)` none."""
         fields = [self.expressions.scalar(item, "count") for item in items]
         row = named_struct([(f"f{n}", field) for n, field in enumerate(fields)])
@@ -313,7 +313,7 @@ class Aggregates:
         mode = tree.Call("mode", order=((by.expr, by.descending),), where=where)
         return self._whole(call, mode, by.expr), self._kind(by.expr)
 
-    def _fractions(self, call: Call, node: exp.Expression) -> list[Literal]:
+    def _fractions(self, call: Call, node: exp.Expr) -> list[Literal]:
         """Return the fractions of a percentile; raises SqlError for what is no number from 0 to 1."""
         inner = node.this if isinstance(node, exp.Paren) else node
         parts = inner.expressions if isinstance(inner, exp.Array) else [inner]
@@ -387,7 +387,7 @@ _RULES: dict[str, Callable[[Aggregates, Call, Expr | None], tuple[AggCall, str |
 }
 
 
-def _counts_rows(arguments: list[exp.Expression]) -> bool:
+def _counts_rows(arguments: list[exp.Expr]) -> bool:
     if not arguments:
         return True
     return len(arguments) == 1 and (

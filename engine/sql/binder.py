@@ -86,12 +86,12 @@ class _Binder:
         inner.known, inner.equalities, inner.notes = self.known, self.equalities, self.notes
         return inner
 
-    def error(self, message: str, node: exp.Expression | None, hint: str) -> SqlError:
+    def error(self, message: str, node: exp.Expr | None, hint: str) -> SqlError:
         """Return an error that shows the place of `node`."""
         line, column = place(node, self.sql)
         return SqlError(message, sql=self.sql, line=line, column=column, hint=hint)
 
-    def refuse(self, what: str, node: exp.Expression | None, hint: str) -> UnsupportedSql:
+    def refuse(self, what: str, node: exp.Expr | None, hint: str) -> UnsupportedSql:
         line, column = place(node, self.sql)
         return UnsupportedSql(
             f"{what} is not supported in a maintained view", sql=self.sql, line=line, column=column, hint=hint
@@ -110,17 +110,17 @@ class _Binder:
                 return name
         raise AssertionError
 
-    def refuse_parts(self, node: exp.Expression, known: set[str]) -> None:
+    def refuse_parts(self, node: exp.Expr, known: set[str]) -> None:
         """Refuse every part of a node that is not known."""
         for part, found in node.args.items():
             if part in known or not found:
                 continue
             name, hint = _REMEDIES.get(part, (part.strip("_").upper().replace("_", " "), "take it out"))
             first = found[0] if isinstance(found, list) else found
-            raise self.refuse(name, first if isinstance(first, exp.Expression) else node, hint)
+            raise self.refuse(name, first if isinstance(first, exp.Expr) else node, hint)
 
     # ---- queries ---------------------------------------------------------------------------------------------
-    def query(self, query: exp.Expression, ctes: Ctes, outer: Scope | None) -> BoundQuery:
+    def query(self, query: exp.Expr, ctes: Ctes, outer: Scope | None) -> BoundQuery:
         """Bind a query inside the scope `outer`, whose columns it may read."""
         with_ = query.args.get("with_")
         if with_ is not None:
@@ -175,9 +175,7 @@ class _Binder:
                     )
                     raise self.error(message, query, "CAST one of them to the other's type")
 
-    def _branches(
-        self, query: exp.Expression, every: bool, ctes: Ctes, outer: Scope | None
-    ) -> list[BoundQuery]:
+    def _branches(self, query: exp.Expr, every: bool, ctes: Ctes, outer: Scope | None) -> list[BoundQuery]:
         """Return the branches of UNIONs of one kind in a row."""
         plain = not any(query.args.get(part) for part in ("with_", "order", "limit", "offset"))
         top = query.parent is None or not isinstance(query.parent, exp.Union)
@@ -190,7 +188,7 @@ class _Binder:
             ]
         return [self.query(query, ctes, outer)]
 
-    def _limited(self, query: exp.Expression, bound: BoundQuery) -> BoundQuery:
+    def _limited(self, query: exp.Expr, bound: BoundQuery) -> BoundQuery:
         """Apply ORDER BY and LIMIT that stand after a whole query; they know its output columns only."""
         scope = Scope(self.sql)
         names = {name: n for n, (name, _) in enumerate(bound.columns)}
@@ -235,7 +233,7 @@ class _Binder:
         return first, steps
 
     def _joins(
-        self, first: exp.Expression, following: Sequence[exp.Join], items: FromItems, joins: JoinBuilder
+        self, first: exp.Expr, following: Sequence[exp.Join], items: FromItems, joins: JoinBuilder
     ) -> tuple[Source, list[Step]]:
         """Bind the first item and what is joined with it; a join in parentheses is one item under the names inside."""
         inner = _parenthesised(first)
@@ -264,10 +262,10 @@ class _Binder:
         raise self.refuse(f"{side} JOIN of a table function with a condition", join.this, hint)
 
     @staticmethod
-    def _is_true(on: exp.Expression | None) -> bool:
+    def _is_true(on: exp.Expr | None) -> bool:
         return on is None or (isinstance(on, exp.Boolean) and bool(on.this))
 
-    def _with_subquery(self, plan: Node, part: exp.Expression, expressions: Expressions) -> Node:
+    def _with_subquery(self, plan: Node, part: exp.Expr, expressions: Expressions) -> Node:
         """Apply a conjunct of WHERE that holds a subquery."""
         apply = expressions.subqueries.condition(part)
         if apply is not None:
@@ -276,7 +274,7 @@ class _Binder:
         return outer_to_inner(Filter(expressions.subqueries.attach(plan), predicate))
 
 
-def _parenthesised(node: exp.Expression) -> exp.Table | None:
+def _parenthesised(node: exp.Expr) -> exp.Table | None:
     """Return the first table of a join in parentheses, with its joins, or None."""
     if not isinstance(node, exp.Subquery) or node.args.get("alias") is not None:
         return None

@@ -23,8 +23,8 @@ def columns_of(
 ) -> tuple[tuple[Column, ...], tuple[str, ...]]:
     """Return columns and primary key of a column list; raises SqlError or UnsupportedSql with the place."""
     columns: dict[str, Column] = {}
-    keys: list[tuple[tuple[str, ...], exp.Expression]] = []
-    generated: dict[str, exp.Expression] = {}
+    keys: list[tuple[tuple[str, ...], exp.Expr]] = []
+    generated: dict[str, exp.Expr] = {}
     for item in schema.expressions:
         if isinstance(item, exp.PrimaryKey):
             keys.append((_key(item), item))
@@ -70,7 +70,7 @@ def _check_key(
     columns: tuple[str, ...],
     generated: tuple[str, ...],
     table: str,
-    node: exp.Expression,
+    node: exp.Expr,
     sql: str,
 ) -> None:
     for n, part in enumerate(key):
@@ -88,11 +88,11 @@ def _key(item: exp.PrimaryKey) -> tuple[str, ...]:
     return tuple(identifier(part.this if isinstance(part, exp.Column) else part) for part in parts)
 
 
-def column_of(item: exp.ColumnDef, sql: str, dialect: str) -> tuple[Column, bool, exp.Expression | None]:
+def column_of(item: exp.ColumnDef, sql: str, dialect: str) -> tuple[Column, bool, exp.Expr | None]:
     """Return a column, whether it is the primary key, and the expression that it is generated from."""
     nullable, is_key = True, False
-    default: exp.Expression | None = None
-    computed: exp.Expression | None = None
+    default: exp.Expr | None = None
+    computed: exp.Expr | None = None
     comment = None
     for constraint in item.args.get("constraints") or ():
         kind = constraint.args.get(
@@ -134,7 +134,7 @@ def column_of(item: exp.ColumnDef, sql: str, dialect: str) -> tuple[Column, bool
     return column, is_key, computed
 
 
-def _misfit_of(default: exp.Expression, column: Column, dialect: str) -> tuple[str, str] | None:
+def _misfit_of(default: exp.Expr, column: Column, dialect: str) -> tuple[str, str] | None:
     """Return what is wrong with a literal that a column cannot hold, and the remedy."""
     try:
         return misfit(literal(default, column.type, dialect), column)

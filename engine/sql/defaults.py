@@ -28,7 +28,7 @@ _CLOCK = (exp.CurrentTimestamp, exp.CurrentDate)
 _CLOCK_CALLS = ("NOW()", "LOCALTIMESTAMP()", "CURDATE()")
 
 
-def default_text(node: exp.Expression, column: str, dialect: str, sql: str) -> str:
+def default_text(node: exp.Expr, column: str, dialect: str, sql: str) -> str:
     """Return a DEFAULT as Spark SQL; raises SqlError for one that reads a column or a table."""
     _check(node, f"the DEFAULT of {column}", sql)
     for part in node.find_all(exp.Column):
@@ -37,9 +37,7 @@ def default_text(node: exp.Expression, column: str, dialect: str, sql: str) -> s
     return _printed(node, {}, dialect)
 
 
-def generated_text(
-    node: exp.Expression, column: str, kinds: Mapping[str, str], dialect: str, sql: str
-) -> str:
+def generated_text(node: exp.Expr, column: str, kinds: Mapping[str, str], dialect: str, sql: str) -> str:
     """Return a GENERATED expression as Spark SQL; `kinds` are the types of the columns that it may read.
 
     Raises SqlError for an unknown column, and UnsupportedSql for one whose value changes.
@@ -55,7 +53,7 @@ def generated_text(
     return _printed(node, {quote(name): kind for name, kind in kinds.items()}, dialect)
 
 
-def _check(node: exp.Expression, what: str, sql: str) -> None:
+def _check(node: exp.Expr, what: str, sql: str) -> None:
     for part in node.walk():
         if isinstance(part, exp.Query | exp.Window) or is_aggregate(part) or is_table_function(part):
             raise unsupported(
@@ -66,7 +64,7 @@ def _check(node: exp.Expression, what: str, sql: str) -> None:
             raise mistake(f"there is no function {name}", part, sql, near_functions(name))
 
 
-def _printed(node: exp.Expression, types: Mapping[str, str], dialect: str) -> str:
+def _printed(node: exp.Expr, types: Mapping[str, str], dialect: str) -> str:
     tree = node.copy()
     for part in tree.find_all(exp.Column):
         part.replace(exp.Column(this=exp.to_identifier(identifier(part.this), quoted=True)))

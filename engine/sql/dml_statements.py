@@ -8,7 +8,7 @@ from engine.sql.names import identifier, table_name
 from engine.sql.refusals import mistake, unsupported
 from engine.sql.statement_types import DeleteFrom, Insert, OnConflict, Update
 
-Assignments = tuple[tuple[str, exp.Expression], ...]
+Assignments = tuple[tuple[str, exp.Expr], ...]
 
 
 def insert(tree: exp.Insert, sql: str) -> Insert:
@@ -54,7 +54,7 @@ def _conflict(node: exp.OnConflict, tree: exp.Insert, sql: str) -> OnConflict:
     return OnConflict(keys, _assignments(node.expressions, sql), where.this if where else None, node)
 
 
-def _conflict_key(node: exp.Expression) -> str:
+def _conflict_key(node: exp.Expr) -> str:
     while isinstance(
         node, exp.Ordered | exp.Column
     ):  # the identifier stands innermost, and it knows its quotes
@@ -90,15 +90,15 @@ def delete(tree: exp.Delete, sql: str) -> DeleteFrom:
     )
 
 
-def _condition(tree: exp.Expression, sql: str) -> exp.Expression | None:
+def _condition(tree: exp.Expr, sql: str) -> exp.Expr | None:
     where = tree.args.get("where")
     if where is not None and not isinstance(where.this, exp.Condition):
         raise mistake("WHERE takes a condition", where.this, sql, "compare a column with a value")
     return where.this if where is not None else None
 
 
-def _assignments(items: list[exp.Expression], sql: str) -> Assignments:
-    found: list[tuple[str, exp.Expression]] = []
+def _assignments(items: list[exp.Expr], sql: str) -> Assignments:
+    found: list[tuple[str, exp.Expr]] = []
     for item in items:
         if not isinstance(item, exp.EQ) or not isinstance(item.this, exp.Column):
             raise unsupported(f"{item.sql()} is no assignment", item, sql, "write SET column = expression")
@@ -109,7 +109,7 @@ def _assignments(items: list[exp.Expression], sql: str) -> Assignments:
     return tuple(found)
 
 
-def _sources(node: exp.Expression, sql: str) -> tuple[exp.Expression, ...]:
+def _sources(node: exp.Expr, sql: str) -> tuple[exp.Expr, ...]:
     joins = node.args.get("joins") or []
     for join in joins:
         if set(k for k, v in join.args.items() if v) - {"this"}:
@@ -120,17 +120,17 @@ def _sources(node: exp.Expression, sql: str) -> tuple[exp.Expression, ...]:
     return (first, *(join.this for join in joins))
 
 
-def _returning(tree: exp.Expression) -> tuple[exp.Expression, ...]:
+def _returning(tree: exp.Expr) -> tuple[exp.Expr, ...]:
     found = tree.args.get("returning")
     return tuple(found.expressions) if found is not None else ()
 
 
-def _alias(table: exp.Expression) -> str | None:
+def _alias(table: exp.Expr) -> str | None:
     alias = table.args.get("alias")
     return identifier(alias.this) if alias is not None and alias.this is not None else None
 
 
-def _refuse(tree: exp.Expression, parts: tuple[str, ...], verb: str, sql: str) -> None:
+def _refuse(tree: exp.Expr, parts: tuple[str, ...], verb: str, sql: str) -> None:
     for part in parts:
         if tree.args.get(part):
             name = {"order": "ORDER BY"}.get(part, part.upper())

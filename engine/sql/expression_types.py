@@ -67,10 +67,10 @@ def kind_of(expr: Expr, types: Mapping[str, str]) -> str | None:
     return expr.type or (types.get(expr.column) if expr.column is not None else None)
 
 
-def exact_type(node: exp.Expression, types: Mapping[str, str]) -> str | None:
+def exact_type(node: exp.Expr, types: Mapping[str, str]) -> str | None:
     """Return the Spark type of an expression over bound columns, whose types stand in `types` under their names."""
 
-    def of(part: exp.Expression | None) -> str | None:
+    def of(part: exp.Expr | None) -> str | None:
         return exact_type(part, types) if part is not None else None
 
     match node:
@@ -155,7 +155,7 @@ def _decimals(node: exp.Binary, kinds: tuple[str | None, str | None]) -> str | N
     return _bounded(min(p1 - s1, p2 - s2) + scale, scale)
 
 
-def _operand(node: exp.Expression, kind: str | None) -> tuple[int, int] | None:
+def _operand(node: exp.Expr, kind: str | None) -> tuple[int, int] | None:
     """Return precision and scale of an operand beside a decimal; a whole literal takes the digits it has."""
     inner = node.this if isinstance(node, exp.Neg) else node
     if isinstance(inner, exp.Literal) and not inner.is_string and inner.name.isdigit():
@@ -272,13 +272,13 @@ def _common(kinds: list[str | None]) -> str | None:
     return kinds[0] if kinds and all(kind == kinds[0] for kind in kinds) else None
 
 
-def _of_call(node: exp.Expression, types: Mapping[str, str]) -> str | None:
+def _of_call(node: exp.Expr, types: Mapping[str, str]) -> str | None:
     name = function_name(node)
     if name is None:
         return None
     if name in _BY_NAME:
         return _BY_NAME[name]
-    arguments = [part for part in node.iter_expressions() if isinstance(part, exp.Expression)]
+    arguments = [part for part in node.iter_expressions() if isinstance(part, exp.Expr)]
     kinds = [exact_type(part, types) for part in arguments if not isinstance(part, exp.Null)]
     if name in _OF_TEXT:
         return "string" if kinds and kinds[0] == "string" else None

@@ -30,10 +30,10 @@ from engine.sql.rewrites.array_comparison import array_comparison
 from engine.sql.scope import Scope
 from engine.sql.subqueries import Subqueries, is_subquery
 
-Refuse = Callable[[str, exp.Expression | None, str], UnsupportedSql]
+Refuse = Callable[[str, exp.Expr | None, str], UnsupportedSql]
 
 
-def conjuncts(node: exp.Expression) -> list[exp.Expression]:
+def conjuncts(node: exp.Expr) -> list[exp.Expr]:
     """Return the parts of a condition that AND joins."""
     node = node.unnest() if isinstance(node, exp.Paren) else node
     if isinstance(node, exp.And):
@@ -41,7 +41,7 @@ def conjuncts(node: exp.Expression) -> list[exp.Expression]:
     return [node]
 
 
-def own_parts(node: exp.Expression) -> Iterator[exp.Expression]:
+def own_parts(node: exp.Expr) -> Iterator[exp.Expr]:
     """Walk through an expression, but not into its subqueries."""
     return node.walk(prune=lambda part: isinstance(part, exp.Query | exp.Values))
 
@@ -64,25 +64,25 @@ class Expressions:
         self.operands = Operands(scope, types, dialect == "spark")
         subqueries.outer = lambda node: self.scalar(node, "IN")
 
-    def has_aggregate(self, node: exp.Expression) -> bool:
+    def has_aggregate(self, node: exp.Expr) -> bool:
         """Tell whether an aggregate call stands in the expression."""
         return any(is_aggregate(part) for part in own_parts(node))
 
-    def has_subquery(self, node: exp.Expression) -> bool:
+    def has_subquery(self, node: exp.Expr) -> bool:
         """Tell whether a subquery stands in the expression."""
         return any(is_subquery(part) for part in own_parts(node))
 
-    def is_call(self, node: exp.Expression) -> bool:
+    def is_call(self, node: exp.Expr) -> bool:
         """Tell whether the expression is an aggregate call, with FILTER or without."""
         return is_aggregate(core(node))
 
-    def check(self, node: exp.Expression) -> None:
+    def check(self, node: exp.Expr) -> None:
         """Refuse what no maintained expression may hold; raises SqlError or UnsupportedSql with the place."""
         for part in own_parts(node):
             self._check_shape(part)
             self._check_function(part)
 
-    def scalar(self, node: exp.Expression, clause: str) -> Expr:
+    def scalar(self, node: exp.Expr, clause: str) -> Expr:
         """Bind an expression without aggregates; raises SqlError or UnsupportedSql with the place."""
         self.check(node)
         for part in own_parts(node):
@@ -96,7 +96,7 @@ class Expressions:
             raise self.scope.error(message, node, "compare it with a value")
         return bound
 
-    def _check_shape(self, part: exp.Expression) -> None:
+    def _check_shape(self, part: exp.Expr) -> None:
         if isinstance(part, exp.Window):
             raise self.refuse(
                 "a window function", part, "use an aggregate with GROUP BY, and join it to the rows"
@@ -110,7 +110,7 @@ class Expressions:
                 f"EXTRACT ({part.name.upper()})", part, "compute it from YEAR, EPOCH and the like"
             )
 
-    def _check_function(self, part: exp.Expression) -> None:
+    def _check_function(self, part: exp.Expr) -> None:
         if is_table_function(part):
             raise self.refuse("a table function", part, "unnest before the rows are written")
         if is_non_deterministic(part):
@@ -129,10 +129,10 @@ class Expressions:
     def _translated(self, name: str) -> bool:
         return self.dialect != "spark" and (translated(name) or name in POSTGRES_AGGREGATES)
 
-    def printed(self, node: exp.Expression) -> Expr:
+    def printed(self, node: exp.Expr) -> Expr:
         """Return the expression over internal columns, with its type if that is certain."""
 
-        def resolve(part: exp.Expression) -> exp.Expression:
+        def resolve(part: exp.Expr) -> exp.Expr:
             if is_subquery(part):
                 part = self.subqueries.column(part)
                 if not isinstance(part, exp.Column):
@@ -140,7 +140,7 @@ class Expressions:
             if not isinstance(part, exp.Column):
                 return part
             name, fields = (part.this.name, ()) if part.meta.get("bound") else self.scope.resolve(part)
-            found: exp.Expression = bound_column(name)
+            found: exp.Expr = bound_column(name)
             for field in fields:
                 found = exp.Dot(this=found, expression=exp.to_identifier(field, quoted=True))
             return copy_place(found, part)
@@ -166,11 +166,11 @@ class Expressions:
             raise self.refuse(f"{text[:60]}, which has no form in Spark SQL,", node, hint) from error
         return known(found, type=exact_type(tree, self.types), position=self.position(node))
 
-    def position(self, node: exp.Expression) -> tuple[int, int]:
+    def position(self, node: exp.Expr) -> tuple[int, int]:
         """Return line and column of an expression."""
         return place(node, self.scope.sql)
 
-    def written(self, node: exp.Expression) -> str:
+    def written(self, node: exp.Expr) -> str:
         """Return a function's name as it stands in the text."""
         return (
             self.scope.sql[node.meta["start"] : node.meta["end"] + 1].lower() if "start" in node.meta else ""

@@ -53,15 +53,15 @@ class Binder(Protocol):
     dialect: str
     known: set[str]
 
-    def query(self, query: exp.Expression, ctes: Ctes, outer: Scope | None) -> Bound: ...
+    def query(self, query: exp.Expr, ctes: Ctes, outer: Scope | None) -> Bound: ...
 
     def of_view(self, relation: Relation) -> Binder: ...
 
-    def error(self, message: str, node: exp.Expression | None, hint: str) -> SqlError: ...
+    def error(self, message: str, node: exp.Expr | None, hint: str) -> SqlError: ...
 
-    def refuse(self, what: str, node: exp.Expression | None, hint: str) -> UnsupportedSql: ...
+    def refuse(self, what: str, node: exp.Expr | None, hint: str) -> UnsupportedSql: ...
 
-    def refuse_parts(self, node: exp.Expression, known: set[str]) -> None: ...
+    def refuse_parts(self, node: exp.Expr, known: set[str]) -> None: ...
 
     def note(self, column: str, kind: str | None) -> None: ...
 
@@ -84,7 +84,7 @@ class FromItems:
     def __init__(self, binder: Binder, scope: Scope, expressions: Expressions, ctes: Ctes) -> None:
         self.binder, self.scope, self.expressions, self.ctes = binder, scope, expressions, ctes
 
-    def item(self, node: exp.Expression, *, outer: bool = False) -> Item:
+    def item(self, node: exp.Expr, *, outer: bool = False) -> Item:
         """Bind one item; `outer` keeps the rows before it for which a table function gives none."""
         lateral = isinstance(node, exp.Lateral)
         inner = node.this if lateral else node
@@ -100,7 +100,7 @@ class FromItems:
         return Item(self._table(node))
 
     # ---- table functions -------------------------------------------------------------------------------------
-    def _call(self, node: exp.Expression, inner: exp.Expression, call: exp.Expression, outer: bool) -> Item:
+    def _call(self, node: exp.Expr, inner: exp.Expr, call: exp.Expr, outer: bool) -> Item:
         for part in {id(node): node, id(inner): inner}.values():
             self.binder.refuse_parts(part, _CALL_PARTS)
         alias = node.args.get("alias") or inner.args.get("alias")
@@ -121,9 +121,7 @@ class FromItems:
         return Item(Source(shown, alone, columns), bound.apply)
 
     # ---- subqueries ------------------------------------------------------------------------------------------
-    def _subquery(
-        self, node: exp.Expression, inner: exp.Expression, query: exp.Expression, lateral: bool
-    ) -> Source:
+    def _subquery(self, node: exp.Expr, inner: exp.Expr, query: exp.Expr, lateral: bool) -> Source:
         self.binder.refuse_parts(node, {"this", "alias", "expressions", "view", "outer", "with_"})
         alias = node.args.get("alias") or inner.args.get("alias")
         if (alias is None or alias.this is None) and not (
@@ -184,9 +182,7 @@ class FromItems:
             return columns
         return self._named(columns, given, alias, alias.name)
 
-    def _named(
-        self, columns: Columns, given: list[exp.Expression], node: exp.Expression | None, shown: str
-    ) -> Columns:
+    def _named(self, columns: Columns, given: list[exp.Expr], node: exp.Expr | None, shown: str) -> Columns:
         if not given:
             return columns
         if len(given) != len(columns):

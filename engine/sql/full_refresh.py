@@ -72,7 +72,7 @@ def check_deterministic(query: exp.Query, sql: str) -> None:
         _check_order(part, sql)
 
 
-def _check_order(part: exp.Expression, sql: str) -> None:
+def _check_order(part: exp.Expr, sql: str) -> None:
     if not isinstance(part, exp.Func) or function_name(part) not in _BY_ORDER:
         return
     ordered = part.find(exp.Order) is not None or isinstance(part.parent, exp.WithinGroup)
@@ -114,11 +114,11 @@ def whole_query(
     return WholeQuery(text, inputs, None if natural or tree.find(*by_all) else used)
 
 
-def _with_inputs(tree: exp.Expression, views: Sequence[str]) -> str:
+def _with_inputs(tree: exp.Expr, views: Sequence[str]) -> str:
     """Return the text of a query in which `{t0}`, `{t1}`, … stand for its views, and braces of its own are doubled."""
     places = {view: f"{{t{n}}}" for n, view in enumerate(views)}
 
-    def placed(part: exp.Expression) -> exp.Expression:
+    def placed(part: exp.Expr) -> exp.Expr:
         if isinstance(part, exp.Identifier) and isinstance(part.parent, exp.Table) and part.name in places:
             return exp.Identifier(this=places[part.name], quoted=False)
         if isinstance(part.args.get("this"), str) and ("{" in part.this or "}" in part.this):

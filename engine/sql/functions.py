@@ -53,7 +53,7 @@ def spark_functions() -> Mapping[str, str]:
     return dict(line.split(" ") for line in lines if line)  # type: ignore[misc]
 
 
-def function_name(node: exp.Expression) -> str | None:
+def function_name(node: exp.Expr) -> str | None:
     """Return the name under which Spark sees a call, or None if the expression is printed as no call."""
     if isinstance(node, exp.Anonymous):
         return str(node.name).lower()
@@ -66,15 +66,15 @@ def function_name(node: exp.Expression) -> str | None:
     return name
 
 
-def is_non_deterministic(node: exp.Expression) -> bool:
+def is_non_deterministic(node: exp.Expr) -> bool:
     """Tell whether a call gives another value each time it is evaluated."""
     name = function_name(node)
     if name == "unix_timestamp":  # of a value it is a conversion, of nothing the clock
-        return not any(isinstance(value, exp.Expression) for value in node.iter_expressions())
+        return not any(isinstance(value, exp.Expr) for value in node.iter_expressions())
     return name in NON_DETERMINISTIC
 
 
-def is_aggregate(node: exp.Expression) -> bool:
+def is_aggregate(node: exp.Expr) -> bool:
     """Tell whether a call is an aggregate, maintainable or not."""
     if isinstance(node, exp.Anonymous):
         name = node.name.lower()
@@ -82,24 +82,24 @@ def is_aggregate(node: exp.Expression) -> bool:
     return isinstance(node, exp.AggFunc) or is_json_aggregate(node)
 
 
-def is_json_aggregate(node: exp.Expression) -> bool:
+def is_json_aggregate(node: exp.Expr) -> bool:
     """Tell whether a call is PostgreSQL's json_agg, json_object_agg or jsonb_object_agg, which Spark has no name for."""
     return isinstance(node, _JSON_AGGREGATES)
 
 
-def is_table_function(node: exp.Expression) -> bool:
+def is_table_function(node: exp.Expr) -> bool:
     """Tell whether a call gives several rows for one."""
     if isinstance(node, exp.Explode | exp.Unnest | exp.Lateral | exp.UDTF | exp.ExplodingGenerateSeries):
         return True
     return isinstance(node, exp.Func) and spark_functions().get(function_name(node) or "") == "table"
 
 
-def is_window_function(node: exp.Expression) -> bool:
+def is_window_function(node: exp.Expr) -> bool:
     """Tell whether a call makes sense over a window only."""
     return isinstance(node, exp.Func) and spark_functions().get(function_name(node) or "") == "window"
 
 
-def unknown_function(node: exp.Expression) -> str | None:
+def unknown_function(node: exp.Expr) -> str | None:
     """Return the name of a call that Spark has no function for, else None."""
     name = function_name(node)
     return None if name is None or name in spark_functions() or name in _SYNTAX else name

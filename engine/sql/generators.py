@@ -23,7 +23,7 @@ def expand_generators(
     expressions: Expressions,
     fresh: Callable[[str], str],
     note: Callable[[str, str | None], None],
-) -> list[exp.Expression]:
+) -> list[exp.Expr]:
     """Return the SELECT list with its table function replaced by columns; the plan gets its rows when it is attached."""
     found = [part for item in select.expressions for part in _calls(item)]
     if not found:
@@ -37,13 +37,11 @@ def expand_generators(
     return [new for item in select.expressions for new in _replaced(item, found[0], call, expressions)]
 
 
-def _calls(item: exp.Expression) -> list[exp.Expression]:
+def _calls(item: exp.Expr) -> list[exp.Expr]:
     return [part for part in own_parts(item) if is_table_function(part) and not isinstance(part, exp.Lateral)]
 
 
-def _replaced(
-    item: exp.Expression, found: exp.Expression, call: TableCall, expressions: Expressions
-) -> list[exp.Expression]:
+def _replaced(item: exp.Expr, found: exp.Expr, call: TableCall, expressions: Expressions) -> list[exp.Expr]:
     alone = item.this if isinstance(item, exp.Alias | exp.Aliases) else item
     if alone is found:
         names = [name for name, _ in call.columns]

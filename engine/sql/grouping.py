@@ -21,7 +21,7 @@ from engine.sql.rewrites.outer_to_inner import outer_to_inner
 from engine.sql.scope import Scope
 from engine.sql.subqueries import is_subquery
 
-Items = list[tuple[str, exp.Expression]]
+Items = list[tuple[str, exp.Expr]]
 _OTHER_FORMS = 16
 """Two ways to write one expression differ in their number of parts by less than this factor."""
 
@@ -38,10 +38,10 @@ class Groups:
     number: str | None = None
     calls: dict[Expr, AggCall] = field(default_factory=dict)
     pending: list[Callable[[Node], Node]] = field(default_factory=list)
-    nodes: list[tuple[exp.Expression, str]] = field(default_factory=list)
+    nodes: list[tuple[exp.Expr, str]] = field(default_factory=list)
     largest: int = 0
 
-    def key_of(self, node: exp.Expression) -> str | None:
+    def key_of(self, node: exp.Expr) -> str | None:
         """Return the key that a subquery is grouped by: it is bound once, so its column tells nothing."""
         return next((name for key, name in self.nodes if key == node), None)
 
@@ -61,14 +61,14 @@ class Grouping:
         items: Items,
         group: exp.Group | None,
         having: exp.Having | None,
-        order: list[exp.Expression],
+        order: list[exp.Expr],
     ) -> tuple[Node, list[tuple[str, Expr]], list[Expr]]:
         keys: dict[Expr, str] = {}
         named: list[tuple[str, Expr]] = []
-        nodes: list[tuple[exp.Expression, str]] = []
+        nodes: list[tuple[exp.Expr, str]] = []
         largest = 0
 
-        def take(node: exp.Expression) -> str:
+        def take(node: exp.Expr) -> str:
             nonlocal largest
             expr = self.expressions.scalar(node, "GROUP BY")
             largest = max(largest, _OTHER_FORMS * _size(node))
@@ -106,7 +106,7 @@ class Grouping:
             plan = outer_to_inner(push_filter(plan, expr))
         return plan, bound, sorted_by
 
-    def _group_nodes(self, group: exp.Group | None, items: Items) -> list[exp.Expression]:
+    def _group_nodes(self, group: exp.Group | None, items: Items) -> list[exp.Expr]:
         if group is None:
             return []
         if group.args.get("totals"):
@@ -115,7 +115,7 @@ class Grouping:
             return [item for _, item in items if not self.expressions.has_aggregate(item)]
         return [meant for node in group.expressions for meant in self._meant(node, items)]
 
-    def _meant(self, node: exp.Expression, items: Items) -> list[exp.Expression]:
+    def _meant(self, node: exp.Expr, items: Items) -> list[exp.Expr]:
         """Return the expressions that an element of GROUP BY means: those of a list, of an ordinal or of an alias."""
         found = []
         for part in _flat(node):
@@ -137,7 +137,7 @@ class Grouping:
         whole = self.expressions.dialect != "spark"  # Spark gives no row for the whole of nothing
         return grouping_sets(plan, named, kept, calls, groups.number, keys, whole)
 
-    def meaning(self, node: exp.Expression, items: Items) -> exp.Expression:
+    def meaning(self, node: exp.Expr, items: Items) -> exp.Expr:
         if not isinstance(node, exp.Literal) or node.is_string:
             return self._alias_meaning(node, dict(items))
         if not node.name.isdigit() or not 1 <= int(node.name) <= len(items):
@@ -147,7 +147,7 @@ class Grouping:
             )
         return items[int(node.name) - 1][1]
 
-    def _alias_meaning(self, node: exp.Expression, items: Mapping[str, exp.Expression]) -> exp.Expression:
+    def _alias_meaning(self, node: exp.Expr, items: Mapping[str, exp.Expr]) -> exp.Expr:
         """Return what an alias of the SELECT list stands for, unless a source has a column of that name."""
         if not isinstance(node, exp.Column) or node.args.get("table") or node.meta.get("bound"):
             return node
@@ -156,10 +156,10 @@ class Grouping:
             return node
         return items[name].copy() if name in items else node
 
-    def _over_groups(self, node: exp.Expression, groups: Groups) -> Expr:
+    def _over_groups(self, node: exp.Expr, groups: Groups) -> Expr:
         """Bind an expression over groups: group keys and aggregate calls become columns of the Aggregate."""
 
-        def rewrite(part: exp.Expression) -> exp.Expression:
+        def rewrite(part: exp.Expr) -> exp.Expr:
             if isinstance(part, exp.Grouping | exp.GroupingId):
                 return self._grouping(part, groups)
             if self.expressions.is_call(part):
@@ -189,16 +189,16 @@ class Grouping:
                 raise self.scope.error(f"{shown} is neither grouped nor inside an aggregate", part, hint)
             copy = part.copy()
             for key, value in part.args.items():
-                if isinstance(value, exp.Expression):
+                if isinstance(value, exp.Expr):
                     copy.set(key, rewrite(value))
                 elif isinstance(value, list):
-                    copy.set(key, [rewrite(v) if isinstance(v, exp.Expression) else v for v in value])
+                    copy.set(key, [rewrite(v) if isinstance(v, exp.Expr) else v for v in value])
             return copy
 
         found = self.expressions.printed(rewrite(node))
         return known(found, position=self.expressions.position(node))
 
-    def _renamed(self, inner: Node, node: exp.Expression, groups: Groups) -> Node:
+    def _renamed(self, inner: Node, node: exp.Expr, groups: Groups) -> Node:
         """Return the plan of a subquery over groups: it reads group keys where it says the columns they group."""
         mine = {column for source in self.scope.sources for column in source.plan.columns}
         by = {}
@@ -213,7 +213,7 @@ class Grouping:
         self.expressions.subqueries.equalities.rename(by)
         return rename_free(inner, by)
 
-    def _grouping(self, node: exp.Expression, groups: Groups) -> exp.Expression:
+    def _grouping(self, node: exp.Expr, groups: Groups) -> exp.Expr:
         """`grouping(a, b)` -> the bits of a and b in the number of the grouping set, a's the higher."""
         places = list(groups.keys.values())
         wanted = []
@@ -229,7 +229,7 @@ class Grouping:
             return exp.Cast(this=exp.Literal.number(0), to=exp.DataType.build("INT", dialect="spark"))
         keys = wanted or places
         kind = "BIGINT" if isinstance(node, exp.GroupingId) else "INT"
-        total: exp.Expression | None = None
+        total: exp.Expr | None = None
         for n, key in enumerate(keys):
             away = 1 << (len(places) - 1 - places.index(key))
             bit = exp.Mod(
@@ -243,7 +243,7 @@ class Grouping:
             total = part if total is None else exp.Add(this=total, expression=part)
         return exp.Cast(this=total, to=exp.DataType.build(kind, dialect="spark"))
 
-    def _call(self, node: exp.Expression, groups: Groups) -> str:
+    def _call(self, node: exp.Expr, groups: Groups) -> str:
         """Return the column of an aggregate call; a call that stands twice is computed once."""
         call, kind = groups.aggregates.bind(node)
         if call.expression not in groups.calls:
@@ -258,11 +258,11 @@ class Grouping:
             self.types[column] = kind
 
 
-def _flat(node: exp.Expression) -> list[exp.Expression]:
+def _flat(node: exp.Expr) -> list[exp.Expr]:
     if isinstance(node, exp.Paren):
         return _flat(node.this)
     return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
 
 
-def _size(node: exp.Expression) -> int:
+def _size(node: exp.Expr) -> int:
     return sum(1 for _ in node.walk())

@@ -49,7 +49,7 @@ def interval_of(text: str) -> timedelta | None:
     return timedelta(microseconds=total)
 
 
-def interval_value(node: exp.Expression) -> timedelta | None:
+def interval_value(node: exp.Expr) -> timedelta | None:
     """Return the span that INTERVAL '…' or CAST('…' AS INTERVAL) means, or None."""
     if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
         return interval_of(node.this.name) if is_interval(node.to) else None

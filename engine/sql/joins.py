@@ -47,7 +47,7 @@ class Step:
     source: Source
     kind: str
     conditions: tuple[Condition, ...]
-    node: exp.Expression
+    node: exp.Expr
     apply: Callable[[Node], Node] | None = None
     coalesced: tuple[tuple[str, Expr], ...] = ()
 
@@ -65,7 +65,7 @@ class JoinBuilder:
     ) -> None:
         self.scope, self.expressions, self.keys = scope, expressions, keys
         self.equalities, self.refuse = equalities, refuse
-        self.deferred: list[exp.Expression] = []
+        self.deferred: list[exp.Expr] = []
 
     def step(self, join: exp.Join, source: Source, apply: Callable[[Node], Node] | None = None) -> Step:
         """Add a joined source to the scope and bind its conditions, which see nothing that follows."""
@@ -88,7 +88,7 @@ class JoinBuilder:
             self.scope.sources.remove(source)
         return Step(source, kind, tuple(conditions), join.this, apply, tuple(coalesced))
 
-    def condition(self, node: exp.Expression, clause: str) -> Condition:
+    def condition(self, node: exp.Expr, clause: str) -> Condition:
         """Bind one conjunct."""
         expr = self.expressions.scalar(node, clause)
         if not isinstance(node, exp.EQ | exp.NullSafeEQ):
@@ -243,7 +243,7 @@ class JoinBuilder:
             raise self.refuse(f"{kind} JOIN", join.this, "write JOIN … ON")
         return {"LEFT": "left", "RIGHT": "right", "FULL": "full"}.get(side, "inner")
 
-    def _common(self, source: Source) -> list[exp.Expression]:
+    def _common(self, source: Source) -> list[exp.Expr]:
         """Return the names that NATURAL compares: those that both sides have."""
         before = [other for other in self.scope.sources if other is not source]
         return [
@@ -253,7 +253,7 @@ class JoinBuilder:
         ]
 
     def _using(
-        self, part: exp.Expression, source: Source, kind: str, coalesced: list[tuple[str, Expr]]
+        self, part: exp.Expr, source: Source, kind: str, coalesced: list[tuple[str, Expr]]
     ) -> Condition:
         name = identifier(part)
         left = self.scope.visible(name, [other for other in self.scope.sources if other is not source])

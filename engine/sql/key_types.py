@@ -18,7 +18,7 @@ from engine.sql.refusals import refusal, unsupported
 NESTED = ("array<", "map<", "struct<", "variant")
 
 
-def check_key_types(plan: IncrementalPlan, query: exp.Expression, catalog: Catalog, sql: str) -> None:
+def check_key_types(plan: IncrementalPlan, query: exp.Expr, catalog: Catalog, sql: str) -> None:
     """Raise UnsupportedSql if a table of a plan would have a key, or a join a side, whose values are not plain ones."""
     for found in _nested_keys(plan, catalog):
         raise _refused(*found, plan, query, sql)
@@ -59,7 +59,7 @@ def _nested_keys(plan: IncrementalPlan, catalog: Catalog) -> Iterator[tuple[Node
 
 
 def _refused(
-    node: Node | None, column: str, kind: str, plan: IncrementalPlan, query: exp.Expression, sql: str
+    node: Node | None, column: str, kind: str, plan: IncrementalPlan, query: exp.Expr, sql: str
 ) -> UnsupportedSql:
     names, computed = ({column}, False) if node is None else _origin(node, column, plan)
     found = [part for part in _comparisons(query) if any(c.name.lower() in names for c in _columns(part))]
@@ -75,7 +75,7 @@ def _refused(
     )
 
 
-def _comparisons(query: exp.Expression) -> Iterator[exp.Expression]:
+def _comparisons(query: exp.Expr) -> Iterator[exp.Expr]:
     """Yield the expressions by which a query tells rows apart, in the order of clauses."""
     for select in query.find_all(exp.Select):
         group = select.args.get("group")
@@ -93,7 +93,7 @@ def _comparisons(query: exp.Expression) -> Iterator[exp.Expression]:
     yield from query.find_all(exp.SetOperation)
 
 
-def _columns(part: exp.Expression) -> Iterator[exp.Expression]:
+def _columns(part: exp.Expr) -> Iterator[exp.Expr]:
     if isinstance(part, exp.Identifier):
         yield part
     yield from part.find_all(exp.Column)

@@ -32,7 +32,7 @@ def macro_of(relation: Relation) -> Macro:
     return msgspec.json.decode(relation.options["macro"], type=Macro)
 
 
-def body_of(macro: Macro, dialect: str) -> exp.Expression:
+def body_of(macro: Macro, dialect: str) -> exp.Expr:
     """Return the expression of a function's body."""
     return parsed(f"SELECT {macro.body}", dialect).expressions[0]
 
@@ -64,13 +64,13 @@ def function_body(statement: CreateFunction, dialect: str) -> str:
     return tree.sql(dialect)
 
 
-def functions_called(tree: exp.Expression, catalog: Catalog) -> tuple[str, ...]:
+def functions_called(tree: exp.Expr, catalog: Catalog) -> tuple[str, ...]:
     """Return the functions of users that an expression or query calls, each once."""
     found = (_called(node, catalog) for node in tree.walk())
     return tuple(dict.fromkeys(relation.name for relation in found if relation is not None))
 
 
-def inline_functions(tree: exp.Expression, catalog: Catalog, dialect: str, sql: str) -> exp.Expression:
+def inline_functions(tree: exp.Expr, catalog: Catalog, dialect: str, sql: str) -> exp.Expr:
     """Return the tree with every call of a user's function replaced by its body; raises SqlError for a wrong call."""
     if not any(relation.kind == "function" for relation in catalog.relations.values()):
         return tree
@@ -81,10 +81,10 @@ class _Inliner:
     def __init__(self, catalog: Catalog, dialect: str, sql: str) -> None:
         self.catalog, self.dialect, self.sql = catalog, dialect, sql
 
-    def inlined(self, tree: exp.Expression, depth: int) -> exp.Expression:
+    def inlined(self, tree: exp.Expr, depth: int) -> exp.Expr:
         return tree.transform(lambda node: self._replaced(node, depth), copy=False)
 
-    def _replaced(self, node: exp.Expression, depth: int) -> exp.Expression:
+    def _replaced(self, node: exp.Expr, depth: int) -> exp.Expr:
         relation = _called(node, self.catalog)
         if relation is None:
             return node
@@ -118,8 +118,8 @@ class _Inliner:
         return copy_place(found, node)
 
 
-def _bound_body(body: exp.Expression, arguments: dict[str, exp.Expression]) -> exp.Expression:
-    def bind(node: exp.Expression) -> exp.Expression:
+def _bound_body(body: exp.Expr, arguments: dict[str, exp.Expr]) -> exp.Expr:
+    def bind(node: exp.Expr) -> exp.Expr:
         name = None
         if isinstance(node, exp.Column) and not node.args.get("table"):
             name = identifier(node.this)
@@ -135,7 +135,7 @@ def _bound_body(body: exp.Expression, arguments: dict[str, exp.Expression]) -> e
     return body.transform(bind)
 
 
-def _cast(node: exp.Expression, kind: str) -> exp.Expression:
+def _cast(node: exp.Expr, kind: str) -> exp.Expr:
     inner = (
         node if isinstance(node, exp.Column | exp.Literal | exp.Paren | exp.Cast) else exp.Paren(this=node)
     )
@@ -149,14 +149,14 @@ def cast_type(kind: str) -> exp.DataType:
     return exp.DataType.build(kind, dialect="spark")
 
 
-def _called(node: exp.Expression, catalog: Catalog) -> Relation | None:
+def _called(node: exp.Expr, catalog: Catalog) -> Relation | None:
     if not isinstance(node, exp.Anonymous):
         return None
     relation = catalog.relations.get(str(node.name).lower())
     return relation if relation is not None and relation.kind == "function" else None
 
 
-def parameter_types(parts: list[exp.Expression], dialect: str) -> list[tuple[str, str]]:
+def parameter_types(parts: list[exp.Expr], dialect: str) -> list[tuple[str, str]]:
     """Return name and type of each parameter of CREATE FUNCTION; a parameter without a name is $1, $2 and so on."""
     found = []
     for n, part in enumerate(parts, 1):

@@ -51,7 +51,7 @@ def moment_of_text(text: str) -> Moment | None:
     return Moment(seconds=(found if found.tzinfo else found.replace(tzinfo=datetime.UTC)).timestamp())
 
 
-def _moment(node: exp.Expression) -> Moment | None:
+def _moment(node: exp.Expr) -> Moment | None:
     match node:
         case exp.Paren():
             return _moment(node.this)
@@ -74,7 +74,7 @@ def _moment(node: exp.Expression) -> Moment | None:
     return None
 
 
-def _is_now(node: exp.Expression) -> bool:
+def _is_now(node: exp.Expr) -> bool:
     return isinstance(node, exp.CurrentTimestamp) or node.sql().upper() in ("NOW()", "CURRENT_TIMESTAMP()")
 
 

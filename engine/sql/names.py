@@ -9,7 +9,7 @@ from engine.sql.parsed import any_case
 from engine.sql.refusals import mistake
 
 
-def identifier(node: exp.Expression) -> str:
+def identifier(node: exp.Expr) -> str:
     """Return an identifier's name: lower case unless quoted."""
     name = node.name
     return name if isinstance(node, exp.Identifier) and node.args.get("quoted") else name.lower()
@@ -29,9 +29,9 @@ def item_name(node: exp.Table | exp.CTE) -> str:
     return name.lower() if any_case(node) else name
 
 
-def table_name(node: exp.Expression, sql: str) -> str:
+def table_name(node: exp.Expr, sql: str) -> str:
     """Return the name of the table that a statement is about; raises SqlError if it has a schema."""
-    table = node.find(exp.Table) if isinstance(node, exp.Expression) else None
+    table = node.find(exp.Table) if isinstance(node, exp.Expr) else None
     if table is None:
         raise mistake("the statement names no table", None, sql, "name one")
     if table.args.get("db") or table.args.get("catalog"):

@@ -45,7 +45,7 @@ class Operands:
     def __init__(self, scope: Scope, types: Mapping[str, str], lenient: bool) -> None:
         self.scope, self.types, self.lenient = scope, types, lenient
 
-    def of_aggregate(self, name: str, arguments: Sequence[Expr], node: exp.Expression) -> None:
+    def of_aggregate(self, name: str, arguments: Sequence[Expr], node: exp.Expr) -> None:
         """Check an aggregate's arguments."""
         for argument in arguments:
             kind = kind_of(argument, self.types)
@@ -67,14 +67,14 @@ class Operands:
             return "values that have an order"
         return None
 
-    def check(self, tree: exp.Expression, at: exp.Expression) -> None:
+    def check(self, tree: exp.Expr, at: exp.Expr) -> None:
         """Check every operator and known function of a bound expression that stands at `at`."""
         for part in tree.walk():
             message = self._clash(part)
             if message is not None:
                 raise self.scope.error(message[0], part if "start" in part.meta else at, message[1])
 
-    def _clash(self, part: exp.Expression) -> tuple[str, str] | None:
+    def _clash(self, part: exp.Expr) -> tuple[str, str] | None:
         match part:
             case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.Mod() | exp.IntDiv():
                 return self._arithmetic(part)
@@ -99,10 +99,10 @@ class Operands:
             return self._comparison(part.this, part.expression)
         return self._function(part)
 
-    def _first_clash(self, pairs: Iterable[tuple[exp.Expression, exp.Expression]]) -> tuple[str, str] | None:
+    def _first_clash(self, pairs: Iterable[tuple[exp.Expr, exp.Expr]]) -> tuple[str, str] | None:
         return next((clash for pair in pairs if (clash := self._comparison(*pair)) is not None), None)
 
-    def _kind(self, node: exp.Expression) -> str | None:
+    def _kind(self, node: exp.Expr) -> str | None:
         return None if isinstance(node, exp.Null) else exact_type(node, self.types)
 
     def _arithmetic(self, part: exp.Binary) -> tuple[str, str] | None:
@@ -132,7 +132,7 @@ class Operands:
             return f"{moments[0]} plus {other}", "add an INTERVAL, for example INTERVAL '1' DAY"
         return None
 
-    def _comparison(self, left: exp.Expression, right: exp.Expression) -> tuple[str, str] | None:
+    def _comparison(self, left: exp.Expr, right: exp.Expr) -> tuple[str, str] | None:
         one, other = self._kind(left), self._kind(right)
         if one is None or other is None or _comparable(one, other):
             return None
@@ -143,12 +143,12 @@ class Operands:
             return None
         return f"a comparison of {one} with {other}", "CAST one side to the other's type"
 
-    def _function(self, part: exp.Expression) -> tuple[str, str] | None:
+    def _function(self, part: exp.Expr) -> tuple[str, str] | None:
         if not isinstance(part, exp.Func) or isinstance(part, exp.AggFunc):
             return None
         name = part.sql_name().lower() if not isinstance(part, exp.Anonymous) else part.name.lower()
         argument = next(iter(part.iter_expressions()), None)
-        kind = self._kind(argument) if isinstance(argument, exp.Expression) else None
+        kind = self._kind(argument) if isinstance(argument, exp.Expr) else None
         if kind is None or (argument is not None and is_text(argument)):
             return None
         if kind == "string" and self.lenient:

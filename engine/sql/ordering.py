@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class OrderItem:
     """One item of ORDER BY: what is ordered by, and how."""
 
-    node: exp.Expression
+    node: exp.Expr
     descending: bool
     nulls_first: bool
 
@@ -64,7 +64,7 @@ class Limits:
         return TopN(plan, (), keys, self.limit, self.offset) if self else plan
 
 
-def limits(query: exp.Expression, refuse: Refuse) -> Limits:
+def limits(query: exp.Expr, refuse: Refuse) -> Limits:
     """Return LIMIT, FETCH FIRST and OFFSET of a query; raises UnsupportedSql for what is no plain number."""
     node, offset = query.args.get("limit"), query.args.get("offset")
     count = None
@@ -82,13 +82,13 @@ def limits(query: exp.Expression, refuse: Refuse) -> Limits:
     return Limits(count, _number(offset.expression, offset, refuse) if offset is not None else 0)
 
 
-def _number(value: exp.Expression, node: exp.Expression, refuse: Refuse) -> int:
+def _number(value: exp.Expr, node: exp.Expr, refuse: Refuse) -> int:
     if isinstance(value, exp.Literal) and not value.is_string and value.name.isdigit():
         return int(value.name)
     raise refuse(f"{value.sql()} as a number of rows", node, "write a whole number")
 
 
-def output_position(node: exp.Expression, names: Mapping[str, int], scope: Scope) -> int | None:
+def output_position(node: exp.Expr, names: Mapping[str, int], scope: Scope) -> int | None:
     """Return the output column, counted from 0, that an item of ORDER BY means by name or number, else None."""
     if isinstance(node, exp.Literal) and not node.is_string:
         if not node.name.isdigit() or not 1 <= int(node.name) <= len(names):

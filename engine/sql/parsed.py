@@ -11,7 +11,7 @@ from sqlglot.errors import ParseError
 _ANY_CASE = "any_case"
 
 
-def parsed(text: str, dialect: str) -> exp.Expression:
+def parsed(text: str, dialect: str) -> exp.Expr:
     """Return the tree of a text; raises sqlglot's ParseError and TokenError, and RecursionError for one that is too deep.
 
     Comments go: expressions are printed as texts and put into each other, where a comment would take what follows with it.
@@ -39,12 +39,12 @@ def any_case(node: exp.Table | exp.CTE) -> bool:
     return bool(node.meta.get(_ANY_CASE))
 
 
-def _plain_text(node: exp.Expression) -> exp.Expression:
+def _plain_text(node: exp.Expr) -> exp.Expr:
     """Write U&'d\\0061t' as the text that it means: Spark has no such form."""
     if not isinstance(node, exp.UnicodeString):
         return node
     escape = node.args.get("escape")
-    mark = re.escape(escape.name if isinstance(escape, exp.Expression) else "\\")
+    mark = re.escape(escape.name if isinstance(escape, exp.Expr) else "\\")
     text = re.sub(rf"{mark}(?:{mark}|\+([0-9A-Fa-f]{{6}})|([0-9A-Fa-f]{{4}}))", _character, node.name)
     return exp.Literal.string(text)
 

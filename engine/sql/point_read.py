@@ -133,7 +133,7 @@ class _Reader:
             found.append((column or self._column(inner), descending, bool(nulls_first)))
         return tuple(found)
 
-    def _column(self, node: exp.Expression) -> str:
+    def _column(self, node: exp.Expr) -> str:
         if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star) or node.args.get("db"):
             raise _TooComplex
         if node.args.get("table") and identifier(node.args["table"]) != self.alias:
@@ -143,7 +143,7 @@ class _Reader:
             raise _TooComplex
         return self.shown[name].source
 
-    def _predicates(self, node: exp.Expression) -> list[Predicate]:
+    def _predicates(self, node: exp.Expr) -> list[Predicate]:
         match node:
             case exp.Paren():
                 return self._predicates(node.this)
@@ -167,7 +167,7 @@ class _Reader:
         column = self._column(node.expression)
         return [Predicate(column, _FLIPPED[op], (self._literal(node.this, column),))]
 
-    def _literal(self, node: exp.Expression, column: str) -> Any:
+    def _literal(self, node: exp.Expr, column: str) -> Any:
         kind = next(found.type for found in self.shown.values() if found.source == column)
         value = literal(node, kind, self.dialect)
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
@@ -175,7 +175,7 @@ class _Reader:
         return value
 
 
-def _count(node: exp.Expression | None) -> int | None:
+def _count(node: exp.Expr | None) -> int | None:
     if node is None:
         return None
     number = node.expression

@@ -6,7 +6,7 @@ import re
 
 import sqlglot.expressions as exp
 
-_KEYWORDS: dict[type[exp.Expression], str] = {
+_KEYWORDS: dict[type[exp.Expr], str] = {
     exp.Order: "ORDER",
     exp.Limit: "LIMIT",
     exp.Offset: "OFFSET",
@@ -28,14 +28,14 @@ _KEYWORDS: dict[type[exp.Expression], str] = {
     exp.Extract: "EXTRACT",
     exp.Any: "ANY",
 }
-_SET_OPERATIONS: dict[type[exp.Expression], str] = {
+_SET_OPERATIONS: dict[type[exp.Expr], str] = {
     exp.Union: "UNION",
     exp.Intersect: "INTERSECT",
     exp.Except: "EXCEPT",
 }
 
 
-def place(node: exp.Expression | None, sql: str) -> tuple[int, int]:
+def place(node: exp.Expr | None, sql: str) -> tuple[int, int]:
     """Return line and column, both from 1, of the first token of an expression; (1, 1) if it cannot be told."""
     start = _start(node, sql) if node is not None else None
     if start is None:
@@ -44,7 +44,7 @@ def place(node: exp.Expression | None, sql: str) -> tuple[int, int]:
     return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
 
 
-def copy_place(new: exp.Expression, old: exp.Expression) -> exp.Expression:
+def copy_place(new: exp.Expr, old: exp.Expr) -> exp.Expr:
     """Return `new`, which stands in the text where `old` stood."""
     starts = [part.meta["start"] for part in old.walk() if "start" in part.meta]
     if starts:
@@ -52,7 +52,7 @@ def copy_place(new: exp.Expression, old: exp.Expression) -> exp.Expression:
     return new
 
 
-def _start(node: exp.Expression, sql: str) -> int | None:
+def _start(node: exp.Expr, sql: str) -> int | None:
     if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
         return _start(node.this, sql)
     kind = type(node)
@@ -69,7 +69,7 @@ def _start(node: exp.Expression, sql: str) -> int | None:
     return first if first is not None or node.parent is None else _start(node.parent, sql)
 
 
-def _first_token(node: exp.Expression) -> int | None:
+def _first_token(node: exp.Expr) -> int | None:
     return min((part.meta["start"] for part in node.walk() if "start" in part.meta), default=None)
 
 
@@ -78,7 +78,7 @@ def _last(word: str, sql: str, before: int) -> int | None:
     return found[-1] if found else None
 
 
-def _by_text(node: exp.Expression, sql: str) -> int | None:
+def _by_text(node: exp.Expr, sql: str) -> int | None:
     names = list(node.sql_names()) if isinstance(node, exp.Func) else []
     for text in [*names, node.sql()]:
         found = re.search(rf"(?<!\w){re.escape(text)}", sql, re.IGNORECASE)

@@ -13,7 +13,7 @@ from engine.sql.postgres_functions import as_spark_call
 from engine.sql.postgres_json import as_spark_json
 from engine.sql.postgres_lists import as_spark_list
 
-TypeOf = Callable[[exp.Expression], str | None]
+TypeOf = Callable[[exp.Expr], str | None]
 _KIND = exp.DataType.Type
 _FIELDS = {"ISODOW": "DOW_ISO", "ISOYEAR": "YEAROFWEEK"}
 _YEARS = {"DECADE": ("FLOOR", 10), "CENTURY": ("CEIL", 100), "MILLENNIUM": ("CEIL", 1000)}
@@ -21,13 +21,13 @@ _OF_SECOND = {"MILLISECONDS": 1000, "MICROSECONDS": 1_000_000}
 UNKNOWN_FIELDS = frozenset(("JULIAN", "TIMEZONE", "TIMEZONE_HOUR", "TIMEZONE_MINUTE"))
 
 
-def as_spark(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
+def as_spark(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     """Rewrite a bound expression, innermost parts first, by the rules below."""
     for key, value in list(node.args.items()):
-        if isinstance(value, exp.Expression):
+        if isinstance(value, exp.Expr):
             node.set(key, as_spark(value, type_of))
         elif isinstance(value, list):
-            node.set(key, [as_spark(v, type_of) if isinstance(v, exp.Expression) else v for v in value])
+            node.set(key, [as_spark(v, type_of) if isinstance(v, exp.Expr) else v for v in value])
     for rule in (
         _json,
         _list,
@@ -48,17 +48,17 @@ def as_spark(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
     return node
 
 
-def _json(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+def _json(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """JSON is text. `a -> 'b'` -> `TO_JSON(TRY_VARIANT_GET(PARSE_JSON(a), '$.b'))`"""
     return as_spark_json(node)
 
 
-def _list(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+def _list(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """Nulls stay, the order counts. `array_agg(x ORDER BY y)` -> `transform(array_sort(collect_list(…), …), _e -> _e.v)`"""
     return as_spark_list(node)
 
 
-def _interval(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+def _interval(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """A span of days and less is said in full. `INTERVAL '02:00'` -> `INTERVAL '0 02:00:00.000000' DAY TO SECOND`"""
     plain = isinstance(node, exp.Interval) and node.args.get("unit") is None
     if not plain and not (isinstance(node, exp.Cast) and is_interval(node.to)):
@@ -67,7 +67,7 @@ def _interval(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
     return None if span is None else day_time_literal(span)
 
 
-def _type(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+def _type(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """TIMESTAMP has no zone; NUMERIC without digits is wide. `TIMESTAMP` -> `TIMESTAMP_NTZ`"""
     if not isinstance(node, exp.DataType):
         return None
@@ -78,12 +78,12 @@ def _type(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
     return None
 
 
-def _bytea(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+def _bytea(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """Bytes are written and shown as hex digits. `CAST('\\xAA' AS BYTEA)` -> `X'AA'`"""
     return as_spark_bytea(node, type_of)
 
 
-def _cast(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+def _cast(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """A number becomes an integer by rounding, a text is cut to its length. `CAST(d AS INT)` -> `CAST(BROUND(d, 0) AS INT)`"""
     if not isinstance(node, exp.Cast):
         return None
@@ -100,7 +100,7 @@ def _cast(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
     return None
 
 
-def _division(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+def _division(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """`/` of two integers truncates. `i / j` -> `CAST(i DIV j AS INT)`"""
     if not isinstance(node, exp.Div):
         return None
@@ -112,7 +112,7 @@ def _division(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
     return exp.Cast(this=quotient, to=exp.DataType.build(kind, dialect="spark"))
 
 
-def _dates(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+def _dates(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """Two dates differ by a number of days, a date moved by an interval is a timestamp. `d - e` -> `DATEDIFF(d, e)`"""
     moved = isinstance(node, exp.Add | exp.Sub) and isinstance(node.expression, exp.Interval)
     if moved and type_of(node.this) == "date":
@@ -123,7 +123,7 @@ def _dates(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
     return None
 
 
-def _field(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+def _field(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """Sunday is day 0; an epoch has a fraction. `EXTRACT(DOW FROM t)` -> `(EXTRACT(DOW FROM t) - 1)`"""
     if not isinstance(node, exp.Extract):
         return None
@@ -147,14 +147,14 @@ def _field(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
     return None
 
 
-def _logarithm(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+def _logarithm(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """`log(x)` is the decimal one. `LOG(x)` -> `LOG10(x)`"""
     if isinstance(node, exp.Log) and node.expression is None:
         return exp.Anonymous(this="LOG10", expressions=[node.this])
     return None
 
 
-def _pattern(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+def _pattern(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """`~*` takes no notice of case. `s ~* 'x'` -> `s RLIKE ('(?i)' || 'x')`"""
     if not isinstance(node, exp.RegexpILike):
         return None
@@ -162,10 +162,10 @@ def _pattern(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
     return exp.RegexpLike(this=node.this, expression=exp.Paren(this=either))
 
 
-def _function(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+def _function(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """A function that Spark has under another name. `string_to_array(s, ',')` -> `split(s, ',')`"""
     return as_spark_call(node, type_of)
 
 
-def _operand(node: exp.Expression) -> exp.Expression:
+def _operand(node: exp.Expr) -> exp.Expr:
     return exp.Paren(this=node) if isinstance(node, exp.Binary) else node

@@ -15,7 +15,7 @@ from engine.sql.position import copy_place
 from engine.sql.postgres_patterns import NotSaid
 from engine.sql.refusals import mistake
 
-TypeOf = Callable[[exp.Expression], str | None]
+TypeOf = Callable[[exp.Expr], str | None]
 _KIND = exp.DataType.Type
 _BINARY = (_KIND.BINARY, _KIND.VARBINARY)
 _TEXTS = (_KIND.TEXT, _KIND.VARCHAR, _KIND.CHAR, _KIND.NCHAR, _KIND.NVARCHAR)
@@ -65,7 +65,7 @@ def _part(found: re.Match[str]) -> bytes:
     return b"\\" if escape == "\\\\" else bytes((int(escape[1:], 8),))
 
 
-def quoted_text(node: exp.Expression) -> str | None:
+def quoted_text(node: exp.Expr) -> str | None:
     """Return the text that a literal in quotes means, E'…' too, else None."""
     inner = node.unnest() if isinstance(node, exp.Paren) else node
     if isinstance(inner, exp.ByteString) or (isinstance(inner, exp.Literal) and inner.is_string):
@@ -96,13 +96,13 @@ def given_bytea(rows: exp.Values | exp.Query, kinds: tuple[str, ...], sql: str) 
     return found
 
 
-def _each_given(items: list[exp.Expression], kinds: tuple[str, ...], sql: str) -> list[exp.Expression]:
+def _each_given(items: list[exp.Expr], kinds: tuple[str, ...], sql: str) -> list[exp.Expr]:
     return [
         bytea_of(item, kind, sql) for item, kind in zip(items, (*kinds, *[""] * len(items)), strict=False)
     ]
 
 
-def bytea_of(node: exp.Expression, kind: str, sql: str) -> exp.Expression:
+def bytea_of(node: exp.Expr, kind: str, sql: str) -> exp.Expr:
     """Return what is given for a column of type `kind`: a text in quotes as bytes if the column holds bytes.
 
     Raises SqlError, with the place, for a text that means none.
@@ -118,7 +118,7 @@ def bytea_of(node: exp.Expression, kind: str, sql: str) -> exp.Expression:
     return copy_place(exp.HexString(this=found.hex().upper()), node)
 
 
-def as_bytea(node: exp.Expression) -> exp.Expression:
+def as_bytea(node: exp.Expr) -> exp.Expr:
     """Return a text in quotes as the bytes that it means, and anything else as it is; raises NotSaid if it means none."""
     text = quoted_text(node)
     if text is None:
@@ -129,7 +129,7 @@ def as_bytea(node: exp.Expression) -> exp.Expression:
     return exp.HexString(this=found.hex().upper())
 
 
-def as_spark_bytea(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+def as_spark_bytea(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """Return a cast from or to BYTEA, or a comparison with one, as Spark says it; None for anything else."""
     if isinstance(node, exp.Cast):
         if node.to.this in _BINARY:
@@ -144,14 +144,14 @@ def as_spark_bytea(node: exp.Expression, type_of: TypeOf) -> exp.Expression | No
     return None
 
 
-def _compared(node: exp.Expression, sides: tuple[str, ...], type_of: TypeOf) -> None:
+def _compared(node: exp.Expr, sides: tuple[str, ...], type_of: TypeOf) -> None:
     """A text in quotes beside bytes is bytes itself. `b = '\\x01'` -> `b = X'01'`"""
     if any(type_of(node.args[side]) == "binary" for side in sides):
         for side in sides:
             node.set(side, as_bytea(node.args[side]))
 
 
-def _shown(node: exp.Cast, type_of: TypeOf) -> exp.Expression | None:
+def _shown(node: exp.Cast, type_of: TypeOf) -> exp.Expr | None:
     """Bytes are shown in the hex format. `CAST(b AS TEXT)` -> `CAST('\\x' || LOWER(HEX(b)) AS TEXT)`"""
     if node.to.this not in _TEXTS or type_of(node.this) != "binary":
         return None
@@ -160,7 +160,7 @@ def _shown(node: exp.Cast, type_of: TypeOf) -> exp.Expression | None:
     return None  # the cast itself is another rule's
 
 
-def _read(node: exp.Cast, type_of: TypeOf) -> exp.Expression | None:
+def _read(node: exp.Cast, type_of: TypeOf) -> exp.Expr | None:
     """`CAST('\\xAA' AS BYTEA)` -> `X'AA'`; the texts of a column are read row by row."""
     if quoted_text(node.this) is not None:
         return as_bytea(node.this)

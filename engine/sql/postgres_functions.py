@@ -9,23 +9,23 @@ import sqlglot.expressions as exp
 
 from engine.sql.postgres_patterns import NotSaid, regex_of_similar, replacement_of
 
-TypeOf = Callable[[exp.Expression], str | None]
-Build = Callable[[list[exp.Expression]], exp.Expression | None]
+TypeOf = Callable[[exp.Expr], str | None]
+Build = Callable[[list[exp.Expr]], exp.Expr | None]
 _FLOATS = ("float", "double")
 _CODES = re.compile(r"%-?[YymdHIMSfjpbB%]")
 
 
-def _call(name: str, *arguments: exp.Expression | str | int) -> exp.Anonymous:
+def _call(name: str, *arguments: exp.Expr | str | int) -> exp.Anonymous:
     return exp.Anonymous(this=name, expressions=[_value(argument) for argument in arguments])
 
 
-def _value(argument: exp.Expression | str | int) -> exp.Expression:
-    if isinstance(argument, exp.Expression):
+def _value(argument: exp.Expr | str | int) -> exp.Expr:
+    if isinstance(argument, exp.Expr):
         return argument.copy()
     return exp.Literal.number(argument) if isinstance(argument, int) else exp.Literal.string(argument)
 
 
-def _number(node: exp.Expression | None) -> int | None:
+def _number(node: exp.Expr | None) -> int | None:
     """Return a literal's whole number, with its sign."""
     if isinstance(node, exp.Neg):
         inner = _number(node.this)
@@ -35,7 +35,7 @@ def _number(node: exp.Expression | None) -> int | None:
     return None
 
 
-def _text(node: exp.Expression | None, what: str) -> str:
+def _text(node: exp.Expr | None, what: str) -> str:
     if isinstance(node, exp.Literal) and node.is_string:
         return str(node.name)
     raise NotSaid(f"{what} that is no literal", "write it in quotes")
@@ -54,7 +54,7 @@ def translated(name: str) -> bool:
     return name in TRANSLATED or name in ("regexp_match", "string_to_array", "bpchar")
 
 
-def as_spark_call(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+def as_spark_call(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """Return a call as Spark says it, or None if it says the same; raises NotSaid if Spark has no like."""
     rule = _RULES.get(type(node))
     if rule is not None:
@@ -66,7 +66,7 @@ def as_spark_call(node: exp.Expression, type_of: TypeOf) -> exp.Expression | Non
 
 
 # ---- numbers ---------------------------------------------------------------------------------------------------
-def _trunc(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
+def _trunc(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     """Towards zero: `trunc(x, n)` -> `IF(x >= 0, FLOOR(x, n), CEIL(x, n))`"""
     digits = node.args.get("decimals")
     more = [] if digits is None else [digits]
@@ -74,19 +74,19 @@ def _trunc(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
     return exp.If(this=positive, true=_call("floor", node.this, *more), false=_call("ceil", node.this, *more))
 
 
-def _round(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+def _round(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """A float is rounded to the even neighbour: `round(g)` -> `BROUND(g)`"""
     if type_of(node.this) in _FLOATS and node.args.get("decimals") is None:
         return _call("bround", node.this, 0)
     return None
 
 
-def _hex(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+def _hex(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     return None if isinstance(node.parent, exp.Lower) else exp.Lower(this=exp.Hex(this=node.this))
 
 
 # ---- texts -----------------------------------------------------------------------------------------------------
-def _initcap(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
+def _initcap(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     """A word starts after anything that is no letter or digit, not after spaces alone."""
     words = _call("split", exp.Lower(this=node.this.copy()), r"(?<=[^\p{L}\p{N}])", -1)
     word = exp.column("_w")
@@ -99,7 +99,7 @@ def _initcap(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
     )
 
 
-def _side(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+def _side(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """A negative length leaves that many characters out at the other end."""
     count = _number(node.expression)
     if count is not None and count >= 0:
@@ -118,7 +118,7 @@ def _side(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
     return _call("left" if isinstance(node, exp.Left) else "right", node.this, chars)
 
 
-def _substring(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+def _substring(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """A start below 1 counts, as characters that are not there."""
     start, length = node.args.get("start"), node.args.get("length")
     if isinstance(start, exp.Literal) and start.is_string:
@@ -137,14 +137,14 @@ def _substring(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
     return _call("substring", node.this, begin, rest)
 
 
-def _char(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+def _char(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     code = _number(node.expressions[0] if node.expressions else node.this)
     if code is None or code > 127:
         raise NotSaid("chr of a code above 127", "write the character itself")
     return None
 
 
-def _split(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
+def _split(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     """`string_to_array(s, '.')` -> `split(s, '[.]', -1)`, and an empty text has no parts"""
     text, separator = node.this, _text(node.expression, "a separator")
     pattern = "".join(f"[{c}]" if c in ".|*+?()[]{}$-" else "\\" + c if c in "\\^" else c for c in separator)
@@ -153,7 +153,7 @@ def _split(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
     return exp.If(this=exp.EQ(this=text.copy(), expression=exp.Literal.string("")), true=empty, false=parts)
 
 
-def _encode(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
+def _encode(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     kind = _text(node.args.get("charset"), "an encoding").lower()
     forms = {
         (exp.Encode, "hex"): lambda: exp.Lower(this=exp.Hex(this=node.this)),
@@ -167,7 +167,7 @@ def _encode(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
 
 
 # ---- patterns --------------------------------------------------------------------------------------------------
-def _matched_group(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+def _matched_group(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """`(regexp_match(s, p))[k]` -> `IF(s RLIKE p, regexp_extract(s, p, k), NULL)`; `a[i]` beyond the end is null."""
     call = node.this.unnest() if isinstance(node.this, exp.Paren) else node.this
     place = node.expressions[0] if len(node.expressions) == 1 else None
@@ -191,7 +191,7 @@ def _matched_group(node: exp.Expression, type_of: TypeOf) -> exp.Expression | No
     return exp.If(this=found, true=_call("regexp_extract", text, pattern, group), false=exp.Null())
 
 
-def _regexp_replace(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
+def _regexp_replace(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     """Without the flag g the first match alone is replaced."""
     pattern = _text(node.expression, "a pattern")
     replacement = _text(node.args.get("replacement") or exp.Literal.string(""), "a replacement")
@@ -216,14 +216,14 @@ def _shifted(pattern: str) -> str:
     return pattern
 
 
-def _similar(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
+def _similar(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     """`s SIMILAR TO 'a%'` -> `s RLIKE '^(?:a.*)$'`"""
     pattern = regex_of_similar(_text(node.expression, "a pattern"))
     return exp.RegexpLike(this=node.this, expression=exp.Literal.string(pattern))
 
 
 # ---- moments ---------------------------------------------------------------------------------------------------
-def _format(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+def _format(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     kind = type_of(node.this) or ""
     if isinstance(node, exp.TimeToStr) and (
         kind in ("int", "bigint", "double", "float") or "decimal" in kind
@@ -237,18 +237,18 @@ def _format(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
     return None
 
 
-def _from_epoch(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
+def _from_epoch(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     return _call("timestamp_seconds", node.this)
 
 
-def _truncated(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+def _truncated(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """The result has a zone only if the moment has one."""
     if type_of(node.this) != "timestamp_ntz" or isinstance(node.parent, exp.Cast):
         return None
     return exp.Cast(this=node.copy(), to=exp.DataType(this=exp.DataType.Type.TIMESTAMPNTZ))
 
 
-def _at_zone(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
+def _at_zone(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     """A moment with a zone loses it, one without gets it; Spark computes in UTC."""
     kind, zone = type_of(node.this), node.args["zone"]
     plain = exp.DataType(this=exp.DataType.Type.TIMESTAMPNTZ)
@@ -262,7 +262,7 @@ def _at_zone(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
 
 
 # ---- arrays ----------------------------------------------------------------------------------------------------
-def _array_size(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+def _array_size(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """`array_length(a, 1)` is null for an empty array."""
     if isinstance(node.parent, exp.Anonymous) and node.parent.name.lower() == "nullif":
         return None
@@ -272,12 +272,12 @@ def _array_size(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
     return _call("nullif", _call("size", node.this), 0)
 
 
-def _position(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
+def _position(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     """What is not there has no place."""
     return _call("nullif", _call("array_position", node.this, node.expression), 0)
 
 
-def _contains_all(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
+def _contains_all(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     whole, part = node.this, node.expression
     if isinstance(node, exp.ArrayContainedBy):
         whole, part = part, whole
@@ -285,21 +285,21 @@ def _contains_all(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
     return exp.EQ(this=size, expression=exp.Literal.number(0))
 
 
-def _overlap(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
+def _overlap(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     return _call("arrays_overlap", node.this, node.expression)
 
 
-def _escaped(node: exp.Expression, type_of: TypeOf) -> exp.Expression | None:
+def _escaped(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     if isinstance(node.this, exp.RegexpLike):
         raise NotSaid("SIMILAR TO … ESCAPE", "escape with a backslash")
     return None
 
 
-def _digest(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
+def _digest(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     return _call("unhex", _call("sha2", node.this, node.args.get("length") or 256))
 
 
-_RULES: dict[type[exp.Expression], Callable[[exp.Expression, TypeOf], exp.Expression | None]] = {
+_RULES: dict[type[exp.Expr], Callable[[exp.Expr, TypeOf], exp.Expr | None]] = {
     exp.Trunc: _trunc,
     exp.Round: _round,
     exp.Hex: _hex,

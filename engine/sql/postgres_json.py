@@ -17,7 +17,7 @@ from engine.errors import UnsupportedSql
 _JSON = (exp.DataType.Type.JSON, exp.DataType.Type.JSONB)
 
 
-def as_spark_json(node: exp.Expression) -> exp.Expression | None:
+def as_spark_json(node: exp.Expr) -> exp.Expr | None:
     """Return a JSON operator or cast as Spark's functions, or None for any other expression."""
     match node:
         case exp.JSONExtract():
@@ -45,7 +45,7 @@ def as_spark_json(node: exp.Expression) -> exp.Expression | None:
     return None
 
 
-def _call(name: str, *arguments: exp.Expression) -> exp.Anonymous:
+def _call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
     return exp.Anonymous(this=name, expressions=[argument.copy() for argument in arguments])
 
 
@@ -53,12 +53,12 @@ def _text(text: str) -> exp.Literal:
     return exp.Literal.string(text)
 
 
-def _variant_at(node: exp.Expression, path: str, kind: str | None = None) -> exp.Anonymous:
+def _variant_at(node: exp.Expr, path: str, kind: str | None = None) -> exp.Anonymous:
     arguments = [_call("PARSE_JSON", node), _text(path)] + ([_text(kind)] if kind else [])
     return _call("TRY_VARIANT_GET", *arguments)
 
 
-def _json_at(node: exp.Expression, path: str) -> exp.Anonymous:
+def _json_at(node: exp.Expr, path: str) -> exp.Anonymous:
     return _call("TO_JSON", _variant_at(node, path))
 
 
@@ -68,7 +68,7 @@ def _step(key: str) -> str:
     return f".{key}" if key.isidentifier() else "['" + key.replace("'", "\\'") + "']"
 
 
-def _path(node: exp.Expression) -> str | None:
+def _path(node: exp.Expr) -> str | None:
     if not isinstance(node, exp.JSONPath):
         raise UnsupportedSql(
             "a JSON key that is not written out is not offered", hint="write column -> 'key' or column -> 0"
@@ -85,7 +85,7 @@ def _path(node: exp.Expression) -> str | None:
     return "$" + "".join(steps)
 
 
-def _braces(node: exp.Expression) -> str:
+def _braces(node: exp.Expr) -> str:
     text = node.name if isinstance(node, exp.Literal) else ""
     if not (text.startswith("{") and text.endswith("}")):
         raise UnsupportedSql("#> needs a path that is written out", hint="write column #> '{a,0,b}'")
@@ -93,7 +93,7 @@ def _braces(node: exp.Expression) -> str:
     return "$" + "".join(_step(part.strip().strip('"')) for part in inner.split(",") if inner)
 
 
-def _literal(node: exp.Expression) -> str | None:
+def _literal(node: exp.Expr) -> str | None:
     """Return the JSON text on the right of @>, or None if it is an array of SQL."""
     if (
         isinstance(node, exp.Anonymous)
@@ -112,13 +112,13 @@ def _literal(node: exp.Expression) -> str | None:
     return node.name
 
 
-def _contains(node: exp.Expression, path: str, value: Any) -> exp.Expression:
+def _contains(node: exp.Expr, path: str, value: Any) -> exp.Expr:
     """Return whether the JSON at a path holds a value: an object all of its keys, a scalar just itself."""
     if isinstance(value, list):
         raise UnsupportedSql("@> with an array is not offered", hint="compare elements: column -> 0 = '1'")
     kind = _call("SCHEMA_OF_VARIANT", _variant_at(node, path))
     if isinstance(value, dict):
-        parts: list[exp.Expression] = [exp.Like(this=kind, expression=_text("OBJECT<%"))]
+        parts: list[exp.Expr] = [exp.Like(this=kind, expression=_text("OBJECT<%"))]
         parts += [_contains(node, path + _step(key), inner) for key, inner in value.items()]
         return _all(parts)
     if value is None:
@@ -142,6 +142,6 @@ def _contains(node: exp.Expression, path: str, value: Any) -> exp.Expression:
     return _all([other, exp.EQ(this=number, expression=exp.Literal.number(str(value)))])
 
 
-def _all(parts: list[exp.Expression]) -> exp.Expression:
+def _all(parts: list[exp.Expr]) -> exp.Expr:
     """Return the conjunction of parts; an unknown one is false, as nothing is contained in what is not there."""
     return _call("COALESCE", exp.and_(*parts), exp.Boolean(this=False))

@@ -13,7 +13,7 @@ from engine.sql.ordered_lists import ONE, By, field_of, filtered, of_some, order
 _PART = "_part_"
 
 
-def as_spark_list(node: exp.Expression) -> exp.Expression | None:
+def as_spark_list(node: exp.Expr) -> exp.Expr | None:
     """Return array_agg, or string_agg with an ORDER BY, with its FILTER, as Spark says it; None for anything else.
 
     Spark 4.2 fails on its own ordered LISTAGG beside a DISTINCT aggregate (it takes an attribute for a sort order).
@@ -42,16 +42,16 @@ class _Parts:
     """The parsed parts of a call, each as a column in the tree that is made of them."""
 
     def __init__(self) -> None:
-        self.nodes: list[exp.Expression] = []
+        self.nodes: list[exp.Expr] = []
 
-    def column(self, node: exp.Expression) -> Column:
+    def column(self, node: exp.Expr) -> Column:
         self.nodes.append(node)
         return Column(f"{_PART}{len(self.nodes) - 1}")
 
-    def filled(self, tree: Expr) -> exp.Expression:
+    def filled(self, tree: Expr) -> exp.Expr:
         """Return a tree as sqlglot's, in which the parts stand again."""
 
-        def part(node: exp.Expression) -> exp.Expression:
+        def part(node: exp.Expr) -> exp.Expr:
             if not isinstance(node, exp.Column) or not node.name.startswith(_PART):
                 return node
             found = self.nodes[int(node.name.removeprefix(_PART))].copy()
@@ -90,7 +90,7 @@ def _distinct(value: Expr, order: By, where: Expr | None) -> Expr:
     return field_of(template("array_sort(:rows, (_l, _r) -> :compare)", rows=rows, compare=compare), "v")
 
 
-def _by(item: exp.Expression, parts: _Parts) -> By:
+def _by(item: exp.Expr, parts: _Parts) -> By:
     if not isinstance(item, exp.Ordered):
         return By(parts.column(item), nulls_first=False)
     return By(parts.column(item.this), bool(item.args.get("desc")), bool(item.args.get("nulls_first")))

@@ -20,7 +20,7 @@ from engine.sql.plan import Aggregate, Node, Project, SortKey, TopN
 from engine.sql.position import copy_place
 from engine.sql.scope import Scope
 
-Items = list[tuple[str, exp.Expression]]
+Items = list[tuple[str, exp.Expr]]
 Columns = tuple[tuple[str, str], ...]
 
 
@@ -71,7 +71,7 @@ class Projection:
         plan, keys = self._sorted(plan, named, order, sorted_by)
         return rows.over(plan, keys), columns
 
-    def _order_nodes(self, order: list[OrderItem], items: Items) -> list[exp.Expression]:
+    def _order_nodes(self, order: list[OrderItem], items: Items) -> list[exp.Expr]:
         """Return what each item of ORDER BY orders by: an output column's expression, or its own."""
         names = {name: n for n, (name, _) in enumerate(items)}
         found = []
@@ -106,7 +106,7 @@ class Projection:
         named: tuple[tuple[str, Expr], ...],
         order: list[OrderItem],
         sorted_by: list[Expr],
-        on: exp.Expression,
+        on: exp.Expr,
         items: Items,
         rows: Limits,
     ) -> Node:
@@ -154,10 +154,10 @@ class Projection:
 
     # ---- the SELECT list -------------------------------------------------------------------------------------
     def _items(self, select: exp.Select) -> Items:
-        found: list[tuple[str | None, exp.Expression]] = []
+        found: list[tuple[str | None, exp.Expr]] = []
         taken: set[str] = set()
 
-        def take(name: str, node: exp.Expression, what: exp.Expression) -> None:
+        def take(name: str, node: exp.Expr, what: exp.Expr) -> None:
             if name.lower() in taken:
                 hint = "give one of them another name with AS"
                 raise self.scope.error(f"two columns are named {name}", node, hint)
@@ -183,7 +183,7 @@ class Projection:
                 found.append((None, item))
         return [(name or _unused(_name(item, n), taken), item) for n, (name, item) in enumerate(found, 1)]
 
-    def _star(self, item: exp.Expression) -> list[tuple[str, str]]:
+    def _star(self, item: exp.Expr) -> list[tuple[str, str]]:
         star = item.find(exp.Star)
         if star is not None and any(value for part, value in star.args.items() if part != "except_"):
             raise self.expressions.refuse("* REPLACE or RENAME", item, "list the columns")
@@ -198,7 +198,7 @@ class Projection:
         return found
 
 
-def _name(item: exp.Expression, position: int) -> str:
+def _name(item: exp.Expr, position: int) -> str:
     name = function_name(item.this if isinstance(item, exp.Filter) else item) or ""
     return name if name.isidentifier() and name not in ("cast", "try_cast", "case") else f"column_{position}"
 

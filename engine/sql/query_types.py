@@ -14,7 +14,7 @@ Columns = list[tuple[str, str | None]]
 class QueryTypes:
     """Types of expressions by the SELECT in which they stand; None is said wherever a name may mean several things."""
 
-    def __init__(self, tree: exp.Expression, catalog: Catalog) -> None:
+    def __init__(self, tree: exp.Expr, catalog: Catalog) -> None:
         self.catalog = catalog
         self.items: dict[str, list[exp.CTE]] = {}
         for cte in tree.find_all(exp.CTE):
@@ -23,7 +23,7 @@ class QueryTypes:
         for select in list(tree.find_all(exp.Select)):
             self._of_select(select)
 
-    def of(self, part: exp.Expression) -> str | None:
+    def of(self, part: exp.Expr) -> str | None:
         """Return the certain type of an expression."""
         select = part.find_ancestor(exp.Select)
         return exact_type(part, self._types.get(id(select), {}))
@@ -51,7 +51,7 @@ class QueryTypes:
             found += columns
         return found
 
-    def _of_source(self, source: exp.Expression) -> Columns | None:
+    def _of_source(self, source: exp.Expr) -> Columns | None:
         alias = source.args.get("alias")
         if isinstance(source, exp.Subquery):
             return self._outputs(source.this, alias)
@@ -67,14 +67,14 @@ class QueryTypes:
         return [(column.name, column.type or None) for column in relation.columns]
 
     @staticmethod
-    def _inside(source: exp.Expression, name: str) -> bool:
+    def _inside(source: exp.Expr, name: str) -> bool:
         """Tell whether a table stands in the WITH item that has its name, where the name still means the table."""
         item = source.find_ancestor(exp.CTE)
         while item is not None and item_name(item) != name:
             item = item.find_ancestor(exp.CTE)
         return item is not None
 
-    def _outputs(self, query: exp.Expression, alias: exp.TableAlias | None) -> Columns | None:
+    def _outputs(self, query: exp.Expr, alias: exp.TableAlias | None) -> Columns | None:
         if not isinstance(query, exp.Select):
             return None
         types = self._of_select(query)

@@ -162,13 +162,13 @@ def unclosed(text: str) -> SqlError:
     return SqlError(f"{what} is not closed", sql=text, line=line, column=column, hint="close it")
 
 
-def unsupported(message: str, node: exp.Expression | None, sql: str, hint: str) -> UnsupportedSql:
+def unsupported(message: str, node: exp.Expr | None, sql: str, hint: str) -> UnsupportedSql:
     """Return the error for something that is understood but not offered, at `node` or at the statement's first word."""
     line, column = _place(node, sql)
     return UnsupportedSql(message, sql=sql, line=line, column=column, hint=hint)
 
 
-def mistake(message: str, node: exp.Expression | None, sql: str, hint: str) -> SqlError:
+def mistake(message: str, node: exp.Expr | None, sql: str, hint: str) -> SqlError:
     """Return the error for something that is wrong, at `node` or at the statement's first word."""
     line, column = _place(node, sql)
     return SqlError(message, sql=sql, line=line, column=column, hint=hint)
@@ -180,5 +180,5 @@ def first_word(sql: str) -> int:
     return found.end() if found else 0
 
 
-def _place(node: exp.Expression | None, sql: str) -> tuple[int, int]:
+def _place(node: exp.Expr | None, sql: str) -> tuple[int, int]:
     return place(node, sql) if node is not None else line_and_column(sql, first_word(sql))

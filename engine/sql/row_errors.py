@@ -17,7 +17,7 @@ from engine.sql.functions import function_name
 from engine.sql.parsed import parsed
 from engine.sql.plan import AggCall, Node
 
-_OPERATORS: dict[type[exp.Expression], str] = {
+_OPERATORS: dict[type[exp.Expr], str] = {
     exp.Add: "+",
     exp.Sub: "-",
     exp.Mul: "*",
@@ -51,17 +51,17 @@ def _rewritten(value: Any) -> Any:
     return value
 
 
-def without_errors(tree: exp.Expression) -> exp.Expression:
+def without_errors(tree: exp.Expr) -> exp.Expr:
     """Return a tree of Spark SQL in which every part that can fail on a row is its try_ form."""
     for key, value in list(tree.args.items()):
-        if isinstance(value, exp.Expression):
+        if isinstance(value, exp.Expr):
             tree.set(key, without_errors(value))
         elif isinstance(value, list):
-            tree.set(key, [without_errors(v) if isinstance(v, exp.Expression) else v for v in value])
+            tree.set(key, [without_errors(v) if isinstance(v, exp.Expr) else v for v in value])
     return _safe_node(tree)
 
 
-def _safe_node(node: exp.Expression) -> exp.Expression:
+def _safe_node(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Cast):
         return exp.TryCast(this=node.this, to=node.args["to"], safe=True)
     if type(node) in _OPERATORS:
@@ -82,9 +82,9 @@ def _safe_node(node: exp.Expression) -> exp.Expression:
     return node
 
 
-def _call(name: str, *arguments: exp.Expression) -> exp.Anonymous:
+def _call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
     return exp.Anonymous(this=name, expressions=[argument.unnest() for argument in arguments])
 
 
-def _operand(node: exp.Expression) -> exp.Expression:
+def _operand(node: exp.Expr) -> exp.Expr:
     return exp.Paren(this=node) if isinstance(node, exp.Binary) else node

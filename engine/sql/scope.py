@@ -36,13 +36,13 @@ class Scope:
     outer: Scope | None = None
     outer_columns: set[str] = field(default_factory=set)
 
-    def add(self, source: Source, node: exp.Expression) -> None:
+    def add(self, source: Source, node: exp.Expr) -> None:
         """Add a source; raises SqlError if its alias is taken."""
         if source.alias and any(source.alias == other.alias for other in self.sources):
             raise self.error(f"the name {source.alias} stands twice in FROM", node, "give each its own alias")
         self.sources.append(source)
 
-    def error(self, message: str, node: exp.Expression | None, hint: str = "") -> SqlError:
+    def error(self, message: str, node: exp.Expr | None, hint: str = "") -> SqlError:
         """Return an error that shows the place of `node`."""
         line, column = place(node, self.sql)
         return SqlError(message, sql=self.sql, line=line, column=column, hint=hint)
@@ -75,7 +75,7 @@ class Scope:
         one = self._one(None, parts[0], column)
         return None if one is None else (one, tuple(parts[1:]))
 
-    def _one(self, alias: str | None, name: str, node: exp.Expression) -> str | None:
+    def _one(self, alias: str | None, name: str, node: exp.Expr) -> str | None:
         sources = self.sources if alias is None else [s for s in self.sources if s.alias == alias]
         pairs = [
             (source.alias, visible, internal)
@@ -135,7 +135,7 @@ class Scope:
         self.using = [column for column in self.using if column not in (left, right)] + [either]
         self.sources.append(Source("", self.sources[-1].plan, ((name, either),)))
 
-    def star(self, alias: str | None, node: exp.Expression) -> list[tuple[str, str]]:
+    def star(self, alias: str | None, node: exp.Expr) -> list[tuple[str, str]]:
         """Return the columns that `*` or `alias.*` means."""
         sources = [s for s in self.sources if alias is None or s.alias == alias]
         if not sources:

@@ -160,9 +160,9 @@ class OnConflict:
     """ON CONFLICT of an INSERT: with `assignments`, (column, new value), known rows are updated, else they stay as they are."""
 
     keys: tuple[str, ...]
-    assignments: tuple[tuple[str, exp.Expression], ...]
-    where: exp.Expression | None
-    node: exp.Expression
+    assignments: tuple[tuple[str, exp.Expr], ...]
+    where: exp.Expr | None
+    node: exp.Expr
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class Insert:
     rows: exp.Values | exp.Query
     sql: str
     conflict: OnConflict | None = None
-    returning: tuple[exp.Expression, ...] = ()
+    returning: tuple[exp.Expr, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -182,12 +182,12 @@ class Update:
     """UPDATE; `assignments` are (column, new value), `sources` the relations of its FROM."""
 
     table: str
-    assignments: tuple[tuple[str, exp.Expression], ...]
-    where: exp.Expression | None
+    assignments: tuple[tuple[str, exp.Expr], ...]
+    where: exp.Expr | None
     sql: str
     alias: str | None = None
-    sources: tuple[exp.Expression, ...] = ()
-    returning: tuple[exp.Expression, ...] = ()
+    sources: tuple[exp.Expr, ...] = ()
+    returning: tuple[exp.Expr, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -195,11 +195,11 @@ class DeleteFrom:
     """DELETE; `sources` are the relations of its USING."""
 
     table: str
-    where: exp.Expression | None
+    where: exp.Expr | None
     sql: str
     alias: str | None = None
-    sources: tuple[exp.Expression, ...] = ()
-    returning: tuple[exp.Expression, ...] = ()
+    sources: tuple[exp.Expr, ...] = ()
+    returning: tuple[exp.Expr, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -161,7 +161,7 @@ def _blank(text: str, start: int, end: int) -> str:
     return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
 
 
-def _tree(readable: str, sql: str, dialect: str) -> exp.Expression:
+def _tree(readable: str, sql: str, dialect: str) -> exp.Expr:
     try:
         return parsed(readable, dialect)
     except TokenError as error:

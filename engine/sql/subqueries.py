@@ -21,7 +21,7 @@ from engine.sql.rewrites.scalar import ScalarSubqueries
 from engine.sql.scope import Scope
 
 Attach = Callable[[Node], Node]
-Bind = Callable[[exp.Expression], Expr]
+Bind = Callable[[exp.Expr], Expr]
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
 
@@ -35,14 +35,14 @@ class Bound(Protocol):
     def columns(self) -> tuple[tuple[str, str], ...]: ...
 
 
-def plain(node: exp.Expression) -> exp.Expression:
+def plain(node: exp.Expr) -> exp.Expr:
     """Return an expression without the parentheses around it."""
     while isinstance(node, exp.Paren):
         node = node.this
     return node
 
 
-def query_of(node: exp.Expression | None) -> exp.Query | exp.Values | None:
+def query_of(node: exp.Expr | None) -> exp.Query | exp.Values | None:
     """Return the query that stands in parentheses, or None; one with ORDER BY, LIMIT or WITH after them stays whole."""
     while isinstance(node, exp.Paren | exp.Subquery) and not any(
         node.args.get(part) for part in ("with_", "order", "limit", "offset")
@@ -51,7 +51,7 @@ def query_of(node: exp.Expression | None) -> exp.Query | exp.Values | None:
     return node if isinstance(node, exp.Query | exp.Values) else None
 
 
-def is_subquery(node: exp.Expression) -> bool:
+def is_subquery(node: exp.Expr) -> bool:
     """Tell whether an expression is one that a subquery decides: EXISTS, IN, ANY, ALL, or a query for one value."""
     match node:
         case exp.Exists():
@@ -69,12 +69,12 @@ def _searched(node: exp.In) -> exp.Query | exp.Values | None:
     return query_of(node.args.get("query") or (given[0] if len(given) == 1 else None))
 
 
-def _quantifier(node: exp.Expression) -> exp.Query | None:
+def _quantifier(node: exp.Expr) -> exp.Query | None:
     right = node.expression
     return query_of(right.this) if isinstance(right, exp.Any | exp.All) else None
 
 
-def _normal(node: exp.Expression) -> exp.Expression:
+def _normal(node: exp.Expr) -> exp.Expr:
     """`x = ANY (q)` -> `x IN (q)`, `x <> ALL (q)` -> `NOT x IN (q)`"""
     query = _quantifier(node) if isinstance(node, exp.EQ | exp.NEQ) else None
     if query is None:
@@ -95,7 +95,7 @@ class Subqueries:
     keys: JoinKeys
     equalities: Equalities
     known: set[str]
-    bind: Callable[[exp.Expression, Scope], Bound]
+    bind: Callable[[exp.Expr, Scope], Bound]
     outer: Bind = field(init=False)
     pending: list[Attach] = field(default_factory=list)
 
@@ -107,7 +107,7 @@ class Subqueries:
         return plan
 
     # ---- conditions of WHERE ---------------------------------------------------------------------------------
-    def condition(self, node: exp.Expression) -> Attach | None:
+    def condition(self, node: exp.Expr) -> Attach | None:
         """Return what a conjunct of WHERE does to the plan if it is EXISTS, IN or their negation, else None."""
         node, wanted = _normal(plain(node)), True
         while isinstance(node, exp.Not):
@@ -149,11 +149,11 @@ class Subqueries:
     # ---- subqueries anywhere in an expression ----------------------------------------------------------------
     def column(
         self,
-        node: exp.Expression,
+        node: exp.Expr,
         outer: Bind | None = None,
         rename: Attach | None = None,
         into: list[Attach] | None = None,
-    ) -> exp.Expression:
+    ) -> exp.Expr:
         """Return a reference to the column that will hold the subquery's value.
 
         `outer` binds expressions of the query around it, `rename` replaces its columns in the subquery's plan; the join goes
@@ -214,7 +214,7 @@ class Subqueries:
         rule = ScalarSubqueries(self.keys, self.equalities)
         return lambda plan: rule.attach(plan, inner, column, out)
 
-    def _query(self, node: exp.Expression) -> exp.Expression:
+    def _query(self, node: exp.Expr) -> exp.Expr:
         found = {
             exp.Exists: lambda: query_of(node.this),
             exp.In: lambda: _searched(node),
@@ -222,7 +222,7 @@ class Subqueries:
         assert found is not None
         return found
 
-    def _inner(self, node: exp.Expression) -> Bound:
+    def _inner(self, node: exp.Expr) -> Bound:
         query = _searched(node) if isinstance(node, exp.In) else query_of(node)
         assert query is not None
         return self.bind(query, self.scope)
@@ -235,7 +235,7 @@ class Subqueries:
         columns = [Column(internal) for _, internal in inner.columns]
         return tuple((outer(value), column) for value, column in zip(values, columns, strict=True))
 
-    def _one_column(self, inner: Bound, node: exp.Expression) -> None:
+    def _one_column(self, inner: Bound, node: exp.Expr) -> None:
         if len(inner.columns) != 1:
             message = f"a subquery used as a value has {len(inner.columns)} columns"
             raise self.scope.error(message, node, "select just one")

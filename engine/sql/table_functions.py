@@ -27,7 +27,7 @@ class TableCall:
     columns: tuple[tuple[str, str], ...]
 
 
-def is_table_call(node: exp.Expression | None) -> bool:
+def is_table_call(node: exp.Expr | None) -> bool:
     """Tell whether an item of FROM is a call of a function."""
     if isinstance(node, exp.Values | exp.Query | exp.Table):
         return False
@@ -45,7 +45,7 @@ class TableFunctions:
     ) -> None:
         self.expressions, self.fresh, self.note = expressions, fresh, note
 
-    def bind(self, call: exp.Expression, *, numbered: bool = False, outer: bool = False) -> TableCall:
+    def bind(self, call: exp.Expr, *, numbered: bool = False, outer: bool = False) -> TableCall:
         """Bind a call; `numbered` adds a column that counts from 1, `outer` keeps a row of nulls where it gives none."""
         name = call.name.lower() if isinstance(call, exp.Anonymous) else ""
         match call:
@@ -80,7 +80,7 @@ class TableFunctions:
             raise self.expressions.refuse(f"{shown} in FROM", call, _REMEDY)
         raise self.expressions.refuse(f"the table function {shown}", call, _REMEDY)
 
-    def _argument(self, node: exp.Expression) -> Expr:
+    def _argument(self, node: exp.Expr) -> Expr:
         return self.expressions.scalar(node, "a table function")
 
     def _kind(self, array: Expr) -> str | None:
@@ -148,7 +148,7 @@ class TableFunctions:
             added.append((internal, Field(Column(item), name)))
         return tuple(shown), added
 
-    def _structs(self, array: Expr, call: exp.Expression, outer: bool) -> TableCall:
+    def _structs(self, array: Expr, call: exp.Expr, outer: bool) -> TableCall:
         kind = self._kind(array) or ""
         names = field_names(kind)
         if not names:
@@ -176,9 +176,7 @@ class TableFunctions:
             added.append((internal, call_of("get", array, Column(item))))
         return self._numbered(self._with(apply, added), ordinal, tuple(shown), numbered)
 
-    def _series(
-        self, parts: list[exp.Expression], shown: str, numbered: bool, upto: bool = True
-    ) -> TableCall:
+    def _series(self, parts: list[exp.Expr], shown: str, numbered: bool, upto: bool = True) -> TableCall:
         if len(parts) > 2 and isinstance(parts[2], exp.Literal) and parts[2].name.strip("0.") == "":
             raise self.expressions.scope.error(f"a {shown} with a step of 0", parts[2], "write another step")
         start, end, *steps = [self._argument(part) for part in parts]

@@ -63,7 +63,7 @@ def literal_rows(insert: Insert, relation: Relation, dialect: str) -> list[tuple
     return rows
 
 
-def _refuse_misfit(value: Any, node: exp.Expression, column: Column, relation: Relation, sql: str) -> None:
+def _refuse_misfit(value: Any, node: exp.Expr, column: Column, relation: Relation, sql: str) -> None:
     """Raise WrongRow, with the place, for a null where none may be, and for a value that a column cannot hold."""
     found = misfit(value, column)
     if value is None and (column.source in relation.primary_key or not column.nullable):
@@ -116,7 +116,7 @@ def rows_by_default(insert: Insert, relation: Relation) -> list[Insert]:
     if not isinstance(insert.rows, exp.Values):
         return [insert]
     names = insert.columns or tuple(column.name for column in relation.columns if not column.hidden)
-    groups: dict[tuple[str, ...], list[exp.Expression]] = {}
+    groups: dict[tuple[str, ...], list[exp.Expr]] = {}
     for row in insert.rows.expressions:
         values = row.expressions if isinstance(row, exp.Tuple) else [row]
         width = len(values)
@@ -142,7 +142,7 @@ def relation_has_generated(relation: Relation, names: tuple[str, ...]) -> bool:
     return set(names) <= generated
 
 
-def _is_default(node: exp.Expression) -> bool:
+def _is_default(node: exp.Expr) -> bool:
     word = node.this if isinstance(node, exp.Column) and not node.args.get("table") else node
     return (
         isinstance(word, exp.Var | exp.Identifier)
@@ -151,7 +151,7 @@ def _is_default(node: exp.Expression) -> bool:
     )
 
 
-def literal(node: exp.Expression, kind: str, dialect: str) -> Any:
+def literal(node: exp.Expr, kind: str, dialect: str) -> Any:
     """Return the value of type `kind` that a literal means; raises NotLiteral if that takes more than reading it."""
     if isinstance(node, exp.Paren):
         return literal(node.this, kind, dialect)

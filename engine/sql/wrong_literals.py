@@ -11,12 +11,12 @@ MOMENTS = ("date", "timestamp", "timestamp_ntz")
 _TRUTHS = ("t", "true", "y", "yes", "1", "f", "false", "n", "no", "0", "on", "off")
 
 
-def is_text(node: exp.Expression) -> bool:
+def is_text(node: exp.Expr) -> bool:
     """Tell whether an expression is a text in quotes."""
     return isinstance(node, exp.Literal) and bool(node.is_string)
 
 
-def is_wrong(node: exp.Expression, kind: str) -> bool:
+def is_wrong(node: exp.Expr, kind: str) -> bool:
     """Tell whether an expression is a text in quotes that no engine reads as a value of a type."""
     if not is_text(node):
         return False
@@ -30,12 +30,12 @@ def is_wrong(node: exp.Expression, kind: str) -> bool:
     return kind == "boolean" and node.name.strip().lower() not in _TRUTHS
 
 
-def no_value(node: exp.Expression, kind: str) -> tuple[str, str]:
+def no_value(node: exp.Expr, kind: str) -> tuple[str, str]:
     """Return what is wrong with such a text, and the remedy, where it stands beside something of a type."""
     return f"{node.sql()} is no {kind}", f"write a {kind}, or CAST what it stands beside to a text"
 
 
-def refuse_wrong(node: exp.Expression, kind: str, column: str, sql: str) -> None:
+def refuse_wrong(node: exp.Expr, kind: str, column: str, sql: str) -> None:
     """Raise SqlError, with the place, for a text that is no value of a column's type."""
     if is_wrong(node, kind):
         raise mistake(f"{node.sql()} is no {kind}, which column {column} is", node, sql, f"write a {kind}")

@@ -10,7 +10,7 @@ import sqlglot.expressions as exp
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like, exp.ILike)
 
 
-def array_comparison(node: exp.Expression) -> exp.Expression:
+def array_comparison(node: exp.Expr) -> exp.Expr:
     """Return a comparison with the elements of an array as a call; anything else stays as it is."""
     if not isinstance(node, _COMPARISONS):
         return node

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlglot.expressions as exp
 
 
-def common_factors(node: exp.Expression) -> exp.Expression:
+def common_factors(node: exp.Expr) -> exp.Expr:
     """Return the condition with the common conjuncts of every OR taken out."""
     if isinstance(node, exp.Paren):
         return common_factors(node.this)
@@ -28,7 +28,7 @@ def common_factors(node: exp.Expression) -> exp.Expression:
     return _joined(exp.And, parts)
 
 
-def _within(part: exp.Expression, others: list[exp.Expression]) -> bool:
+def _within(part: exp.Expr, others: list[exp.Expr]) -> bool:
     """Tell whether a condition stands in a list, an equality also with its sides exchanged."""
     turned = (
         exp.EQ(this=part.expression.copy(), expression=part.this.copy()) if isinstance(part, exp.EQ) else part
@@ -36,17 +36,17 @@ def _within(part: exp.Expression, others: list[exp.Expression]) -> bool:
     return part in others or turned in others
 
 
-def _branches(node: exp.Expression) -> list[exp.Expression]:
+def _branches(node: exp.Expr) -> list[exp.Expr]:
     node = node.unnest() if isinstance(node, exp.Paren) else node
     return _branches(node.this) + _branches(node.expression) if isinstance(node, exp.Or) else [node]
 
 
-def _conjuncts(node: exp.Expression) -> list[exp.Expression]:
+def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
     node = node.unnest() if isinstance(node, exp.Paren) else node
     return _conjuncts(node.this) + _conjuncts(node.expression) if isinstance(node, exp.And) else [node]
 
 
-def _joined(kind: type[exp.Connector], parts: list[exp.Expression]) -> exp.Expression:
+def _joined(kind: type[exp.Connector], parts: list[exp.Expr]) -> exp.Expr:
     found = parts[0]
     for part in parts[1:]:
         sides = [

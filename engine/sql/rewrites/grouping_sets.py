@@ -16,7 +16,7 @@ from engine.sql.join_keys import JoinKeys
 from engine.sql.plan import AggCall, Aggregate, Filter, Node, Project
 from engine.sql.rewrites.full_join import union_all
 
-Sets = list[list[exp.Expression]]
+Sets = list[list[exp.Expr]]
 _SETS = (exp.Cube, exp.Rollup, exp.GroupingSets)
 
 
@@ -26,7 +26,7 @@ def grouping_sets_of(group: exp.Group) -> Sets | None:
         part
         for name in ("grouping_sets", "rollup", "cube")
         for part in (group.args.get(name) or ())
-        if isinstance(part, exp.Expression)
+        if isinstance(part, exp.Expr)
     ]
     if not named and not any(isinstance(node, _SETS) for node in group.expressions):
         return None
@@ -45,7 +45,7 @@ def _product(elements: list[Sets]) -> Sets:
     return [list(itertools.chain(*combination)) for combination in itertools.product(*elements)]
 
 
-def _element(node: exp.Expression) -> Sets:
+def _element(node: exp.Expr) -> Sets:
     """Return the sets that one element of GROUP BY stands for."""
     match node:
         case exp.Rollup():
@@ -63,7 +63,7 @@ def _element(node: exp.Expression) -> Sets:
     return [_members(node)]
 
 
-def _members(node: exp.Expression) -> list[exp.Expression]:
+def _members(node: exp.Expr) -> list[exp.Expr]:
     if isinstance(node, exp.Paren):
         return _members(node.this)
     return list(node.expressions) if isinstance(node, exp.Tuple) else [node]

@@ -14,7 +14,7 @@ from engine.sql.expression.nodes import FALSE, NULL, TRUE, Case, Column, Compari
 from engine.sql.expression.template import call, template
 from engine.sql.plan import AggCall, Aggregate, Node, Project
 
-_OPERATORS: dict[type[exp.Expression], str] = {
+_OPERATORS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
     exp.LT: "<",
@@ -26,7 +26,7 @@ _NOT = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 def quantified(
-    inner: Node, comparison: type[exp.Expression], x: Expr, y: str, every: bool, fresh: Callable[[str], str]
+    inner: Node, comparison: type[exp.Expr], x: Expr, y: str, every: bool, fresh: Callable[[str], str]
 ) -> Project:
     """Return the plan of a scalar subquery with the value of `x <comparison> ALL|ANY (y)` as its first column."""
     low, high, nulls, some = (fresh(f"agg:{name}") for name in ("min", "max", "nulls", "some"))
