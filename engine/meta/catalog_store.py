@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from engine.errors import Conflict
 from engine.hummock import Table, Version
+from engine.meta.text_plans import PLAN, has_texts, plan_of_texts
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.fragments import Fragment, IncrementalPlan
 from engine.sql.types import to_arrow
 
-_RELATION, _PLAN = "relation/", "plan/"
+_RELATION = "relation/"
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,8 @@ def _stored(entries: Mapping[str, str], before: StoredCatalog | None) -> StoredC
     for key, value in entries.items():
         if key.startswith(_RELATION):
             relations[key.removeprefix(_RELATION)] = _relation(value)
-        elif key.startswith(_PLAN):
-            plans[key.removeprefix(_PLAN)] = _plan(value)
+        elif key.startswith(PLAN):
+            plans[key.removeprefix(PLAN)] = _plan(value)
     if before is not None and relations == before.catalog.relations and plans == before.plans:
         return before
     return StoredCatalog(Catalog(relations), plans)
@@ -86,18 +87,18 @@ def _relation(text: str) -> Relation:
 
 @lru_cache(maxsize=4096)
 def _plan(text: str) -> IncrementalPlan:
-    return msgspec.json.decode(text, type=IncrementalPlan)
+    return plan_of_texts(text) if has_texts(text) else msgspec.json.decode(text, type=IncrementalPlan)
 
 
 def definitions(version: Version) -> dict[str, str]:
     """Return the catalog entries that define relations and plans, without what is noted about their runs."""
-    return {k: text for k, text in version.catalog.items() if k.startswith((_RELATION, _PLAN))}
+    return {k: text for k, text in version.catalog.items() if k.startswith((_RELATION, PLAN))}
 
 
 def is_planned(version: Version, stored: StoredCatalog, owners: Collection[str]) -> bool:
     """Tell whether views and indexes have the same plans in a version as in `stored`: none was dropped, or made anew."""
     for owner in owners:
-        text = version.catalog.get(_PLAN + owner)
+        text = version.catalog.get(PLAN + owner)
         if text is None or _plan(text) != stored.plans.get(owner):
             return False
     return True
@@ -122,7 +123,7 @@ def entries(
         return None if value is None else msgspec.json.encode(value).decode()
 
     found = {_RELATION + name: text(relation) for name, relation in relations.items()}
-    return found | {_PLAN + name: text(plan) for name, plan in plans.items()}
+    return found | {PLAN + name: text(plan) for name, plan in plans.items()}
 
 
 def table_of(fragment: Fragment) -> Table:

@@ -5,37 +5,50 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from engine.operators.arrow_expressions import Item
 from engine.operators.context import EpochContext, placed_by_vnode, select
 from engine.operators.expand import expand
-from engine.operators.flow import MOST_READERS, Flow, Rows, Share, grouped, grouped_by_spark
+from engine.operators.flow import (
+    MOST_READERS,
+    Flow,
+    Rows,
+    Share,
+    added,
+    as_frame,
+    compute,
+    grouped,
+    grouped_by_spark,
+    keep,
+    spark_columns,
+)
 from engine.operators.groups import groups_again
 from engine.operators.linear import project
 from engine.operators.lookup import End, lookup
 from engine.operators.sink import OPERATION, WAS
+from engine.sql.expression.nodes import TRUE, And, Call, Column, Comparison, Expr
+from engine.sql.expression.spark_sql import quote
+from engine.sql.expression.template import as_columns, both, template
+from engine.sql.expression.template import call as call_of
 from engine.sql.group_keys import is_global
 from engine.sql.partials import GLOBAL_KEY, Partial, Partials, Seek, rows_partial
-from engine.sql.plan import AggCall, Aggregate, Project, quote
+from engine.sql.plan import AggCall, Aggregate, Project
 
 
 def batch(node: Aggregate, source: Rows) -> DataFrame:
     """Return the groups of a whole input."""
-    return _grouped(node, source, [(call.name, call.sql) for call in node.calls])
+    return _grouped(node, source, [(call.name, call.expression) for call in node.calls])
 
 
-def _grouped(node: Aggregate, source: Rows, calls: list[tuple[str, str]]) -> DataFrame:
+def _grouped(node: Aggregate, source: Rows, calls: list[Item]) -> DataFrame:
     if is_global(node):
-        results = [F.expr(sql).alias(name) for name, sql in calls]
-        counted = source.agg(*results, F.count(F.lit(1)).alias("_any"))
+        counted = source.agg(*spark_columns(calls), F.count(F.lit(1)).alias("_any"))
         return counted.selectExpr(f"0 AS {quote(GLOBAL_KEY)}", *(quote(name) for name, _ in calls))
-    keys = [(name, expr.sql) for name, expr in node.keys]
     if not calls:
-        return source.select(*(F.expr(sql).alias(name) for name, sql in keys)).distinct()
-    return grouped_by_spark(source, keys, calls)
+        return source.select(*spark_columns(node.keys)).distinct()
+    return grouped_by_spark(source, node.keys, calls)
 
 
-def _grouped_together(
-    rows: Rows, keys: list[tuple[str, str]], calls: list[tuple[str, str]], context: EpochContext
-) -> Rows:
+def _grouped_together(rows: Rows, keys: list[Item], calls: list[Item], context: EpochContext) -> Rows:
     """Return the groups of a small epoch's rows, which fit into one partition."""
     return grouped(rows.coalesce(1), keys, calls, exact=context.exact)
 
@@ -50,8 +63,8 @@ def partials_batch(top: Project, partials: tuple[Partials, ...], change: Rows) -
     return _finish(top, partials, _grouped(_aggregate(top), change, _folds(partials)))
 
 
-def _folds(partials: tuple[Partials, ...]) -> list[tuple[str, str]]:
-    """Return (name, text) of all that a change is folded to: the change of each partial, and the extremes that went."""
+def _folds(partials: tuple[Partials, ...]) -> list[Item]:
+    """Return all that a change is folded to: the change of each partial, and the extremes that went."""
     gone = [call.seek.gone for call in partials if call.seek is not None]
     return [*((partial.name, partial.delta) for partial in all_partials(partials)), *gone]
 
@@ -59,10 +72,10 @@ def _folds(partials: tuple[Partials, ...]) -> list[tuple[str, str]]:
 def _finish(top: Project, partials: tuple[Partials, ...], groups: Rows, *carried: str) -> Rows:
     node = top.input
     assert isinstance(node, Aggregate)
-    stored = [quote(p.name) for p in all_partials(partials)]
-    keys = [quote(name) for name, _ in node.keys]
-    results = [f"{call.result} AS {quote(call.call)}" for call in partials]
-    return project(top, groups.selectExpr(*keys, *results, *stored, *carried), *stored, *carried)
+    stored = [p.name for p in all_partials(partials)]
+    results = [(call.call, call.result) for call in partials]
+    items = [*as_columns([name for name, _ in node.keys]), *results, *as_columns([*stored, *carried])]
+    return project(top, compute(groups, items), *stored, *carried)
 
 
 def partials_delta(
@@ -99,17 +112,19 @@ def _added(
     )
     for seek in (call.seek for call in partials if call.seek is not None):
         looked = _sought(looked, seek, context)
-    lives = "TRUE" if is_global(_aggregate(top)) else f"({rows_partial().merge}) > 0"
+    lives = TRUE if is_global(_aggregate(top)) else template(":rows > 0", rows=rows_partial().merge)
     stored = all_partials(partials)
-    keys = [quote(name) for name, _ in _aggregate(top).keys]
-    old = [quote(f"_old_{partial.name}") for partial in stored]
-    new = [f"{partial.merge} AS {quote(partial.name)}" for partial in stored]
-    merged = looked.selectExpr(*keys, *old, *new, f"{quote(found)} AS `_was`", f"{lives} AS `_lives`")
-    same = " AND ".join(f"{quote('_old_' + partial.name)} <=> {quote(partial.name)}" for partial in stored)
-    changed = merged.where(f"IF(`_was`, NOT `_lives` OR NOT ({same}), `_lives`)")
+    keys = as_columns([name for name, _ in _aggregate(top).keys])
+    old = as_columns([f"_old_{partial.name}" for partial in stored])
+    new = [(partial.name, partial.merge) for partial in stored]
+    merged = compute(looked, [*keys, *old, *new, (WAS, Column(found)), ("_lives", lives)])
+    same = [Comparison("<=>", Column(f"_old_{partial.name}"), Column(partial.name)) for partial in stored]
+    changed = keep(merged, template("if(_was, NOT _lives OR NOT :same, _lives)", same=And(tuple(same))))
     # the results of a group that has gone are those it had: of no rows they may be errors
-    kept = [f"IF(`_lives`, {quote(p.name)}, {quote('_old_' + p.name)}) AS {quote(p.name)}" for p in stored]
-    groups = changed.selectExpr(*keys, *kept, f"`_was` AS {WAS}", f"IF(`_lives`, 0, 1) AS {OPERATION}")
+    lasting = [call_of("if", Column("_lives"), Column(p.name), Column(f"_old_{p.name}")) for p in stored]
+    kept = [(partial.name, value) for partial, value in zip(stored, lasting, strict=True)]
+    operation = (OPERATION, template("if(_lives, 0, 1)"))
+    groups = compute(changed, [*keys, *kept, (WAS, Column(WAS)), operation])
     return _finish(top, partials, groups, WAS, OPERATION)
 
 
@@ -121,11 +136,10 @@ def _folded_in_place(
     if is_global(node):
         return _grouped(node, change, folds)
     if context.small:
-        by = [(name, expr.sql) for name, expr in node.keys]
-        return _grouped_together(change, by, folds, context)
+        return _grouped_together(change, list(node.keys), folds, context)
     names = {name: context.fresh("group") for name, _ in node.keys}
-    keyed = ["*", *(f"{expr.sql} AS {quote(names[name])}" for name, expr in node.keys)]
-    by = [(name, quote(alias)) for name, alias in names.items()]
+    keyed = [(names[name], expr) for name, expr in node.keys]
+    by: list[Item] = [(name, Column(alias)) for name, alias in names.items()]
     stored = context.tables[table].table
     own = dict(zip(top.key, names.values(), strict=True))
     columns = [own[column] for column in stored.distribution_key or stored.primary_key]
@@ -134,23 +148,23 @@ def _folded_in_place(
     if groups is not None:
         return groups
     place = context.fresh("place")
-    spread = placed_by_vnode(change.selectExpr(*keyed), columns, context, place)
+    spread = placed_by_vnode(added(change, *keyed), columns, context, place)
     return grouped(spread, by, folds, exact=context.exact, place=place)
 
 
 def _folded_by_all(
     change: Rows,
-    keyed: list[str],
+    keyed: list[Item],
     columns: list[str],
-    by: list[tuple[str, str]],
-    folds: list[tuple[str, str]],
+    by: list[Item],
+    folds: list[Item],
     context: EpochContext,
 ) -> Flow | None:
     """Return the same without a shuffle, where Arrow computes all: each task reads the whole change and keeps its vnodes."""
     if not isinstance(change, Flow) or context.piece is not None or context.partitions > MOST_READERS:
         return None
     whole = change.shared(context.partitions)
-    rows = None if whole is None else whole.selectExpr(*keyed)
+    rows = None if whole is None else added(whole, *keyed)
     if not isinstance(rows, Flow):
         return None
     return rows.then(Share(tuple(columns), context.partitions), rows.schema).grouped(by, folds)
@@ -165,7 +179,7 @@ def _sought(frame: Rows, seek: Seek, context: EpochContext) -> Rows:
     """Add the state's first or last row of each group whose stored extreme went."""
     needed, condition = seek.needed
     present = context.fresh("present")
-    asking = frame.selectExpr("*", f"{condition} AS {quote(needed)}", f"TRUE AS {quote(present)}")
+    asking = added(frame, (needed, condition), (present, TRUE))
     pairs = (*seek.pairs, (present, seek.present))
     end: End = "last" if seek.last else "first"
     return lookup(
@@ -189,19 +203,20 @@ def keyed_recompute(top: Project, table: str, change: Rows, context: EpochContex
     """
     node = top.input
     assert isinstance(node, Aggregate)
-    if any(call.text is not None for call in node.calls):
+    if any(call.whole is not None for call in node.calls):
         return _recompute_apart(top, table, change, context)
     drivers = [(name, expr.columns[0], context.fresh("group")) for name, expr in node.keys]
-    touched = change.selectExpr(*(f"{quote(c)} AS {quote(d)}" for _, c, d in drivers)).distinct()
+    touched = compute(change, [(d, Column(c)) for _, c, d in drivers]).distinct()
     pairs = tuple((driver, column) for _, column, driver in drivers)
     rows, hit = expand(node.input, touched, pairs, context, at="new", null_safe=True)
     counter = context.fresh("rows")
-    calls = [*((call.name, _of_hits(call, hit)) for call in node.calls), (counter, f"count_if({quote(hit)})")]
-    by = [(name, quote(driver)) for name, _, driver in drivers]
+    counted: Item = (counter, call_of("count_if", Column(hit)))
+    calls = [*((call.name, _of_hits(call, hit)) for call in node.calls), counted]
+    by: list[Item] = [(name, Column(driver)) for name, _, driver in drivers]
     groups = (
         _grouped_together(rows, by, calls, context) if context.small else grouped_by_spark(rows, by, calls)
     )
-    fresh = project(top, groups, quote(counter))
+    fresh = project(top, groups, counter)
     columns = list(top.columns)
     found = context.fresh("found")
     looked = lookup(
@@ -217,11 +232,11 @@ def keyed_recompute(top: Project, table: str, change: Rows, context: EpochContex
     lives = f"{quote(counter)} > 0"
     old = [f"{quote('_old_' + column)} AS {quote(column)}" for column in columns]
     new = [quote(column) for column in columns]
-    both = (
+    pair = (
         f"inline(array(struct({', '.join([*old, '-1L AS `_w`', f'{quote(found)} AS `_lives`'])}), "
         f"struct({', '.join([*new, '1L AS `_w`', f'{lives} AS `_lives`'])})))"
     )
-    return select(looked.selectExpr(both).where("`_lives`"), [*columns, "_w"])
+    return select(as_frame(looked).selectExpr(pair).where("`_lives`"), [*columns, "_w"])
 
 
 def _recompute_apart(top: Project, table: str, change: Rows, context: EpochContext) -> Rows:
@@ -232,7 +247,5 @@ def _recompute_apart(top: Project, table: str, change: Rows, context: EpochConte
     return groups_again(top, table, node.input, keys, change, lambda rows: batch(node, rows), context)
 
 
-def _of_hits(call: AggCall, hit: str) -> str:
-    where = f"{quote(hit)} AND ({call.where.sql})" if call.where else quote(hit)
-    inner = ", ".join(argument.sql for argument in call.arguments) or "*"
-    return f"{call.function}({'DISTINCT ' if call.distinct else ''}{inner}) FILTER (WHERE {where})"
+def _of_hits(call: AggCall, hit: str) -> Expr:
+    return Call(call.function, call.arguments, call.distinct, where=both(Column(hit), call.where))

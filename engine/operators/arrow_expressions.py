@@ -1,4 +1,4 @@
-"""From Spark SQL to values that Arrow computes: whole numbers, comparisons, truth values, and their folds by group.
+"""From expressions to values that Arrow computes: whole numbers, comparisons, truth values, and their folds by group.
 
 A small subset on purpose. What is outside of it has no form here and is left to Spark; what is inside but cannot be computed
 exactly (`arrow_values.Inexact`) makes Spark compute the epoch instead, its error included.
@@ -7,9 +7,8 @@ exactly (`arrow_values.Inexact`) makes Spark compute the epoch instead, its erro
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import reduce
 
-import sqlglot
 from pyspark.sql.types import (
     BooleanType,
     ByteType,
@@ -24,32 +23,48 @@ from pyspark.sql.types import (
     TimestampNTZType,
     TimestampType,
 )
-from sqlglot import expressions as e
 
 from engine.operators.arrow_values import ARROW_TYPES, Fold, GroupBy, Value
+from engine.sql.expression.nodes import (
+    NULL,
+    And,
+    Arithmetic,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Comparison,
+    Expr,
+    IsNull,
+    Literal,
+    Not,
+    Or,
+    Unary,
+)
+
+Item = tuple[str, Expr]
+"""An expression and the name of the column that it becomes."""
 
 _WIDTH: dict[DataType, int] = {ByteType(): 8, ShortType(): 16, IntegerType(): 32, LongType(): 64}
 _CASTS: dict[str, DataType] = {
-    "TINYINT": ByteType(),
-    "SMALLINT": ShortType(),
-    "INT": IntegerType(),
-    "BIGINT": LongType(),
-    "DATE": DateType(),
+    "tinyint": ByteType(),
+    "smallint": ShortType(),
+    "int": IntegerType(),
+    "bigint": LongType(),
+    "date": DateType(),
 }
-_COMPARISONS: dict[type[e.Expr], str] = {
-    e.EQ: "equal",
-    e.NEQ: "not_equal",
-    e.LT: "less",
-    e.LTE: "less_equal",
-    e.GT: "greater",
-    e.GTE: "greater_equal",
-    e.NullSafeEQ: "same",
+_COMPARISONS = {
+    "=": "equal",
+    "<>": "not_equal",
+    "<": "less",
+    "<=": "less_equal",
+    ">": "greater",
+    ">=": "greater_equal",
+    "<=>": "same",
 }
-_ARITHMETIC: dict[type[e.Expr], str] = {
-    e.Add: "add_checked",
-    e.Sub: "subtract_checked",
-    e.Mul: "multiply_checked",
-}
+_ARITHMETIC = {"+": "add_checked", "-": "subtract_checked", "*": "multiply_checked", "&": "bit_wise_and"}
+_VARIADIC = ("coalesce", "greatest", "least")
+_FOLDS = ("sum", "max", "min", "count", "count_if")
 
 
 class _Unknown(Exception):
@@ -57,7 +72,7 @@ class _Unknown(Exception):
 
 
 class Compiler:
-    """Compiles Spark SQL text over the columns of a schema; `utc` says whether Spark's session time zone is UTC."""
+    """Compiles expressions over the columns of a schema; `utc` says whether Spark's session time zone is UTC."""
 
     def __init__(self, schema: StructType, utc: Callable[[], bool]) -> None:
         self._kinds: Mapping[str, DataType] = {field.name: field.dataType for field in schema.fields}
@@ -65,41 +80,28 @@ class Compiler:
         self._utc = utc
         self._folds: list[Fold] | None = None
 
-    def value(self, text: str) -> Value | None:
-        """Return a text's value, or None if Spark has to compute it."""
-        found = self._tree(text)
+    def value(self, expr: Expr) -> Value | None:
+        """Return an expression's value, or None if Spark has to compute it."""
         try:
-            return None if found is None else self._value(found)
+            return None if self._ambiguous else self._value(expr)
         except _Unknown:
             return None
 
-    def named(self, texts: Sequence[str]) -> tuple[tuple[str, Value], ...] | None:
-        """Return (name, value) of each `expression AS name`, `*` or column, or None if Spark has to compute one of them."""
-        items: list[tuple[str, Value]] = []
-        try:
-            for text in texts:
-                found = self._tree(text)
-                if isinstance(found, e.Star):
-                    items += [(name, self._column(name)) for name in self._kinds]
-                elif isinstance(found, e.Alias):
-                    items.append((found.alias, self._value(found.this)))
-                elif isinstance(found, e.Column):
-                    items.append((found.name, self._value(found)))
-                else:
-                    return None
-        except _Unknown:
+    def named(self, items: Sequence[Item]) -> tuple[tuple[str, Value], ...] | None:
+        """Return (name, value) of each item, or None if Spark has to compute one of them."""
+        found = [(name, self.value(expr)) for name, expr in items]
+        if len({name.lower() for name, _ in found}) < len(found):
             return None
-        return tuple(items) if len({name.lower() for name, _ in items}) == len(items) else None
+        known = tuple((name, value) for name, value in found if value is not None)
+        return known if len(known) == len(found) else None
 
-    def grouped(
-        self, keys: Sequence[tuple[str, str]], calls: Sequence[tuple[str, str]]
-    ) -> tuple[GroupBy, StructType] | None:
-        """Return the body that groups by the texts of `keys` and computes those of `calls`, and the schema of its rows."""
-        by = [(name, self.value(text)) for name, text in keys]
+    def grouped(self, keys: Sequence[Item], calls: Sequence[Item]) -> tuple[GroupBy, StructType] | None:
+        """Return the body that groups by `keys` and computes `calls`, and the schema of its rows."""
+        by = [(name, self.value(expr)) for name, expr in keys]
         if any(value is None or value.kind not in ARROW_TYPES for _, value in by):
             return None
         self._folds = []
-        results = [(name, self.value(text)) for name, text in calls]
+        results = [(name, self.value(expr)) for name, expr in calls]
         folds, self._folds = self._folds, None
         named = [(name, value) for name, value in (*by, *results) if value is not None]
         if not folds or not keys or len(named) < len(keys) + len(calls):
@@ -107,80 +109,77 @@ class Compiler:
         body = GroupBy(tuple(named[: len(keys)]), tuple(folds), tuple(named[len(keys) :]))
         return body, StructType([StructField(name, value.kind) for name, value in named])
 
-    def _tree(self, text: str) -> e.Expr | None:
-        return None if self._ambiguous else _parsed(text)
-
     def _column(self, name: str) -> Value:
         if name not in self._kinds:
             raise _Unknown
         return Value(self._kinds[name], "column", name=name)
 
-    def _value(self, found: e.Expr) -> Value:
-        match found:
-            case e.Paren():
-                return self._value(found.this)
-            case e.Column() if not found.table:
-                return self._column(found.name)
-            case e.Boolean():
-                return Value(BooleanType(), "constant", constant=bool(found.this))
-            case e.Literal():
-                return _constant(found)
-            case e.And() | e.Or():
-                function = "and" if isinstance(found, e.And) else "or"
-                return Value(
-                    BooleanType(), function, (self._truth(found.this), self._truth(found.expression))
+    def _value(self, expr: Expr) -> Value:
+        match expr:
+            case Column():
+                return self._column(expr.name)
+            case Literal():
+                return _constant(expr)
+            case And() | Or():
+                return self._connected(expr)
+            case Not():
+                return Value(BooleanType(), "invert", (self._truth(expr.value),))
+            case IsNull():
+                return Value(BooleanType(), "is_null", (self._value(expr.value),))
+            case Case(subject=None):
+                return self._choice(expr.branches, expr.otherwise)
+            case Call(function="if", arguments=(test, yes, no)):
+                return self._choice([(test, yes)], no)
+            case Call() if expr.function in _VARIADIC and expr.arguments:
+                return self._variadic(expr)
+            case Call(function="shiftright", arguments=(value, away)):
+                return self._shifted(value, away)
+            case Call() if expr.function in _FOLDS:
+                return self._fold(expr)
+            case Unary(operator="-"):
+                return _negated(self._number(expr.value))
+            case Cast():
+                return self._cast(expr)
+            case Arithmetic() if expr.operator in _ARITHMETIC:
+                function = _ARITHMETIC[expr.operator]
+                return reduce(
+                    lambda left, right: _binary(function, left, right), map(self._number, expr.operands)
                 )
-            case e.Not():
-                return Value(BooleanType(), "invert", (self._truth(found.this),))
-            case e.Is() if isinstance(found.expression, e.Null):
-                return Value(BooleanType(), "is_null", (self._value(found.this),))
-            case e.If():
-                return self._choice([found], found.args.get("false"))
-            case e.Case() if found.this is None:
-                return self._choice(found.args["ifs"], found.args.get("default"))
-            case e.Coalesce() | e.Greatest() | e.Least():
-                return self._variadic(found)
-            case e.BitwiseAnd():
-                sides = _alike(self._number(found.this), self._number(found.expression))
-                return Value(sides[0].kind, "bit_wise_and", sides)
-            case e.BitwiseRightShift():
-                return self._shifted(found.this, found.expression)
-            case e.Neg():
-                return _negated(self._number(found.this))
-            case e.Cast() | e.TryCast():
-                return self._cast(found)
-            case e.Sum() | e.Max() | e.Min() | e.Count() | e.CountIf():
-                return self._fold(found, None)
-            case e.Filter() if isinstance(found.expression, e.Where):
-                return self._fold(found.this, self._truth(found.expression.this))
-        if type(found) in _ARITHMETIC:
-            sides = _alike(self._number(found.this), self._number(found.expression))
-            return Value(sides[0].kind, _ARITHMETIC[type(found)], sides)
-        if type(found) in _COMPARISONS:
-            sides = _alike(self._value(found.this), self._value(found.expression))
-            function = _COMPARISONS[type(found)]
-            if isinstance(sides[0].kind, BooleanType) and function not in ("equal", "not_equal", "same"):
-                raise _Unknown
-            return Value(BooleanType(), function, sides)
+            case Comparison():
+                return self._compared(expr)
         raise _Unknown
 
-    def _truth(self, found: e.Expr) -> Value:
-        value = self._value(found)
+    def _connected(self, expr: And | Or) -> Value:
+        function = "and" if isinstance(expr, And) else "or"
+        found = self._truth(expr.parts[0])
+        for part in expr.parts[1:]:
+            found = Value(BooleanType(), function, (found, self._truth(part)))
+        return found
+
+    def _compared(self, expr: Comparison) -> Value:
+        sides = _alike(self._value(expr.left), self._value(expr.right))
+        function = _COMPARISONS[expr.operator]
+        if isinstance(sides[0].kind, BooleanType) and function not in ("equal", "not_equal", "same"):
+            raise _Unknown
+        return Value(BooleanType(), function, sides)
+
+    def _truth(self, expr: Expr) -> Value:
+        value = self._value(expr)
         if not isinstance(value.kind, BooleanType):
             raise _Unknown
         return value
 
-    def _number(self, found: e.Expr) -> Value:
-        value = self._value(found)
+    def _number(self, expr: Expr) -> Value:
+        value = self._value(expr)
         if value.kind not in _WIDTH:
             raise _Unknown
         return value
 
-    def _choice(self, cases: Sequence[e.Expr], default: e.Expr | None) -> Value:
+    def _choice(self, cases: Sequence[tuple[Expr, Expr]], default: Expr | None) -> Value:
         """Return the value of the first case that holds; NULL stands wherever it is written, or nothing is."""
-        tests = [self._truth(case.this) for case in cases]
-        texts = [*(case.args["true"] for case in cases), default]
-        known = [None if text is None or isinstance(text, e.Null) else self._value(text) for text in texts]
+        tests = [self._truth(test) for test, _ in cases]
+        results = [*(result for _, result in cases), default]
+        known = [None if each is None or each == NULL else self._value(each) for each in results]
         typed = iter(_alike(*(value for value in known if value is not None)))
         values = [None if value is None else next(typed) for value in known]
         kind = next(value.kind for value in values if value is not None)
@@ -190,13 +189,13 @@ class Compiler:
             result = Value(kind, "if", (test, value, result))
         return result
 
-    def _variadic(self, found: e.Coalesce | e.Greatest | e.Least) -> Value:
-        values = _alike(self._value(found.this), *(self._value(each) for each in found.expressions))
-        if not isinstance(found, e.Coalesce) and isinstance(values[0].kind, (BooleanType, StringType)):
+    def _variadic(self, expr: Call) -> Value:
+        values = _alike(*(self._value(each) for each in expr.arguments))
+        if expr.function != "coalesce" and isinstance(values[0].kind, (BooleanType, StringType)):
             raise _Unknown
-        return Value(values[0].kind, type(found).__name__.lower(), values)
+        return Value(values[0].kind, expr.function, values)
 
-    def _shifted(self, given: e.Expr, away: e.Expr) -> Value:
+    def _shifted(self, given: Expr, away: Expr) -> Value:
         value, bits = self._number(given), self._number(away)
         if (
             not isinstance(value.kind, LongType)
@@ -206,9 +205,9 @@ class Compiler:
             raise _Unknown
         return Value(value.kind, "shift_right", (value, _widened(bits, value.kind)))
 
-    def _cast(self, found: e.Cast | e.TryCast) -> Value:
-        inner, kind = self._value(found.this), _CASTS.get(found.to.sql("spark").upper())
-        if kind is None or found.to.expressions:
+    def _cast(self, expr: Cast) -> Value:
+        inner, kind = self._value(expr.value), _CASTS.get(expr.to.lower())
+        if kind is None:
             raise _Unknown
         if inner.kind == kind:
             return inner
@@ -221,12 +220,13 @@ class Compiler:
             return Value(kind, "cast", (inner,))
         raise _Unknown
 
-    def _fold(self, found: e.Expr, where: Value | None) -> Value:
-        if self._folds is None or found.expressions or isinstance(found.this, e.Distinct):
+    def _fold(self, expr: Call) -> Value:
+        if self._folds is None or expr.distinct or expr.order or len(expr.arguments) > 1:
             raise _Unknown
         folds, self._folds = self._folds, None  # no fold within a fold
         try:
-            function, value = self._folded(found)
+            where = None if expr.where is None else self._truth(expr.where)
+            function, value = self._folded(expr)
         finally:
             self._folds = folds
         if where is not None:
@@ -234,47 +234,45 @@ class Compiler:
         folds.append(Fold(f"_fold_{len(folds)}", function, value))
         return Value(value.kind, "column", name=folds[-1].name)
 
-    def _folded(self, found: e.Expr) -> tuple[str, Value]:
+    def _folded(self, expr: Call) -> tuple[str, Value]:
         """Return the function of pyarrow for an aggregate, and the value that it goes over."""
-        match found:
-            case e.Sum():
-                return "sum", _widened(self._number(found.this), LongType())
-            case e.Count() if isinstance(found.this, e.Star):
+        match expr.function, expr.arguments:
+            case "sum", (argument,):
+                return "sum", _widened(self._number(argument), LongType())
+            case "count", ():
                 return "count", _ONE
-            case e.Count():
-                absent = Value(BooleanType(), "is_null", (self._value(found.this),))
+            case "count", (argument,):
+                absent = Value(BooleanType(), "is_null", (self._value(argument),))
                 return "count", Value(LongType(), "if", (absent, _NONE, _ONE))
-            case e.CountIf():
-                return "count", Value(LongType(), "if", (self._truth(found.this), _ONE, _NONE))
-            case e.Max() | e.Min():
-                value = self._value(found.this)
+            case "count_if", (argument,):
+                return "count", Value(LongType(), "if", (self._truth(argument), _ONE, _NONE))
+            case "max" | "min", (argument,):
+                value = self._value(argument)
                 if value.kind in ARROW_TYPES and not isinstance(value.kind, BooleanType):
-                    return type(found).__name__.lower(), value
+                    return expr.function, value
         raise _Unknown
 
 
 _ONE = Value(LongType(), "constant", constant=1)
 _NONE = Value(LongType(), "constant")
+_WHOLE: dict[str, DataType] = {"bigint": LongType(), "smallint": ShortType(), "tinyint": ByteType()}
 
 
-@lru_cache(maxsize=10_000)
-def _parsed(text: str) -> e.Expr | None:
-    """Return the tree of a text, which nobody changes: the same texts come in every epoch."""
-    if "\\" in text:
-        return None
-    try:
-        return sqlglot.parse_one(text, dialect="spark")
-    except sqlglot.errors.SqlglotError:
-        return None
-
-
-def _constant(found: e.Literal) -> Value:
-    if found.is_string:
-        return Value(StringType(), "constant", constant=found.this)
-    if not found.this.isdigit() or int(found.this) >= 2**63:
+def _constant(expr: Literal) -> Value:
+    if expr.kind == "string":
+        return Value(StringType(), "constant", constant=expr.text)
+    if expr.kind == "boolean":
+        return Value(BooleanType(), "constant", constant=expr.text == "TRUE")
+    if not expr.text.isdigit() or expr.kind not in ("number", *_WHOLE) or int(expr.text) >= 2**63:
         raise _Unknown
-    number = int(found.this)
-    return Value(IntegerType() if number < 2**31 else LongType(), "constant", constant=number)
+    number = int(expr.text)
+    kind = _WHOLE.get(expr.kind) or (IntegerType() if number < 2**31 else LongType())
+    return Value(kind, "constant", constant=number)
+
+
+def _binary(function: str, left: Value, right: Value) -> Value:
+    sides = _alike(left, right)
+    return Value(sides[0].kind, function, sides)
 
 
 def _negated(value: Value) -> Value:

@@ -104,7 +104,7 @@ def delta(node: Node, context: EpochContext) -> Rows | None:
             return None if below is None else linear.filter_rows(node, below)
         case Project():
             below = delta(node.input, context)
-            return None if below is None else linear.project(node, below, "`_w`")
+            return None if below is None else linear.project(node, below, "_w")
         case Join():
             left, right = delta(node.left, context), delta(node.right, context)
             if not node.on:

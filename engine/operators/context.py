@@ -13,9 +13,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from engine.hummock import TableVersion
-from engine.operators.flow import Rows, as_frame, union
+from engine.operators.arrow_expressions import Item
+from engine.operators.flow import Rows, as_frame, compute, union
 from engine.operators.late import Blanks, Source, TableAt
-from engine.sql.plan import Scan, quote
+from engine.sql.expression.spark_sql import quote
+from engine.sql.expression.template import as_columns
+from engine.sql.plan import Scan
 
 SMALL_CHANGE_ROWS = 150_000
 ROWS_PER_PARTITION = 500_000
@@ -115,6 +118,6 @@ def placed_by_vnode(frame: Rows, columns: Sequence[str], context: EpochContext, 
     return as_frame(frame).selectExpr("*", vnode).repartitionById(n, F.col(quote(place)))
 
 
-def select(frame: Rows, columns: tuple[str, ...] | list[str], *expressions: str) -> Rows:
-    """Return `frame` with just `columns`, and after them `expressions`."""
-    return frame.selectExpr(*(quote(column) for column in columns), *expressions)
+def select(frame: Rows, columns: tuple[str, ...] | list[str], *items: Item) -> Rows:
+    """Return `frame` with just `columns`, and after them `items`."""
+    return compute(frame, [*as_columns(columns), *items])

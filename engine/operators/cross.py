@@ -13,7 +13,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from engine.operators.context import EpochContext, select
-from engine.operators.flow import Rows, as_frame
+from engine.operators.flow import COMES, GOES, Rows, added, as_frame
+from engine.sql.expression.nodes import TRUE
+from engine.sql.expression.spark_sql import spark_sql
 from engine.sql.plan import Join, Node
 
 HOW = {"inner": "inner", "left": "left", "semi": "left_semi", "anti": "left_anti"}
@@ -30,9 +32,9 @@ def delta(
     before = replace(context, new=context.old)
     terms: list[DataFrame] = []
     if right is not None and node.kind != "inner":
-        for weight, at in (("-1L", before), ("1L", context)):
+        for weight, at in ((GOES, before), (COMES, context)):
             whole = _pairs(node, batch(node.left, at), batch(node.right, at))
-            terms.append(whole.selectExpr("*", f"{weight} AS `_w`"))
+            terms.append(as_frame(added(whole, weight)))
     else:
         if left is not None:
             terms.append(_pairs(node, left, batch(node.right, context)))
@@ -43,5 +45,5 @@ def delta(
 
 
 def _pairs(node: Join, left: Rows, right: Rows) -> DataFrame:
-    condition = node.residual.sql if node.residual is not None else "TRUE"
-    return as_frame(left).join(as_frame(right).hint("broadcast"), F.expr(condition), HOW[node.kind])
+    condition = F.expr(spark_sql(node.residual or TRUE))
+    return as_frame(left).join(as_frame(right).hint("broadcast"), condition, HOW[node.kind])

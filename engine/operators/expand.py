@@ -5,11 +5,16 @@ No driving row is dropped: a boolean column says whether the joined columns hold
 
 from __future__ import annotations
 
+from pyspark.sql import DataFrame
+
 from engine.operators.context import At, EpochContext, select
-from engine.operators.flow import Rows, both_sides
+from engine.operators.flow import Rows, as_frame, both_sides, compute, keep
 from engine.operators.lookup import lookup
 from engine.sql.access import access_path, join_sides, through_project
-from engine.sql.plan import Expr, Filter, Join, Node, Project, Scan, children, quote
+from engine.sql.expression.nodes import NULL, And, Column, Comparison, Expr
+from engine.sql.expression.spark_sql import quote
+from engine.sql.expression.template import call, template
+from engine.sql.plan import Filter, Join, Node, Project, Scan, children
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -50,8 +55,8 @@ def expand(
 def narrow(frame: Rows, hit: str, predicate: Expr, context: EpochContext) -> tuple[Rows, str]:
     """Keep every row, but let a hit stand only where the predicate is true; return the new hit column too."""
     narrowed = context.fresh("hit")
-    test = f"IF({quote(hit)}, coalesce({predicate.sql}, FALSE), FALSE) AS {quote(narrowed)}"
-    return select(frame, [c for c in frame.columns if c != hit], test), narrowed
+    test = template("if(:hit, coalesce(:holds, FALSE), FALSE)", hit=Column(hit), holds=predicate)
+    return select(frame, [c for c in frame.columns if c != hit], (narrowed, test)), narrowed
 
 
 def _expand_project(
@@ -67,13 +72,12 @@ def _expand_project(
     inner = tuple((ours, column) for (ours, _), column in zip(pairs, inner_columns, strict=True))
     below = _all_columns(node.input)
     aliases = {c: context.fresh("outer") if c in below else c for c in frame.columns}
-    frame = frame.selectExpr(*(f"{quote(c)} AS {quote(alias)}" for c, alias in aliases.items()))
+    frame = compute(frame, [(alias, Column(c)) for c, alias in aliases.items()])
     inner = tuple((aliases[ours], column) for ours, column in inner)
     given = aliases[given] if given else None
     joined, hit = expand(node.input, frame, inner, context, at=at, given=given, null_safe=null_safe)
-    outer = [f"{quote(alias)} AS {quote(c)}" for c, alias in aliases.items()]
-    items = [f"{expr.sql} AS {quote(name)}" for name, expr in node.items]
-    return joined.selectExpr(*outer, *items, quote(hit)), hit
+    outer = [(c, Column(alias)) for c, alias in aliases.items()]
+    return compute(joined, [*outer, *node.items, (hit, Column(hit))]), hit
 
 
 def _expand_join(
@@ -103,7 +107,7 @@ def _expand_join(
         joined, hit = narrow(joined, hit, node.residual, context)
     equal = "<=>" if null_safe else "="
     for ours, column in rest:
-        test = Expr(f"{quote(ours)} {equal} {quote(column)}")
+        test = Comparison(equal, Column(ours), Column(column))
         joined, hit = narrow(joined, hit, test, context)
     return joined, hit
 
@@ -114,17 +118,17 @@ def _mark(frame: Rows, hit: str, node: Join, context: EpochContext, at: At) -> t
 
     marked, mark = attach_mark(frame, node, context, at=at, given=hit)
     kept = context.fresh("hit")
-    test = f"({quote(hit)} AND {wanted(node, mark)}) AS {quote(kept)}"
-    return select(marked, [c for c in frame.columns if c != hit], test), kept
+    test = And((Column(hit), wanted(node, mark)))
+    return select(marked, [c for c in frame.columns if c != hit], (kept, test)), kept
 
 
 def touched_sides(node: Join, right: Rows, context: EpochContext) -> Rows:
     """Return the left rows, as they were, whose key stands in a change of the right side, each as of both of its ends."""
     names = {b: context.fresh("key") for b in dict.fromkeys(b for _, b in node.on)}
-    keys = right.selectExpr(*(f"{quote(b)} AS {quote(name)}" for b, name in names.items())).distinct()
+    keys = compute(right, [(name, Column(b)) for b, name in names.items()]).distinct()
     pairs = tuple((names[b], a) for a, b in node.on)
     joined, hit = expand(node.left, keys, pairs, context, at="old", null_safe=node.null_safe)
-    return both_sides(select(joined.where(quote(hit)), node.left.columns))
+    return both_sides(select(keep(joined, Column(hit)), node.left.columns))
 
 
 def attach_left(frame: Rows, node: Join, context: EpochContext, *, at: At, given: str | None) -> Rows:
@@ -132,7 +136,7 @@ def attach_left(frame: Rows, node: Join, context: EpochContext, *, at: At, given
     plain = isinstance(node.right, Scan) and node.residual is None
     line = context.fresh("line")
     if not plain:
-        frame = frame.selectExpr("*", f"monotonically_increasing_id() AS {quote(line)}")
+        frame = with_line(frame, line)
     outer = [c for c in frame.columns if c != line]
     joined, hit = expand(node.right, frame, node.on, context, at=at, given=given, null_safe=node.null_safe)
     if node.residual is not None:
@@ -140,10 +144,20 @@ def attach_left(frame: Rows, node: Join, context: EpochContext, *, at: At, given
     if plain:
         return select(joined, [*outer, *node.right.columns])
     rank = context.fresh("rank")
-    window = f"row_number() OVER (PARTITION BY {quote(line)} ORDER BY {quote(hit)} DESC) AS {quote(rank)}"
-    kept = joined.selectExpr("*", window).where(f"{quote(hit)} OR {quote(rank)} = 1")
-    nulled = [f"IF({quote(hit)}, {quote(c)}, NULL) AS {quote(c)}" for c in node.right.columns]
+    kept = hits_first(joined, line, hit, rank).where(f"{quote(hit)} OR {quote(rank)} = 1")
+    nulled = [(c, call("if", Column(hit), Column(c), NULL)) for c in node.right.columns]
     return select(kept, outer, *nulled)
+
+
+def with_line(rows: Rows, line: str) -> DataFrame:
+    """Return each row with a number of its own as the column `line`."""
+    return as_frame(rows).selectExpr("*", f"monotonically_increasing_id() AS {quote(line)}")
+
+
+def hits_first(rows: Rows, line: str, hit: str, rank: str) -> DataFrame:
+    """Return each row with its number among those of its line as the column `rank`, hits first."""
+    window = f"row_number() OVER (PARTITION BY {quote(line)} ORDER BY {quote(hit)} DESC) AS {quote(rank)}"
+    return as_frame(rows).selectExpr("*", window)
 
 
 def _all_columns(node: Node) -> set[str]:

@@ -14,7 +14,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
@@ -30,10 +31,17 @@ from pyspark.sql.types import (
 )
 
 from engine.hummock.hash import VNODES, vnode_of, xxhash64
-from engine.operators.arrow_expressions import Compiler
+from engine.operators.arrow_expressions import Compiler, Item
 from engine.operators.arrow_values import Value
+from engine.sql.expression.nodes import Column, Expr, Literal, Unary
+from engine.sql.expression.spark_sql import quote, spark_sql
+from engine.sql.expression.template import as_columns, template
 
 SIDE = "_side"
+WEIGHT = "_w"
+COMES: Item = (WEIGHT, Literal("1", "bigint"))
+GOES: Item = (WEIGHT, Unary("-", Literal("1", "bigint")))
+"""The weight of rows that come in, and of rows that go out."""
 MOST_READERS = 8
 """Up to so many tasks, reading a change in each of them costs less than a shuffle of its rows."""
 Batches = Iterator[pa.RecordBatch]
@@ -183,20 +191,20 @@ class Flow:
         """Return what a body makes of the rows."""
         return replace(self, bodies=(*self.bodies, body), schema=schema)
 
-    def selectExpr(self, *expressions: str) -> Rows:
-        """Return the expressions over each row, on Arrow if all of them can be."""
-        items = self._compiler.named(expressions) if self.bodies else None
-        if items is None or (self.exact and not all(_is_moved(value) for _, value in items)):
-            return self.frame.selectExpr(*expressions)
+    def computed(self, items: Sequence[Item]) -> Flow | None:
+        """Return the items over each row, or None if one of them has to be Spark's."""
+        found = self._compiler.named(items) if self.bodies else None
+        if found is None or (self.exact and not all(_is_moved(value) for _, value in found)):
+            return None
         known = {field.name: field.nullable for field in self.schema.fields}
-        fields = [StructField(name, value.kind, known.get(value.name, True)) for name, value in items]
-        return self.then(Compute(items), StructType(fields))
+        fields = [StructField(name, value.kind, known.get(value.name, True)) for name, value in found]
+        return self.then(Compute(found), StructType(fields))
 
-    def where(self, condition: str) -> Rows:
-        """Return the rows for which the condition is true, on Arrow if it can be."""
+    def kept(self, condition: Expr) -> Flow | None:
+        """Return the rows for which the condition is true, or None if it has to be Spark's."""
         value = self._compiler.value(condition) if self.bodies else None
         if value is None or not isinstance(value.kind, BooleanType) or (self.exact and not _is_moved(value)):
-            return self.frame.where(condition)
+            return None
         return self.then(Keep(value), self.schema)
 
     def distinct(self) -> Rows:
@@ -210,7 +218,7 @@ class Flow:
         """Return the rows in at most that many partitions."""
         return self if self.single else self.frame.coalesce(parts)
 
-    def agg(self, *calls: Column) -> DataFrame:
+    def agg(self, *calls: SparkColumn) -> DataFrame:
         """Return Spark's aggregates of all rows."""
         return self.frame.agg(*calls)
 
@@ -233,7 +241,7 @@ class Flow:
         base = self.base.sparkSession.range(0, parts, 1, parts)
         return replace(self, base=base, bodies=(first.everything(), *rest), single=False)
 
-    def grouped(self, keys: Sequence[tuple[str, str]], calls: Sequence[tuple[str, str]]) -> Flow | None:
+    def grouped(self, keys: Sequence[Item], calls: Sequence[Item]) -> Flow | None:
         """Return one row a group of each task's rows, or None if an expression has to be Spark's."""
         found = None if self.exact else self._compiler.grouped(keys, calls)
         return None if found is None else self.then(*found)
@@ -243,15 +251,38 @@ Rows = DataFrame | Flow
 """What operators work on."""
 
 
+def compute(rows: Rows, items: Sequence[Item]) -> Rows:
+    """Return the items over each row, on Arrow if all of them can be."""
+    found = rows.computed(items) if isinstance(rows, Flow) else None
+    return as_frame(rows).selectExpr(*map(_text, items)) if found is None else found
+
+
+def added(rows: Rows, *items: Item) -> Rows:
+    """Return each row with the items after its columns."""
+    found = rows.computed([*as_columns(rows.columns), *items]) if isinstance(rows, Flow) else None
+    return as_frame(rows).selectExpr("*", *map(_text, items)) if found is None else found
+
+
+def keep(rows: Rows, condition: Expr) -> Rows:
+    """Return the rows for which the condition is true, on Arrow if it can be."""
+    found = rows.kept(condition) if isinstance(rows, Flow) else None
+    return as_frame(rows).where(spark_sql(condition)) if found is None else found
+
+
+def _text(item: Item) -> str:
+    name, expr = item
+    return quote(name) if expr.column == name else f"{spark_sql(expr)} AS {quote(name)}"
+
+
 def grouped(
     rows: Rows,
-    keys: Sequence[tuple[str, str]],
-    calls: Sequence[tuple[str, str]],
+    keys: Sequence[Item],
+    calls: Sequence[Item],
     *,
     exact: bool,
     place: str | None = None,
 ) -> Rows:
-    """Return one row a group: (name, text) of its keys and aggregates. No group has rows in two partitions.
+    """Return one row a group: its keys and aggregates. No group has rows in two partitions.
 
     `place` is the column by which the rows were spread, where they were: Spark needs no second shuffle under it.
     """
@@ -260,15 +291,17 @@ def grouped(
         return found
     if place is None:
         return grouped_by_spark(rows, keys, calls)
-    return grouped_by_spark(rows, [(place, place), *keys], calls).drop(place)
+    return grouped_by_spark(rows, [(place, Column(place)), *keys], calls).drop(place)
 
 
-def grouped_by_spark(
-    rows: Rows, keys: Sequence[tuple[str, str]], calls: Sequence[tuple[str, str]]
-) -> DataFrame:
-    """Return one row a group of all rows: (name, text) of its keys and aggregates."""
-    by = [F.expr(text).alias(name) for name, text in keys]
-    return as_frame(rows).groupBy(*by).agg(*(F.expr(text).alias(name) for name, text in calls))
+def grouped_by_spark(rows: Rows, keys: Sequence[Item], calls: Sequence[Item]) -> DataFrame:
+    """Return one row a group of all rows: its keys and aggregates."""
+    return as_frame(rows).groupBy(*spark_columns(keys)).agg(*spark_columns(calls))
+
+
+def spark_columns(items: Sequence[Item]) -> list[SparkColumn]:
+    """Return items as Spark's columns."""
+    return [F.expr(spark_sql(expr)).alias(name) for name, expr in items]
 
 
 def as_frame(rows: Rows) -> DataFrame:
@@ -298,10 +331,10 @@ def union(parts: list[Rows]) -> Rows:
 def both_sides(rows: Rows) -> Rows:
     """Return each row twice: as of side 0, which is retracted, and as of side 1, which is inserted."""
     if isinstance(rows, Flow) and rows.bodies:
-        added = [StructField(SIDE, IntegerType(), False), StructField("_w", LongType(), False)]
-        return rows.then(BothSides(), StructType([*rows.schema.fields, *added]))
-    sides = rows.selectExpr("*", f"explode(array(0, 1)) AS `{SIDE}`")
-    return sides.selectExpr("*", f"IF(`{SIDE}` = 1, 1L, -1L) AS `_w`")
+        fields = [StructField(SIDE, IntegerType(), False), StructField("_w", LongType(), False)]
+        return rows.then(BothSides(), StructType([*rows.schema.fields, *fields]))
+    sides = as_frame(rows).selectExpr("*", f"explode(array(0, 1)) AS `{SIDE}`")
+    return added(sides, ("_w", template("if(:side = 1, 1L, -1L)", side=Column(SIDE))))
 
 
 def _is_moved(value: Value) -> bool:

@@ -6,7 +6,9 @@ from pyspark.sql import DataFrame
 
 from engine.operators.context import EpochContext, partitions_for
 from engine.operators.scan import read_table
-from engine.sql.plan import OCCURRENCE, Expr, Recompute, quote
+from engine.sql.expression.nodes import Expr
+from engine.sql.expression.spark_sql import quote, spark_sql
+from engine.sql.plan import OCCURRENCE, Recompute
 
 
 def batch(node: Recompute, inputs: list[DataFrame], context: EpochContext) -> DataFrame:
@@ -32,7 +34,7 @@ def difference(new: DataFrame, table: str, context: EpochContext, mine: Expr | N
     old = read_table(
         context.spark, context.url, context.options, source, version.schema, items, at="old", parts=parts
     )
-    kept = old.frame if mine is None else old.frame.where(mine.sql)
+    kept = old.frame if mine is None else old.frame.where(spark_sql(mine))
     arranged = new.selectExpr(*(quote(name) for name in version.schema.names), "1L AS `_w`")
     change = arranged.union(kept.selectExpr("*", "-1L AS `_w`"))
     return change.coalesce(1) if context.small else change

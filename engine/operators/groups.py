@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 
 from engine.operators.context import EpochContext, select
 from engine.operators.expand import expand
-from engine.operators.flow import Rows
+from engine.operators.flow import COMES, GOES, Rows, compute, keep
 from engine.operators.linear import project
 from engine.operators.lookup import lookup
-from engine.sql.plan import Node, Project, quote
+from engine.sql.expression.nodes import Column
+from engine.sql.plan import Node, Project
 
 
 def groups_again(
@@ -26,10 +27,10 @@ def groups_again(
     `keys` = (column of the source, column of the table) of each group key; `grouped` makes the groups of whole rows.
     """
     drivers = [(column, stored, context.fresh("group")) for column, stored in keys]
-    touched = change.selectExpr(*(f"{quote(column)} AS {quote(d)}" for column, _, d in drivers)).distinct()
+    touched = compute(change, [(d, Column(column)) for column, _, d in drivers]).distinct()
     pairs = tuple((d, column) for column, _, d in drivers)
     rows, hit = expand(source, touched, pairs, context, at="new", null_safe=True)
-    new = project(top, grouped(select(rows.where(quote(hit)), source.columns)))
+    new = project(top, grouped(select(keep(rows, Column(hit)), source.columns)))
     found = context.fresh("found")
     names = {column: context.fresh("old") for column in top.columns}
     looked = lookup(
@@ -41,8 +42,8 @@ def groups_again(
         at="old",
         hit=found,
         null_safe=True,
-    ).where(quote(found))
-    old = looked.selectExpr(*(f"{quote(name)} AS {quote(c)}" for c, name in names.items()), "-1L AS `_w`")
-    merged = context.union([select(new, top.columns, "1L AS `_w`"), old])
+    )
+    old = compute(keep(looked, Column(found)), [*((c, Column(name)) for c, name in names.items()), GOES])
+    merged = context.union([select(new, top.columns, COMES), old])
     assert merged is not None
     return merged

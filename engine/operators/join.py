@@ -12,8 +12,11 @@ from pyspark.sql import functions as F
 from engine.operators.context import SMALL_CHANGE_ROWS, EpochContext, select
 from engine.operators.cross import HOW
 from engine.operators.expand import attach_left, expand, touched_sides
-from engine.operators.flow import Rows
-from engine.sql.plan import Join, quote, scans
+from engine.operators.flow import Rows, keep
+from engine.sql.expression.nodes import TRUE, Column, Comparison, Expr
+from engine.sql.expression.spark_sql import spark_sql
+from engine.sql.expression.template import conjunction
+from engine.sql.plan import Join, scans
 
 BROADCAST_ROWS = 100_000
 
@@ -21,16 +24,16 @@ BROADCAST_ROWS = 100_000
 def batch(node: Join, left: DataFrame, right: DataFrame, context: EpochContext) -> DataFrame:
     """Return the join of two whole inputs; a small side of a larger join is broadcast, where its kind allows that."""
     equal = "<=>" if node.null_safe else "="
-    tests = [f"{quote(a)} {equal} {quote(b)}" for a, b in node.on]
-    tests += [f"({node.residual.sql})"] if node.residual is not None else []
-    condition = " AND ".join(tests) or "TRUE"
+    tests: list[Expr] = [Comparison(equal, Column(a), Column(b)) for a, b in node.on]
+    tests += [node.residual] if node.residual is not None else []
+    condition = conjunction(tests) or TRUE
     rows = [sum(context.rows_of(scan.table) for scan in scans(side)) for side in (node.left, node.right)]
     if sum(rows) > SMALL_CHANGE_ROWS or not context.small:  # else both are in one partition
         if rows[1] <= BROADCAST_ROWS:
             right = right.hint("broadcast")
         elif rows[0] <= BROADCAST_ROWS and node.kind == "inner":
             left = left.hint("broadcast")
-    return left.join(right, F.expr(condition), HOW[node.kind])
+    return left.join(right, F.expr(spark_sql(condition)), HOW[node.kind])
 
 
 def delta(node: Join, left: Rows | None, right: Rows | None, context: EpochContext) -> Rows | None:
@@ -67,7 +70,7 @@ def _outer_right_term(node: Join, right: Rows, context: EpochContext) -> Rows:
 
 
 def _matched(node: Join, joined: Rows, hit: str) -> Rows:
-    kept = joined.where(quote(hit))
+    kept = keep(joined, Column(hit))
     if node.residual is not None:
-        kept = kept.where(node.residual.sql)
+        kept = keep(kept, node.residual)
     return select(kept, [*node.columns, "_w"])

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from engine.operators.flow import Rows
-from engine.sql.plan import Filter, Project, quote
+from engine.operators.flow import Rows, compute, keep
+from engine.sql.expression.template import as_columns
+from engine.sql.plan import Filter, Project
 
 
 def filter_rows(node: Filter, frame: Rows) -> Rows:
     """Return the rows of `frame` for which the predicate is true."""
-    return frame.where(node.predicate.sql)
+    return keep(frame, node.predicate)
 
 
 def project(node: Project, frame: Rows, *carried: str) -> Rows:
-    """Return the projection's items over `frame`, and after them the `carried` expressions."""
-    items = [f"{expr.sql} AS {quote(name)}" for name, expr in node.items]
-    return frame.selectExpr(*items, *carried)
+    """Return the projection's items over `frame`, and after them the `carried` columns."""
+    return compute(frame, [*node.items, *as_columns(carried)])

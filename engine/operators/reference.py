@@ -14,9 +14,10 @@ from pyspark.sql import DataFrame
 from engine.operators.compile import batch, delta, over
 from engine.operators.context import At, EpochContext, select
 from engine.operators.expand import expand
-from engine.operators.flow import Rows, as_frame
+from engine.operators.flow import COMES, GOES, Rows, added, as_frame, compute, keep
 from engine.operators.linear import project
-from engine.sql.plan import Aggregate, Join, Node, Project, TopN, quote
+from engine.sql.expression.nodes import Column
+from engine.sql.plan import Aggregate, Join, Node, Project, TopN
 
 
 def sides(node: Node) -> tuple[tuple[Node, tuple[str, ...]], ...]:
@@ -53,9 +54,7 @@ def keyed_delta(top: Project, context: EpochContext) -> Rows | None:
         old = over(node, _restricted(inputs, touched, drivers, context, "old"), context)
         new = over(node, _restricted(inputs, touched, drivers, context, "new"), context)
     context.terms = 0  # a key has one old and one new row at most
-    return context.union(
-        [project(top, old).selectExpr("*", "-1L AS `_w`"), project(top, new).selectExpr("*", "1L AS `_w`")]
-    )
+    return context.union([added(project(top, old), GOES), added(project(top, new), COMES)])
 
 
 def _touched(
@@ -65,9 +64,7 @@ def _touched(
     context: EpochContext,
 ) -> Rows:
     frames = [
-        change.selectExpr(
-            *(f"{quote(column)} AS {quote(driver)}" for column, driver in zip(by, drivers, strict=True))
-        )
+        compute(change, [(driver, Column(column)) for column, driver in zip(by, drivers, strict=True)])
         for by, change in zip(keys, changes, strict=True)
         if change is not None
     ]
@@ -88,5 +85,5 @@ def _restricted(
     for side, by in inputs:
         pairs = tuple(zip(drivers, by, strict=True))
         joined, hit = expand(side, touched, pairs, context, at=at, null_safe=True)
-        found.append(as_frame(select(joined.where(quote(hit)), side.columns)))
+        found.append(as_frame(select(keep(joined, Column(hit)), side.columns)))
     return found

@@ -15,10 +15,11 @@ from engine.arrow import as_values
 from engine.hummock import Reader, TableVersion
 from engine.hummock.merge import HASHES, LOWEST
 from engine.operators.context import EpochContext, partitions_for
-from engine.operators.flow import Flow, Rows
+from engine.operators.flow import COMES, Flow, Rows, added
 from engine.operators.late import Source, TableAt
 from engine.spark_internals import spark_schema
-from engine.sql.plan import Scan, quote
+from engine.sql.expression.spark_sql import quote
+from engine.sql.plan import Scan
 
 
 def hash_ranges(parts: int, within: tuple[int, int] | None = None) -> list[tuple[int, int]]:
@@ -170,4 +171,4 @@ def _piece(scan: Scan, table: TableVersion, within: tuple[int, int], context: Ep
         within=within,
         exact=context.exact,
     )
-    return rows.selectExpr("*", "1L AS `_w`")
+    return added(rows, COMES)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from engine.operators.context import EpochContext, select
-from engine.operators.flow import Rows
+from engine.operators.flow import Rows, as_frame
 from engine.operators.groups import groups_again
-from engine.sql.plan import Project, TopN, quote
+from engine.sql.expression.spark_sql import quote
+from engine.sql.plan import Project, TopN
 
 
 def batch(node: TopN, rows: Rows) -> Rows:
@@ -16,7 +17,7 @@ def batch(node: TopN, rows: Rows) -> Rows:
     ]
     order += [f"{quote(column)} ASC NULLS FIRST" for column in node.key]
     by = f"PARTITION BY {', '.join(quote(column) for column in node.partition)} " if node.partition else ""
-    ranked = rows.selectExpr("*", f"row_number() OVER ({by}ORDER BY {', '.join(order)}) AS `_rank`")
+    ranked = as_frame(rows).selectExpr("*", f"row_number() OVER ({by}ORDER BY {', '.join(order)}) AS `_rank`")
     upto = "" if node.limit is None else f" AND `_rank` <= {node.offset + node.limit}"
     return select(ranked.where(f"`_rank` > {node.offset}{upto}"), node.columns)
 

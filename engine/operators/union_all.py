@@ -5,14 +5,18 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from engine.operators.context import EpochContext
-from engine.operators.flow import Rows, as_frame
-from engine.sql.plan import Node, UnionAll, quote
+from engine.operators.flow import COMES, Rows, added, as_frame, compute, keep
+from engine.sql.expression.nodes import FALSE, Column, Literal
+from engine.sql.expression.spark_sql import quote
+from engine.sql.expression.template import as_columns
+from engine.sql.plan import Node, UnionAll
 
 
 def _branch(position: int, node: Node, names: tuple[str, ...], frame: Rows, *carried: str) -> DataFrame:
-    items = [f"{quote(old)} AS {quote(new)}" for old, new in zip(node.columns, names, strict=False)]
-    keys = [f"{quote(column)} AS {quote(f'_key{position}_{n}')}" for n, column in enumerate(node.key)]
-    return as_frame(frame.selectExpr(*items, f"{position} AS `_branch`", *keys, *carried))
+    items = [(new, Column(old)) for old, new in zip(node.columns, names, strict=False)]
+    keys = [(f"_key{position}_{n}", Column(column)) for n, column in enumerate(node.key)]
+    branch = ("_branch", Literal(str(position)))
+    return as_frame(compute(frame, [*items, branch, *keys, *as_columns(carried)]))
 
 
 def _merge(node: UnionAll, branches: list[DataFrame], *carried: str) -> DataFrame:
@@ -43,7 +47,8 @@ def delta(node: UnionAll, inputs: list[Rows | None], context: EpochContext) -> D
     branches = []
     for i, (child, frame) in enumerate(zip(node.inputs, inputs, strict=True)):
         if frame is None:
-            frame = batch_of(child, context).where("FALSE").selectExpr("*", "1L AS `_w`")
-        branches.append(_branch(i, child, node.names, frame, "`_w`"))
+            frame = keep(batch_of(child, context), FALSE)
+            frame = added(frame, COMES)
+        branches.append(_branch(i, child, node.names, frame, "_w"))
     merged = _merge(node, branches, "_w")
     return merged.coalesce(1) if context.small else merged

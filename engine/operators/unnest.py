@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from engine.operators.context import select
-from engine.operators.flow import Rows
-from engine.sql.plan import Unnest, quote
+from engine.operators.flow import Rows, as_frame
+from engine.sql.expression.nodes import Column, Expr
+from engine.sql.expression.spark_sql import quote, spark_sql
+from engine.sql.expression.template import as_columns, template
+from engine.sql.plan import Unnest
 
 
 def unnest(node: Unnest, frame: Rows, *carried: str) -> Rows:
     """Return one row per element of the array with its position; `carried` names further columns to keep."""
     item, ordinal = quote(node.item), quote(node.ordinal)
     explode = "posexplode_outer" if node.outer else "posexplode"
-    rows = select(
-        frame, [*node.input.columns, *carried], f"{explode}({node.array.sql}) AS ({ordinal}, {item})"
-    )
-    position = f"coalesce({ordinal}, 0) AS {ordinal}" if node.outer else ordinal
-    return select(rows, node.input.columns, item, position, *(quote(name) for name in carried))
+    kept = (quote(name) for name in (*node.input.columns, *carried))
+    elements = f"{explode}({spark_sql(node.array)}) AS ({ordinal}, {item})"
+    rows = as_frame(frame).selectExpr(*kept, elements)
+    position: Expr = Column(node.ordinal)
+    position = template("coalesce(:position, 0)", position=position) if node.outer else position
+    items = [(node.item, Column(node.item)), (node.ordinal, position), *as_columns(carried)]
+    return select(rows, node.input.columns, *items)

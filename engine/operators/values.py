@@ -5,11 +5,12 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from engine.operators.context import EpochContext
-from engine.sql.plan import Values, quote
+from engine.sql.expression.spark_sql import quote, spark_sql
+from engine.sql.plan import Values
 
 
 def batch(node: Values, context: EpochContext) -> DataFrame:
     """Return the rows; types are those that Spark finds common to a column."""
-    rows = (", ".join([*(expr.sql for expr in row), str(n)]) for n, row in enumerate(node.rows))
+    rows = (", ".join([*(spark_sql(expr) for expr in row), str(n)]) for n, row in enumerate(node.rows))
     names = ", ".join(quote(column) for column in node.columns)
     return context.spark.sql(f"SELECT * FROM VALUES {', '.join(f'({row})' for row in rows)} AS v({names})")

@@ -29,8 +29,9 @@ from engine.sql.access import index_name
 from engine.sql.catalog import Catalog, Column, Relation
 from engine.sql.create_text import create_text
 from engine.sql.defaults import local_default
+from engine.sql.expression.spark_sql import quote
 from engine.sql.fragments import IncrementalPlan, index_fragment
-from engine.sql.plan import Scan, children, quote
+from engine.sql.plan import Scan, children
 from engine.sql.statement_types import (
     AddColumn,
     Alter,

@@ -13,8 +13,9 @@ from pyspark.sql.types import StructType
 from engine.operators.aggregate import partials_batch
 from engine.operators.compile import batch
 from engine.operators.context import EpochContext
-from engine.operators.flow import as_frame
+from engine.operators.flow import COMES, added, as_frame
 from engine.runtime.spark_errors import refused
+from engine.runtime.typed_plans import typed_plan
 from engine.spark_internals import spark_schema
 from engine.sql.catalog import Catalog
 from engine.sql.fragments import Fragment
@@ -37,19 +38,22 @@ class SparkAnalyzer:
         }
 
     def add(self, fragment: Fragment) -> Fragment:
-        """Take note of a fragment; return it with its table's columns."""
+        """Take note of a fragment; return it with its table's columns, and the types of its expressions."""
         schema = self._schema(lambda context: whole_fragment(fragment, context), fragment.plan)
         self.fragments[fragment.table] = schema
         columns = tuple((field.name, field.dataType.simpleString()) for field in schema.fields)
-        return msgspec.structs.replace(fragment, columns=columns)
+        plan = typed_plan(fragment.plan, self._context(fragment.plan))
+        return msgspec.structs.replace(fragment, plan=plan, columns=columns)
 
     def _schema(self, build: Callable[[EpochContext], DataFrame], node: Node) -> StructType:
-        schemas = {scan.table: self._table(scan.table) for scan in scans(node)}
-        context = EpochContext(self.spark, "", {}, {}, None, 0, 1, 0, schemas=schemas, empty=self._empty)
         try:
-            return build(context).schema
+            return build(self._context(node)).schema
         except AnalysisException as error:
             raise refused(error, self.sql) from error
+
+    def _context(self, node: Node) -> EpochContext:
+        schemas = {scan.table: self._table(scan.table) for scan in scans(node)}
+        return EpochContext(self.spark, "", {}, {}, None, 0, 1, 0, schemas=schemas, empty=self._empty)
 
     def _table(self, name: str) -> StructType:
         if name in self.fragments:
@@ -67,6 +71,6 @@ def whole_fragment(fragment: Fragment, context: EpochContext) -> DataFrame:
     plan = fragment.plan
     if fragment.rule == "aggregate":
         assert isinstance(plan, Project) and isinstance(plan.input, Aggregate)
-        source = batch(plan.input.input, context).selectExpr("*", "1L AS `_w`")
+        source = added(batch(plan.input.input, context), COMES)
         return as_frame(partials_batch(plan, fragment.partials, source))
     return batch(plan, context)

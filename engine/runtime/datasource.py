@@ -21,8 +21,8 @@ from engine.operators.scan import hash_ranges
 from engine.runtime.local_read import matches, point_keys
 from engine.spark_internals import spark_schema
 from engine.sql.catalog import Relation
+from engine.sql.expression.spark_sql import quote
 from engine.sql.moments import Moment, moment_of_text
-from engine.sql.plan import quote
 from engine.sql.point_read import Predicate, point_read
 from engine.sql.statements import Select, parse
 

@@ -15,9 +15,10 @@ from engine.operators.flow import Rows
 from engine.runtime.analyze import whole_fragment
 from engine.runtime.executor import Executor, FragmentTask
 from engine.runtime.first_content import first_content, is_batch_step, step_content
+from engine.sql.expression.nodes import Expr
 from engine.sql.fragments import Fragment
 from engine.sql.group_keys import is_global
-from engine.sql.plan import Aggregate, Expr, Project, Recompute, TopN
+from engine.sql.plan import Aggregate, Project, Recompute, TopN
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from typing import Protocol
 from engine.hummock import Table, TableVersion
 from engine.operators.context import SMALL_CHANGE_ROWS
 from engine.operators.sink import NetChange
+from engine.sql.expression.nodes import Expr
 from engine.sql.fragments import Fragment
-from engine.sql.plan import Expr, Node, Scan
+from engine.sql.plan import Node, Scan
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class Executor(Protocol):
         """Compute a task and write its files; raises whatever makes the domain fail, RowFailed if a row does."""
         ...
 
-    def partitions(self, task: FragmentTask, keys: Sequence[tuple[Scan, str]], most: int) -> tuple[str, ...]:
+    def partitions(self, task: FragmentTask, keys: Sequence[tuple[Scan, Expr]], most: int) -> tuple[str, ...]:
         """Return the partitions, at most `most`, of the rows that change in a task.
 
         `keys` gives for each scan the partition of a row as Spark SQL over the scan's columns.

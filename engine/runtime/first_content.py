@@ -8,21 +8,20 @@ from __future__ import annotations
 from engine.operators.aggregate import partials_merged
 from engine.operators.compile import batch, whole
 from engine.operators.context import EpochContext
-from engine.operators.flow import Rows
+from engine.operators.flow import COMES, Rows, added
 from engine.runtime.analyze import whole_fragment
 from engine.sql.fragments import Fragment
 from engine.sql.plan import Aggregate, Project, scans
 
 OTHERS_TIMES = 2
 """A step is joined with whole tables that have together up to so many times its own rows; more are looked up in."""
-_MADE = "1L AS `_w`"
 
 
 def first_content(fragment: Fragment, context: EpochContext) -> Rows:
     """Return all rows of a fragment's table, which is empty, as rows that come in."""
     if fragment.rule in ("linear", "index"):
-        return whole(fragment.plan, context).selectExpr("*", _MADE)
-    return whole_fragment(fragment, context).selectExpr("*", _MADE)
+        return added(whole(fragment.plan, context), COMES)
+    return added(whole_fragment(fragment, context), COMES)
 
 
 def is_batch_step(fragment: Fragment, context: EpochContext) -> bool:
@@ -37,7 +36,7 @@ def step_content(fragment: Fragment, context: EpochContext) -> Rows:
     """Return what a large step of a backfill adds to a fragment's table: rows, or groups merged with those that are stored."""
     plan = fragment.plan
     if fragment.rule != "aggregate":
-        return whole(plan, context).selectExpr("*", _MADE)
+        return added(whole(plan, context), COMES)
     assert isinstance(plan, Project) and isinstance(plan.input, Aggregate)
-    rows = batch(plan.input.input, context).selectExpr("*", _MADE)
+    rows = added(batch(plan.input.input, context), COMES)
     return partials_merged(plan, fragment.table, fragment.partials, rows, context)

@@ -22,6 +22,7 @@ from engine.meta.mutation import Control, control_of
 from engine.meta.partitions import PREFIX, quarantined, retries, source_tables
 from engine.meta.partitions import due as to_retry
 from engine.meta.recovery import failing
+from engine.meta.text_plans import refreshed
 from engine.meta.waits import is_lagging, waits
 from engine.runtime.backfill_run import BACKFILL_ROWS, BackfillRun
 from engine.runtime.blame import name_failing_rows, remember
@@ -118,7 +119,7 @@ class FlushRun:
         self._eager = eager
         self._asked = {view: frozenset(keys) for view, keys in (partitions or {}).items()}
         started = time.perf_counter()
-        version = self.store.refresh()
+        version = refreshed(self.store)
         stored = load(version)
         everything = domains(stored)
         names = list(everything) if views is None else _with_upstreams(everything, stored, views)

@@ -15,9 +15,10 @@ from engine.runtime.analyze import SparkAnalyzer
 from engine.runtime.spark_errors import refused
 from engine.spark_internals import spark_schema
 from engine.sql.catalog import Catalog, Relation, check_name
+from engine.sql.expression.spark_sql import quote
 from engine.sql.fragments import Fragment, IncrementalPlan
 from engine.sql.full_refresh import WholeQuery, whole_query
-from engine.sql.plan import OCCURRENCE, Recompute, quote
+from engine.sql.plan import OCCURRENCE, Recompute
 from engine.sql.refusals import mistake
 from engine.sql.statement_types import CreateMaterializedView, CreateView
 from engine.sql.view_options import column_list, on_row_error

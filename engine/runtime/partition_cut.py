@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.runtime.executor import Again
+from engine.sql.expression.nodes import Expr
 from engine.sql.fragments import Fragment
 from engine.sql.partitions import Partitioning
-from engine.sql.plan import Expr, Filter, Node, Scan, children
+from engine.sql.plan import Filter, Node, Scan, children
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,14 @@ from pyspark.sql import DataFrame
 from engine.hummock import Table
 from engine.operators.compile import batch
 from engine.operators.context import EpochContext, select
-from engine.operators.flow import Rows, as_frame
+from engine.operators.flow import COMES, Rows, added, as_frame, compute
 from engine.operators.full_refresh import difference
 from engine.operators.scan import delta, snapshot
 from engine.operators.sink import AGAIN, OPERATION, WAS
 from engine.runtime.analyze import whole_fragment
 from engine.runtime.executor import Again
+from engine.sql.expression.nodes import FALSE, TRUE, Expr, Literal
+from engine.sql.expression.template import as_columns
 from engine.sql.plan import Scan
 
 
@@ -23,20 +25,24 @@ def with_partitions(change: Rows | None, again: Again, table: Table, context: Ep
     """Return a change of other partitions together with the difference that those computed `again` make, marked as such."""
     whole = whole_fragment(again.fragment, context)
     if table.name not in context.tables or context.old is None:
-        difference_made = whole.selectExpr("*", "1L AS `_w`")
+        difference_made = added(whole, COMES)
     else:
         difference_made = difference(whole, table.name, context, again.mine)
     context.placed = False
     columns = [*table.schema.names, "_w"]
     if change is None:
-        return select(difference_made, columns, f"TRUE AS `{AGAIN}`")
+        return select(difference_made, columns, (AGAIN, TRUE))
     if OPERATION in change.columns:
-        others = select(change, list(table.schema.names), "0L AS `_w`", WAS, OPERATION, f"FALSE AS `{AGAIN}`")
-        blank = f"FALSE AS `{WAS}`", f"0 AS `{OPERATION}`"
-        marked = select(difference_made, columns, *blank, f"TRUE AS `{AGAIN}`")
+        given: tuple[tuple[str, Expr], ...] = (
+            ("_w", Literal("0", "bigint")),
+            *as_columns((WAS, OPERATION)),
+            (AGAIN, FALSE),
+        )
+        others = select(change, list(table.schema.names), *given)
+        marked = select(difference_made, columns, (WAS, FALSE), (OPERATION, Literal("0")), (AGAIN, TRUE))
     else:
-        others = select(change, columns, f"FALSE AS `{AGAIN}`")
-        marked = select(difference_made, columns, f"TRUE AS `{AGAIN}`")
+        others = select(change, columns, (AGAIN, FALSE))
+        marked = select(difference_made, columns, (AGAIN, TRUE))
     merged = context.union([others, marked])
     assert merged is not None
     return merged
@@ -48,13 +54,15 @@ def rows_read(again: Again, context: EpochContext) -> int:
     return reduce(DataFrame.union, frames).count() if frames else 0
 
 
-def changed_partitions(keys: Sequence[tuple[Scan, str]], context: EpochContext, most: int) -> tuple[str, ...]:
+def changed_partitions(
+    keys: Sequence[tuple[Scan, Expr]], context: EpochContext, most: int
+) -> tuple[str, ...]:
     """Return at most `most` of the partitions of the rows that change in an epoch, or of all rows of a first build."""
     frames = []
     for scan, key in keys:
         rows = snapshot(scan, context) if context.old is None else delta(scan, context)
         if rows is not None:
-            frames.append(as_frame(rows.selectExpr(f"{key} AS `key`")))
+            frames.append(as_frame(compute(rows, [("key", key)])))
     if not frames:
         return ()
     found = reduce(DataFrame.union, frames).distinct().limit(most).collect()

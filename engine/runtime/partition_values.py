@@ -12,6 +12,7 @@ from engine.meta.catalog_store import load
 from engine.meta.creation import computed
 from engine.meta.partitions import PartitionStatus, partitioning_of, quarantined
 from engine.runtime.partition_checks import checked_partitioning
+from engine.sql.expression.spark_sql import spark_sql
 from engine.sql.partitions import NULL_KEY, Partitioning
 
 NAMED_AT_ONCE = 100_000
@@ -102,5 +103,5 @@ def _names(rows: pa.Table, spark: Callable[[], SparkSession], how: Partitioning)
         ]
         return {"|".join(parts) for parts in zip(*texts, strict=True)}
     frame = spark().createDataFrame(rows)
-    found = frame.selectExpr(f"{how.key(how.tables[how.view])} AS `key`").distinct().collect()
+    found = frame.selectExpr(f"{spark_sql(how.key(how.tables[how.view]))} AS `key`").distinct().collect()
     return {row.key for row in found}

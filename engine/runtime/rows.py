@@ -18,7 +18,7 @@ from engine.hummock import Hummock
 from engine.spark_internals import spark_schema
 from engine.sql.catalog import Column, Relation
 from engine.sql.defaults import local_default
-from engine.sql.plan import quote
+from engine.sql.expression.spark_sql import quote
 from engine.sql.text_lengths import fitted, too_long
 from engine.sql.types import to_arrow
 from engine.sql.values import NotLiteral

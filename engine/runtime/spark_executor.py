@@ -26,6 +26,7 @@ from engine.runtime.prepared import Prepared, PreparedFrames, may_be_kept, shape
 from engine.runtime.spark import parallelism
 from engine.spark_internals import activate
 from engine.sql.emptiness import is_empty_over_nothing
+from engine.sql.expression.nodes import Expr
 from engine.sql.plan import Scan
 from engine.verification import verifying
 
@@ -115,7 +116,7 @@ class SparkExecutor:
         finally:
             self._store.objects.delete(sorted({sst.path for one in anew for sst in one.ssts}))
 
-    def partitions(self, task: FragmentTask, keys: Sequence[tuple[Scan, str]], most: int) -> tuple[str, ...]:
+    def partitions(self, task: FragmentTask, keys: Sequence[tuple[Scan, Expr]], most: int) -> tuple[str, ...]:
         """Return the partitions, at most `most`, of the rows that change in a task, in one Spark job."""
         return changed_partitions(keys, self._context(task, self._spark(), None, exact=True), most)
 

@@ -43,7 +43,7 @@ from engine.runtime.spilled import (
     write_spill,
 )
 from engine.sql.catalog import Column, Relation
-from engine.sql.plan import quote
+from engine.sql.expression.spark_sql import quote
 from engine.sql.text_lengths import fitted
 
 WRITE_BYTES = 64 << 20

@@ -96,9 +96,17 @@ def spark_query(
 
     Raises SqlError, with the place if the query's text `sql` is given, for a moment that cannot be read.
     """
+    tree, readings = spark_tree(query, catalog, dialect, prefix, sql)
+    return SparkQuery(tree.sql(dialect="spark"), readings)
+
+
+def spark_tree(
+    query: exp.Query | exp.Values, catalog: Catalog, dialect: str, prefix: str, sql: str = ""
+) -> tuple[exp.Expr, tuple[Reading, ...]]:
+    """Return the same query as it was parsed, before it is printed, and what it reads."""
     writer = _Writer(catalog, prefix, sql)
-    text = writer.written(query, dialect).sql(dialect="spark")
-    return SparkQuery(text, tuple(writer.readings.values()))
+    tree = writer.written(query, dialect)
+    return tree, tuple(writer.readings.values())
 
 
 class _Writer:

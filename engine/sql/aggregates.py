@@ -9,10 +9,24 @@ from typing import TYPE_CHECKING
 import msgspec
 import sqlglot.expressions as exp
 
+from engine.sql.expression import nodes as tree
+from engine.sql.expression.nodes import TRUE, Cast, Expr, IsNull, Literal, known
+from engine.sql.expression.template import call as call_of
+from engine.sql.expression.template import named_struct, null_of, present, template
+from engine.sql.expression_types import kind_of
 from engine.sql.functions import AGGREGATES, function_name
-from engine.sql.ordered_lists import By, field_of, filtered, ordered_list, present
+from engine.sql.ordered_lists import (
+    KEEP_NULLS,
+    ONE,
+    By,
+    field_of,
+    filtered,
+    of_some,
+    ordered_list,
+    sorted_set,
+)
 from engine.sql.ordering import order_items
-from engine.sql.plan import AggCall, Expr
+from engine.sql.plan import AggCall
 from engine.sql.sketches import DEFAULT_ERROR, is_error, sketched
 
 if TYPE_CHECKING:
@@ -155,7 +169,7 @@ class Aggregates:
         return [self.expressions.scalar(argument, call.name) for argument in call.arguments]
 
     def _kind(self, expr: Expr) -> str | None:
-        return self.expressions.types.get(expr.sql)
+        return kind_of(expr, self.expressions.types)
 
     def _order(self, call: Call) -> list[By]:
         items = order_items(call.order, self.expressions.dialect)
@@ -164,10 +178,8 @@ class Aggregates:
             for item in items
         ]
 
-    def _text(self, call: Call, text: str, *parts: Expr | None, arguments: Sequence[Expr] = ()) -> AggCall:
-        read = [part for part in (*parts, *arguments) if part is not None]
-        columns = dict.fromkeys(column for part in read for column in part.columns)
-        return AggCall("", call.name, tuple(arguments), call.distinct, text=Expr(text, tuple(columns)))
+    def _whole(self, call: Call, whole: Expr, *arguments: Expr) -> AggCall:
+        return AggCall("", call.name, arguments, call.distinct, whole=whole)
 
     # ---- aggregates that Spark computes as they are ----------------------------------------------------------
     def _plain(self, call: Call, where: Expr | None) -> AggCall:
@@ -189,82 +201,75 @@ class Aggregates:
     def _count_of_rows(self, call: Call, items: Sequence[exp.Expr], where: Expr | None) -> AggCall:
         """A row is no null, whatever is in it: `count(DISTINCT (a, b))` counts pairs with a null, `count(DISTINCT a, b)` none."""
         fields = [self.expressions.scalar(item, "count") for item in items]
-        row = ", ".join(f"'f{n}', {field.sql}" for n, field in enumerate(fields))
-        text = f"count({'DISTINCT ' if call.distinct else ''}named_struct({row}))"
-        return self._text(call, filtered(text, where), where, arguments=fields)
+        row = named_struct([(f"f{n}", field) for n, field in enumerate(fields)])
+        return self._whole(call, filtered(tree.Call("count", (row,), call.distinct), where), *fields)
 
     # ---- lists -----------------------------------------------------------------------------------------------
     def _array_agg(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
         (value,) = self._scalars(call, 1)
         spark = self.expressions.dialect == "spark"
-        text, parts = self._list(call, value, where, spark)
+        values = self._list(call, value, where, spark)
         if not spark:  # an array of nothing is null
-            text = f"IF({filtered('count(1)', where)} = 0, NULL, {text})"
+            values = of_some(ONE, values, where)
         kind = self._kind(value)
-        return self._text(call, text, *parts, arguments=(value,)), f"array<{kind}>" if kind else None
+        return self._whole(call, values, value), f"array<{kind}>" if kind else None
 
-    def _list(
-        self, call: Call, value: Expr, where: Expr | None, skip_nulls: bool
-    ) -> tuple[str, tuple[Expr | None, ...]]:
-        """Return the array of a call's values in its order, and what it reads."""
+    def _list(self, call: Call, value: Expr, where: Expr | None, skip_nulls: bool) -> Expr:
+        """Return the array of a call's values in its order."""
         order = self._order(call)
         kept = (where, present(value)) if skip_nulls else (where,)
         if not call.distinct:
-            rows = ordered_list([("v", value)], order, self.key, *kept)
-            own = [Expr.of(column) for column in self.key]
-            return field_of(rows, "v"), (value, where, *own, *(by.expr for by in order))
-        if order and (len(order) > 1 or order[0].expr.sql != value.sql):
+            return field_of(ordered_list([("v", value)], order, self.key, *kept), "v")
+        if order and (len(order) > 1 or order[0].expr != value):
             hint = "order by the argument itself"
             raise self.expressions.scope.error(
                 f"{call.name} DISTINCT is ordered by another value", call.node, hint
             )
         descending = bool(order) and order[0].descending
         first = order[0].nulls_first if order else False
-        text = f"array_sort({filtered(f'collect_set({value.sql})', where)})"
-        text = f"reverse({text})" if descending else text
-        if not skip_nulls:
-            nulls = filtered(f"count_if(({value.sql}) IS NULL)", where)
-            null = f"IF({nulls} > 0, array(CAST(NULL AS {self._kind(value) or 'STRING'})), array())"
-            text = f"concat({null}, {text})" if first else f"concat({text}, {null})"
-        return text, (value, where)
+        values: Expr = sorted_set(value, where)
+        values = call_of("reverse", values) if descending else values
+        if skip_nulls:
+            return values
+        nulls = filtered(call_of("count_if", IsNull(value)), where)
+        null = null_of(self._kind(value) or "string")
+        one = template("if(:nulls > 0, array(:null), array())", nulls=nulls, null=null)
+        return call_of("concat", one, values) if first else call_of("concat", values, one)
 
     def _collect_set(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
         (value,) = self._scalars(call, 1)
-        text = f"array_sort({filtered(f'collect_set({value.sql})', where)})"
         kind = self._kind(value)
-        return self._text(call, text, value, where, arguments=(value,)), f"array<{kind}>" if kind else None
+        return self._whole(call, sorted_set(value, where), value), f"array<{kind}>" if kind else None
 
     def _string_agg(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
         value, *separators = self._scalars(call, (1, 2))
         if separators and separators[0].columns:
             raise self._refuse(call, "a separator that is no constant", "write it as a literal")
-        separator = separators[0].sql if separators else "''"
+        separator = separators[0] if separators else Literal("", "string")
         if self._kind(value) != "string":
-            value = Expr(f"CAST({value.sql} AS STRING)", value.columns, value.position)
+            value = known(Cast(value, "string"), position=value.position)
         if call.distinct and call.order is not None and self._kind(value) is None:
             call.order = None if call.order.expressions[0].this == call.arguments[0] else call.order
-        text, parts = self._list(call, value, where, True)
-        text = f"IF({filtered(f'count({value.sql})', where)} = 0, NULL, array_join({text}, {separator}))"
-        return self._text(call, text, *parts, arguments=(value,)), "string"
+        joined = call_of("array_join", self._list(call, value, where, True), separator)
+        return self._whole(call, of_some(value, joined, where), value), "string"
 
     def _json_agg(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
         (value,) = self._scalars(call, 1)
-        text, parts = self._list(call, value, where, False)
-        text = f"IF({filtered('count(1)', where)} = 0, NULL, to_json({text}, {_NULLS}))"
-        return self._text(call, text, *parts, arguments=(value,)), "string"
+        values = call_of("to_json", self._list(call, value, where, False), KEEP_NULLS)
+        return self._whole(call, of_some(ONE, values, where), value), "string"
 
     def _json_object_agg(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
         """Of rows with one key the last one in the order counts."""
         name, value = self._scalars(call, 2)
         order = self._order(call)
         rows = ordered_list([("k", name), ("v", value)], order, self.key, where)
-        names = f"array_distinct({field_of(rows, 'k')})"
-        last = f"element_at(filter({rows}, _e -> _e.`k` = _k), -1).`v`"
-        text = f"to_json(map_from_arrays({names}, transform({names}, _k -> {last})), {_NULLS})"
-        text = f"IF({filtered('count(1)', where)} = 0, NULL, {text})"
-        own = [Expr.of(column) for column in self.key]
-        read = (where, *own, *(by.expr for by in order))
-        return self._text(call, text, *read, arguments=(name, value)), "string"
+        names = call_of("array_distinct", field_of(rows, "k"))
+        text = (
+            "to_json(map_from_arrays(:names, transform(:names, "
+            "_k -> element_at(filter(:rows, _e -> _e.k = _k), -1).v)), :nulls)"
+        )
+        whole = template(text, names=names, rows=rows, nulls=KEEP_NULLS)
+        return self._whole(call, of_some(ONE, whole, where), name, value), "string"
 
     # ---- first, last and extremes ----------------------------------------------------------------------------
     def _first(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
@@ -274,13 +279,11 @@ class Aggregates:
             hint = f"write {call.name}(x ORDER BY y), or min_by(x, y), max_by(x, y), min(x), max(x)"
             what = f"the aggregate {self.expressions.written(call.node) or call.name}, whose result depends on the order of rows,"
             raise self._refuse(call, what, hint)
-        skip = call.ignore_nulls or any(flag.sql.upper() == "TRUE" for flag in flags)
+        skip = call.ignore_nulls or any(flag == TRUE for flag in flags)
         conditions = (where, present(value)) if skip else (where,)
         rows = ordered_list([("v", value)], order, self.key, *conditions)
-        place = f"get({rows}, 0)" if call.name == "first" else f"get(reverse({rows}), 0)"
-        own = [Expr.of(column) for column in self.key]
-        read = (where, *own, *(by.expr for by in order))
-        return self._text(call, f"{place}.`v`", *read, arguments=(value,)), self._kind(value)
+        rows = rows if call.name == "first" else call_of("reverse", rows)
+        return self._whole(call, template("get(:rows, 0).v", rows=rows), value), self._kind(value)
 
     def _any_value(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
         """Any value will do, so the least one does."""
@@ -290,9 +293,8 @@ class Aggregates:
     def _extreme_by(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
         """Of rows with an equal measure the value itself decides."""
         value, measure = self._scalars(call, 2)
-        inner = f"{call.name}({value.sql}, named_struct('m', {measure.sql}, 'v', {value.sql}))"
-        text = filtered(inner, where, present(measure))
-        bound = self._text(call, text, where, arguments=(value, measure))
+        inner = call_of(call.name, value, named_struct([("m", measure), ("v", value)]))
+        bound = self._whole(call, filtered(inner, where, present(measure)), value, measure)
         return msgspec.structs.replace(bound, where=where), self._kind(value)
 
     # ---- ordered sets ----------------------------------------------------------------------------------------
@@ -308,20 +310,20 @@ class Aggregates:
         """Of values that are equally frequent the first in the order is taken, the least if none is said."""
         value = self._scalars(call, 1)[0] if call.arguments else None
         by = By(value) if value is not None else self._one_order(call)
-        direction = "DESC" if by.descending else "ASC"
-        text = filtered(f"mode() WITHIN GROUP (ORDER BY {by.expr.sql} {direction})", where)
-        return self._text(call, text, where, arguments=(by.expr,)), self._kind(by.expr)
+        mode = tree.Call("mode", order=((by.expr, by.descending),), where=where)
+        return self._whole(call, mode, by.expr), self._kind(by.expr)
 
-    def _fractions(self, call: Call, node: exp.Expr) -> list[str]:
+    def _fractions(self, call: Call, node: exp.Expr) -> list[Literal]:
         """Return the fractions of a percentile; raises SqlError for what is no number from 0 to 1."""
         inner = node.this if isinstance(node, exp.Paren) else node
         parts = inner.expressions if isinstance(inner, exp.Array) else [inner]
         for part in parts:
             number = part.name if isinstance(part, exp.Literal) and not part.is_string else ""
             if not number or not 0 <= float(number) <= 1:
-                hint = "write a number from 0 to 1"
-                raise self.expressions.scope.error(f"{part.sql()} is no fraction", part, hint)
-        return [part.name for part in parts]
+                raise self.expressions.scope.error(
+                    f"{part.sql()} is no fraction", part, "write a number from 0 to 1"
+                )
+        return [Literal(part.name) for part in parts]
 
     def _percentile(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
         if call.name in ("approx_percentile", "percentile") and not call.within:
@@ -336,22 +338,21 @@ class Aggregates:
         own = call.name == "percentile_disc" and self.expressions.dialect == "spark"  # a double of any number
         spark = "percentile_disc" if own else "percentile_cont"
         plain = own or call.name in ("percentile_cont", "percentile")
-        build: Callable[[str], str] = lambda f: (  # noqa: E731
+        build: Callable[[Literal], Expr] = lambda f: (  # noqa: E731
             self._by_spark(spark, by, f, where) if plain else self._discrete(by, f, where)
         )
         if call.name == "approx_percentile" and call.within:
             plain, error = True, call.arguments[1].name if len(call.arguments) > 1 else DEFAULT_ERROR
             if not is_error(error):
                 raise self.expressions.scope.error(f"{error} is no relative error", node, "0.01, for example")
-            build = lambda f: sketched(by.expr.sql, f, error, where, descending=by.descending)  # noqa: E731
-        texts = [build(fraction) for fraction in fractions]
+            build = lambda f: sketched(by.expr, f, error, where, descending=by.descending)  # noqa: E731
+        values = [build(fraction) for fraction in fractions]
         several = isinstance(node.this if isinstance(node, exp.Paren) else node, exp.Array)
         kind = "double" if plain else self._kind(by.expr)
-        text = f"array({', '.join(texts)})" if several else texts[0]
-        if several:
-            text = f"IF({filtered(f'count({by.expr.sql})', where)} = 0, NULL, {text})"
-        shown = f"array<{kind}>" if several and kind else kind
-        return self._text(call, text, where, arguments=(by.expr,)), shown
+        if not several:
+            return self._whole(call, values[0], by.expr), kind
+        whole = of_some(by.expr, call_of("array", *values), where)
+        return self._whole(call, whole, by.expr), f"array<{kind}>" if kind else None
 
     def _argument(self, call: Call, n: int) -> Expr:
         if len(call.arguments) <= n:
@@ -359,19 +360,18 @@ class Aggregates:
             raise self.expressions.scope.error(message, call.node, f"write {call.name}(x, 0.5)")
         return self.expressions.scalar(call.arguments[n], call.name)
 
-    def _by_spark(self, name: str, by: By, fraction: str, where: Expr | None) -> str:
-        direction = "DESC" if by.descending else "ASC"
-        return filtered(f"{name}({fraction}) WITHIN GROUP (ORDER BY {by.expr.sql} {direction})", where)
+    def _by_spark(self, name: str, by: By, fraction: Literal, where: Expr | None) -> Expr:
+        return tree.Call(name, (fraction,), order=((by.expr, by.descending),), where=where)
 
-    def _discrete(self, by: By, fraction: str, where: Expr | None) -> str:
+    def _discrete(self, by: By, fraction: Literal, where: Expr | None) -> Expr:
         """The first value whose share of the rows up to it reaches the fraction."""
-        values = f"array_sort({filtered(f'collect_list({by.expr.sql})', where)})"
-        values = f"reverse({values})" if by.descending else values
-        place = f"CAST(greatest(ceil({fraction} * {filtered(f'count({by.expr.sql})', where)}) - 1, 0) AS INT)"
-        return f"get({values}, {place})"
+        values: Expr = call_of("array_sort", filtered(call_of("collect_list", by.expr), where))
+        values = call_of("reverse", values) if by.descending else values
+        text = "get(:values, CAST(greatest(ceil(:fraction * :count) - 1, 0) AS INT))"
+        counted = filtered(call_of("count", by.expr), where)
+        return template(text, values=values, fraction=fraction, count=counted)
 
 
-_NULLS = "map('ignoreNullFields', 'false')"
 _RULES: dict[str, Callable[[Aggregates, Call, Expr | None], tuple[AggCall, str | None]]] = {
     "array_agg": Aggregates._array_agg,
     "collect_set": Aggregates._collect_set,

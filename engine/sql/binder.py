@@ -18,7 +18,7 @@ from engine.sql.macros import inline_functions
 from engine.sql.names import item_name
 from engine.sql.operands import apart
 from engine.sql.ordering import limits, order_items, output_position
-from engine.sql.plan import Filter, Node, Values, quote
+from engine.sql.plan import Filter, Node, Values
 from engine.sql.position import place
 from engine.sql.projection import Projection
 from engine.sql.prune import merge_projections, prune
@@ -100,7 +100,7 @@ class _Binder:
     def note(self, column: str, kind: str | None) -> None:
         """Remember the certain type of an internal column."""
         if kind is not None:
-            self.types[quote(column)] = kind
+            self.types[column] = kind
 
     def fresh(self, base: str) -> str:
         for n in itertools.count(1):
@@ -168,7 +168,7 @@ class _Binder:
                 message = f"{word}{every} of {width} and {len(branch.columns)} columns"
                 raise self.error(message, query, "give all branches the same number of columns")
             for n, (first, its) in enumerate(zip(branches[0].columns, branch.columns, strict=True), 1):
-                one, other = (self.types.get(quote(internal)) for _, internal in (first, its))
+                one, other = (self.types.get(internal) for _, internal in (first, its))
                 if apart(one, other):
                     message = (
                         f"column {n} is {one} in one branch of {query.key.upper()} and {other} in another"

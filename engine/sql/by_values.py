@@ -11,8 +11,11 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from engine.sql.partials import GLOBAL_KEY, Partial, Partials, Seek, partials_of
-from engine.sql.plan import AggCall, Aggregate, Expr, Node, Project, Scan, UnionAll, quote
+from engine.sql.expression.nodes import NULL, And, Call, Column, Comparison, Expr, Field, Literal, Not
+from engine.sql.expression.template import both, cast, named_struct, null_of, present, template
+from engine.sql.expression.template import call as call_of
+from engine.sql.partials import COMES, GLOBAL_KEY, GOES, Partial, Partials, Seek, partials_of
+from engine.sql.plan import AggCall, Aggregate, Node, Project, Scan, UnionAll
 
 EXTREMES = {
     "min": ("least", "<="),
@@ -32,17 +35,17 @@ class Values(msgspec.Struct, frozen=True):
     ordered: bool
 
     @property
-    def text(self) -> tuple[str, ...]:
+    def identity(self) -> tuple[Expr, ...]:
         """What tells states apart."""
-        return tuple(expression.sql for expression in self.expressions)
+        return self.expressions
 
 
 def values_of(call: AggCall, types: Sequence[str]) -> tuple[Values | None, str]:
     """Return the values by which a call can be kept, or None and why not; rows that FILTER leaves out count as null."""
     name = call.function
     if name not in EXTREMES and not call.distinct:
-        return None, f"{name} needs the group's rows in an order" if call.text is not None else ""
-    if call.text is not None and name not in EXTREMES:
+        return None, f"{name} needs the group's rows in an order" if call.whole is not None else ""
+    if call.whole is not None and name not in EXTREMES:
         return None, f"{name} needs the group's rows in an order"
     if any(kind.startswith(_UNORDERED) for kind in types):
         return None, f"{name} of {', '.join(types)} needs the group's rows: only plain values are counted"
@@ -55,8 +58,7 @@ def values_of(call: AggCall, types: Sequence[str]) -> tuple[Values | None, str]:
 
 
 def _where(value: Expr, condition: Expr) -> Expr:
-    columns = tuple(dict.fromkeys(value.columns + condition.columns))
-    return Expr(f"IF({condition.sql}, {value.sql}, NULL)", columns)
+    return call_of("if", condition, value, NULL)
 
 
 class ValueState:
@@ -71,9 +73,9 @@ class ValueState:
             zip(self.columns, values.expressions, values.types, strict=True)
         ):
             if values.ordered and n == 0:
-                keys.append(("present", Expr(f"({expr.sql}) IS NOT NULL", expr.columns)))
+                keys.append(("present", present(expr)))
             if values.ordered and kind in _FLOATING:  # files have NaN before the numbers, SQL after them
-                keys.append((f"nan_{n}", Expr(f"coalesce(isnan({expr.sql}), FALSE)", expr.columns)))
+                keys.append((f"nan_{n}", template("coalesce(isnan(:x), FALSE)", x=expr)))
             keys.append((name, expr))
         self.plan = Aggregate(node.input, tuple(keys), ())
 
@@ -125,70 +127,70 @@ def over_values(
     if alone:
         state, scan = states[0]
         source: Node = scan
-        grouped = tuple(
-            (name, Expr.of(f"{scan.table}:{by}")) for (name, _), by in zip(node.keys, state.by, strict=True)
+        grouped: tuple[tuple[str, Expr], ...] = tuple(
+            (name, Column(f"{scan.table}:{by}")) for (name, _), by in zip(node.keys, state.by, strict=True)
         )
     else:
         source = _union(node, keys, states, scans, argument_types, key_types)
-        grouped = tuple((name, Expr.of(key)) for (name, _), key in zip(node.keys, keys, strict=True))
+        grouped = tuple((name, Column(key)) for (name, _), key in zip(node.keys, keys, strict=True))
     if tuple(name for name, _ in node.keys) == (GLOBAL_KEY,):
         grouped = node.keys
     return OverValues(Aggregate(source, grouped, tuple(calls)), tuple(partials))
 
 
 def _over_rows(i: int, call: AggCall) -> AggCall:
-    where = "`_branch` = 0" + (f" AND `where_{i}`" if call.where is not None else "")
-    arguments = tuple(Expr.of(f"argument_{i}_{j}") for j in range(len(call.arguments)))
-    return msgspec.structs.replace(call, arguments=arguments, where=Expr(where, ("_branch",)))
+    where = both(_in_branch(0), Column(f"where_{i}") if call.where is not None else None)
+    arguments = tuple(Column(f"argument_{i}_{j}") for j in range(len(call.arguments)))
+    return msgspec.structs.replace(call, arguments=arguments, where=where)
+
+
+def _in_branch(branch: int) -> Expr:
+    return Comparison("=", Column("_branch"), Literal(str(branch)))
 
 
 def _over_state(call: AggCall, state: ValueState, scan: Scan, branch: int | None) -> AggCall:
     names = [f"{scan.table}:{column}" for column in state.columns]
-    where = None if branch is None else Expr(f"`_branch` = {branch}", ("_branch",))
-    arguments = tuple(Expr.of(name) for name in names)
+    where = None if branch is None else _in_branch(branch)
+    arguments: tuple[Expr, ...] = tuple(Column(name) for name in names)
     if call.function == "count" and len(names) > 1:  # of several values all have to be there
-        there = " AND ".join(f"{quote(name)} IS NOT NULL" for name in names)
-        arguments = (Expr(f"IF({there}, 1, NULL)", tuple(names)),)
+        there = And(tuple(present(argument) for argument in arguments))
+        arguments = (call_of("if", there, Literal("1"), NULL),)
     return AggCall(call.name, call.function, arguments, False, where)
 
 
 def _sought(i: int, call: AggCall, function: str, state: ValueState, scan: Scan, node: Aggregate) -> Partials:
     """Return the partial of an extreme that may go: then the state's first or last value takes its place."""
     name, (pick, reaches) = f"_partial_{i}_{function}", EXTREMES[function]
-    column, old, came, gone = quote(name), quote(f"_old_{name}"), quote(name), f"_gone_{name}"
+    column, old, gone = Column(name), Column(f"_old_{name}"), f"_gone_{name}"
     single = len(call.arguments) == 1
-    where = f" AND {call.where.sql}" if call.where is not None else ""
-    value = _struct([argument.sql for argument in call.arguments])
-    there = f"{call.arguments[0].sql} IS NOT NULL"
+    value, there = _struct(call.arguments), present(call.arguments[0])
     fold = "min" if pick == "least" else "max"
     sought = tuple((f"_sought_{name}_{n}", column) for n, column in enumerate(state.columns))
-    next_one = _struct([quote(found) for found, _ in sought])
+    next_one = _struct([Column(found) for found, _ in sought])
     hit = f"_hit_{name}"
     if not single:  # a struct of nulls is a value, too
-        next_one = f"IF({quote(hit)}, {next_one}, NULL)"
+        next_one = call_of("if", Column(hit), next_one, NULL)
+    went = template("coalesce(:reaches, FALSE)", reaches=Comparison(reaches, Column(gone), old))
+    came = template("coalesce(:reaches, FALSE)", reaches=Comparison(reaches, column, old))
     seek = Seek(
         table=scan.table,
         pairs=tuple((key, by) for (key, _), by in zip(node.keys, state.by, strict=True)),
         present="present",
         items=sought,
         last=pick == "greatest",
-        gone=(gone, f"{fold}({value}) FILTER (WHERE _w < 0 AND {there}{where})"),
-        needed=(
-            f"_needed_{name}",
-            f"coalesce({quote(gone)} {reaches} {old}, FALSE) AND NOT coalesce({came} {reaches} {old}, FALSE)",
-        ),
+        gone=(gone, Call(fold, (value,), where=both(GOES, there, call.where))),
+        needed=(f"_needed_{name}", And((went, Not(came)))),
         hit=hit,
     )
-    merged = f"IF({quote(seek.needed[0])}, {next_one}, {pick}({old}, {came}))"
-    partial = Partial(name, f"{fold}({value}) FILTER (WHERE _w > 0 AND {there}{where})", merged)
-    return Partials(call.name, (partial,), column if single else f"{column}.`v1`", seek)
+    merged = call_of("if", Column(seek.needed[0]), next_one, call_of(pick, old, column))
+    partial = Partial(name, Call(fold, (value,), where=both(COMES, there, call.where)), merged)
+    return Partials(call.name, (partial,), column if single else Field(column, "v1"), seek)
 
 
-def _struct(values: Sequence[str]) -> str:
-    if len(values) == 1:
-        return values[0]
-    fields = [f"'v{n}', {value}" for n, value in enumerate(values)]
-    return f"named_struct({', '.join(fields)})"
+def _struct(values: Sequence[Expr]) -> Expr:
+    return (
+        values[0] if len(values) == 1 else named_struct([(f"v{n}", value) for n, value in enumerate(values)])
+    )
 
 
 def _union(
@@ -213,19 +215,14 @@ def _union(
         state = by_scan[scan.table]
         for column, kind in zip(state.columns, state.values.types, strict=True):
             name = f"{scan.table}:{column}"
-            columns.append((name, kind, branch, Expr.of(name)))
+            columns.append((name, kind, branch, Column(name)))
     branches = []
     for branch, source in enumerate((node.input, *scans)):
         grouped = [
-            expr
-            if branch == 0
-            else Expr(f"CAST({quote(f'{source.table}:{by}')} AS {kind})", (f"{source.table}:{by}",))  # type: ignore[union-attr]  # all but the first are scans
+            expr if branch == 0 else cast(Column(f"{source.table}:{by}"), kind)  # type: ignore[union-attr]
             for (_, expr), by, kind in zip(node.keys, next(iter(by_scan.values())).by, key_types, strict=True)
         ]
         items = [(name, expr) for name, expr in zip(keys, grouped, strict=True)]
-        items += [
-            (name, expr if owner == branch else Expr(f"CAST(NULL AS {kind})"))
-            for name, kind, owner, expr in columns
-        ]
+        items += [(name, expr if owner == branch else null_of(kind)) for name, kind, owner, expr in columns]
         branches.append(Project(source, tuple(items)))
     return UnionAll(tuple(branches), (*keys, *(name for name, *_ in columns)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.sql.catalog import Column, Relation
-from engine.sql.plan import quote
+from engine.sql.expression.spark_sql import quote
 from engine.sql.text_lengths import shown_type
 
 _CONFLICTS = {"overwrite": "OVERWRITE", "ignore": "IGNORE", "update if not null": "DO UPDATE IF NOT NULL"}

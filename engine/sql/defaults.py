@@ -9,6 +9,7 @@ from typing import Any
 import sqlglot.expressions as exp
 
 from engine.sql.catalog import Column, Relation
+from engine.sql.expression.spark_sql import quote
 from engine.sql.expression_types import exact_type
 from engine.sql.functions import (
     is_aggregate,
@@ -19,7 +20,6 @@ from engine.sql.functions import (
 )
 from engine.sql.names import identifier
 from engine.sql.parsed import parsed
-from engine.sql.plan import quote
 from engine.sql.postgres import as_spark
 from engine.sql.refusals import mistake, unsupported
 from engine.sql.values import NotLiteral, literal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.sql.expression.spark_sql import spark_sql
 from engine.sql.plan import (
     Aggregate,
     Filter,
@@ -34,14 +35,12 @@ def _head(node: Node) -> str:
         case Scan():
             return f"Scan {node.table} [{', '.join(column for _, column in node.items)}]"
         case Filter():
-            return f"Filter {node.predicate.sql}"
+            return f"Filter {spark_sql(node.predicate)}"
         case Project():
-            return (
-                f"Project [{', '.join(e.sql if e.column == n else f'{n} = {e.sql}' for n, e in node.items)}]"
-            )
+            return f"Project [{', '.join(spark_sql(e) if e.column == n else f'{n} = {spark_sql(e)}' for n, e in node.items)}]"
         case Aggregate():
-            keys = ", ".join(f"{name} = {expr.sql}" for name, expr in node.keys)
-            return f"Aggregate by [{keys}] calls [{', '.join(call.sql for call in node.calls)}]"
+            keys = ", ".join(f"{name} = {spark_sql(expr)}" for name, expr in node.keys)
+            return f"Aggregate by [{keys}] calls [{', '.join(spark_sql(call.expression) for call in node.calls)}]"
         case Join():
             return _join(node)
         case Recompute():
@@ -50,7 +49,7 @@ def _head(node: Node) -> str:
             return f"UnionAll of {len(node.inputs)}"
         case Unnest():
             outer = " outer" if node.outer else ""
-            return f"Unnest{outer} {node.item}, {node.ordinal} = {node.array.sql}"
+            return f"Unnest{outer} {node.item}, {node.ordinal} = {spark_sql(node.array)}"
         case Values():
             return f"Values [{', '.join(node.names)}] of {len(node.rows)} rows"
         case TopN():
@@ -60,7 +59,7 @@ def _head(node: Node) -> str:
 def _join(node: Join) -> str:
     equal = "<=>" if node.null_safe else "="
     on = " AND ".join(f"{a} {equal} {b}" for a, b in node.on) or "every pair"
-    rest = f" and {node.residual.sql}" if node.residual else ""
+    rest = f" and {spark_sql(node.residual)}" if node.residual else ""
     return f"{node.kind.capitalize()}Join on {on}{rest}"
 
 

@@ -6,16 +6,15 @@ are of one type. Everything else is left to Spark's own analysis.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from decimal import Decimal
 
 import sqlglot.expressions as exp
 
 from engine.errors import UnsupportedSql
+from engine.sql.expression.nodes import Expr
 from engine.sql.functions import function_name
-from engine.sql.plan import quote
-from engine.sql.types import parse_type
+from engine.sql.types import decimal_digits, parse_type
 
 INTEGRAL = ("tinyint", "smallint", "int", "bigint")
 _BY_NAME = {
@@ -63,8 +62,13 @@ _OF_ARGUMENTS = frozenset(
 )  # fmt: skip
 
 
+def kind_of(expr: Expr, types: Mapping[str, str]) -> str | None:
+    """Return the type of a tree: the one that it carries, or that of the column that it is."""
+    return expr.type or (types.get(expr.column) if expr.column is not None else None)
+
+
 def exact_type(node: exp.Expr, types: Mapping[str, str]) -> str | None:
-    """Return the Spark type of an expression over bound columns, whose types stand in `types` under their quoted names."""
+    """Return the Spark type of an expression over bound columns, whose types stand in `types` under their names."""
 
     def of(part: exp.Expr | None) -> str | None:
         return exact_type(part, types) if part is not None else None
@@ -77,7 +81,7 @@ def exact_type(node: exp.Expr, types: Mapping[str, str]) -> str | None:
         case exp.Extract():
             return "decimal(8,6)" if node.name.upper() in ("SECOND", "SECONDS", "SEC", "S") else "int"
         case exp.Column():
-            return types.get(quote(node.name))
+            return types.get(node.name)
         case exp.Literal():
             return "string" if node.is_string else _number(node.name)
         case exp.HexString():
@@ -182,8 +186,8 @@ def _moved_date(node: exp.Binary, one: str | None, other: str | None) -> str | N
 
 def average_type(argument: str | None) -> str | None:
     """Return the type of the average of a column."""
-    if found := re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", argument or ""):
-        return _bounded(int(found[1]) + 4, int(found[2]) + 4)
+    if (digits := decimal_digits(argument)) is not None:
+        return _bounded(digits[0] + 4, digits[1] + 4)
     return "double" if argument in (*INTEGRAL, "float", "double") else None
 
 
@@ -206,8 +210,8 @@ def sum_type(argument: str | None) -> str | None:
     """Return the type of the sum of a column."""
     if argument in INTEGRAL:
         return "bigint"
-    if found := re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", argument or ""):
-        return f"decimal({min(38, int(found[1]) + 10)},{found[2]})"
+    if (digits := decimal_digits(argument)) is not None:
+        return f"decimal({min(38, digits[0] + 10)},{digits[1]})"
     return "double" if argument in ("float", "double") else None
 
 
@@ -236,10 +240,7 @@ def wider(one: str, other: str) -> str | None:
 def _digits(kind: str) -> tuple[int, int] | None:
     """Return precision and scale of a number type without exponent."""
     whole = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}.get(kind)
-    if whole is not None:
-        return whole, 0
-    found = re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", kind)
-    return (int(found[1]), int(found[2])) if found else None
+    return (whole, 0) if whole is not None else decimal_digits(kind)
 
 
 def _number(text: str) -> str | None:
@@ -247,8 +248,8 @@ def _number(text: str) -> str | None:
         if len(text.lstrip("0")) > 19:
             return None
         return "int" if int(text) < 2**31 else "bigint" if int(text) < 2**63 else None
-    if re.fullmatch(r"\d*\.\d*", text) is None:
-        return "double" if re.fullmatch(r"[\d.]+[eE][-+]?\d+", text) else None
+    if not text.replace(".", "", 1).isdigit():
+        return "double" if "e" in text.lower() else None
     parts = Decimal(text).as_tuple()
     scale = -int(parts.exponent)
     return f"decimal({max(len(parts.digits), scale)},{scale})"

@@ -1,4 +1,4 @@
-"""Scalar expressions and aggregate calls: checked, resolved to internal columns, printed as Spark SQL."""
+"""Scalar expressions and aggregate calls: checked, resolved to internal columns, made trees of Spark's functions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import sqlglot.expressions as exp
 
 from engine.errors import UnsupportedSql
 from engine.sql.aggregates import POSTGRES_AGGREGATES, core
-from engine.sql.expression_types import exact_type
+from engine.sql.expression.nodes import Expr, known
+from engine.sql.expression.read import read
+from engine.sql.expression.tokens import Unreadable
+from engine.sql.expression_types import exact_type, kind_of
 from engine.sql.functions import (
     function_name,
     is_aggregate,
@@ -20,7 +23,6 @@ from engine.sql.functions import (
     unknown_function,
 )
 from engine.sql.operands import Operands
-from engine.sql.plan import Expr
 from engine.sql.position import copy_place, place
 from engine.sql.postgres import UNKNOWN_FIELDS, as_spark
 from engine.sql.postgres_functions import translated
@@ -53,7 +55,7 @@ def bound_column(name: str) -> exp.Column:
 
 
 class Expressions:
-    """Binds the expressions of one SELECT in its scope; `types` collects the certain types of printed expressions."""
+    """Binds the expressions of one SELECT in its scope; `types` are the certain types of internal columns."""
 
     def __init__(
         self, scope: Scope, refuse: Refuse, types: dict[str, str], dialect: str, subqueries: Subqueries
@@ -89,11 +91,9 @@ class Expressions:
                 hint = "use HAVING" if clause == "WHERE" else "aggregate in a subquery in FROM"
                 raise self.scope.error(f"aggregate {part.sql()} in {clause}", part, hint)
         bound = self.printed(node)
-        if clause in ("WHERE", "ON", "FILTER") and self.types.get(bound.sql, "boolean") not in (
-            "boolean",
-            "void",
-        ):
-            message = f"{clause} takes a condition, not {self.types[bound.sql]}"
+        kind = kind_of(bound, self.types)
+        if clause in ("WHERE", "ON", "FILTER") and kind not in (None, "boolean", "void"):
+            message = f"{clause} takes a condition, not {kind}"
             raise self.scope.error(message, node, "compare it with a value")
         return bound
 
@@ -131,8 +131,7 @@ class Expressions:
         return self.dialect != "spark" and (translated(name) or name in POSTGRES_AGGREGATES)
 
     def printed(self, node: exp.Expr) -> Expr:
-        """Return the expression as Spark SQL over internal columns; its type is noted if it is certain."""
-        columns: dict[str, None] = {}
+        """Return the expression over internal columns, with its type if that is certain."""
 
         def resolve(part: exp.Expr) -> exp.Expr:
             if is_subquery(part):
@@ -142,7 +141,6 @@ class Expressions:
             if not isinstance(part, exp.Column):
                 return part
             name, fields = (part.this.name, ()) if part.meta.get("bound") else self.scope.resolve(part)
-            columns[name] = None
             found: exp.Expr = bound_column(name)
             for field in fields:
                 found = exp.Dot(this=found, expression=exp.to_identifier(field, quoted=True))
@@ -161,11 +159,13 @@ class Expressions:
                 f"this use of {left} has no like in Spark", node, hint or "use another form"
             )
         self.operands.check(tree, node)
-        sql = tree.sql(dialect="spark")
-        kind = exact_type(tree, self.types)
-        if kind is not None:
-            self.types[sql] = kind
-        return Expr(sql, tuple(columns), self.position(node))
+        text = tree.sql(dialect="spark")
+        try:
+            found = read(text)
+        except Unreadable as error:
+            hint = "write it by functions of Spark SQL"
+            raise self.refuse(f"{text[:60]}, which has no form in Spark SQL,", node, hint) from error
+        return known(found, type=exact_type(tree, self.types), position=self.position(node))
 
     def position(self, node: exp.Expr) -> tuple[int, int]:
         """Return line and column of an expression."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
 import sqlglot.expressions as exp
 
 from engine.errors import UnsupportedSql
-from engine.sql.ad_hoc import query_tables, spark_query
+from engine.sql.ad_hoc import query_tables, spark_tree
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.functions import function_name, is_non_deterministic
 from engine.sql.names import identifier
@@ -103,20 +103,29 @@ def whole_query(
     check_deterministic(query, sql)
     if not query_tables(query, catalog, sql):
         raise unsupported("a view that reads no table", query, sql, "read at least one table")
-    written = spark_query(query, catalog, dialect, _MARK, sql)
-    text = written.text
-    tree = parsed(text, "spark")
+    tree, readings = spark_tree(query, catalog, dialect, _MARK, sql)
     if null_on_error:
-        tree = without_errors(tree)
-        text = tree.sql(dialect="spark")
+        tree = without_errors(parsed(tree.sql(dialect="spark"), "spark"))
     by_all = (exp.Star, exp.Pivot)  # and NATURAL joins: they mean columns without naming them
     natural = any(str(join.args.get("method")).upper() == "NATURAL" for join in tree.find_all(exp.Join))
     used = frozenset(identifier(part).lower() for part in tree.find_all(exp.Identifier))
-    text = text.replace("{", "{{").replace("}", "}}")
-    for n, reading in enumerate(written.readings):
-        text = re.sub(rf"`{re.escape(reading.view)}`|\b{re.escape(reading.view)}\b", f"{{t{n}}}", text)
-    inputs = tuple(_scan(catalog.get(reading.table)) for reading in written.readings)
+    inputs = tuple(_scan(catalog.get(reading.table)) for reading in readings)
+    text = _with_inputs(tree, [reading.view for reading in readings])
     return WholeQuery(text, inputs, None if natural or tree.find(*by_all) else used)
+
+
+def _with_inputs(tree: exp.Expr, views: Sequence[str]) -> str:
+    """Return the text of a query in which `{t0}`, `{t1}`, … stand for its views, and braces of its own are doubled."""
+    places = {view: f"{{t{n}}}" for n, view in enumerate(views)}
+
+    def placed(part: exp.Expr) -> exp.Expr:
+        if isinstance(part, exp.Identifier) and isinstance(part.parent, exp.Table) and part.name in places:
+            return exp.Identifier(this=places[part.name], quoted=False)
+        if isinstance(part.args.get("this"), str) and ("{" in part.this or "}" in part.this):
+            part.set("this", part.this.replace("{", "{{").replace("}", "}}"))
+        return part
+
+    return tree.transform(placed).sql(dialect="spark")
 
 
 def _scan(relation: Relation) -> Scan:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from engine.sql.expression.nodes import Column, Expr, Literal
 from engine.sql.partials import GLOBAL_KEY
-from engine.sql.plan import AggCall, Aggregate, Expr, Node, Project
+from engine.sql.plan import AggCall, Aggregate, Node, Project
 
 
 def with_global_key(node: Aggregate) -> Aggregate:
     """Return the aggregate with a constant as its key where it has no GROUP BY."""
     if node.keys:
         return node
-    return Aggregate(node.input, ((GLOBAL_KEY, Expr("0")),), node.calls)
+    return Aggregate(node.input, ((GLOBAL_KEY, Literal("0")),), node.calls)
 
 
 def is_global(node: Aggregate) -> bool:
@@ -26,10 +27,10 @@ def keys_as_columns(node: Aggregate, source: Node) -> tuple[Aggregate, Node]:
         return node, source
     computed = tuple((f"_group_{name}", expr) for name, expr in node.keys if expr.column is None)
     used = dict.fromkeys(column for expr in _expressions(node) for column in expr.columns)
-    below = Project(source, tuple((column, Expr.of(column)) for column in used) + computed)
+    below = Project(source, tuple((column, Column(column)) for column in used) + computed)
     names = {name for name, _ in computed}
     keys = tuple(
-        (name, Expr.of(f"_group_{name}") if f"_group_{name}" in names and expr.column is None else expr)
+        (name, Column(f"_group_{name}") if f"_group_{name}" in names and expr.column is None else expr)
         for name, expr in node.keys
     )
     return Aggregate(below, keys, node.calls), below
@@ -37,6 +38,6 @@ def keys_as_columns(node: Aggregate, source: Node) -> tuple[Aggregate, Node]:
 
 def _expressions(node: Aggregate) -> tuple[Expr, ...]:
     def of_call(call: AggCall) -> tuple[Expr, ...]:
-        return call.arguments + tuple(expr for expr in (call.where, call.text) if expr is not None)
+        return call.arguments + tuple(expr for expr in (call.where, call.whole) if expr is not None)
 
     return tuple(expr for _, expr in node.keys) + tuple(e for call in node.calls for e in of_call(call))

@@ -9,10 +9,11 @@ import msgspec
 import sqlglot.expressions as exp
 
 from engine.sql.aggregates import Aggregates
-from engine.sql.expression_types import call_type
+from engine.sql.expression.nodes import Column, Expr, known
+from engine.sql.expression_types import call_type, kind_of
 from engine.sql.expressions import Expressions, bound_column, conjuncts
 from engine.sql.names import identifier
-from engine.sql.plan import AggCall, Aggregate, Expr, Node, quote
+from engine.sql.plan import AggCall, Aggregate, Node
 from engine.sql.pushdown import push_filter
 from engine.sql.rewrites.free import free_columns, rename_free
 from engine.sql.rewrites.grouping_sets import grouping_sets, grouping_sets_of
@@ -27,27 +28,27 @@ _OTHER_FORMS = 16
 
 @dataclass
 class Groups:
-    """What one GROUP BY computes: the names of its keys and calls by their text, and the subqueries over its rows.
+    """What one GROUP BY computes: the names of its keys and calls by what they compute, and the subqueries over its rows.
 
     `largest` bounds the parts of an expression that may be a key, however it is written.
     """
 
-    keys: Mapping[str, str]
+    keys: Mapping[Expr, str]
     aggregates: Aggregates
     number: str | None = None
-    calls: dict[str, AggCall] = field(default_factory=dict)
+    calls: dict[Expr, AggCall] = field(default_factory=dict)
     pending: list[Callable[[Node], Node]] = field(default_factory=list)
     nodes: list[tuple[exp.Expr, str]] = field(default_factory=list)
     largest: int = 0
 
     def key_of(self, node: exp.Expr) -> str | None:
-        """Return the key that a subquery is grouped by: it is bound once, so its text tells nothing."""
+        """Return the key that a subquery is grouped by: it is bound once, so its column tells nothing."""
         return next((name for key, name in self.nodes if key == node), None)
 
 
 @dataclass
 class Grouping:
-    """Binds what one SELECT says over groups; `types` are the certain types of printed expressions."""
+    """Binds what one SELECT says over groups; `types` are the certain types of internal columns."""
 
     scope: Scope
     expressions: Expressions
@@ -62,7 +63,7 @@ class Grouping:
         having: exp.Having | None,
         order: list[exp.Expr],
     ) -> tuple[Node, list[tuple[str, Expr]], list[Expr]]:
-        keys: dict[str, str] = {}
+        keys: dict[Expr, str] = {}
         named: list[tuple[str, Expr]] = []
         nodes: list[tuple[exp.Expr, str]] = []
         largest = 0
@@ -71,14 +72,14 @@ class Grouping:
             nonlocal largest
             expr = self.expressions.scalar(node, "GROUP BY")
             largest = max(largest, _OTHER_FORMS * _size(node))
-            if expr.sql not in keys:
+            if expr not in keys:
                 name = self.fresh(f"group:{expr.column or len(keys)}")
-                keys[expr.sql] = name
+                keys[expr] = name
                 if self.expressions.has_subquery(node):
                     nodes.append((node, name))
                 named.append((name, expr))
-                self._note(name, self.types.get(expr.sql))
-            return keys[expr.sql]
+                self._note(name, kind_of(expr, self.types))
+            return keys[expr]
 
         sets = grouping_sets_of(group) if group is not None else None
         kept = None
@@ -89,7 +90,7 @@ class Grouping:
         groups = Groups(keys, Aggregates(self.expressions, plan.key), nodes=nodes, largest=largest)
         if kept is not None:
             groups.number = self.fresh("grouping")
-            self.types[quote(groups.number)] = "bigint"
+            self.types[groups.number] = "bigint"
         bound = [(name, self._over_groups(item, groups)) for name, item in items]
         sorted_by = [self._over_groups(node, groups) for node in order]
         conditions = []
@@ -176,9 +177,9 @@ class Grouping:
             may_be_key = groups.keys and _size(part) <= groups.largest
             plain = not self.expressions.has_aggregate(part) and not self.expressions.has_subquery(part)
             if may_be_key and plain:
-                text = self.expressions.scalar(part, "SELECT").sql
-                if text in groups.keys:
-                    return bound_column(groups.keys[text])
+                expr = self.expressions.scalar(part, "SELECT")
+                if expr in groups.keys:
+                    return bound_column(groups.keys[expr])
             if isinstance(part, exp.Column):
                 name, _ = (part.this.name, ()) if part.meta.get("bound") else self.scope.resolve(part)
                 if name in self.scope.outer_columns:
@@ -195,7 +196,7 @@ class Grouping:
             return copy
 
         found = self.expressions.printed(rewrite(node))
-        return msgspec.structs.replace(found, position=self.expressions.position(node))
+        return known(found, position=self.expressions.position(node))
 
     def _renamed(self, inner: Node, node: exp.Expr, groups: Groups) -> Node:
         """Return the plan of a subquery over groups: it reads group keys where it says the columns they group."""
@@ -203,12 +204,12 @@ class Grouping:
         by = {}
         for column in free_columns(inner):
             if column in mine:
-                key = groups.keys.get(quote(column))
+                key = groups.keys.get(Column(column))
                 if key is None:
                     hint = "add it to GROUP BY"
                     shown = column.partition(":")[2] or column
                     raise self.scope.error(f"the subquery reads {shown}, which is not grouped", node, hint)
-                by[column] = Expr.of(key)
+                by[column] = Column(key)
         self.expressions.subqueries.equalities.rename(by)
         return rename_free(inner, by)
 
@@ -217,7 +218,7 @@ class Grouping:
         places = list(groups.keys.values())
         wanted = []
         for argument in node.expressions:
-            key = groups.keys.get(self.expressions.scalar(argument, "GROUPING").sql)
+            key = groups.keys.get(self.expressions.scalar(argument, "GROUPING"))
             if key is None:
                 hint = "name an expression of GROUP BY"
                 raise self.scope.error(f"{argument.sql()} is not grouped", argument, hint)
@@ -245,16 +246,16 @@ class Grouping:
     def _call(self, node: exp.Expr, groups: Groups) -> str:
         """Return the column of an aggregate call; a call that stands twice is computed once."""
         call, kind = groups.aggregates.bind(node)
-        if call.sql not in groups.calls:
+        if call.expression not in groups.calls:
             named = msgspec.structs.replace(call, name=self.fresh(f"agg:{call.function}"))
-            groups.calls[call.sql] = named
-            kinds = [self.types.get(argument.sql) for argument in call.arguments]
-            self._note(named.name, kind if call.text is not None else call_type(call.function, kinds))
-        return groups.calls[call.sql].name
+            groups.calls[call.expression] = named
+            kinds = [kind_of(argument, self.types) for argument in call.arguments]
+            self._note(named.name, kind if call.whole is not None else call_type(call.function, kinds))
+        return groups.calls[call.expression].name
 
     def _note(self, column: str, kind: str | None) -> None:
         if kind is not None:
-            self.types[quote(column)] = kind
+            self.types[column] = kind
 
 
 def _flat(node: exp.Expr) -> list[exp.Expr]:

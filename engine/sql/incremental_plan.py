@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
+from engine.sql.expression.nodes import Column
 from engine.sql.fragments import IncrementalPlan
 from engine.sql.lowering import Analyzer, Lowering, sanitised
-from engine.sql.plan import Expr, Node, Project
+from engine.sql.plan import Node, Project
 from engine.sql.reference_rules import ReferenceLowering
 
 Rules = Literal["fast", "reference"]
@@ -33,9 +34,9 @@ def _named(plan: Node, outputs: tuple[tuple[str, str], ...]) -> Project:
     """Give the plan the view's column names; key columns that it lacks become hidden `_key_…` columns."""
     shown = {internal for _, internal in outputs}
     hidden = sanitised(tuple(column for column in plan.key if column not in shown))
-    items = tuple((name, Expr.of(internal)) for name, internal in outputs)
+    items = tuple((name, Column(internal)) for name, internal in outputs)
     return Project(
-        plan, items + tuple((f"_key_{new.lstrip('_')}", Expr.of(old)) for old, new in hidden.items())
+        plan, items + tuple((f"_key_{new.lstrip('_')}", Column(old)) for old, new in hidden.items())
     )
 
 

@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from engine.errors import SqlError
-from engine.sql.expression_types import is_number, wider
-from engine.sql.plan import Expr, Join, JoinKind, Node, Project, quote
-from engine.sql.pushdown import conjunction
+from engine.sql.expression.nodes import Cast, Column, Comparison, Expr, known
+from engine.sql.expression.template import conjunction
+from engine.sql.expression_types import is_number, kind_of, wider
+from engine.sql.plan import Join, JoinKind, Node, Project
 
 Pair = tuple[Expr, Expr]
 
 
 class JoinKeys:
-    """Builds joins; `types` are the certain types of printed expressions, `notes` say which rule was used where, and why."""
+    """Builds joins; `types` are the certain types of columns, `notes` say which rule was used where, and why."""
 
     def __init__(
         self, types: dict[str, str], fresh: Callable[[str], str], sql: str, notes: list[str]
     ) -> None:
         self.types, self.fresh, self.sql, self.notes = types, fresh, sql, notes
-        self._copies: dict[str, str] = {}
+        self._copies: dict[Expr, Expr] = {}
 
     def note(self, text: str) -> None:
         """Say which rule was used, and why, for EXPLAIN to show."""
@@ -28,9 +29,13 @@ class JoinKeys:
 
     def copied(self, column: str, source: Expr) -> None:
         """Remember that a column holds the values of an expression, so that the two compare whatever their type is."""
-        self._copies[quote(column)] = self._copies.get(source.sql, source.sql)
-        if source.sql in self.types:
-            self.types[quote(column)] = self.types[source.sql]
+        self._copies[Column(column)] = self._copies.get(source, source)
+        self._note(column, source)
+
+    def _note(self, column: str, source: Expr) -> None:
+        kind = kind_of(source, self.types)
+        if kind is not None:
+            self.types[column] = kind
 
     def group_by(self, pairs: Iterable[Pair]) -> tuple[tuple[tuple[str, Expr], ...], tuple[Pair, ...]]:
         """Return group keys for the right sides of the pairs, and the pairs over those keys."""
@@ -39,7 +44,7 @@ class JoinKeys:
             name = self.fresh("group:outer")
             self.copied(name, right)
             keys.append((name, right))
-            over.append((left, Expr.of(name)))
+            over.append((left, Column(name)))
         return tuple(keys), tuple(over)
 
     def join(
@@ -65,12 +70,11 @@ class JoinKeys:
                 continue
             names = []
             for n, expr in enumerate(typed):
-                name = expr.column or next((known for known, e in added[n] if e.sql == expr.sql), None)
+                name = expr.column or next((known for known, e in added[n] if e == expr), None)
                 if name is None:
                     name = self.fresh("join:key")
                     added[n].append((name, expr))
-                    if expr.sql in self.types:
-                        self.types[quote(name)] = self.types[expr.sql]
+                    self._note(name, expr)
                 names.append(name)
             if (names[0], names[1]) not in on:
                 on.append((names[0], names[1]))
@@ -79,10 +83,8 @@ class JoinKeys:
 
     def _one_type(self, a: Expr, b: Expr) -> Pair | None:
         """Return both sides in the type in which they compare without loss, or None if numbers have no such type."""
-        one, other = self.types.get(a.sql), self.types.get(b.sql)
-        if (one is None or other is None) and self._copies.get(a.sql, a.sql) == self._copies.get(
-            b.sql, b.sql
-        ):
+        one, other = kind_of(a, self.types), kind_of(b, self.types)
+        if (one is None or other is None) and self._copies.get(a, a) == self._copies.get(b, b):
             return a, b
         for side, kind in ((a, one), (b, other)):
             if kind is None:
@@ -100,9 +102,7 @@ class JoinKeys:
     def _cast(self, expr: Expr, kind: str, common: str) -> Expr:
         if kind == common:
             return expr
-        sql = f"CAST({expr.sql} AS {common.upper()})"
-        self.types[sql] = common
-        return Expr(sql, expr.columns, expr.position)
+        return known(Cast(expr, common), type=common, position=expr.position)
 
     def _error(self, expr: Expr, message: str, hint: str) -> SqlError:
         line, column = expr.position
@@ -110,8 +110,7 @@ class JoinKeys:
 
 
 def _comparison(a: Expr, b: Expr, null_safe: bool) -> Expr:
-    columns = tuple(dict.fromkeys(a.columns + b.columns))
-    return Expr(f"({a.sql}) {'<=>' if null_safe else '='} ({b.sql})", columns, a.position)
+    return known(Comparison("<=>" if null_safe else "=", a, b), type="boolean", position=a.position)
 
 
 def with_columns(node: Node, added: Iterable[tuple[str, Expr]]) -> Node:
@@ -119,4 +118,4 @@ def with_columns(node: Node, added: Iterable[tuple[str, Expr]]) -> Node:
     extra = tuple(added)
     if not extra:
         return node
-    return Project(node, tuple((column, Expr.of(column)) for column in node.columns) + extra)
+    return Project(node, tuple((column, Column(column)) for column in node.columns) + extra)

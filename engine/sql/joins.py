@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import sqlglot.expressions as exp
 
+from engine.sql.expression.nodes import Column, Comparison, Expr, known
+from engine.sql.expression.template import call as call_of
 from engine.sql.expressions import Expressions, Refuse, conjuncts
 from engine.sql.join_keys import JoinKeys, Pair, with_columns
 from engine.sql.names import identifier
-from engine.sql.plan import Expr, JoinKind, Node, quote
+from engine.sql.plan import JoinKind, Node
 from engine.sql.position import place
 from engine.sql.pushdown import push_filter
 from engine.sql.rewrites.decorrelate import decorrelate
@@ -262,16 +264,15 @@ class JoinBuilder:
         if kind == "full":
             either = self.keys.fresh(f"using:{name}")
             self.scope.show_instead(name, either, left[0], right[0])
-            kinds = {self.keys.types.get(quote(column)) for column in (left[0], right[0])}
+            kinds = {self.keys.types.get(column) for column in (left[0], right[0])}
             if len(kinds) == 1 and None not in kinds:
-                self.keys.types[quote(either)] = str(kinds.pop())
-            text = f"coalesce({quote(left[0])}, {quote(right[0])})"
-            coalesced.append((either, Expr(text, (left[0], right[0]))))
+                self.keys.types[either] = str(kinds.pop())
+            coalesced.append((either, call_of("coalesce", Column(left[0]), Column(right[0]))))
         elif kind not in ("semi", "anti"):
             kept, hidden = (right[0], left[0]) if kind == "right" else (left[0], right[0])
             self.scope.merge(kept, hidden)
         at = place(part, self.scope.sql)
-        sides = (Expr(quote(left[0]), (left[0],), at), Expr(quote(right[0]), (right[0],), at))
-        expr = Expr(f"{sides[0].sql} = {sides[1].sql}", (left[0], right[0]), at)
+        sides = (known(Column(left[0]), position=at), known(Column(right[0]), position=at))
+        expr = known(Comparison("=", *sides), position=at)
         self.equalities.note(expr, *sides)
         return Condition(expr, sides)

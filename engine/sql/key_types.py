@@ -9,20 +9,10 @@ import sqlglot.expressions as exp
 
 from engine.errors import UnsupportedSql
 from engine.sql.catalog import Catalog, Column
+from engine.sql.expression.nodes import Column as Reference
+from engine.sql.expression.nodes import Expr
 from engine.sql.fragments import IncrementalPlan
-from engine.sql.plan import (
-    Aggregate,
-    Expr,
-    Filter,
-    Join,
-    Node,
-    Project,
-    Scan,
-    TopN,
-    UnionAll,
-    Unnest,
-    children,
-)
+from engine.sql.plan import Aggregate, Filter, Join, Node, Project, Scan, TopN, UnionAll, Unnest, children
 from engine.sql.refusals import refusal, unsupported
 
 NESTED = ("array<", "map<", "struct<", "variant")
@@ -129,7 +119,7 @@ def _sources(node: Node, column: str) -> Iterator[tuple[Scan, str, bool]]:
         for child in node.inputs:
             yield from _sources(child, child.columns[node.names.index(column)])
         return
-    expr = _computed(node).get(column, Expr.of(column))
+    expr = _computed(node).get(column, Reference(column))
     for child in children(node):
         for name in expr.columns:
             if name in child.columns:

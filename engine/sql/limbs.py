@@ -10,102 +10,122 @@ from collections.abc import Callable
 
 import msgspec
 
+from engine.sql.expression.nodes import Expr, Lambda, Literal, Variable
+from engine.sql.expression.template import call, cast, named_struct, template
+
 _LOW_DIGITS = 19
-_MASK = (1 << 32) - 1
+_MASK = Literal(str((1 << 32) - 1), "bigint")
+_BASE = Literal(str(1 << 32), "bigint")
 
 
 class Limbs(msgspec.Struct, frozen=True):
-    """Texts of a value's two parts, of zero, and the type that holds a part's sum."""
+    """A value's two parts, zero, and the type that holds a part's sum."""
 
-    high: str
-    low: str
-    zero: str
+    high: Expr
+    low: Expr
+    zero: Expr
     kind: str
 
 
-def bigint_limbs(value: str) -> Limbs:
+def bigint_limbs(value: Expr) -> Limbs:
     """Return the upper and the lower half of a BIGINT."""
-    return Limbs(f"shiftright({value}, 32)", f"(({value}) & {_MASK}L)", "0L", "bigint")
+    low = template(":value & :mask", value=value, mask=_MASK)
+    return Limbs(template("shiftright(:value, 32)", value=value), low, Literal("0", "bigint"), "bigint")
 
 
-def bigint_sum(high: str, low: str) -> str:
+def bigint_sum(high: Expr, low: Expr) -> Expr:
     """Return the sum as a BIGINT; it is an error where there is none. `high` and `low` are columns."""
-    return f"({high} + shiftright({low}, 32)) * {_MASK + 1}L + ({low} & {_MASK}L)"
+    text = "(:high + shiftright(:low, 32)) * :base + (:low & :mask)"
+    return template(text, high=high, low=low, base=_BASE, mask=_MASK)
 
 
-def decimal_limbs(value: str, scale: int) -> Limbs:
+def decimal_limbs(value: Expr, scale: int) -> Limbs:
     """Return a decimal, counted in units of its last digit, as its digits above the lowest 19 and those."""
     base = _power(_LOW_DIGITS - scale)
-    low = f"(({value}) % {base})"
-    high = f"CAST((({value}) - {low}) / {base} AS decimal(20,0))"
-    return Limbs(high, f"CAST({low} / {_power(-scale)} AS decimal(19,0))", _whole("0"), "decimal(38,0)")
+    low = template(":value % :base", value=value, base=base)
+    high = cast(template("(:value - :low) / :base", value=value, low=low, base=base), "decimal(20,0)")
+    units = cast(template(":low / :unit", low=low, unit=_power(-scale)), "decimal(19,0)")
+    return Limbs(high, units, _whole(Literal("0")), "decimal(38,0)")
 
 
-def decimal_sum(high: str, low: str, scale: int) -> str:
+def decimal_sum(high: Expr, low: Expr, scale: int) -> Expr:
     """Return the sum as decimal(38, scale); it is an error where that has too few digits."""
-    return _of_one_sign(high, low, lambda h, c: _shifted(f"{h} * {_power(_LOW_DIGITS)} + {c}", 38, scale))
+
+    def joined(h: Expr, c: Expr) -> Expr:
+        return _shifted(template(":h * :base + :c", h=h, base=_power(_LOW_DIGITS), c=c), 38, scale)
+
+    return _of_one_sign(high, low, joined)
 
 
-def decimal_average(high: str, low: str, count: str, precision: int, scale: int) -> str:
+def decimal_average(high: Expr, low: Expr, count: Expr, precision: int, scale: int) -> Expr:
     """Return sum / count with the type and the rounding of Spark's avg of decimal(precision, scale)."""
     most, fraction = min(38, precision + 4), min(38, scale + 4)
-    n, base, more = f"CAST({count} AS decimal(20,0))", _power(_LOW_DIGITS), _power(fraction - scale)
+    given = {"n": cast(count, "decimal(20,0)"), "base": _power(_LOW_DIGITS), "more": _power(fraction - scale)}
 
-    def divided(h: str, c: str) -> str:
+    def divided(h: Expr, c: Expr) -> Expr:
         """Divide digit by digit, in base 10^19, as on paper; the signs are set apart."""
-        above = _quotient(f"abs({h})", n)
-        rest = _whole(f"(abs({h}) % {n}) * {base} + abs({c})")
+        above = _quotient(call("abs", h), given["n"])
+        rest = _whole(template("(abs(:h) % :n) * :base + abs(:c)", h=h, c=c, **given))
 
-        def digits(r: str) -> str:
-            whole = f"({above} * {base} + {_quotient(r, n)})"
-            return f"{whole} * {more} + {_rounded(f'({r} % {n}) * {more}', n)}"
+        def digits(r: Expr) -> Expr:
+            whole = template(":above * :base + :part", above=above, part=_quotient(r, given["n"]), **given)
+            last = _rounded(template("(:r % :n) * :more", r=r, **given), given["n"])
+            return template(":whole * :more + :last", whole=whole, last=last, **given)
 
-        return _shifted(f"IF({h} < 0 OR {c} < 0, -1, 1) * ({_let('r', rest, digits)})", most, fraction)
+        signed = template("if(:h < 0 OR :c < 0, -1, 1) * :digits", h=h, c=c, digits=_let("r", rest, digits))
+        return _shifted(signed, most, fraction)
 
     return _of_one_sign(high, low, divided)
 
 
-def _of_one_sign(high: str, low: str, body: Callable[[str, str], str]) -> str:
+def _of_one_sign(high: Expr, low: Expr, body: Callable[[Expr, Expr], Expr]) -> Expr:
     """Return `body` over the same sum with a lowest part of 19 digits that has the sign of the other."""
     base = _power(_LOW_DIGITS)
-    short = (
-        f"named_struct('h', {_whole(f'{high} + {_quotient(low, base)}')}, 'l', {_whole(f'{low} % {base}')})"
+    carried = template(":high + :carry", high=high, carry=_quotient(low, base))
+    short = named_struct(
+        [("h", _whole(carried)), ("l", _whole(template(":low % :base", low=low, base=base)))]
     )
 
-    def alike(s: str) -> str:
-        borrow = f"CASE WHEN {s}.h > 0 AND {s}.l < 0 THEN 1 WHEN {s}.h < 0 AND {s}.l > 0 THEN -1 ELSE 0 END"
-        high, low = _whole(f"{s}.h - {borrow}"), _whole(f"{s}.l + {borrow} * {base}")
-        return f"named_struct('h', {high}, 'l', {low})"
+    def alike(s: Expr) -> Expr:
+        text = "CASE WHEN :s.h > 0 AND :s.l < 0 THEN 1 WHEN :s.h < 0 AND :s.l > 0 THEN -1 ELSE 0 END"
+        given = {"s": s, "borrow": template(text, s=s), "base": base}
+        upper, lower = template(":s.h - :borrow", **given), template(":s.l + :borrow * :base", **given)
+        return named_struct([("h", _whole(upper)), ("l", _whole(lower))])
 
-    return _let("t", _let("s", short, alike), lambda t: body(f"{t}.h", f"{t}.l"))
+    return _let("t", _let("s", short, alike), lambda t: body(template(":t.h", t=t), template(":t.l", t=t)))
 
 
-def _rounded(dividend: str, divisor: str) -> str:
-    def half_up(d: str) -> str:
-        return f"{_quotient(d, divisor)} + IF(2 * ({d} % {divisor}) >= {divisor}, 1, 0)"
+def _rounded(dividend: Expr, divisor: Expr) -> Expr:
+    def half_up(d: Expr) -> Expr:
+        text = ":quotient + if(2 * (:d % :divisor) >= :divisor, 1, 0)"
+        return template(text, quotient=_quotient(d, divisor), d=d, divisor=divisor)
 
     return _whole(_let("d", _whole(dividend), half_up))
 
 
-def _quotient(dividend: str, divisor: str) -> str:
-    return _whole(f"({dividend} - {dividend} % {divisor}) / {divisor}")
+def _quotient(dividend: Expr, divisor: Expr) -> Expr:
+    text = "(:dividend - :dividend % :divisor) / :divisor"
+    return _whole(template(text, dividend=dividend, divisor=divisor))
 
 
-def _whole(text: str) -> str:
-    return f"CAST({text} AS decimal(38,0))"
+def _whole(value: Expr) -> Expr:
+    return cast(value, "decimal(38,0)")
 
 
-def _power(exponent: int) -> str:
+def _power(exponent: int) -> Expr:
     """Return a power of ten as a decimal."""
     digits = exponent + 1 if exponent >= 0 else -exponent
-    return f"CAST('1E{exponent}' AS decimal({digits},{max(0, -exponent)}))"
+    return cast(Literal(f"1E{exponent}", "string"), f"decimal({digits},{max(0, -exponent)})")
 
 
-def _shifted(text: str, precision: int, scale: int) -> str:
+def _shifted(value: Expr, precision: int, scale: int) -> Expr:
     """Return a whole number of units as decimal(precision, scale): no arithmetic of Spark's gives that type."""
-    return f"CAST(concat(CAST({_whole(text)} AS string), 'E-{scale}') AS decimal({precision},{scale}))"
+    digits = call("concat", cast(_whole(value), "string"), Literal(f"E-{scale}", "string"))
+    return cast(digits, f"decimal({precision},{scale})")
 
 
-def _let(name: str, value: str, body: Callable[[str], str]) -> str:
+def _let(name: str, value: Expr, body: Callable[[Expr], Expr]) -> Expr:
     """Return `body` over a value that is computed once."""
-    return f"transform(array({value}), {name} -> {body(name)})[0]"
+    return template(
+        "transform(array(:value), :body)[0]", value=value, body=Lambda((name,), body(Variable(name)))
+    )

@@ -11,12 +11,12 @@ import msgspec
 from engine.sql.access import NotPushable, arrange_key, required_indexes
 from engine.sql.by_values import OverValues, ValueState, over_values, values_of
 from engine.sql.by_values import Values as GroupValues
+from engine.sql.expression.nodes import Column, Expr
 from engine.sql.fragments import Fragment
 from engine.sql.group_keys import is_global, keys_as_columns, with_global_key
 from engine.sql.partials import GLOBAL_KEY, Partials, partials_of
 from engine.sql.plan import (
     Aggregate,
-    Expr,
     Filter,
     Join,
     Node,
@@ -123,7 +123,7 @@ class Lowering:
 
     def _arrange(self, node: Node, columns: tuple[str, ...]) -> Scan:
         names = sanitised(node.columns)
-        plan = Project(node, tuple((names[column], Expr.of(column)) for column in node.columns))
+        plan = Project(node, tuple((names[column], Column(column)) for column in node.columns))
         table = self._next_state()
         by = tuple(names[column] for column in dict.fromkeys(columns))
         self._emit(table, plan, by, f"rows arranged by {', '.join(by)}")
@@ -136,7 +136,7 @@ class Lowering:
             source = self._accessible(source, node.partition, null_safe=True)
         top = msgspec.structs.replace(node, input=source)
         names = sanitised(top.columns)  # tables below may bring key columns along that the node did not have
-        plan = Project(top, tuple((names[column], Expr.of(column)) for column in top.columns))
+        plan = Project(top, tuple((names[column], Column(column)) for column in top.columns))
         table = self._next_state()
         by = tuple(names[column] for column in node.partition)
         key = arrange_key(by, plan.key)
@@ -148,7 +148,7 @@ class Lowering:
     def _aggregate_state(self, node: Aggregate) -> Scan:
         node = with_global_key(node)
         names = sanitised(node.columns)
-        plan = Project(node, tuple((names[column], Expr.of(column)) for column in node.columns))
+        plan = Project(node, tuple((names[column], Column(column)) for column in node.columns))
         table = self._aggregate(None, plan)
         key = tuple(names[column] for column in node.key)
         # two whole aggregates may meet in one join, where each needs a key of its own name
@@ -218,23 +218,25 @@ class Lowering:
             needed[i] = values
         key_types = self.analyzer.types(Project(source, node.keys))
         types = [key_types[name] for name, _ in node.keys]
-        ordered = {values.text for values in needed.values() if values.ordered}
+        ordered = {values.identity for values in needed.values() if values.ordered}
         plans = {
-            values.text: ValueState(node, msgspec.structs.replace(values, ordered=values.text in ordered))
+            values.identity: ValueState(
+                node, msgspec.structs.replace(values, ordered=values.identity in ordered)
+            )
             for values in needed.values()
         }
         names = {text: f"_state_{self.view}_{len(self.fragments) + n}" for n, text in enumerate(plans, 1)}
 
-        def scan(text: tuple[str, ...]) -> Scan:
+        def scan(text: tuple[Expr, ...]) -> Scan:
             state, key = plans[text], plans[text].plan.key
             return state.scan(names[text], key, f"{names[text]}:")
 
-        states = {i: (plans[values.text], scan(values.text)) for i, values in needed.items()}
+        states = {i: (plans[values.identity], scan(values.identity)) for i, values in needed.items()}
         over = over_values(node, states, kinds, types)
         if isinstance(over, str):
             return over
         for text, state in plans.items():
-            plan = Project(state.plan, tuple((column, Expr.of(column)) for column in state.plan.columns))
+            plan = Project(state.plan, tuple((column, Column(column)) for column in state.plan.columns))
             by = state.by if state.values.ordered else plan.key
             why = f"how often each value stands in its group{', in order' if state.values.ordered else ''}"
             self._add(Fragment(names[text], "aggregate", plan, plan.key, by, why))

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import sqlglot.expressions as exp
 
-from engine.sql.expression_types import INTEGRAL, exact_type, is_number
-from engine.sql.plan import Expr
+from engine.sql.expression.nodes import Expr
+from engine.sql.expression_types import INTEGRAL, exact_type, is_number, kind_of
 from engine.sql.scope import Scope
 from engine.sql.wrong_literals import MOMENTS, is_text, is_wrong, no_value
 
@@ -48,7 +48,7 @@ class Operands:
     def of_aggregate(self, name: str, arguments: Sequence[Expr], node: exp.Expr) -> None:
         """Check an aggregate's arguments."""
         for argument in arguments:
-            kind = self.types.get(argument.sql)
+            kind = kind_of(argument, self.types)
             if kind is None:
                 continue
             wanted = None if self.lenient and kind == "string" else self._wanted(name, kind)

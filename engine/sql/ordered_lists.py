@@ -1,11 +1,17 @@
-"""The values of a group as one array in a certain order, as Spark SQL: what order-dependent aggregates are built of."""
+"""The values of a group as one array in a certain order: what order-dependent aggregates are built of."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.sql.plan import Expr, quote
+import msgspec
+
+from engine.sql.expression.nodes import Call, Case, Column, Expr, Field, Literal, Variable
+from engine.sql.expression.template import call, conjunction, named_struct, template
+
+ONE = Literal("1")
+KEEP_NULLS = template("map('ignoreNullFields', 'false')")
 
 
 @dataclass(frozen=True)
@@ -17,43 +23,49 @@ class By:
     nulls_first: bool = True
 
 
-def filtered(call: str, *conditions: Expr | None) -> str:
+def filtered(aggregate: Call, *conditions: Expr | None) -> Call:
     """Return an aggregate call over the rows for which all conditions hold."""
-    texts = [f"({condition.sql})" for condition in conditions if condition is not None]
-    return f"{call} FILTER (WHERE {' AND '.join(texts)})" if texts else call
+    where = conjunction([condition for condition in conditions if condition is not None])
+    return aggregate if where is None else msgspec.structs.replace(aggregate, where=where)
 
 
-def present(value: Expr) -> Expr:
-    """Return the condition that a value is not null."""
-    return Expr(f"({value.sql}) IS NOT NULL", value.columns)
+def of_some(counted: Expr, value: Expr, where: Expr | None) -> Expr:
+    """Return a value, or null where nothing is counted."""
+    return template("if(:n = 0, NULL, :value)", n=filtered(call("count", counted), where), value=value)
+
+
+def sorted_set(value: Expr, where: Expr | None) -> Expr:
+    """Return the array of the values that differ, without null, the least first."""
+    return call("array_sort", filtered(call("collect_set", value), where))
 
 
 def ordered_list(
     values: Sequence[tuple[str, Expr]], order: Sequence[By], key: Sequence[str], *conditions: Expr | None
-) -> str:
+) -> Expr:
     """Return the array of structs of `values` in order; rows that are equal in it stand in the order of their key."""
-    by = [*order, *(By(Expr.of(column)) for column in key)]
-    fields = [f"'{name}', {expr.sql}" for name, expr in values]
-    fields += [f"'_o{n}', {item.expr.sql}" for n, item in enumerate(by)]
-    rows = filtered(f"collect_list(named_struct({', '.join(fields)}))", *conditions)
-    return f"array_sort({rows}, (_l, _r) -> {_comparison(by)})"
+    by = [*order, *(By(Column(column)) for column in key)]
+    fields = [*values, *((f"_o{n}", item.expr) for n, item in enumerate(by))]
+    rows = filtered(call("collect_list", named_struct(fields)), *conditions)
+    return template("array_sort(:rows, (_l, _r) -> :comparison)", rows=rows, comparison=_comparison(by))
 
 
-def _comparison(by: Sequence[By]) -> str:
-    parts = []
+def _comparison(by: Sequence[By]) -> Expr:
+    branches: list[tuple[Expr, Expr]] = []
     for n, item in enumerate(by):
-        left, right = f"_l.{quote(f'_o{n}')}", f"_r.{quote(f'_o{n}')}"
-        first, last = ("-1", "1") if item.nulls_first else ("1", "-1")
-        less, more = ("1", "-1") if item.descending else ("-1", "1")
-        parts += [
-            f"WHEN {left} IS NULL AND {right} IS NOT NULL THEN {first}",
-            f"WHEN {left} IS NOT NULL AND {right} IS NULL THEN {last}",
-            f"WHEN {left} < {right} THEN {less}",
-            f"WHEN {left} > {right} THEN {more}",
+        sides = {"l": Field(Variable("_l"), f"_o{n}"), "r": Field(Variable("_r"), f"_o{n}")}
+        before, after = template("-1"), ONE
+        first, last = (before, after) if item.nulls_first else (after, before)
+        less, more = (after, before) if item.descending else (before, after)
+        branches += [
+            (template(":l IS NULL AND :r IS NOT NULL", **sides), first),
+            (template(":l IS NOT NULL AND :r IS NULL", **sides), last),
+            (template(":l < :r", **sides), less),
+            (template(":l > :r", **sides), more),
         ]
-    return f"CASE {' '.join(parts)} ELSE 0 END" if parts else "0"
+    return Case(tuple(branches), Literal("0")) if branches else Literal("0")
 
 
-def field_of(rows: str, name: str) -> str:
+def field_of(rows: Expr, name: str) -> Expr:
     """Return the array of one field of an array of structs."""
-    return f"transform({rows}, _e -> _e.{quote(name)})"
+    field = Field(Variable("_e"), name)
+    return template("transform(:rows, _e -> :field)", rows=rows, field=field)

@@ -7,18 +7,20 @@ stays as it is. That is exact only where every operator works within a partition
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 import msgspec
 
+from engine.sql.expression.nodes import FALSE, TRUE, Cast, Column, Expr, In, Literal, Not
+from engine.sql.expression.null_on_error import null_where_it_fails
+from engine.sql.expression.substitute import substitute
+from engine.sql.expression.template import call, template
 from engine.sql.fragments import Fragment, IncrementalPlan
 from engine.sql.group_keys import is_global
 from engine.sql.plan import (
     Aggregate,
-    Expr,
     Filter,
     Join,
     Node,
@@ -30,14 +32,13 @@ from engine.sql.plan import (
     Unnest,
     Values,
 )
-from engine.sql.row_errors import safe
+from engine.sql.types import decimal_digits
 from engine.sql.view_options import column_list
 
 PARTITION_BY, PARTITIONS = "partition_by", "partitions"
 VNODES_BITS = 8
 NULL_KEY = "null"
-_TYPES = r"(tinyint|smallint|int|bigint|string|date|boolean|timestamp|timestamp_ntz|decimal\(.*\))"
-_TOKENS = re.compile(r"'(?:[^'\\]|\\.|'')*'|`((?:[^`]|``)+)`")
+_TYPES = ("tinyint", "smallint", "int", "bigint", "string", "date", "boolean", "timestamp", "timestamp_ntz")
 
 By = tuple[Expr, ...]
 Leaf = Callable[[Scan | Values, By], Node]
@@ -60,23 +61,28 @@ class Partitioning:
     types: tuple[str, ...]
     tables: Mapping[str, By] = field(default_factory=dict)
 
-    def key(self, by: By) -> str:
-        """Return the text of a row's partition, as Spark SQL over `by`."""
-        typed = [f"try_cast({e.sql} AS {kind})" for e, kind in zip(by, self.types, strict=True)]
+    def key(self, by: By) -> Expr:
+        """Return the text of a row's partition, an expression over `by`."""
+        typed = [Cast(e, kind, attempt=True) for e, kind in zip(by, self.types, strict=True)]
         if self.groups is not None:
-            bits = self.groups.bit_length() - 1
-            group = f"shiftright(xxhash64({', '.join(typed)}), {64 - bits}) + {self.groups // 2}"
-            return f"CAST({group} AS STRING)"
-        texts = [f"coalesce(CAST({each} AS STRING), '{NULL_KEY}')" for each in typed]
-        return texts[0] if len(texts) == 1 else f"concat_ws('|', {', '.join(texts)})"
+            away, half = 64 - (self.groups.bit_length() - 1), self.groups // 2
+            group = template(
+                "shiftright(:hash, :away) + :half",
+                hash=call("xxhash64", *typed),
+                away=Literal(str(away)),
+                half=Literal(str(half)),
+            )
+            return Cast(group, "string")
+        none = Literal(NULL_KEY, "string")
+        texts = [template("coalesce(CAST(:value AS STRING), :none)", value=each, none=none) for each in typed]
+        return texts[0] if len(texts) == 1 else call("concat_ws", Literal("|", "string"), *texts)
 
     def within(self, by: By, keys: Collection[str], inside: bool = True) -> Expr:
         """Return the predicate that a row is in one of the partitions `keys`, or with `inside` False in none of them."""
-        listed = ", ".join("'" + key.replace("\\", "\\\\").replace("'", "\\'") + "'" for key in sorted(keys))
-        columns = tuple(dict.fromkeys(column for expr in by for column in expr.columns))
-        if not listed:
-            return Expr("FALSE" if inside else "TRUE")
-        return Expr(f"({self.key(by)}) {'' if inside else 'NOT '}IN ({listed})", columns)
+        if not keys:
+            return FALSE if inside else TRUE
+        found = In(self.key(by), tuple(Literal(key, "string") for key in sorted(keys)))
+        return found if inside else Not(found)
 
     def mine(self, table: str, keys: Collection[str], inside: bool = True) -> Expr:
         """Return the predicate that a stored row of the view, or of one of its states, is in the partitions `keys`, or not."""
@@ -91,9 +97,9 @@ class Partitioning:
         plan = followed(fragment.plan, self.tables[fragment.table], leaf)
         return msgspec.structs.replace(fragment, plan=plan)
 
-    def sources(self, fragment: Fragment) -> tuple[tuple[Scan, str], ...]:
-        """Return the scans of a fragment, each with the partition of its rows as Spark SQL over its columns."""
-        found: list[tuple[Scan, str]] = []
+    def sources(self, fragment: Fragment) -> tuple[tuple[Scan, Expr], ...]:
+        """Return the scans of a fragment, each with the partition of its rows, an expression over its columns."""
+        found: list[tuple[Scan, Expr]] = []
 
         def leaf(node: Scan | Values, by: By) -> Node:
             if isinstance(node, Scan):
@@ -124,15 +130,15 @@ def _partitioning(plan: IncrementalPlan, by: str | None, groups: str | None) -> 
     names = tuple(kinds[name][0] for name in wanted)
     types = tuple(kinds[name][1].lower() for name in wanted)
     for name, kind in zip(names, types, strict=True):
-        if re.fullmatch(_TYPES, kind) is None:
+        if kind not in _TYPES and decimal_digits(kind) is None:
             raise NotPartitionable(f"column {name} is {kind}, whose values do not name partitions")
-    tables: dict[str, By] = {view.table: tuple(Expr.of(name) for name in names)}
+    tables: dict[str, By] = {view.table: tuple(Column(name) for name in names)}
     states = {fragment.table for fragment in plan.fragments}
 
     def leaf(node: Scan | Values, of: By) -> Node:
         if isinstance(node, Scan) and node.table in states:
-            columns = {name: Expr.of(column) for name, column in node.items}
-            found = tuple(_substituted(expr, columns) for expr in of)
+            columns = {name: Column(column) for name, column in node.items}
+            found = tuple(substitute(expr, columns) for expr in of)
             if tables.setdefault(node.table, found) != found:
                 raise NotPartitionable("one subquery is read twice, each time by other columns")
         return node
@@ -148,12 +154,12 @@ def followed(node: Node, by: By, leaf: Leaf) -> Node:
     """Return `node` with each of its scans replaced by what `leaf` makes of it and of the expressions `by` over it."""
     match node:
         case Scan() | Values():
-            return leaf(node, tuple(safe(expr) for expr in by))
+            return leaf(node, tuple(null_where_it_fails(expr) for expr in by))
         case Filter():
             below = by
         case Project():
             items = dict(node.items)
-            below = tuple(_substituted(expr, items) for expr in by)
+            below = tuple(substitute(expr, items) for expr in by)
         case Unnest():
             _need(by, node.input.columns, "unnest", "not an element of the array")
             below = by
@@ -165,7 +171,7 @@ def followed(node: Node, by: By, leaf: Leaf) -> Node:
                 raise NotPartitionable("the aggregate has no GROUP BY: its one row is made of all partitions")
             keys = dict(node.keys)
             _need(by, tuple(keys), "the aggregate", "among its GROUP BY columns")
-            below = tuple(_substituted(expr, keys) for expr in by)
+            below = tuple(substitute(expr, keys) for expr in by)
         case UnionAll():
             return _union(node, by, leaf)
         case Join():
@@ -182,8 +188,8 @@ def _union(node: UnionAll, by: By, leaf: Leaf) -> Node:
     _need(by, node.names, "UNION ALL", "a column of every branch")
     branches = []
     for child in node.inputs:
-        names = {name: Expr.of(column) for name, column in zip(node.names, child.columns, strict=False)}
-        branches.append(followed(child, tuple(_substituted(expr, names) for expr in by), leaf))
+        names = {name: Column(column) for name, column in zip(node.names, child.columns, strict=False)}
+        branches.append(followed(child, tuple(substitute(expr, names) for expr in by), leaf))
     return msgspec.structs.replace(node, inputs=tuple(branches))
 
 
@@ -194,11 +200,11 @@ def _sides(join: Join, by: By) -> tuple[By, By]:
     on = "among the columns that the two sides are joined by"
 
     def mapped(partners: Mapping[str, str], own: tuple[str, ...], may_map: bool) -> By:
-        columns = {column: Expr.of(column) for column in own}
+        columns = {column: Column(column) for column in own}
         if may_map:
-            columns |= {theirs: Expr.of(ours) for theirs, ours in partners.items()}
+            columns |= {theirs: Column(ours) for theirs, ours in partners.items()}
         _need(by, tuple(columns), where, on)
-        return tuple(_substituted(expr, columns) for expr in by)
+        return tuple(substitute(expr, columns) for expr in by)
 
     return mapped(to_left, join.left.columns, join.kind == "inner"), mapped(
         to_right, join.right.columns, True
@@ -213,20 +219,7 @@ def _need(by: By, columns: tuple[str, ...], where: str, what: str) -> None:
 
 
 def _shown(column: str) -> str:
-    return re.sub(r"^_(group|key)_", "", column.rpartition(":")[2])
-
-
-def _substituted(expr: Expr, items: Mapping[str, Expr]) -> Expr:
-    """Return an expression over the columns that `items` are made of."""
-    if expr.column is not None:
-        return items[expr.column]
-
-    def put(match: re.Match[str]) -> str:
-        name = match[1].replace("``", "`") if match[1] is not None else None
-        return match[0] if name is None or name not in items else f"({items[name].sql})"
-
-    columns = dict.fromkeys(column for name in expr.columns for column in items[name].columns)
-    return Expr(_TOKENS.sub(put, expr.sql), tuple(columns))
+    return column.rpartition(":")[2].removeprefix("_group_").removeprefix("_key_")
 
 
 def usable_columns(plan: IncrementalPlan, shown: Collection[str]) -> tuple[str, ...]:

@@ -10,30 +10,9 @@ from typing import Literal
 
 import msgspec
 
+from engine.sql.expression.nodes import Call, Column, Expr
+
 JoinKind = Literal["inner", "left", "semi", "anti"]
-
-
-def quote(name: str) -> str:
-    """Return `name` as a Spark SQL identifier."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-class Expr(msgspec.Struct, frozen=True):
-    """A scalar expression: Spark SQL text over back-quoted input columns, and the columns it reads."""
-
-    sql: str
-    columns: tuple[str, ...] = ()
-    position: tuple[int, int] = (0, 0)
-
-    @staticmethod
-    def of(column: str) -> Expr:
-        """Return the expression that is just `column`."""
-        return Expr(quote(column), (column,))
-
-    @property
-    def column(self) -> str | None:
-        """The column's name if the expression is a bare column, else None."""
-        return self.columns[0] if len(self.columns) == 1 and self.sql == quote(self.columns[0]) else None
 
 
 class Scan(msgspec.Struct, frozen=True, tag=True):
@@ -85,7 +64,7 @@ class Project(msgspec.Struct, frozen=True, tag=True):
         names = {name for name, _ in self.items}
         missing = tuple(column for column in self.input.key if column not in carried)
         extra = tuple(
-            (column if column not in names else f"_key_{column}", Expr.of(column)) for column in missing
+            (column if column not in names else f"_key_{column}", Column(column)) for column in missing
         )
         msgspec.structs.force_setattr(self, "items", self.items + extra)
 
@@ -154,7 +133,7 @@ class Values(msgspec.Struct, frozen=True, tag=True):
 class AggCall(msgspec.Struct, frozen=True):
     """One aggregate: Spark's function name, its arguments (none for count(*)), DISTINCT and FILTER.
 
-    `text` is the whole call as Spark SQL where it has another shape: WITHIN GROUP, ORDER BY inside, a function around the call.
+    `whole` is the call as an expression where it has another shape: WITHIN GROUP, ORDER BY inside, a function around the call.
     """
 
     name: str
@@ -162,16 +141,14 @@ class AggCall(msgspec.Struct, frozen=True):
     arguments: tuple[Expr, ...] = ()
     distinct: bool = False
     where: Expr | None = None
-    text: Expr | None = None
+    whole: Expr | None = None
 
     @property
-    def sql(self) -> str:
-        """The call as Spark SQL over the input's columns."""
-        if self.text is not None:
-            return self.text.sql
-        inner = ", ".join(a.sql for a in self.arguments) or "*"
-        call = f"{self.function}({'DISTINCT ' if self.distinct else ''}{inner})"
-        return f"{call} FILTER (WHERE {self.where.sql})" if self.where else call
+    def expression(self) -> Expr:
+        """The call as an expression over the input's columns."""
+        if self.whole is not None:
+            return self.whole
+        return Call(self.function, self.arguments, self.distinct, where=self.where)
 
 
 class Aggregate(msgspec.Struct, frozen=True, tag=True):

@@ -33,7 +33,7 @@ def _call(name: str, *arguments: exp.Expr | str | int) -> exp.Anonymous:
 
 
 def _value(argument: exp.Expr | str | int) -> exp.Expr:
-    if isinstance(argument, exp.Expression):
+    if isinstance(argument, exp.Expr):
         return argument.copy()
     return exp.Literal.number(argument) if isinstance(argument, int) else exp.Literal.string(argument)
 

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 
 import sqlglot.expressions as exp
 
+from engine.sql.expression.nodes import Column, Expr
+from engine.sql.expression_types import kind_of
 from engine.sql.expressions import Expressions, bound_column
 from engine.sql.functions import function_name
 from engine.sql.generators import expand_generators
 from engine.sql.grouping import Grouping
 from engine.sql.names import identifier
 from engine.sql.ordering import Limits, OrderItem, limits, order_items, output_position
-from engine.sql.plan import Aggregate, Expr, Node, Project, SortKey, TopN, quote
+from engine.sql.plan import Aggregate, Node, Project, SortKey, TopN
 from engine.sql.position import copy_place
 from engine.sql.scope import Scope
 
@@ -24,7 +26,7 @@ Columns = tuple[tuple[str, str], ...]
 
 @dataclass
 class Projection:
-    """Binds what one SELECT computes; `types` are the certain types of printed expressions."""
+    """Binds what one SELECT computes; `types` are the certain types of internal columns."""
 
     scope: Scope
     expressions: Expressions
@@ -57,7 +59,7 @@ class Projection:
         named = tuple((self.fresh(f"out:{name}"), expr) for name, expr in bound)
         columns = tuple((name, internal) for (name, _), (internal, _) in zip(bound, named, strict=True))
         for internal, expr in named:
-            self._note(internal, self.types.get(expr.sql))
+            self._note(internal, kind_of(expr, self.types))
         if distinct is not None and distinct.args.get("on") is not None:
             return self._first_of_each(
                 plan, named, order, sorted_by, distinct.args["on"], items, rows
@@ -88,14 +90,14 @@ class Projection:
         sorted_by: list[Expr],
     ) -> tuple[Node, tuple[SortKey, ...]]:
         """Return the projection with a column for each item of ORDER BY, and those columns as an order."""
-        known = {expr.sql: internal for internal, expr in named}
+        known = {expr: internal for internal, expr in named}
         extra: list[tuple[str, Expr]] = []
         keys = []
         for item, expr in zip(order, sorted_by, strict=True):
-            if expr.sql not in known:
-                known[expr.sql] = self.fresh("order")
-                extra.append((known[expr.sql], expr))
-            keys.append(item.key(known[expr.sql]))
+            if expr not in known:
+                known[expr] = self.fresh("order")
+                extra.append((known[expr], expr))
+            keys.append(item.key(known[expr]))
         return Project(plan, named + tuple(extra)), tuple(keys)
 
     def _first_of_each(
@@ -116,7 +118,7 @@ class Projection:
         nodes = [grouping.meaning(node, items) for node in (on.expressions or [on])]
         groups = [self.expressions.scalar(node, "DISTINCT ON") for node in nodes]
         leading = sorted_by[: len(groups)]
-        if order and {expr.sql for expr in leading} != {expr.sql for expr in groups}:
+        if order and set(leading) != set(groups):
             hint = "let ORDER BY start with the expressions of DISTINCT ON"
             raise self.scope.error("DISTINCT ON does not fit ORDER BY", order[0].node, hint)
         names = [self.fresh("distinct:on") for _ in groups]
@@ -134,21 +136,21 @@ class Projection:
         sorted_by: list[Expr],
         rows: Limits,
     ) -> tuple[Node, Columns]:
-        keys = tuple((self.fresh(f"distinct:{name}"), Expr.of(internal)) for name, internal in columns)
+        keys = tuple((self.fresh(f"distinct:{name}"), Column(internal)) for name, internal in columns)
         for (_, internal), (key, _) in zip(columns, keys, strict=True):
-            self._note(key, self.types.get(quote(internal)))
-        known = {expr.sql: key for (_, expr), (key, _) in zip(named, keys, strict=True)}
+            self._note(key, self.types.get(internal))
+        known = {expr: key for (_, expr), (key, _) in zip(named, keys, strict=True)}
         for item, expr in zip(order, sorted_by, strict=True):
-            if expr.sql not in known:
+            if expr not in known:
                 hint = "add it to the SELECT list"
                 raise self.scope.error("DISTINCT is ordered by what it does not select", item.node, hint)
-        by = tuple(item.key(known[expr.sql]) for item, expr in zip(order, sorted_by, strict=True))
+        by = tuple(item.key(known[expr]) for item, expr in zip(order, sorted_by, strict=True))
         found = tuple((n, key) for (n, _), (key, _) in zip(columns, keys, strict=True))
         return rows.over(Aggregate(plan, keys, ()), by), found
 
     def _note(self, column: str, kind: str | None) -> None:
         if kind is not None:
-            self.types[quote(column)] = kind
+            self.types[column] = kind
 
     # ---- the SELECT list -------------------------------------------------------------------------------------
     def _items(self, select: exp.Select) -> Items:

@@ -6,9 +6,10 @@ from collections import Counter
 
 import msgspec
 
+from engine.sql.expression.nodes import Column
+from engine.sql.expression.substitute import substitute
 from engine.sql.plan import (
     Aggregate,
-    Expr,
     Filter,
     Join,
     Node,
@@ -20,7 +21,6 @@ from engine.sql.plan import (
     Unnest,
     Values,
 )
-from engine.sql.pushdown import substitute
 from engine.sql.rewrites.free import call_expressions
 
 
@@ -96,4 +96,4 @@ def _branch(node: Node, columns: tuple[str, ...]) -> Node:
     pruned = prune(node, set(columns))
     if pruned.columns[: len(columns)] == columns:
         return pruned
-    return Project(pruned, tuple((column, Expr.of(column)) for column in columns))
+    return Project(pruned, tuple((column, Column(column)) for column in columns))

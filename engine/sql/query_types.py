@@ -7,7 +7,6 @@ import sqlglot.expressions as exp
 from engine.sql.catalog import Catalog
 from engine.sql.expression_types import exact_type
 from engine.sql.names import identifier, item_name
-from engine.sql.plan import quote
 
 Columns = list[tuple[str, str | None]]
 
@@ -37,7 +36,7 @@ class QueryTypes:
             for name, kind in columns or ():
                 kinds.setdefault(name, set()).add(kind)
             known = {name: next(iter(found)) for name, found in kinds.items() if len(found) == 1}
-            self._types[id(select)] = {quote(name): kind for name, kind in known.items() if kind is not None}
+            self._types[id(select)] = {name: kind for name, kind in known.items() if kind is not None}
         return self._types[id(select)]
 
     def _visible(self, select: exp.Select) -> Columns | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from engine.sql.expression.nodes import Column
 from engine.sql.fragments import Fragment
 from engine.sql.group_keys import keys_as_columns, with_global_key
 from engine.sql.lowering import Lowering, sanitised
 from engine.sql.partials import GLOBAL_KEY
-from engine.sql.plan import Aggregate, Expr, Join, Node, Project, Scan, TopN, children
+from engine.sql.plan import Aggregate, Join, Node, Project, Scan, TopN, children
 
 
 class ReferenceLowering(Lowering):
@@ -26,7 +27,7 @@ class ReferenceLowering(Lowering):
             return super()._lower(node)
         node = self._fed(node)  # first, since a whole aggregate below brings a key column along
         names = sanitised(node.columns)
-        self._keyed(None, Project(node, tuple((names[column], Expr.of(column)) for column in node.columns)))
+        self._keyed(None, Project(node, tuple((names[column], Column(column)) for column in node.columns)))
         table, key = self.fragments[-1].table, self.fragments[-1].key
         items = ((f"{old}:{table}" if old == GLOBAL_KEY else old, new) for old, new in names.items())
         return Scan(table, tuple(items), key, key, node.append_only)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from engine.sql.expression.nodes import Arithmetic, Column, Comparison, Expr, Literal
+from engine.sql.expression.template import call as call_of
+from engine.sql.expression.template import template
 from engine.sql.expression_types import wider
-from engine.sql.plan import AggCall, Aggregate, Expr, Filter, Node, Project, Unnest, quote
+from engine.sql.plan import AggCall, Aggregate, Filter, Node, Project, Unnest
 from engine.sql.rewrites.full_join import union_all
 
 Columns = tuple[tuple[str, str], ...]
@@ -28,8 +31,8 @@ class SetOperations:
         """`INTERSECT` -> the groups with rows of both sides; ALL keeps as many copies as the lesser side has."""
         plan, columns, ours, theirs = self._counted(left, right)
         if not every:
-            return _filtered(plan, f"{ours} > 0 AND {theirs} > 0", ours, theirs), columns
-        return self._copies(plan, f"least({ours}, {theirs})", ours, theirs), columns
+            return Filter(plan, template(":ours > 0 AND :theirs > 0", ours=ours, theirs=theirs)), columns
+        return self._copies(plan, call_of("least", ours, theirs)), columns
 
     def difference(
         self, left: tuple[Node, Columns], right: tuple[Node, Columns], every: bool
@@ -37,21 +40,21 @@ class SetOperations:
         """`EXCEPT` -> the groups without rows of the right side; ALL takes one copy away for each of those."""
         plan, columns, ours, theirs = self._counted(left, right)
         if not every:
-            return _filtered(plan, f"{ours} > 0 AND {theirs} = 0", ours, theirs), columns
-        return self._copies(plan, f"{ours} - {theirs}", ours, theirs), columns
+            return Filter(plan, template(":ours > 0 AND :theirs = 0", ours=ours, theirs=theirs)), columns
+        return self._copies(plan, Arithmetic("-", (ours, theirs))), columns
 
     # ---- parts -----------------------------------------------------------------------------------------------
     def _all(self, branches: Sequence[tuple[Node, Columns]]) -> tuple[Node, Columns]:
         inputs = []
         for plan, columns in branches:
             inputs.append(
-                Project(plan, tuple((self.fresh(f"branch:{name}"), Expr.of(c)) for name, c in columns))
+                Project(plan, tuple((self.fresh(f"branch:{name}"), Column(c)) for name, c in columns))
             )
         shown = tuple((name, self.fresh(f"union:{name}")) for name, _ in branches[0][1])
         for n, (_, internal) in enumerate(shown):
-            kind = self._widest([self.types.get(quote(columns[n][1])) for _, columns in branches])
+            kind = self._widest([self.types.get(columns[n][1]) for _, columns in branches])
             if kind is not None:
-                self.types[quote(internal)] = kind
+                self.types[internal] = kind
         return union_all(inputs, tuple(internal for _, internal in shown), self.fresh), shown
 
     def _widest(self, kinds: list[str | None]) -> str | None:
@@ -62,19 +65,19 @@ class SetOperations:
 
     def _counted(
         self, left: tuple[Node, Columns], right: tuple[Node, Columns]
-    ) -> tuple[Node, Columns, str, str]:
+    ) -> tuple[Node, Columns, Column, Column]:
         """Return the distinct rows of both sides with their numbers in each."""
         side = self.fresh("side")
         sides = []
         for n, (plan, columns) in enumerate((left, right)):
-            items = tuple((self.fresh(f"side:{name}"), Expr.of(column)) for name, column in columns)
+            items = tuple((self.fresh(f"side:{name}"), Column(column)) for name, column in columns)
             marked = self.fresh("side")
-            sides.append((Project(plan, (*items, (marked, Expr(str(n))))), items, marked))
-        self.types[quote(sides[0][2])] = self.types[quote(sides[1][2])] = "int"
+            sides.append((Project(plan, (*items, (marked, Literal(str(n))))), items, marked))
+        self.types[sides[0][2]] = self.types[sides[1][2]] = "int"
         for (_, columns), (_, items, _) in zip((left, right), sides, strict=True):
             for (_, old), (new, _) in zip(columns, items, strict=True):
-                if quote(old) in self.types:
-                    self.types[quote(new)] = self.types[quote(old)]
+                if old in self.types:
+                    self.types[new] = self.types[old]
         names = [name for name, _ in left[1]]
         branches = [
             (plan, (*((n, i) for n, (i, _) in zip(names, items, strict=True)), (side, marked)))
@@ -84,25 +87,20 @@ class SetOperations:
         *shown, (_, which) = columns
         ours, theirs = self.fresh("rows:left"), self.fresh("rows:right")
         calls = tuple(
-            AggCall(name, "count", (), where=Expr(f"{quote(which)} = {n}", (which,)))
+            AggCall(name, "count", (), where=Comparison("=", Column(which), Literal(str(n))))
             for n, name in enumerate((ours, theirs))
         )
         grouped, found = self._grouped(plan, tuple(shown), calls)
-        return grouped, found, quote(ours), quote(theirs)
+        return grouped, found, Column(ours), Column(theirs)
 
     def _grouped(self, plan: Node, columns: Columns, calls: tuple[AggCall, ...]) -> tuple[Node, Columns]:
-        keys = tuple((self.fresh(f"set:{name}"), Expr.of(column)) for name, column in columns)
+        keys = tuple((self.fresh(f"set:{name}"), Column(column)) for name, column in columns)
         for (key, _), (_, column) in zip(keys, columns, strict=True):
-            if quote(column) in self.types:
-                self.types[quote(key)] = self.types[quote(column)]
+            if column in self.types:
+                self.types[key] = self.types[column]
         found = tuple((name, key) for (name, _), (key, _) in zip(columns, keys, strict=True))
         return Aggregate(plan, keys, calls), found
 
-    def _copies(self, plan: Node, number: str, ours: str, theirs: str) -> Node:
-        columns = (ours.strip("`"), theirs.strip("`"))
-        array = Expr(f"IF({number} > 0, sequence(1L, {number}), CAST(array() AS ARRAY<BIGINT>))", columns)
+    def _copies(self, plan: Node, number: Expr) -> Node:
+        array = template("if(:n > 0, sequence(1L, :n), CAST(array() AS array<bigint>))", n=number)
         return Unnest(plan, array, self.fresh("copy"), self.fresh("copy:ordinal"))
-
-
-def _filtered(plan: Node, condition: str, ours: str, theirs: str) -> Node:
-    return Filter(plan, Expr(condition, (ours.strip("`"), theirs.strip("`"))))

@@ -7,26 +7,24 @@ the order in which rows come.
 
 from __future__ import annotations
 
-import sqlglot
 import sqlglot.expressions as exp
 
+from engine.sql.expression.nodes import Expr, Literal
+from engine.sql.expression.template import call, template
 from engine.sql.ordered_lists import filtered
-from engine.sql.plan import Expr
+from engine.sql.parsed_parts import Parts
 
 DEFAULT_ERROR = "0.01"
 
 
-def middle(value: str, error: str) -> str:
-    """Return, as Spark SQL, the middle of the bucket of a number, which is at most the share `error` from the number."""
-    factor = (1 + float(error)) / (1 - float(error))
-    number = f"CAST({value} AS DOUBLE)"
-    size = f"(2 * pow({factor!r}D, ceil(ln(abs({number})) / ln({factor!r}D))) / ({factor!r}D + 1))"
-    return f"CASE WHEN {number} = 0 THEN 0D WHEN {number} > 0 THEN {size} WHEN {number} < 0 THEN -{size} END"
-
-
-def at_fraction(values: str, count: str, fraction: str) -> str:
-    """Return, as Spark SQL, the element of a sorted array of `count` values below which the share `fraction` of them lies."""
-    return f"get({values}, CAST(greatest(floor({fraction} * ({count} - 1)), 0) AS INT))"
+def middle(value: Expr, error: str) -> Expr:
+    """Return the middle of the bucket of a number, which is at most the share `error` from the number."""
+    factor = f"{(1 + float(error)) / (1 - float(error))!r}D"
+    number = template("CAST(:x AS DOUBLE)", x=value)
+    size = f"(2 * pow({factor}, ceil(ln(abs(:x)) / ln({factor}))) / ({factor} + 1))"
+    return template(
+        f"CASE WHEN :x = 0 THEN 0D WHEN :x > 0 THEN {size} WHEN :x < 0 THEN -{size} END", x=number
+    )
 
 
 def is_error(text: str) -> bool:
@@ -37,32 +35,38 @@ def is_error(text: str) -> bool:
         return False
 
 
-def sketched(value: str, fraction: str, error: str, where: Expr | None, *, descending: bool = False) -> str:
-    """Return, as Spark SQL, what `approx_percentile(fraction, error) WITHIN GROUP (ORDER BY value)` is of a group's rows."""
-    values = f"array_sort({filtered(f'collect_list({middle(value, error)})', where)})"
-    values = f"reverse({values})" if descending else values
-    return at_fraction(values, filtered(f"count({value})", where), fraction)
+def sketched(
+    value: Expr, fraction: Literal, error: str, where: Expr | None, *, descending: bool = False
+) -> Expr:
+    """Return what `approx_percentile(fraction, error) WITHIN GROUP (ORDER BY value)` is of a group's rows.
+
+    It is the element of the sorted middles below which the share `fraction` of them lies.
+    """
+    values: Expr = call("array_sort", filtered(call("collect_list", middle(value, error)), where))
+    values = call("reverse", values) if descending else values
+    count = filtered(call("count", value), where)
+    text = "get(:values, CAST(greatest(floor(:fraction * (:count - 1)), 0) AS INT))"
+    return template(text, values=values, fraction=fraction, count=count)
 
 
 def as_spark_percentile(node: exp.Expr) -> exp.Expr | None:
     """Return the call of a sketch, with its FILTER, as Spark says it; None for anything else."""
-    call, where = node, None
+    given, parts, where = node, Parts(), None
     if isinstance(node, exp.Filter):
-        call, where = node.this, Expr(node.expression.this.sql(dialect="spark"))
+        given, where = node.this, parts.column(node.expression.this)
     elif isinstance(node.parent, exp.Filter):
         return None  # the FILTER goes into the parts
-    inner = call.this if isinstance(call, exp.WithinGroup) else None
+    inner = given.this if isinstance(given, exp.WithinGroup) else None
     if not isinstance(inner, exp.Anonymous) or inner.name.lower() != "approx_percentile":
         return None
     fraction, *errors = inner.expressions
-    item = call.expression.expressions[0]
+    item = given.expression.expressions[0]
     error = errors[0].name if errors else DEFAULT_ERROR
     if not isinstance(fraction, exp.Literal) or not is_error(error):
         return None
-    by = item.this if isinstance(item, exp.Ordered) else item
+    value = parts.column(item.this if isinstance(item, exp.Ordered) else item)
     descending = isinstance(item, exp.Ordered) and bool(item.args.get("desc"))
-    text = sketched(by.sql(dialect="spark"), fraction.name, error, where, descending=descending)
-    return sqlglot.parse_one(text, read="spark")
+    return parts.filled(sketched(value, Literal(fraction.name), error, where, descending=descending))
 
 
 def keep_percentiles(tree: exp.Expr) -> exp.Expr:

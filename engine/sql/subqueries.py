@@ -8,8 +8,9 @@ from typing import Protocol
 
 import sqlglot.expressions as exp
 
+from engine.sql.expression.nodes import Column, Expr
 from engine.sql.join_keys import JoinKeys
-from engine.sql.plan import Expr, Node, Project, quote
+from engine.sql.plan import Node, Project
 from engine.sql.position import copy_place
 from engine.sql.rewrites.decorrelate import decorrelate
 from engine.sql.rewrites.equalities import Equalities
@@ -178,7 +179,7 @@ class Subqueries:
             kind = "boolean"
         elif isinstance(node, exp.Query):
             self._one_column(inner, query)
-            kind = self.keys.types.get(quote(inner.columns[0][1]))
+            kind = self.keys.types.get(inner.columns[0][1])
             pending.append(self._valued(plan, inner.columns[0][1], out))
         else:
             self._one_column(inner, query)
@@ -187,7 +188,7 @@ class Subqueries:
             pending.append(self._valued(value, value.columns[0], out))
             kind = "boolean"
         if kind is not None:
-            self.keys.types[quote(out)] = kind
+            self.keys.types[out] = kind
         found = exp.Column(this=exp.Identifier(this=out, quoted=True))
         found.meta["bound"] = True
         return copy_place(found, node)
@@ -234,7 +235,7 @@ class Subqueries:
         if len(values) != len(inner.columns):
             message = f"IN compares {len(values)} values with {len(inner.columns)} columns"
             raise self.scope.error(message, node, "give both sides the same number")
-        columns = [Expr.of(internal) for _, internal in inner.columns]
+        columns = [Column(internal) for _, internal in inner.columns]
         return tuple((outer(value), column) for value, column in zip(values, columns, strict=True))
 
     def _one_column(self, inner: Bound, node: exp.Expr) -> None:
@@ -244,4 +245,4 @@ class Subqueries:
 
 
 def _with_value(plan: Node, joined: Node, value: Expr, out: str) -> Node:
-    return Project(joined, (*((c, Expr.of(c)) for c in plan.columns), (out, value)))
+    return Project(joined, (*((c, Column(c)) for c in plan.columns), (out, value)))

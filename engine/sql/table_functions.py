@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import sqlglot.expressions as exp
 
+from engine.sql.expression.nodes import Column, Expr, Field, Literal, known
+from engine.sql.expression.template import call as call_of
+from engine.sql.expression.template import template
+from engine.sql.expression_types import kind_of
 from engine.sql.expressions import Expressions
 from engine.sql.functions import is_table_function
-from engine.sql.plan import Expr, Node, Project, Unnest, quote
+from engine.sql.plan import Node, Project, Unnest
+from engine.sql.types import element_type, field_names
 
 _REMEDY = "use UNNEST, explode, posexplode, inline or generate_series"
 
@@ -81,8 +85,7 @@ class TableFunctions:
 
     def _kind(self, array: Expr) -> str | None:
         """Return the type of an array's elements."""
-        found = re.fullmatch(r"array<(.*)>", self.expressions.types.get(array.sql) or "")
-        return found[1] if found else None
+        return element_type(kind_of(array, self.expressions.types) or "")
 
     def _rows(self, array: Expr, outer: bool) -> tuple[str, str, Callable[[Node], Node]]:
         item, ordinal = self.fresh("unnest:item"), self.fresh("unnest:ordinal")
@@ -94,7 +97,7 @@ class TableFunctions:
     def _with(self, apply: Callable[[Node], Node], added: list[tuple[str, Expr]]) -> Callable[[Node], Node]:
         def computed(plan: Node) -> Node:
             below = apply(plan)
-            return Project(below, (*((c, Expr.of(c)) for c in below.columns), *added))
+            return Project(below, (*((c, Column(c)) for c in below.columns), *added))
 
         return computed
 
@@ -109,7 +112,7 @@ class TableFunctions:
             return TableCall(apply, columns)
         number = self.fresh("unnest:number")
         self.note(number, "bigint")
-        expr = Expr(f"CAST({quote(ordinal)} + 1 AS BIGINT)", (ordinal,))
+        expr = template("CAST(:ordinal + 1 AS BIGINT)", ordinal=Column(ordinal))
         return TableCall(self._with(apply, [(number, expr)]), (*columns, ("ordinality", number)))
 
     def _array(self, array: Expr, shown: str, numbered: bool, outer: bool) -> TableCall:
@@ -117,9 +120,9 @@ class TableFunctions:
         return self._numbered(apply, ordinal, ((shown, item),), numbered)
 
     def _explode(self, array: Expr, numbered: bool, outer: bool) -> TableCall:
-        kind = self.expressions.types.get(array.sql) or ""
+        kind = kind_of(array, self.expressions.types) or ""
         if kind.startswith("map<"):
-            entries = Expr(f"map_entries({array.sql})", array.columns, array.position)
+            entries = known(call_of("map_entries", array), position=array.position)
             item, ordinal, apply = self._rows(entries, outer)
             fields = self._fields(item, ("key", "value"))
             return self._numbered(self._with(apply, fields[1]), ordinal, fields[0], numbered)
@@ -129,65 +132,64 @@ class TableFunctions:
         item, ordinal, apply = self._rows(array, outer)
         position = self.fresh("unnest:pos")
         self.note(position, "int")
-        text = f"IF({quote(item)} IS NULL AND coalesce(size({array.sql}), 0) = 0, NULL, {quote(ordinal)})"
-        columns = tuple(dict.fromkeys((item, ordinal, *array.columns)))
-        value = Expr(text, columns) if outer else Expr.of(ordinal)
+        value: Expr = Column(ordinal)
+        if outer:
+            text = "if(:item IS NULL AND coalesce(size(:array), 0) = 0, NULL, :ordinal)"
+            value = template(text, item=Column(item), array=array, ordinal=value)
         return TableCall(self._with(apply, [(position, value)]), (("pos", position), ("col", item)))
 
     def _fields(
         self, item: str, names: tuple[str, ...]
     ) -> tuple[tuple[tuple[str, str], ...], list[tuple[str, Expr]]]:
-        shown, added = [], []
+        shown, added = list[tuple[str, str]](), list[tuple[str, Expr]]()
         for name in names:
             internal = self.fresh(f"unnest:{name}")
             shown.append((name, internal))
-            added.append((internal, Expr(f"{quote(item)}.{quote(name)}", (item,))))
+            added.append((internal, Field(Column(item), name)))
         return tuple(shown), added
 
     def _structs(self, array: Expr, call: exp.Expr, outer: bool) -> TableCall:
         kind = self._kind(array) or ""
-        names = re.findall(r"(?:^struct<|,)\s*`?(\w+)`?:", kind) if kind.startswith("struct<") else []
-        if not names or kind.count("<") > 1:
+        names = field_names(kind)
+        if not names:
             raise self.expressions.refuse(
                 "inline of an array whose fields cannot be told", call, "use explode"
             )
         item, _, apply = self._rows(array, outer)
-        columns, added = self._fields(item, tuple(names))
+        columns, added = self._fields(item, names)
         return TableCall(self._with(apply, added), columns)
 
     def _zipped(self, call: exp.Unnest, numbered: bool, outer: bool) -> TableCall:
         arrays = [self._argument(part) for part in call.expressions]
-        sizes = ", ".join(f"coalesce(size({array.sql}), 0)" for array in arrays)
-        columns = tuple(dict.fromkeys(column for array in arrays for column in array.columns))
-        places = Expr(
-            f"IF(greatest({sizes}) > 0, sequence(0, greatest({sizes}, 1) - 1), CAST(array() AS ARRAY<INT>))",
-            columns,
+        sizes = [template("coalesce(size(:array), 0)", array=array) for array in arrays]
+        places = template(
+            "if(:longest > 0, sequence(0, :length - 1), CAST(array() AS array<int>))",
+            longest=call_of("greatest", *sizes),
+            length=call_of("greatest", *sizes, Literal("1")),
         )
         item, ordinal, apply = self._rows(places, outer)
-        shown, added = [], []
+        shown, added = list[tuple[str, str]](), list[tuple[str, Expr]]()
         for n, array in enumerate(arrays, 1):
             internal = self.fresh(f"unnest:{n}")
             self.note(internal, self._kind(array))
             shown.append((f"unnest_{n}", internal))
-            added.append((internal, Expr(f"get({array.sql}, {quote(item)})", (*array.columns, item))))
+            added.append((internal, call_of("get", array, Column(item))))
         return self._numbered(self._with(apply, added), ordinal, tuple(shown), numbered)
 
     def _series(self, parts: list[exp.Expr], shown: str, numbered: bool, upto: bool = True) -> TableCall:
         if len(parts) > 2 and isinstance(parts[2], exp.Literal) and parts[2].name.strip("0.") == "":
             raise self.expressions.scope.error(f"a {shown} with a step of 0", parts[2], "write another step")
         start, end, *steps = [self._argument(part) for part in parts]
-        step = steps[0].sql if steps else "1"
-        last = end.sql if upto else f"({end.sql}) - SIGN({step})"
+        step = steps[0] if steps else Literal("1")
+        last = end if upto else template(":end - sign(:step)", end=end, step=step)
+        given = {"start": start, "last": last, "step": step}
         if steps and isinstance(parts[2], exp.Interval):
             forward = not parts[2].name.startswith("-")
-            holds = f"({start.sql}) {'<=' if forward else '>='} ({last})"
+            holds = template(":start <= :last" if forward else ":start >= :last", **given)
         else:  # Spark's own sequence would count down where there is nothing to count
-            holds = f"IF(({step}) > 0, ({start.sql}) <= ({last}), ({start.sql}) >= ({last}))"
-        columns = tuple(dict.fromkeys(c for part in (start, end, *steps) for c in part.columns))
-        numbers = f"sequence({start.sql}, {last}, {step})"
-        nothing = f"filter(array({start.sql}), x -> FALSE)"
-        array = Expr(f"IF({holds}, {numbers}, {nothing})", columns, start.position)
-        kind = self.expressions.types.get(start.sql)
-        if kind is not None:
-            self.expressions.types[array.sql] = f"array<{kind}>"
+            holds = template("if(:step > 0, :start <= :last, :start >= :last)", **given)
+        text = "if(:holds, sequence(:start, :last, :step), filter(array(:start), x -> FALSE))"
+        array = template(text, holds=holds, **given)
+        kind = kind_of(start, self.expressions.types)
+        array = known(array, type=None if kind is None else f"array<{kind}>", position=start.position)
         return self._array(array, shown, numbered, False)

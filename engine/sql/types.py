@@ -64,6 +64,24 @@ def to_arrow(kind: str) -> pa.DataType:
     raise UnsupportedSql(f"columns of type {kind} are not offered")
 
 
+def decimal_digits(kind: str | None) -> tuple[int, int] | None:
+    """Return precision and scale of a decimal type, None for any other."""
+    found = _DECIMAL.fullmatch(kind or "")
+    return (int(found[1]), int(found[2])) if found is not None else None
+
+
+def element_type(kind: str) -> str | None:
+    """Return the type of the elements of an array type, None for any other."""
+    return kind[len("array<") : -1] if kind.startswith("array<") else None
+
+
+def field_names(kind: str) -> tuple[str, ...]:
+    """Return the names of the fields of a struct type, nothing for any other."""
+    if not kind.startswith("struct<"):
+        return ()
+    return tuple(part.partition(":")[0].strip().strip("`") for part in _split(kind[len("struct<") : -1]))
+
+
 def _split(text: str) -> list[str]:
     parts, depth, start = [], 0, 0
     for i, c in enumerate(text):

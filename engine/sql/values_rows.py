@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import sqlglot.expressions as exp
 
-from engine.sql.expression_types import exact_type, wider
+from engine.sql.expression.nodes import NULL, Expr
+from engine.sql.expression_types import exact_type, kind_of, wider
 from engine.sql.expressions import Expressions
-from engine.sql.plan import Expr, Node, Values, quote
+from engine.sql.plan import Node, Values
 from engine.sql.postgres_literals import type_literals
 
 
@@ -33,9 +34,9 @@ def constant_rows(
     shown = [f"{base}{n}" for n in range(1, len(rows[0]) + 1)]
     names = tuple(fresh(f"values:{name}") for name in shown)
     for n, name in enumerate(names):
-        kind = _widest([expressions.types.get(row[n].sql) for row in rows if row[n].sql != "NULL"])
+        kind = _widest([kind_of(row[n], expressions.types) for row in rows if row[n] != NULL])
         if kind is not None:
-            expressions.types[quote(name)] = kind
+            expressions.types[name] = kind
     return Values(names, tuple(rows), fresh("values:row")), tuple(zip(shown, names, strict=True))
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from engine.backfill.drivers import drivers
+from engine.sql.expression.nodes import Column, Literal
 from engine.sql.fragments import Fragment
-from engine.sql.plan import Expr, Join, Node, Project, Scan, UnionAll, Values
+from engine.sql.plan import Join, Node, Project, Scan, UnionAll, Values
 
 ROWS = {"small": 10, "large": 1000}
 
@@ -34,11 +35,11 @@ def test_only_the_left_side_of_other_joins_drives() -> None:
 
 
 def test_every_branch_of_a_union_has_a_driver() -> None:
-    branches = tuple(Project(scan(table), (("x", Expr.of(f"{table}:id")),)) for table in ("small", "large"))
+    branches = tuple(Project(scan(table), (("x", Column(f"{table}:id")),)) for table in ("small", "large"))
     assert names(UnionAll(branches, ("x",))) == ["small", "large"]
 
 
 def test_a_query_that_is_not_linear_has_none() -> None:
     assert names(scan("small"), "keyed recompute") is None
-    branches = (Values(("x",), ((Expr("1"),),), "n"), Project(scan("small"), (("x", Expr.of("small:id")),)))
+    branches = (Values(("x",), ((Literal("1"),),), "n"), Project(scan("small"), (("x", Column("small:id")),)))
     assert names(UnionAll(branches, ("x",))) is None

@@ -20,21 +20,11 @@ from engine.operators.aggregate import all_partials
 from engine.operators.sink import write_change
 from engine.runtime.executor import Computed, FragmentTask
 from engine.sql.catalog import Catalog
+from engine.sql.expression.nodes import Expr
+from engine.sql.expression.spark_sql import quote, spark_sql
 from engine.sql.fragments import Fragment
 from engine.sql.partials import GLOBAL_KEY
-from engine.sql.plan import (
-    Aggregate,
-    Expr,
-    Filter,
-    Join,
-    Node,
-    Project,
-    Scan,
-    UnionAll,
-    children,
-    quote,
-    scans,
-)
+from engine.sql.plan import Aggregate, Filter, Join, Node, Project, Scan, UnionAll, children, scans
 from engine.sql.types import to_arrow
 
 LOWEST = -(1 << 63)
@@ -52,23 +42,25 @@ def node_sql(node: Node, source: Source) -> str | None:
             return None if table is None else f"SELECT {items} FROM {table}"
         case Filter():
             below = node_sql(node.input, source)
-            return None if below is None else f"SELECT * FROM ({below}) AS f WHERE {node.predicate.sql}"
+            return (
+                None if below is None else f"SELECT * FROM ({below}) AS f WHERE {spark_sql(node.predicate)}"
+            )
         case Project():
             below = node_sql(node.input, source)
-            items = ", ".join(f"{expr.sql} AS {quote(name)}" for name, expr in node.items)
+            items = ", ".join(f"{spark_sql(expr)} AS {quote(name)}" for name, expr in node.items)
             return None if below is None else f"SELECT {items} FROM ({below}) AS p"
         case Join():
             left, right = node_sql(node.left, source), node_sql(node.right, source)
             if left is None or right is None:
                 return None
             condition = " AND ".join(f"{quote(a)} = {quote(b)}" for a, b in node.on)
-            condition += f" AND ({node.residual.sql})" if node.residual is not None else ""
+            condition += f" AND ({spark_sql(node.residual)})" if node.residual is not None else ""
             kind = {"inner": "JOIN", "left": "LEFT JOIN"}[node.kind]
             return f"SELECT * FROM ({left}) AS l {kind} ({right}) AS r ON {condition}"
         case UnionAll():
             return _union_sql(node, source)
         case Aggregate():
-            calls = [(call.name, call.sql) for call in node.calls]
+            calls = [(call.name, spark_sql(call.expression)) for call in node.calls]
             below = node_sql(node.input, source)
             return None if below is None else _group_sql(node, below, calls)
     raise AssertionError(f"the reference has no form of {type(node).__name__}")
@@ -93,15 +85,15 @@ def _group_sql(node: Aggregate, below: str, calls: list[tuple[str, str]]) -> str
     results = [f"{sql} AS {quote(name)}" for name, sql in calls]
     if is_global:
         return f"SELECT 0 AS {quote(GLOBAL_KEY)}, {', '.join(results)} FROM ({below}) AS g"
-    keys = [f"{expr.sql} AS {quote(name)}" for name, expr in node.keys]
-    by = ", ".join(expr.sql for _, expr in node.keys)
+    keys = [f"{spark_sql(expr)} AS {quote(name)}" for name, expr in node.keys]
+    by = ", ".join(spark_sql(expr) for _, expr in node.keys)
     return f"SELECT {', '.join(keys + results)} FROM ({below}) AS g GROUP BY {by}"
 
 
 def fragment_sql(fragment: Fragment, source: Source) -> str | None:
     """Return the whole content of a fragment's table as Spark SQL, the columns of stored partials included.
 
-    Results are those of the calls themselves: what makes them of partials are texts for Spark, whose decimals are not DuckDB's.
+    Results are those of the calls themselves: what makes them of partials is for Spark, whose decimals are not DuckDB's.
     """
     if fragment.rule != "aggregate":
         return node_sql(fragment.plan, source)
@@ -113,13 +105,13 @@ def fragment_sql(fragment: Fragment, source: Source) -> str | None:
     partials = all_partials(fragment.partials)
     weighted = f"SELECT *, CAST(1 AS BIGINT) AS `_w` FROM ({below}) AS w"
     direct = {call.name: f"_direct_{call.name}" for call in top.input.calls}
-    calls = [(direct[call.name], call.sql) for call in top.input.calls]
-    groups = _group_sql(top.input, weighted, [*((p.name, p.delta) for p in partials), *calls])
+    calls = [(direct[call.name], spark_sql(call.expression)) for call in top.input.calls]
+    groups = _group_sql(top.input, weighted, [*((p.name, spark_sql(p.delta)) for p in partials), *calls])
     keys = [quote(name) for name, _ in top.input.keys]
     stored = [quote(p.name) for p in partials]
     results = [f"{quote(direct[call.call])} AS {quote(call.call)}" for call in fragment.partials]
     computed = f"SELECT {', '.join(keys + results + stored)} FROM ({groups}) AS c"
-    items = [f"{expr.sql} AS {quote(name)}" for name, expr in top.items]
+    items = [f"{spark_sql(expr)} AS {quote(name)}" for name, expr in top.items]
     return f"SELECT {', '.join(items + stored)} FROM ({computed}) AS t"
 
 
@@ -211,7 +203,7 @@ class ReferenceExecutor:
             return Computed(())
         return Computed((write_change(self._store.reader, task.table, rows),))
 
-    def partitions(self, task: FragmentTask, keys: Sequence[tuple[Scan, str]], most: int) -> tuple[str, ...]:
+    def partitions(self, task: FragmentTask, keys: Sequence[tuple[Scan, Expr]], most: int) -> tuple[str, ...]:
         """Return the partitions, at most `most`, of the rows that change in a task, or of all rows of a first build."""
         found: set[str] = set()
         for scan, key in keys:
@@ -224,7 +216,7 @@ class ReferenceExecutor:
                 batches = list(self._store.reader.changes(table, task.old, task.new))
                 rows = pa.Table.from_batches(batches) if batches else None
             if rows is not None:
-                text = f"SELECT DISTINCT {key} AS `key` FROM ({node_sql(scan, lambda _: 'changed')}) AS s"
+                text = f"SELECT DISTINCT {spark_sql(key)} AS `key` FROM ({node_sql(scan, lambda _: 'changed')}) AS s"
                 found.update(run(text, {"changed": rows}).column("key").to_pylist())
         return tuple(sorted(found)[:most])
 
@@ -253,7 +245,7 @@ class ReferenceExecutor:
             own = task.tables[task.fragment.table]
             held = self._rows(own, max(task.old, own.committed_epoch), None)
             if mine is not None:
-                held = run(f"SELECT * FROM own WHERE {mine.sql}", {"own": held})
+                held = run(f"SELECT * FROM own WHERE {spark_sql(mine)}", {"own": held})
             parts.append(_signed(held, task, -1))
         return parts
 

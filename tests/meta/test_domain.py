@@ -8,8 +8,9 @@ from engine.errors import SqlError
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.domain import domains
 from engine.sql.catalog import Catalog, Column, Relation
+from engine.sql.expression import nodes
 from engine.sql.fragments import Fragment, IncrementalPlan
-from engine.sql.plan import Expr, Project, Scan
+from engine.sql.plan import Project, Scan
 
 KEY = ("id",)
 
@@ -24,7 +25,7 @@ def catalog(views: dict[str, tuple[str, str | None]]) -> StoredCatalog:
         relations[name] = Relation(
             name=name, kind="materialized view", columns=columns, options=options, depends_on=(upstream,)
         )
-        plan = Project(Scan(upstream, (("id", "id"),), KEY, KEY), (("id", Expr.of("id")),))
+        plan = Project(Scan(upstream, (("id", "id"),), KEY, KEY), (("id", nodes.Column("id")),))
         plans[name] = IncrementalPlan(name, (Fragment(name, "linear", plan, KEY, KEY, ""),))
     return StoredCatalog(Catalog(relations), plans)
 

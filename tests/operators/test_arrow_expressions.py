@@ -12,11 +12,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from engine.operators.arrow_expressions import Compiler
+from engine.operators.arrow_expressions import Compiler, Item
 from engine.operators.arrow_values import MARK, Inexact
-from engine.operators.flow import Compute, Flow, Keep, as_frame, grouped
+from engine.operators.flow import Compute, Flow, Keep, added, as_frame, grouped, keep
 from engine.operators.scan import spark_schema
 from engine.session import Session
+from engine.sql.expression.read import read
 from tests.operators.test_flow import Given
 
 LONGS = (None, 0, 1, -1, 7, -7, 1_000_000_007, 2**62)
@@ -99,6 +100,7 @@ VALUES = [
     "d < CAST(at AS DATE)",
     "TRUE",
     "'text'",
+    "'a\\nb'",
     "f",
     "m",
 ]
@@ -107,16 +109,17 @@ VALUES = [
 @pytest.mark.parametrize("chunk", range(0, len(VALUES), 8))
 def test_values_are_those_of_spark(spark: SparkSession, chunk: int) -> None:
     flow = flow_over(spark, random_rows())
-    texts = [f"{text} AS c{i}" for i, text in enumerate(VALUES[chunk : chunk + 8])]
-    mine = flow.selectExpr("*", *texts)
+    texts = [(f"c{i}", text) for i, text in enumerate(VALUES[chunk : chunk + 8])]
+    mine = added(flow, *((name, read(text)) for name, text in texts))
     assert isinstance(mine, Flow) and isinstance(mine.bodies[-1], Compute)
-    assert content(mine.frame) == content(flow.frame.selectExpr("*", *texts))
+    theirs = flow.frame.selectExpr("*", *(f"{text} AS {name}" for name, text in texts))
+    assert content(mine.frame) == content(theirs)
 
 
 @pytest.mark.parametrize("condition", ["t", "NOT u", "a > 0 AND (i < 2 OR k IS NULL)", "a <=> `b:x`"])
 def test_kept_rows_are_those_of_spark(spark: SparkSession, condition: str) -> None:
     flow = flow_over(spark, random_rows())
-    mine = flow.where(condition)
+    mine = keep(flow, read(condition))
     assert isinstance(mine, Flow) and isinstance(mine.bodies[-1], Keep)
     assert content(mine.frame) == content(flow.frame.where(condition))
 
@@ -140,12 +143,16 @@ FOLDS = [
 ]
 
 
+def items(texts: list[tuple[str, str]]) -> list[Item]:
+    return [(name, read(text)) for name, text in texts]
+
+
 @pytest.mark.parametrize("keys", [["k"], ["i", "t"], ["CAST(at AS DATE)", "a + 1"]])
 def test_groups_are_those_of_spark(spark: SparkSession, keys: list[str]) -> None:
     flow = flow_over(spark, random_rows())
     by = [(f"key{i}", text) for i, text in enumerate(keys)]
     calls = [(f"call{i}", text) for i, text in enumerate(FOLDS)]
-    mine = grouped(flow, by, calls, exact=False)
+    mine = grouped(flow, items(by), items(calls), exact=False)
     assert isinstance(mine, Flow)
     theirs = flow.frame.groupBy(*(F.expr(text).alias(name) for name, text in by)).agg(
         *(F.expr(text).alias(name) for name, text in calls)
@@ -172,7 +179,6 @@ def test_groups_are_those_of_spark(spark: SparkSession, keys: list[str]) -> None
         "a.x",
         "A",
         "missing",
-        "'a\\nb'",
         "rand()",
         "sum(a)",
         "IF(t, NULL, NULL)",
@@ -182,28 +188,31 @@ def test_groups_are_those_of_spark(spark: SparkSession, keys: list[str]) -> None
     ],
 )
 def test_what_is_outside_of_the_subset_is_left_to_spark(text: str) -> None:
-    assert Compiler(spark_schema(random_rows().schema), lambda: True).value(text) is None
+    assert Compiler(spark_schema(random_rows().schema), lambda: True).value(read(text)) is None
 
 
 @pytest.mark.parametrize("text", ["sum(f)", "sum(m)", "max(f)", "count(DISTINCT a)", "avg(a)", "sum(sum(a))"])
 def test_aggregates_outside_of_the_subset_are_left_to_spark(text: str) -> None:
     compiler = Compiler(spark_schema(random_rows().schema), lambda: True)
-    assert compiler.grouped([("k", "k")], [("x", text)]) is None
+    assert compiler.grouped(items([("k", "k")]), items([("x", text)])) is None
 
 
 def test_floats_are_no_keys_and_days_need_a_session_in_utc() -> None:
     schema = spark_schema(random_rows().schema)
-    assert Compiler(schema, lambda: True).grouped([("k", "f")], [("x", "sum(a)")]) is None
-    assert Compiler(schema, lambda: False).value("CAST(at AS DATE)") is None
+    assert Compiler(schema, lambda: True).grouped(items([("k", "f")]), items([("x", "sum(a)")])) is None
+    assert Compiler(schema, lambda: False).value(read("CAST(at AS DATE)")) is None
 
 
 def test_an_overflow_is_not_computed() -> None:
     rows = pa.table({"k": pa.array([1, 1]), "a": pa.array([2**62, 2**62])})
     compiler = Compiler(spark_schema(rows.schema), lambda: True)
-    added, summed = compiler.value("a + a"), compiler.grouped([("k", "k")], [("x", "sum(a)")])
-    assert added is not None and summed is not None
+    total, summed = (
+        compiler.value(read("a + a")),
+        compiler.grouped(items([("k", "k")]), items([("x", "sum(a)")])),
+    )
+    assert total is not None and summed is not None
     with pytest.raises(Inexact, match=MARK):
-        added.over(rows.to_batches()[0])
+        total.over(rows.to_batches()[0])
     with pytest.raises(Inexact, match=MARK):
         list(summed[0](iter(rows.to_batches())))
 

@@ -12,8 +12,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from engine.operators.flow import Flow, Rows, as_frame, both_sides, union
+from engine.operators.arrow_expressions import Item
+from engine.operators.flow import COMES, Flow, Rows, added, as_frame, both_sides, compute, keep, union
 from engine.operators.scan import spark_schema
+from engine.sql.expression.read import read
 
 ROWS = pa.table(
     {
@@ -55,11 +57,16 @@ def both(spark: SparkSession) -> tuple[Flow, DataFrame]:
     return flow, flow.frame
 
 
+def items(*texts: str) -> list[Item]:
+    """Return `expression AS name`, or a column under its own name, as items."""
+    found = [text.rpartition(" AS ") for text in texts]
+    return [(read(name).columns[0], read(text or name)) for text, _, name in found]
+
+
 @pytest.mark.parametrize(
     "expressions",
     [
-        ("*",),
-        ("*", "1L AS `_w`"),
+        ("`odd ``name`", "`o:id`"),
         ("`odd ``name`", "`o:id` AS `x:y`", "-1L AS `_w`"),
         ("`d`", "`d` AS `again`"),
     ],
@@ -69,26 +76,35 @@ def test_columns_and_weights_are_arranged_as_spark_does(
     spark: SparkSession, expressions: tuple[str, ...]
 ) -> None:
     flow, frame = both(spark)
-    found, expected = flow.selectExpr(*expressions), frame.selectExpr(*expressions)
+    found, expected = compute(flow, items(*expressions)), frame.selectExpr(*expressions)
     assert isinstance(found, Flow)
     assert bodies(found) == 1
     assert content(found) == content(expected)
     assert found.columns == expected.columns
 
 
+def test_a_weight_comes_after_all_columns(spark: SparkSession) -> None:
+    flow, frame = both(spark)
+    found, expected = added(flow, COMES), frame.selectExpr("*", "1L AS `_w`")
+    assert isinstance(found, Flow)
+    assert bodies(found) == 1
+    assert content(found) == content(expected)
+    assert found.columns == expected.columns == added(frame, COMES).columns
+
+
 def test_an_expression_is_left_to_spark(spark: SparkSession) -> None:
     flow, frame = both(spark)
-    found = flow.selectExpr("`o:id` + 1 AS `n`", "upper(`odd ``name`) AS `u`")
+    found = compute(flow, items("`o:id` + 1 AS `n`", "upper(`odd ``name`) AS `u`"))
     assert isinstance(found, DataFrame)
     assert content(found) == content(frame.selectExpr("`o:id` + 1 AS `n`", "upper(`odd ``name`) AS `u`"))
 
 
 def test_rows_are_kept_where_a_boolean_is_true(spark: SparkSession) -> None:
     flow, frame = both(spark)
-    found = flow.where("`there`")
+    found = keep(flow, read("`there`"))
     assert isinstance(found, Flow)
     assert content(found) == content(frame.where("`there`"))
-    assert content(flow.where("NOT `there`")) == content(frame.where("NOT `there`"))
+    assert content(keep(flow, read("NOT `there`"))) == content(frame.where("NOT `there`"))
 
 
 def test_distinct_rows_take_nulls_as_equal(spark: SparkSession) -> None:
@@ -115,17 +131,17 @@ def test_both_sides_are_the_same_with_and_without_spark(spark: SparkSession) -> 
 
 
 def test_a_union_of_flows_has_the_names_of_the_first_even_if_that_is_empty(spark: SparkSession) -> None:
-    empty = flow_of(spark, ROWS.slice(0, 0)).selectExpr("`o:id` AS `a`", "1L AS `_w`")
-    other = flow_of(spark).selectExpr("`o:id` AS `b`", "-1L AS `_w`")
+    empty = compute(flow_of(spark, ROWS.slice(0, 0)), items("`o:id` AS `a`", "1L AS `_w`"))
+    other = compute(flow_of(spark), items("`o:id` AS `b`", "-1L AS `_w`"))
     merged = union([empty, other])
     assert isinstance(merged, Flow)
-    kept = merged.selectExpr("`a`", "`_w`")
+    kept = compute(merged, items("`a`", "`_w`"))
     assert bodies(kept) == 1
     assert content(kept) == content(as_frame(empty).union(as_frame(other)))
 
 
 def test_a_union_of_other_types_is_left_to_spark(spark: SparkSession) -> None:
-    numbers, decimals = flow_of(spark).selectExpr("`o:id`"), flow_of(spark).selectExpr("`d`")
+    numbers, decimals = compute(flow_of(spark), items("`o:id`")), compute(flow_of(spark), items("`d`"))
     merged = union([numbers, decimals])
     assert isinstance(merged, DataFrame)
     assert content(merged) == content(as_frame(numbers).union(as_frame(decimals)))
@@ -134,7 +150,7 @@ def test_a_union_of_other_types_is_left_to_spark(spark: SparkSession) -> None:
 def test_a_body_over_a_frame_sees_what_spark_computed(spark: SparkSession) -> None:
     frame = spark.range(3).selectExpr("id + 1 AS n")
     schema = StructType(list(frame.schema.fields))
-    found = Flow.of(frame).then(_same, schema).selectExpr("`n`", "7L AS `_w`")
+    found = compute(Flow.of(frame).then(_same, schema), items("`n`", "7L AS `_w`"))
     assert content(found) == ["(1, 7)", "(2, 7)", "(3, 7)"]
 
 

@@ -15,8 +15,9 @@ from engine.operators.sink import NetChange
 from engine.runtime.claims import check_append_only, check_change, check_kept_frame
 from engine.runtime.epoch_run import FragmentEpoch
 from engine.runtime.executor import FragmentTask
+from engine.sql.expression.nodes import Column
 from engine.sql.fragments import Fragment
-from engine.sql.plan import Expr, Project, Scan
+from engine.sql.plan import Project, Scan
 from engine.verification import Claim
 
 SCHEMA = pa.schema([("id", pa.int64()), ("x", pa.int64())])
@@ -32,7 +33,7 @@ def store(tmp_path: Path) -> Hummock:
 
 def task_over(store: Hummock, *, append_only: bool = False) -> FragmentTask:
     items = (("id", "id"), ("x", "x"))
-    plan = Project(Scan("t", items, ("id",), ("id",), append_only), tuple((n, Expr.of(n)) for n, _ in items))
+    plan = Project(Scan("t", items, ("id",), ("id",), append_only), tuple((n, Column(n)) for n, _ in items))
     fragment = Fragment("v", "linear", plan, ("id",), ("id",), "")
     version = store.version
     return FragmentTask(

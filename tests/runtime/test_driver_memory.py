@@ -24,8 +24,8 @@ from engine.runtime.spilled import ANSWER, Gathered, Spill, answered
 from engine.runtime.write_tasks import WriteRows, Written
 from engine.sql.ad_hoc import Reading, SparkQuery
 from engine.sql.catalog import Column, Relation
+from engine.sql.expression import nodes
 from engine.sql.partitions import Partitioning
-from engine.sql.plan import Expr
 
 KEYED = Relation(
     name="t",
@@ -173,7 +173,7 @@ def test_the_partitions_of_rows_are_named_without_holding_the_rows(
     store: Hummock, monkeypatch: pytest.MonkeyPatch, named_at_once: int
 ) -> None:
     monkeypatch.setattr(partition_values, "NAMED_AT_ONCE", named_at_once, raising=False)
-    how = Partitioning("t", ("day",), None, ("bigint",), {"t": (Expr("`day`", ("day",)),)})
+    how = Partitioning("t", ("day",), None, ("bigint",), {"t": (nodes.Column("day"),)})
     store.create_table("t", pa.schema([("id", pa.int64()), ("day", pa.int64())]), ["id"], ["id"])
     each, held = 50_000, list[int]()
 

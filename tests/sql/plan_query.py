@@ -4,19 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-from engine.sql.plan import (
-    Aggregate,
-    Filter,
-    Join,
-    Node,
-    Project,
-    Scan,
-    TopN,
-    UnionAll,
-    Unnest,
-    Values,
-    quote,
-)
+from engine.sql.expression.spark_sql import quote, spark_sql
+from engine.sql.plan import Aggregate, Filter, Join, Node, Project, Scan, TopN, UnionAll, Unnest, Values
 
 _numbers = itertools.count(1)
 _KINDS = {"inner": "JOIN", "left": "LEFT JOIN", "semi": "LEFT SEMI JOIN", "anti": "LEFT ANTI JOIN"}
@@ -37,15 +26,18 @@ def _query(node: Node) -> str:
         case Scan():
             return f"SELECT {', '.join(f'{quote(c)} AS {quote(n)}' for n, c in node.items)} FROM {node.table}"
         case Filter():
-            return f"SELECT * FROM {_source(node.input)} WHERE {node.predicate.sql}"
+            return f"SELECT * FROM {_source(node.input)} WHERE {spark_sql(node.predicate)}"
         case Project():
-            items = ", ".join(f"{expr.sql} AS {quote(name)}" for name, expr in node.items) or "1 AS nothing"
+            items = (
+                ", ".join(f"{spark_sql(expr)} AS {quote(name)}" for name, expr in node.items)
+                or "1 AS nothing"
+            )
             return f"SELECT {items} FROM {_source(node.input)}"
         case Aggregate():
-            items = [f"{expr.sql} AS {quote(name)}" for name, expr in node.keys]
-            items += [f"{call.sql} AS {quote(call.name)}" for call in node.calls]
+            items = [f"{spark_sql(expr)} AS {quote(name)}" for name, expr in node.keys]
+            items += [f"{spark_sql(call.expression)} AS {quote(call.name)}" for call in node.calls]
             by = (
-                f" GROUP BY {', '.join(expr.sql for _, expr in node.keys)}"
+                f" GROUP BY {', '.join(spark_sql(expr) for _, expr in node.keys)}"
                 if node.keys and node.calls
                 else ""
             )
@@ -56,7 +48,7 @@ def _query(node: Node) -> str:
         case Join():
             equal = "<=>" if node.null_safe else "="
             parts = [f"{quote(a)} {equal} {quote(b)}" for a, b in node.on]
-            parts += [f"({node.residual.sql})"] if node.residual is not None else []
+            parts += [f"({spark_sql(node.residual)})"] if node.residual is not None else []
             condition = " AND ".join(parts) or "TRUE"
             return (
                 f"SELECT * FROM {_source(node.left)} {_KINDS[node.kind]} {_source(node.right)} ON {condition}"
@@ -64,7 +56,7 @@ def _query(node: Node) -> str:
         case UnionAll():
             return " UNION ALL ".join(_branch(node, i) for i in range(len(node.inputs)))
         case Unnest():
-            call = f"posexplode{'_outer' if node.outer else ''}({node.array.sql})"
+            call = f"posexplode{'_outer' if node.outer else ''}({spark_sql(node.array)})"
             inner = f"SELECT *, {call} AS (`_pos`, {quote(node.item)}) FROM {_source(node.input)}"
             others = ", ".join(quote(c) for c in (*node.input.columns, node.item))
             return f"SELECT {others}, coalesce(`_pos`, 0) AS {quote(node.ordinal)} FROM ({inner})"
@@ -72,7 +64,7 @@ def _query(node: Node) -> str:
             rows = [
                 ", ".join(
                     [
-                        *(f"{e.sql} AS {quote(n)}" for n, e in zip(node.names, row, strict=True)),
+                        *(f"{spark_sql(e)} AS {quote(n)}" for n, e in zip(node.names, row, strict=True)),
                         f"{i} AS {quote(node.ordinal)}",
                     ]
                 )

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from engine.errors import UnsupportedSql
 from engine.sql.binder import BoundQuery, bind
 from engine.sql.catalog import Catalog, Column, Relation
-from engine.sql.expression_types import wider
+from engine.sql.expression_types import kind_of, wider
 from engine.sql.expressions import Expressions
 from engine.sql.join_keys import JoinKeys
 from engine.sql.plan import Node
@@ -138,14 +138,13 @@ def _told(text: str) -> str | None:
     assert isinstance(statement, Select)
     item = statement.query.expressions[0].this
     scope = Scope("", [Source("t", some_plan(), tuple((name, name) for name in COLUMNS))])
-    types = {f"`{name}`": kind for name, kind in COLUMNS.items()}
+    types = dict(COLUMNS)
     keys = JoinKeys(types, lambda base: base, "", [])
     subqueries = Subqueries(
         scope, keys, Equalities(), set(), lambda query, outer: BoundQuery(some_plan(), ())
     )
     refuse = lambda what, node, hint: UnsupportedSql(what)  # noqa: E731
-    bound = Expressions(scope, refuse, types, "spark", subqueries).printed(item)
-    return types.get(bound.sql)
+    return kind_of(Expressions(scope, refuse, types, "spark", subqueries).printed(item), types)
 
 
 def some_plan() -> Node:

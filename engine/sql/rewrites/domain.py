@@ -10,28 +10,19 @@ from collections.abc import Mapping
 
 import msgspec
 
+from engine.sql.expression.nodes import Column, Expr, Literal, known
+from engine.sql.expression.substitute import substitute
+from engine.sql.expression.template import call, conjunction, present, template
 from engine.sql.join_keys import JoinKeys
-from engine.sql.plan import (
-    AggCall,
-    Aggregate,
-    Expr,
-    Filter,
-    Join,
-    Node,
-    Project,
-    TopN,
-    UnionAll,
-    Unnest,
-    quote,
-)
-from engine.sql.pushdown import conjunction, push_filter, substitute
+from engine.sql.ordered_lists import KEEP_NULLS
+from engine.sql.plan import AggCall, Aggregate, Filter, Join, Node, Project, TopN, UnionAll, Unnest
+from engine.sql.pushdown import push_filter
 from engine.sql.rewrites.equalities import Equalities
 from engine.sql.rewrites.free import free_columns, map_call, rename_free
 from engine.sql.rewrites.pull_up import Pulled
 
 ZERO_WHEN_EMPTY = ("count", "count_if", "regr_count", "approx_count_distinct")
 _NESTED = ("array<", "struct<", "map<")
-_NULLS = "map('ignoreNullFields', 'false')"
 
 
 def over_domain(
@@ -44,18 +35,17 @@ def over_domain(
     names = {column: keys.fresh(f"domain:{column}") for column in columns}
     values, by = {}, {}
     for column, name in names.items():
-        kind = keys.types.get(quote(column), "")
+        kind = keys.types.get(column, "")
         if kind.startswith(_NESTED):
-            values[column] = Expr(f"to_json({quote(column)}, {_NULLS})", (column,))
-            by[column] = Expr(f"from_json({quote(name)}, '{kind}')", (name,))
-            keys.types[values[column].sql] = "string"
+            values[column] = known(call("to_json", Column(column), KEEP_NULLS), type="string")
+            by[column] = known(call("from_json", Column(name), Literal(kind, "string")), type=kind)
         else:
-            values[column], by[column] = Expr.of(column), Expr.of(name)
+            values[column], by[column] = Column(column), Column(name)
         keys.copied(name, values[column])
     domain = Aggregate(plan, tuple((name, values[column]) for column, name in names.items()), ())
     equalities.rename(by)
     node = _Unnesting(domain, tuple(names.values()), equalities, keys).node(rename_free(inner, by))
-    pairs = tuple((values[column], Expr.of(name)) for column, name in names.items())
+    pairs = tuple((values[column], Column(name)) for column, name in names.items())
     return Pulled(node, pairs, null_safe=True)
 
 
@@ -75,7 +65,7 @@ class _Unnesting:
             case Filter():
                 return self._filter(node)
             case Project():
-                carried = tuple((name, Expr.of(name)) for name in self.names)
+                carried = tuple((name, Column(name)) for name in self.names)
                 return Project(self.node(node.input), node.items + carried)
             case Unnest():
                 return msgspec.structs.replace(node, input=self.node(node.input))
@@ -115,8 +105,8 @@ class _Unnesting:
         """Return the node joined with a copy of the domain under names of its own."""
         names = {name: self.keys.fresh(name) for name in self.names}
         for old, new in names.items():
-            self.keys.copied(new, Expr.of(old))
-        by = {old: Expr.of(new) for old, new in names.items()}
+            self.keys.copied(new, Column(old))
+        by = {old: Column(new) for old, new in names.items()}
         keys = tuple((names[old], expr) for old, expr in self.domain.keys)
         domain = Aggregate(self.domain.input, keys, ())
         self.equalities.rename(by)
@@ -124,17 +114,17 @@ class _Unnesting:
         return copy.node(rename_free(node, by)), names
 
     def _aggregate(self, node: Aggregate) -> Node:
-        carried = tuple((name, Expr.of(name)) for name in self.names)
+        carried = tuple((name, Column(name)) for name in self.names)
         if node.keys:
             return Aggregate(self.node(node.input), node.keys + carried, node.calls)
         # without GROUP BY there is a row for every outer value, also where no row was found
         below, names = self._renamed(node.input)
-        by = {old: Expr.of(new) for old, new in names.items()}
-        keys = tuple((new, Expr.of(new)) for new in names.values())
+        by = {old: Column(new) for old, new in names.items()}
+        keys = tuple((new, Column(new)) for new in names.values())
         calls = tuple(map_call(call, lambda expr: substitute(expr, by)) for call in node.calls)
         groups = Aggregate(below, keys, calls)
         joined = Join(self.domain, groups, "left", tuple(names.items()), null_safe=True)
-        items = tuple((name, Expr.of(name)) for name in self.names)
+        items = tuple((name, Column(name)) for name in self.names)
         return Project(joined, items + tuple((call.name, empty_value(call)) for call in calls))
 
     def _union(self, node: UnionAll) -> Node:
@@ -142,7 +132,7 @@ class _Unnesting:
         for branch in node.inputs:
             renamed, names = self._renamed(branch)
             shown = branch.columns[:width]
-            items = tuple((column, Expr.of(column)) for column in (*shown, *names.values()))
+            items = tuple((column, Column(column)) for column in (*shown, *names.values()))
             inputs.append(Project(renamed, items))
         merged = UnionAll(tuple(inputs), node.names + self.names)
         return merged
@@ -166,13 +156,13 @@ def _with_pairs(join: Join, names: Mapping[str, str]) -> Join:
     pairs = tuple(names.items())
     if join.null_safe or not join.on:
         return msgspec.structs.replace(join, on=join.on + pairs, null_safe=True)
-    present = [Expr(f"{quote(left)} IS NOT NULL", (left,)) for left, _ in join.on]
-    residual = conjunction([*present, *([join.residual] if join.residual is not None else [])])
+    filled = [present(Column(left)) for left, _ in join.on]
+    residual = conjunction([*filled, *([join.residual] if join.residual is not None else [])])
     return msgspec.structs.replace(join, on=join.on + pairs, null_safe=True, residual=residual)
 
 
-def empty_value(call: AggCall) -> Expr:
+def empty_value(aggregate: AggCall) -> Expr:
     """Return an aggregate's column, with 0 instead of null for one that counts."""
-    if call.function in ZERO_WHEN_EMPTY:
-        return Expr(f"coalesce({quote(call.name)}, 0L)", (call.name,))
-    return Expr.of(call.name)
+    if aggregate.function in ZERO_WHEN_EMPTY:
+        return template("coalesce(:n, 0L)", n=Column(aggregate.name))
+    return Column(aggregate.name)

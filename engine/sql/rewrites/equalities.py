@@ -1,35 +1,34 @@
-"""Which predicates are equalities between two expressions, remembered by their text; internal names make it unique."""
+"""Which predicates are equalities between two expressions; internal names make each predicate unique."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from engine.sql.plan import Expr
-from engine.sql.pushdown import substitute
+from engine.sql.expression.nodes import Expr
+from engine.sql.expression.substitute import substitute
 
 
 @dataclass
 class Equalities:
     """The two sides of each equality that was bound."""
 
-    sides: dict[str, tuple[Expr, Expr]] = field(default_factory=dict)
+    sides: dict[Expr, tuple[Expr, Expr]] = field(default_factory=dict)
 
     def note(self, predicate: Expr, left: Expr, right: Expr) -> None:
         """Remember that `predicate` says `left = right`."""
-        self.sides[predicate.sql] = (left, right)
+        self.sides[predicate] = (left, right)
 
     def rename(self, by: Mapping[str, Expr]) -> None:
         """Remember every equality also as it reads with columns replaced."""
-        for text, (left, right) in list(self.sides.items()):
+        for predicate, (left, right) in list(self.sides.items()):
             columns = dict.fromkeys((*left.columns, *right.columns))
             if any(column in by for column in columns):
-                predicate = substitute(Expr(text, tuple(columns)), by)
-                self.note(predicate, substitute(left, by), substitute(right, by))
+                self.note(substitute(predicate, by), substitute(left, by), substitute(right, by))
 
     def across(self, predicate: Expr, inner: set[str]) -> tuple[Expr, Expr] | None:
         """Return (outer side, inner side) if the predicate compares columns of `inner` with columns outside of it."""
-        found = self.sides.get(predicate.sql)
+        found = self.sides.get(predicate)
         if found is None or not all(side.columns for side in found):
             return None
         for outer, own in (found, found[::-1]):

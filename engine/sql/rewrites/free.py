@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from engine.sql.expression.nodes import Expr
+from engine.sql.expression.substitute import substitute
 from engine.sql.plan import (
     AggCall,
     Aggregate,
-    Expr,
     Filter,
     Join,
     Node,
     Project,
-    TopN,
+    Recompute,
+    Scan,
     UnionAll,
     Unnest,
     Values,
     children,
 )
-from engine.sql.pushdown import substitute
 
 
 def call_expressions(call: AggCall) -> tuple[Expr, ...]:
     """Return every expression that an aggregate call reads."""
-    extra = tuple(expr for expr in (call.where, call.text) if expr is not None)
+    extra = tuple(expr for expr in (call.where, call.whole) if expr is not None)
     return call.arguments + extra
 
 
@@ -69,30 +70,43 @@ def rename_free(node: Node, by: Mapping[str, Expr]) -> Node:
 
 
 def _mapped(node: Node, change: Callable[[Expr], Expr]) -> Node:
+    below = with_inputs(node, [_mapped(child, change) for child in children(node)])
+    return with_expressions(below, change)
+
+
+def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
+    """Return a node over other inputs with the same columns."""
+    match node:
+        case Scan() | Values():
+            return node
+        case Join():
+            return msgspec.structs.replace(node, left=inputs[0], right=inputs[1])
+        case UnionAll() | Recompute():
+            return msgspec.structs.replace(node, inputs=tuple(inputs))
+    return msgspec.structs.replace(node, input=inputs[0])
+
+
+def with_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
+    """Return a node with each of its own expressions changed, not those of its inputs."""
     match node:
         case Filter():
-            return Filter(_mapped(node.input, change), change(node.predicate))
+            return msgspec.structs.replace(node, predicate=change(node.predicate))
         case Project():
-            items = tuple((name, change(expr)) for name, expr in node.items)
-            return Project(_mapped(node.input, change), items)
+            return msgspec.structs.replace(
+                node, items=tuple((name, change(expr)) for name, expr in node.items)
+            )
         case Aggregate():
             keys = tuple((name, change(expr)) for name, expr in node.keys)
-            return Aggregate(
-                _mapped(node.input, change), keys, tuple(map_call(c, change) for c in node.calls)
+            return msgspec.structs.replace(
+                node, keys=keys, calls=tuple(map_call(call, change) for call in node.calls)
             )
-        case Join():
-            residual = change(node.residual) if node.residual is not None else None
-            left, right = _mapped(node.left, change), _mapped(node.right, change)
-            return msgspec.structs.replace(node, left=left, right=right, residual=residual)
+        case Join() if node.residual is not None:
+            return msgspec.structs.replace(node, residual=change(node.residual))
         case Unnest():
-            return msgspec.structs.replace(node, input=_mapped(node.input, change), array=change(node.array))
+            return msgspec.structs.replace(node, array=change(node.array))
         case Values():
             rows = tuple(tuple(change(expr) for expr in row) for row in node.rows)
-            return Values(node.names, rows, node.ordinal)
-        case UnionAll():
-            return UnionAll(tuple(_mapped(child, change) for child in node.inputs), node.names)
-        case TopN():
-            return msgspec.structs.replace(node, input=_mapped(node.input, change))
+            return msgspec.structs.replace(node, rows=rows)
     return node
 
 
@@ -102,5 +116,5 @@ def map_call(call: AggCall, change: Callable[[Expr], Expr]) -> AggCall:
         call,
         arguments=tuple(change(argument) for argument in call.arguments),
         where=change(call.where) if call.where is not None else None,
-        text=change(call.text) if call.text is not None else None,
+        whole=change(call.whole) if call.whole is not None else None,
     )

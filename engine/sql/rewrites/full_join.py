@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from engine.sql.expression.nodes import Column, Expr
+from engine.sql.expression.template import null_of
 from engine.sql.join_keys import JoinKeys, Pair
-from engine.sql.plan import Expr, Node, Project, UnionAll, quote
+from engine.sql.plan import Node, Project, UnionAll
 
 
 def full_join(
@@ -23,19 +25,15 @@ def full_join(
     keys.note("FULL JOIN: the left join, and the right rows that an anti join leaves")
     matched = keys.join(left, right, "left", pairs, residual, null_safe)
     unmatched = keys.join(right, left, "anti", [(b, a) for a, b in pairs], residual, null_safe)
-    nulls = tuple((column, _null(keys.types.get(quote(column)))) for column in left.columns)
-    own = tuple((column, Expr.of(column)) for column in right.columns)
+    nulls = tuple((column, null_of(keys.types.get(column))) for column in left.columns)
+    own = tuple((column, Column(column)) for column in right.columns)
     columns = left.columns + right.columns
-    first = Project(matched, tuple((column, Expr.of(column)) for column in columns))
+    first = Project(matched, tuple((column, Column(column)) for column in columns))
     return union_all((first, Project(unmatched, nulls + own)), columns, keys.fresh)
-
-
-def _null(kind: str | None) -> Expr:
-    return Expr(f"CAST(NULL AS {kind.upper()})" if kind else "NULL")
 
 
 def union_all(inputs: Sequence[Node], names: tuple[str, ...], fresh: Callable[[str], str]) -> Node:
     """Return the union under `names`; its key's columns get names that no other union has."""
     union = UnionAll(tuple(inputs), names)
-    items = tuple((name, Expr.of(name)) for name in names)
-    return Project(union, items + tuple((fresh(f"union:{k.strip('_')}"), Expr.of(k)) for k in union.key))
+    items = tuple((name, Column(name)) for name in names)
+    return Project(union, items + tuple((fresh(f"union:{k.strip('_')}"), Column(k)) for k in union.key))

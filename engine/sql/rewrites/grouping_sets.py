@@ -10,8 +10,10 @@ from collections.abc import Sequence
 
 import sqlglot.expressions as exp
 
+from engine.sql.expression.nodes import Column, Comparison, Expr, Literal
+from engine.sql.expression.template import null_of
 from engine.sql.join_keys import JoinKeys
-from engine.sql.plan import AggCall, Aggregate, Expr, Filter, Node, Project, quote
+from engine.sql.plan import AggCall, Aggregate, Filter, Node, Project
 from engine.sql.rewrites.full_join import union_all
 
 Sets = list[list[exp.Expr]]
@@ -91,16 +93,16 @@ def grouping_sets(
             below = Aggregate(plan, own, calls)
         else:
             counted = Aggregate(plan, (), (*calls, AggCall(rows, "count", ())))
-            below = Filter(counted, Expr(f"{quote(rows)} > 0", (rows,)))
+            below = Filter(counted, Comparison(">", Column(rows), Literal("0")))
         bits = sum(1 << (len(named) - 1 - n) for n, (name, _) in enumerate(named) if name not in kept)
-        items = tuple((name, Expr.of(name) if name in kept else _null(name, keys)) for name, _ in named)
+        items = tuple(
+            (name, Column(name) if name in kept else null_of(keys.types.get(name))) for name, _ in named
+        )
         inputs.append(
-            Project(below, (*items, (number, Expr(f"{bits}L")), *((c.name, Expr.of(c.name)) for c in calls)))
+            Project(
+                below,
+                (*items, (number, Literal(str(bits), "bigint")), *((c.name, Column(c.name)) for c in calls)),
+            )
         )
     names = (*(name for name, _ in named), number, *(call.name for call in calls))
     return union_all(inputs, names, keys.fresh)
-
-
-def _null(name: str, keys: JoinKeys) -> Expr:
-    kind = keys.types.get(quote(name))
-    return Expr(f"CAST(NULL AS {kind.upper()})" if kind else "NULL")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from engine.sql.expression.nodes import FALSE, TRUE, Column, Expr
+from engine.sql.expression.template import call, present
 from engine.sql.join_keys import JoinKeys, Pair
-from engine.sql.plan import AggCall, Aggregate, Expr, Join, Node, Project, quote
+from engine.sql.plan import AggCall, Aggregate, Join, Node, Project
 from engine.sql.rewrites.pull_up import Pulled
-
-TRUE = Expr("TRUE")
 
 
 def mark(plan: Node, other: Pulled, keys: JoinKeys) -> tuple[Node, Expr]:
@@ -17,11 +17,11 @@ def mark(plan: Node, other: Pulled, keys: JoinKeys) -> tuple[Node, Expr]:
     )
     if not other.pairs:
         found = Aggregate(other.node, (), (AggCall(marker, "bool_or", (TRUE,)),))
-        return Join(plan, found, "inner", ()), Expr(f"coalesce({quote(marker)}, FALSE)", (marker,))
+        return Join(plan, found, "inner", ()), call("coalesce", Column(marker), FALSE)
     distinct, pairs = distinct_keys(other, keys)
-    marked = Project(distinct, (*((c, Expr.of(c)) for c in distinct.columns), (marker, TRUE)))
+    marked = Project(distinct, (*((c, Column(c)) for c in distinct.columns), (marker, TRUE)))
     joined = keys.join(plan, marked, "left", pairs, null_safe=other.null_safe)
-    return joined, Expr(f"({quote(marker)} IS NOT NULL)", (marker,))
+    return joined, present(Column(marker))
 
 
 def distinct_keys(other: Pulled, keys: JoinKeys) -> tuple[Aggregate, tuple[Pair, ...]]:

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+from engine.sql.expression.nodes import FALSE, NULL, TRUE, Case, Comparison, Expr, IsNull
+from engine.sql.expression.template import both, call, conjunction, present
 from engine.sql.join_keys import JoinKeys
 from engine.sql.nullability import never_null
-from engine.sql.plan import Expr, Filter, Join, JoinKind, Node
+from engine.sql.plan import Filter, Join, JoinKind, Node
 from engine.sql.rewrites.mark import distinct_keys, mark
 from engine.sql.rewrites.pull_up import Pulled
 
@@ -27,9 +29,9 @@ class Membership:
 
     def rows_not_in(self, plan: Node, other: Pulled, members: tuple[tuple[Expr, Expr], ...]) -> Node:
         """Return the rows of `plan` for which no row of the subquery is, or might be, equal in all columns."""
-        columns = tuple(dict.fromkeys(c for pair in members for side in pair for c in side.columns))
-        equal = " AND ".join(f"({x.sql}) = ({y.sql})" for x, y in members)
-        might = Expr(f"coalesce({equal}, TRUE)", columns)
+        equal = conjunction([Comparison("=", x, y) for x, y in members])
+        assert equal is not None
+        might = call("coalesce", equal, TRUE)
         return self.keys.join(
             plan, other.node, "anti", other.pairs, (*other.residual, might), other.null_safe
         )
@@ -43,11 +45,11 @@ class Membership:
         pairs = ((x, y), *other.pairs)
         kept: Node = self.keys.join(plan, node, "anti", pairs, other.residual, other.null_safe)
         if self._may_be_null(other.node, y):
-            of_null = Pulled(Filter(other.node, _is_null(y)), other.pairs, null_safe=other.null_safe)
+            of_null = Pulled(Filter(other.node, IsNull(y)), other.pairs, null_safe=other.null_safe)
             kept = self._without(kept, of_null, other.residual, ())
         if self._may_be_null(plan, x):
             rows = Pulled(other.node, other.pairs, null_safe=other.null_safe)
-            kept = self._without(kept, rows, other.residual, (_is_null(x),))
+            kept = self._without(kept, rows, other.residual, (IsNull(x),))
         return kept
 
     def _without(self, plan: Node, other: Pulled, residual: tuple[Expr, ...], more: tuple[Expr, ...]) -> Node:
@@ -58,36 +60,29 @@ class Membership:
 
     def marked(self, plan: Node, other: Pulled, x: Expr, y: Expr) -> tuple[Node, Expr]:
         """Return the plan with what `x IN y` needs, and its three-valued value."""
-        both = Pulled(self._present(other, ((x, y),)), ((x, y), *other.pairs), null_safe=other.null_safe)
-        plan, found = mark(plan, both, self.keys)
-        parts = [f"WHEN {found.sql} THEN TRUE"]
-        columns = [*found.columns, *x.columns]
+        matching = Pulled(self._present(other, ((x, y),)), ((x, y), *other.pairs), null_safe=other.null_safe)
+        plan, found = mark(plan, matching, self.keys)
+        branches: list[tuple[Expr, Expr]] = [(found, TRUE)]
         if self._may_be_null(other.node, y):
-            of_null = Pulled(Filter(other.node, _is_null(y)), other.pairs, null_safe=other.null_safe)
+            of_null = Pulled(Filter(other.node, IsNull(y)), other.pairs, null_safe=other.null_safe)
             plan, unknown = mark(plan, of_null, self.keys)
-            parts.append(f"WHEN {unknown.sql} THEN NULL")
-            columns += unknown.columns
+            branches.append((unknown, NULL))
         if self._may_be_null(plan, x):
             rows = Pulled(other.node, other.pairs, null_safe=other.null_safe)
             plan, some = mark(plan, rows, self.keys)
-            parts.append(f"WHEN ({x.sql}) IS NULL AND {some.sql} THEN NULL")
-            columns += some.columns
-        return plan, Expr(f"CASE {' '.join(parts)} ELSE FALSE END", tuple(dict.fromkeys(columns)))
+            branches.append((both(IsNull(x), some), NULL))
+        return plan, Case(tuple(branches), FALSE)
 
     @staticmethod
     def _present(other: Pulled, members: tuple[tuple[Expr, Expr], ...]) -> Node:
         """Where the join is null-safe for the sake of the domain, no null may be left among the members."""
         node = other.node
         for _, y in members if other.null_safe else ():
-            node = Filter(node, Expr(f"({y.sql}) IS NOT NULL", y.columns))
+            node = Filter(node, present(y))
         return node
 
     def _may_be_null(self, node: Node, expr: Expr) -> bool:
         return expr.column is None or not never_null(node, expr.column, self.known)
-
-
-def _is_null(expr: Expr) -> Expr:
-    return Expr(f"({expr.sql}) IS NULL", expr.columns)
 
 
 def kept_if_exists(plan: Node, other: Pulled, keys: JoinKeys, wanted: bool) -> Join:

@@ -6,13 +6,9 @@
 from __future__ import annotations
 
 import msgspec
-import sqlglot
-import sqlglot.expressions as exp
 
-from engine.sql.plan import Expr, Filter, Join, Node, Project
-
-_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
-_STRICT = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Paren, exp.Neg, exp.Column, exp.Literal, exp.Identifier)
+from engine.sql.expression.null_rejection import strict_columns
+from engine.sql.plan import Filter, Join, Node, Project
 
 
 def outer_to_inner(node: Node) -> Node:
@@ -32,21 +28,3 @@ def outer_to_inner(node: Node) -> Node:
         msgspec.structs.replace(node.input, input=inner) if isinstance(node.input, Project) else inner,
         node.predicate,
     )
-
-
-def strict_columns(expr: Expr, operand: bool = False) -> set[str]:
-    """Return the columns whose null makes the expression null (a predicate: not true), as far as its shape shows it."""
-    if expr.column is not None:
-        return {expr.column}
-    tree = sqlglot.parse_one(expr.sql, read="spark")
-    tree = tree.unnest() if isinstance(tree, exp.Paren) else tree
-    shape = _STRICT if operand else (*_COMPARISONS, *_STRICT)
-    if not isinstance(tree, shape) or (not operand and not isinstance(tree, _COMPARISONS)):
-        return set()
-    parts = [tree.this, tree.expression] if isinstance(tree, exp.Binary) else [tree]
-    return {
-        column.name
-        for part in parts
-        if all(isinstance(inner, _STRICT) for inner in part.walk())
-        for column in part.find_all(exp.Column)
-    }

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import msgspec
 
+from engine.sql.expression.nodes import Column, Expr
 from engine.sql.join_keys import JoinKeys, Pair
-from engine.sql.plan import Aggregate, Expr, Filter, Join, Node, Project, Unnest
+from engine.sql.plan import Aggregate, Filter, Join, Node, Project, Unnest
 from engine.sql.rewrites.equalities import Equalities
 from engine.sql.rewrites.free import call_expressions, free_columns
 
@@ -73,7 +74,7 @@ def _project(node: Project, outer: set[str], equalities: Equalities, keys: JoinK
     have = {name for name, _ in node.items}
     read = [expr for _, expr in below.pairs] + list(below.residual)
     needed = dict.fromkeys(c for expr in read for c in expr.columns if c in below.node.columns)
-    extra = tuple((column, Expr.of(column)) for column in needed if column not in have)
+    extra = tuple((column, Column(column)) for column in needed if column not in have)
     return Pulled(Project(below.node, node.items + extra), below.pairs, below.residual)
 
 

@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 import sqlglot.expressions as exp
 
-from engine.sql.plan import AggCall, Aggregate, Expr, Node, Project, quote
-from engine.sql.rewrites.mark import TRUE
+from engine.sql.expression.nodes import FALSE, NULL, TRUE, Case, Column, Comparison, Expr, IsNull, Or
+from engine.sql.expression.template import call, template
+from engine.sql.plan import AggCall, Aggregate, Node, Project
 
 _OPERATORS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
@@ -29,11 +30,11 @@ def quantified(
 ) -> Project:
     """Return the plan of a scalar subquery with the value of `x <comparison> ALL|ANY (y)` as its first column."""
     low, high, nulls, some = (fresh(f"agg:{name}") for name in ("min", "max", "nulls", "some"))
-    column = Expr.of(y)
+    column = Column(y)
     calls = (
         AggCall(low, "min", (column,)),
         AggCall(high, "max", (column,)),
-        AggCall(nulls, "bool_or", (Expr(f"{quote(y)} IS NULL", (y,)),)),
+        AggCall(nulls, "bool_or", (IsNull(column),)),
         AggCall(some, "bool_or", (TRUE,)),
     )
     # ALL is false as soon as one value says no; ANY is true as soon as one says yes
@@ -41,11 +42,10 @@ def quantified(
     extremes = {"<": [high], "<=": [high], ">": [low], ">=": [low]}.get(operator, [low, high])
     if operator == "=":  # a value between the extremes may or may not be there
         raise AssertionError("= ANY and <> ALL are IN and NOT IN")
-    decided = " OR ".join(f"coalesce(({x.sql}) {operator} {quote(name)}, FALSE)" for name in extremes)
-    unknown = f"coalesce({quote(nulls)}, FALSE) OR (({x.sql}) IS NULL AND coalesce({quote(some)}, FALSE))"
-    yes, no = ("FALSE", "TRUE") if every else ("TRUE", "FALSE")
-    value = Expr(
-        f"CASE WHEN {decided} THEN {yes} WHEN {unknown} THEN NULL ELSE {no} END",
-        tuple(dict.fromkeys((*x.columns, low, high, nulls, some))),
-    )
+    tests = tuple(call("coalesce", Comparison(operator, x, Column(name)), FALSE) for name in extremes)
+    decided = tests[0] if len(tests) == 1 else Or(tests)
+    text = "coalesce(:nulls, FALSE) OR (:x IS NULL AND coalesce(:some, FALSE))"
+    unknown = template(text, nulls=Column(nulls), x=x, some=Column(some))
+    yes, no = (FALSE, TRUE) if every else (TRUE, FALSE)
+    value = Case(((decided, yes), (unknown, NULL)), no)
     return Project(Aggregate(inner, (), calls), ((fresh("quantified"), value),))

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+from engine.sql.expression.nodes import NULL, Column, Expr, Literal
+from engine.sql.expression.substitute import substitute
+from engine.sql.expression.template import call, conjunction, template
 from engine.sql.join_keys import JoinKeys
-from engine.sql.plan import AggCall, Aggregate, Expr, Filter, Join, Node, Project, quote
-from engine.sql.pushdown import conjunction, substitute
+from engine.sql.plan import AggCall, Aggregate, Filter, Join, Node, Project
 from engine.sql.rewrites.decorrelate import decorrelate
 from engine.sql.rewrites.domain import empty_value
 from engine.sql.rewrites.equalities import Equalities
@@ -29,7 +31,8 @@ class ScalarSubqueries:
 
     def _aggregated(self, plan: Node, inner: Node, column: str, out: str) -> Node | None:
         """A whole-input aggregate has one row always; what stands above it is computed above the join."""
-        value, conditions, node = Expr.of(column), list[Expr](), inner
+        value: Expr = Column(column)
+        conditions, node = list[Expr](), inner
         while isinstance(node, Project | Filter):
             if isinstance(node, Filter):
                 conditions.append(node.predicate)
@@ -40,19 +43,18 @@ class ScalarSubqueries:
         if not isinstance(node, Aggregate) or node.keys:
             return None
         outer = {c for c in free_columns(node) if c in plan.columns}
-        if any(set(e.columns) & outer for call in node.calls for e in call_expressions(call)):
+        if any(set(e.columns) & outer for each in node.calls for e in call_expressions(each)):
             return None
         below = pull_up(node.input, outer, self.equalities, self.keys)
         if below is None or below.residual:
             return None
         joined = self._with_groups(plan, node, below)
         if below.pairs:
-            values = {call.name: empty_value(call) for call in node.calls}
+            values = {each.name: empty_value(each) for each in node.calls}
             value, conditions = substitute(value, values), [substitute(c, values) for c in conditions]
         holds = conjunction(conditions)
         if holds is not None:
-            columns = tuple(dict.fromkeys(holds.columns + value.columns))
-            value = Expr(f"IF({holds.sql}, {value.sql}, NULL)", columns)
+            value = call("if", holds, value, NULL)
         return self._with_value(plan, joined, value, out)
 
     def _with_groups(self, plan: Node, node: Aggregate, below: Pulled) -> Node:
@@ -64,16 +66,17 @@ class ScalarSubqueries:
     def _guarded(self, plan: Node, inner: Node, column: str, out: str) -> Node:
         """Any other subquery is joined as it is if its key allows one row only, else its rows are counted."""
         other = decorrelate(plan, inner, self.equalities, self.keys, residual=False)
-        node, pairs, value = other.node, other.pairs, Expr.of(column)
+        node, pairs, value = other.node, other.pairs, Column(column)
         if not set(node.key) <= {expr.column for _, expr in pairs}:
             self.keys.note(
                 "a subquery as a value: its rows are counted, a second one is an error when it appears"
             )
             one = self.keys.fresh("agg:one")
-            text = f"CASE WHEN count(1) <= 1 THEN any_value({quote(column)}) ELSE raise_error('{MORE_THAN_ONE}') END"
-            call = AggCall(one, "any_value", (Expr.of(column),), text=Expr(text, (column,)))
+            text = "CASE WHEN count(1) <= 1 THEN any_value(:x) ELSE raise_error(:message) END"
+            whole = template(text, x=Column(column), message=Literal(MORE_THAN_ONE, "string"))
+            aggregate = AggCall(one, "any_value", (Column(column),), whole=whole)
             keys, pairs = self.keys.group_by(other.pairs)
-            node, value = Aggregate(node, keys, (call,)), Expr.of(one)
+            node, value = Aggregate(node, keys, (aggregate,)), Column(one)
         if not pairs:
             return self._with_value(plan, Join(plan, node, "left", ()), value, out)
         joined = self.keys.join(plan, node, "left", pairs, null_safe=other.null_safe)
@@ -81,4 +84,4 @@ class ScalarSubqueries:
 
     @staticmethod
     def _with_value(plan: Node, joined: Node, value: Expr, out: str) -> Node:
-        return Project(joined, (*((c, Expr.of(c)) for c in plan.columns), (out, value)))
+        return Project(joined, (*((c, Column(c)) for c in plan.columns), (out, value)))

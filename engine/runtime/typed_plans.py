@@ -1,0 +1,109 @@
+"""Plans whose expressions say the types of all their parts: asked of Spark once, when a view is created.
+
+Spark analyses the parts of one node's expressions together, as columns over its empty input. What stands in a lambda has a type
+only where it is called, and gets none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import cache
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
+
+from engine.operators.compile import over
+from engine.operators.context import EpochContext
+from engine.operators.flow import as_frame, spark_columns
+from engine.operators.scan import snapshot
+from engine.sql.expression.nodes import (
+    Call,
+    Expr,
+    Lambda,
+    Named,
+    Variable,
+    Word,
+    children,
+    known,
+    with_children,
+)
+from engine.sql.functions import spark_functions
+from engine.sql.plan import Aggregate, Join, Node, Scan, Values
+from engine.sql.plan import children as inputs_of
+from engine.sql.rewrites.free import node_expressions, with_expressions, with_inputs
+
+Types = dict[Expr, tuple[str, bool]]
+_UNTYPED = (Lambda, Variable, Word, Named)
+
+
+def typed_plan(node: Node, context: EpochContext) -> Node:
+    """Return a plan in which every part of an expression that has a type by itself carries it; `context` has empty tables."""
+    return _typed(node, context)[0]
+
+
+def _typed(node: Node, context: EpochContext) -> tuple[Node, Callable[[], DataFrame]]:
+    """Return the typed node, and what makes the frame of its rows for a node above."""
+    if isinstance(node, Scan):
+        return node, lambda: as_frame(snapshot(node, context))
+    below = [_typed(child, context) for child in inputs_of(node)]
+    found = with_inputs(node, [child for child, _ in below])
+    frames = cache(lambda: [frame() for _, frame in below])
+    if node_expressions(node):
+        types = _types(node, frames(), context)
+        found = with_expressions(found, lambda expr: _with_types(expr, types))
+    return found, lambda: over(node, frames(), context)
+
+
+def _types(node: Node, frames: Sequence[DataFrame], context: EpochContext) -> Types:
+    """Return the type of each part of a node's expressions, and whether it can be null."""
+    match node:
+        case Values():
+            frame = context.spark.range(0)
+        case Join():
+            frame = frames[0].crossJoin(frames[1])
+        case _:
+            frame = frames[0]
+    whole = [*node_expressions(node)]
+    if isinstance(node, Aggregate):
+        whole += [call.expression for call in node.calls]
+    parts = dict.fromkeys(part for expr in whole for part in _parts(expr))
+    plain = [part for part in parts if not _has_aggregate(part)]
+    types = _asked(frame.select, plain)
+    over_groups = [part for part in parts if _has_aggregate(part)]
+    return types | _asked(frame.groupBy().agg, over_groups) if over_groups else types
+
+
+def _asked(select, parts: Sequence[Expr]) -> Types:  # type: ignore[no-untyped-def]
+    """Return the types of expressions that are selected together; nothing where one of them cannot stand by itself."""
+    with suppress(AnalysisException):
+        items = [(f"_part_{n}", part) for n, part in enumerate(parts)]
+        fields = select(*spark_columns(items)).schema.fields if items else []
+        kinds = ((field.dataType.simpleString(), field.nullable) for field in fields)
+        return dict(zip(parts, kinds, strict=True))
+    return {}
+
+
+def _parts(expr: Expr) -> Iterator[Expr]:
+    """Yield what has a type by itself: an expression and all below it, but nothing inside a lambda."""
+    if isinstance(expr, Lambda | Variable):
+        return
+    if not isinstance(expr, _UNTYPED):
+        yield expr
+    for child in children(expr):
+        yield from _parts(child)
+
+
+def _has_aggregate(expr: Expr) -> bool:
+    named = isinstance(expr, Call) and spark_functions().get(expr.function) == "aggregate"
+    return named or any(_has_aggregate(child) for child in children(expr))
+
+
+def _with_types(expr: Expr, types: Types) -> Expr:
+    if isinstance(expr, Lambda):
+        return expr
+    found = with_children(expr, lambda part: _with_types(part, types))
+    if expr not in types:
+        return found
+    kind, nullable = types[expr]
+    return known(found, type=kind, nullable=nullable)

@@ -1,0 +1,193 @@
+"""Trees as Spark SQL: the one place that prints an expression, for Spark and for people.
+
+Parentheses stand where Spark's precedence demands them, and around comparisons inside others.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from engine.sql.expression.nodes import (
+    And,
+    Arithmetic,
+    Between,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Comparison,
+    Expr,
+    Field,
+    In,
+    Interval,
+    IsNull,
+    IsTruth,
+    Lambda,
+    Like,
+    Literal,
+    Named,
+    Not,
+    Or,
+    Row,
+    Subscript,
+    Unary,
+    Variable,
+    Word,
+)
+
+_ARITHMETIC = {
+    **dict.fromkeys(("*", "/", "%", "DIV"), 11),
+    **dict.fromkeys(("+", "-", "||"), 10),
+    **dict.fromkeys(("<<", ">>", ">>>"), 9),
+    "&": 8,
+    "^": 7,
+    "|": 6,
+}
+_OR, _AND, _NOT, _PREDICATE, _COMPARISON, _VALUE, _UNARY, _PRIMARY = 1, 2, 3, 4, 5, 6, 12, 13
+_Predicate = IsNull | IsTruth | In | Between | Like
+_SUFFIXES = {"bigint": "L", "smallint": "S", "tinyint": "Y", "double": "D", "float": "F", "decimal": "BD"}
+
+
+def quote(name: str) -> str:
+    """Return `name` as a Spark SQL identifier."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def text_literal(value: str) -> str:
+    """Return a text as a literal of Spark SQL."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+@lru_cache(maxsize=65_536)
+def spark_sql(expr: Expr) -> str:
+    """Return an expression as Spark SQL."""
+    match expr:
+        case Column():
+            return quote(expr.name)
+        case Variable():
+            return expr.name
+        case Word():
+            return expr.text
+        case Literal():
+            return _literal(expr)
+        case Call():
+            return _call(expr)
+        case Cast():
+            to = expr.to if "<" in expr.to else expr.to.upper()
+            return f"{'TRY_CAST' if expr.attempt else 'CAST'}({spark_sql(expr.value)} AS {to})"
+        case Case():
+            return _case(expr)
+        case Unary():
+            return f"{expr.operator}{_within(expr.value, _PRIMARY)}"
+        case Arithmetic():
+            level = _ARITHMETIC[expr.operator]
+            first, *others = expr.operands
+            texts = [_within(first, level), *(_within(each, level + 1) for each in others)]
+            return f" {expr.operator} ".join(texts)
+        case Comparison():
+            return f"{_within(expr.left, _VALUE)} {expr.operator} {_within(expr.right, _VALUE)}"
+        case And():
+            return " AND ".join(_within(part, _NOT) for part in expr.parts)
+        case Or():
+            return " OR ".join(_within(part, _AND) for part in expr.parts)
+        case Not(value=IsNull() | IsTruth() | In() | Between() | Like() as predicate):
+            return _predicate(predicate, "NOT ")
+        case Not():
+            return f"NOT {_within(expr.value, _NOT)}"
+        case Row():
+            return f"({_list(expr.values)})"
+        case Named():
+            return f"{spark_sql(expr.value)} AS {quote(expr.name)}"
+        case Subscript():
+            return f"{_within(expr.value, _PRIMARY)}[{spark_sql(expr.index)}]"
+        case Field():
+            return f"{_within(expr.value, _PRIMARY)}.{quote(expr.name)}"
+        case Lambda():
+            names = expr.parameters
+            head = names[0] if len(names) == 1 else f"({', '.join(names)})"
+            return f"{head} -> {spark_sql(expr.body)}"
+        case Interval():
+            return f"INTERVAL {_within(expr.amount, _PRIMARY)} {expr.unit}".rstrip()
+    return _predicate(expr, "")
+
+
+def _predicate(expr: _Predicate, negation: str) -> str:
+    value = _within(expr.value, _VALUE)
+    match expr:
+        case IsNull():
+            return f"{value} IS {negation}NULL"
+        case IsTruth():
+            return f"{value} IS {negation}{'TRUE' if expr.truth else 'FALSE'}"
+        case In():
+            return f"{value} {negation}IN ({_list(expr.options)})"
+        case Between():
+            return f"{value} {negation}BETWEEN {_within(expr.low, _VALUE)} AND {_within(expr.high, _VALUE)}"
+        case Like():
+            quantifier = f"{expr.quantifier} " if expr.quantifier else ""
+            escape = "" if expr.escape is None else f" ESCAPE {spark_sql(expr.escape)}"
+            return f"{value} {negation}{expr.operator} {quantifier}{_within(expr.pattern, _VALUE)}{escape}"
+
+
+def _level(expr: Expr) -> int:
+    match expr:
+        case Or():
+            return _OR
+        case And():
+            return _AND
+        case Not():
+            return _PREDICATE if isinstance(expr.value, _Predicate) else _NOT
+        case IsNull() | IsTruth() | In() | Between() | Like():
+            return _PREDICATE
+        case Comparison():
+            return _COMPARISON
+        case Arithmetic():
+            return _ARITHMETIC[expr.operator]
+        case Unary():
+            return _UNARY
+        case Lambda():
+            return 0
+    return _PRIMARY
+
+
+def _within(expr: Expr, level: int) -> str:
+    """Return an operand of something that binds as tightly as `level`."""
+    text = spark_sql(expr)
+    return text if _level(expr) >= level else f"({text})"
+
+
+def _list(values: tuple[Expr, ...]) -> str:
+    return ", ".join(spark_sql(value) for value in values)
+
+
+def _literal(expr: Literal) -> str:
+    if expr.kind == "string":
+        return text_literal(expr.text)
+    return f"X'{expr.text}'" if expr.kind == "binary" else expr.text + _SUFFIXES.get(expr.kind, "")
+
+
+def _case(expr: Case) -> str:
+    parts = ["CASE", *([spark_sql(expr.subject)] if expr.subject is not None else [])]
+    parts += [f"WHEN {spark_sql(test)} THEN {spark_sql(result)}" for test, result in expr.branches]
+    parts += [f"ELSE {spark_sql(expr.otherwise)}"] if expr.otherwise is not None else []
+    return " ".join((*parts, "END"))
+
+
+def _call(expr: Call) -> str:
+    match expr.function, expr.arguments:
+        case "extract", (Word() as part, value):
+            return f"EXTRACT({part.text} FROM {spark_sql(value)})"
+        case "trim", (Word() as side, characters, value):
+            return f"TRIM({side.text} {spark_sql(characters)} FROM {spark_sql(value)})"
+        case "count", ():
+            inner = "*"
+        case _:
+            inner = _list(expr.arguments)
+    text = f"{expr.function}({'DISTINCT ' if expr.distinct else ''}{inner})"
+    if expr.ignore_nulls:
+        text += " IGNORE NULLS"
+    if expr.order:
+        by = ", ".join(
+            f"{spark_sql(each)} {'DESC' if descending else 'ASC'}" for each, descending in expr.order
+        )
+        text += f" WITHIN GROUP (ORDER BY {by})"
+    return text if expr.where is None else f"{text} FILTER (WHERE {spark_sql(expr.where)})"

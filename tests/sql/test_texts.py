@@ -1,0 +1,101 @@
+"""Who reads texts: statements are parsed by few modules, and no expression of a plan is taken apart as a text."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import engine
+
+ROOT = Path(engine.__file__).parent
+WATCHED = ("sql", "operators", "runtime", "backfill")
+PARSERS = ("parse_one", "parse", "tokenize", "parsed", "Tokenizer")
+
+STATEMENTS = "reads a statement as a user wrote it, or the place of a word in it"
+TRANSLATES = "translates what sqlglot has parsed, before it is bound: patterns, numbers and texts of a dialect's literals"
+VALUES = "reads a value, not SQL: the text of a literal, a type, a name or an option"
+PLACES = "finds a name in a message or in a statement, to show the place of an error"
+
+EXPECTED = {
+    "sql/expression/tokens.py": "the reader of expressions",
+    "sql/parsed.py": "the parser of statements",
+    "sql/statements.py": STATEMENTS,
+    "sql/own_statements.py": STATEMENTS,
+    "sql/sink_statements.py": STATEMENTS,
+    "sql/clauses.py": STATEMENTS,
+    "sql/create.py": STATEMENTS,
+    "sql/macros.py": STATEMENTS,
+    "sql/refusals.py": STATEMENTS,
+    "sql/position.py": STATEMENTS,
+    "sql/ad_hoc.py": "parses the statement of a plain view",
+    "sql/from_items.py": "parses the statement of a plain view",
+    "runtime/datasource.py": "parses the query that a reader asks for",
+    "sql/functions.py": "asks sqlglot for the name under which it prints a parsed function",
+    "sql/defaults.py": "reads a column's default as the catalog has it: a value where it is a literal",
+    "sql/full_refresh.py": "parses a whole query that is computed by itself, which has no tree",
+    "sql/row_errors.py": "rewrites a parsed whole query, which has no tree",
+    "sql/postgres_lists.py": TRANSLATES,
+    "sql/postgres_patterns.py": TRANSLATES,
+    "sql/postgres_functions.py": TRANSLATES,
+    "sql/postgres_bytea.py": TRANSLATES,
+    "sql/intervals.py": TRANSLATES,
+    "sql/values.py": VALUES,
+    "sql/types.py": VALUES,
+    "sql/catalog.py": VALUES,
+    "sql/view_options.py": VALUES,
+    "sql/lowering.py": VALUES,
+    "sql/key_types.py": PLACES,
+    "runtime/alter.py": "asks whether a plain view's statement may name a column: too often rather than too seldom",
+    "runtime/rename.py": "writes another name into the head of a statement",
+    "runtime/full_view.py": VALUES,
+    "runtime/dml_run.py": "asks whether a printed query may leave the order of its table: too often rather than too seldom",
+    "runtime/drop.py": PLACES,
+    "runtime/moments.py": PLACES,
+    "runtime/partition_checks.py": PLACES,
+    "runtime/spark_errors.py": PLACES,
+    "runtime/statement_errors.py": PLACES,
+    "runtime/driver_rows.py": "knows an error of Spark by its text",
+    "runtime/show.py": "parses the statement of a plain view to describe it",
+}
+
+
+@cache
+def readers_of_texts() -> set[str]:
+    """Return the modules that import `re`, or parse or tokenize SQL."""
+    found = set()
+    for folder in WATCHED:
+        for path in (ROOT / folder).rglob("*.py"):
+            nodes = list(ast.walk(ast.parse(path.read_text())))
+            imports = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+            calls = {_name(node.func) for node in nodes if isinstance(node, ast.Call)}
+            if "re" in imports or calls & set(PARSERS):
+                found.add(path.relative_to(ROOT).as_posix())
+    return found
+
+
+def _name(called: ast.expr) -> str:
+    if isinstance(called, ast.Attribute):
+        return called.attr
+    return called.id if isinstance(called, ast.Name) else ""
+
+
+def test_no_other_module_reads_texts_than_those_that_are_named_here_with_the_reason() -> None:
+    assert readers_of_texts() == set(EXPECTED)
+
+
+@pytest.mark.parametrize("folder", ["sql/rewrites", "operators", "backfill"])
+def test_no_rule_and_no_operator_reads_texts(folder: str) -> None:
+    assert not [module for module in readers_of_texts() if module.startswith(folder)]
+
+
+def test_trees_are_read_where_they_are_bound_and_in_rules_that_are_written_as_templates() -> None:
+    """`read` takes a text apart: only the binder, templates, and plans that were stored as texts may ask it to."""
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in ROOT.rglob("*.py")
+        if "from engine.sql.expression.read import" in path.read_text()
+    }
+    assert found == {"sql/expressions.py", "sql/expression/template.py", "meta/text_plans.py"}
