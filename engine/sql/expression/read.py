@@ -343,9 +343,7 @@ class _Reader:
         distinct = self.take("DISTINCT")
         arguments = self._arguments(name) if name in _OWN_FORMS else self._list(")")
         ignore = self.take("IGNORE", "NULLS")
-        order: tuple[tuple[Expr, bool], ...] = ()
-        if self.take("WITHIN", "GROUP", "(", "ORDER", "BY"):
-            order = self._order()
+        order = self._order() if self.take("WITHIN", "GROUP", "(", "ORDER", "BY") else ()
         where = None
         if self.take("FILTER", "("):
             self.need("WHERE")
