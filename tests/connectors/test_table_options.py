@@ -47,7 +47,7 @@ def test_an_unknown_option_is_refused_at_its_place(
     assert not lake.catalog.relations
 
 
-@pytest.mark.parametrize("rest", ["INCLUDE (n)", "WITH (fillfactor = 70)", "WHERE n > 1"])
+@pytest.mark.parametrize("rest", ["WITH (fillfactor = 70)", "WHERE n > 1"])
 def test_an_index_takes_nothing_but_its_columns(lake: Session, rest: str) -> None:
     lake.dialect = "postgres"
     lake.sql("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
