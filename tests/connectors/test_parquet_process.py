@@ -53,7 +53,7 @@ def test_the_other_process_reads_what_this_one_would(tmp_path: Path) -> None:
 
 
 def test_a_file_that_ends_the_process_is_set_aside_and_the_next_one_is_read(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.parquet")
+    path = write(tmp_path / "a.parquet", 5_000)  # more than fits into the socket
     with path.open("rb") as file:
         batches = parquet_process.read(file, FileOptions(), SMALL)
         next(batches)
@@ -61,7 +61,7 @@ def test_a_file_that_ends_the_process_is_set_aside_and_the_next_one_is_read(tmp_
         os.kill(worker.process.pid, signal.SIGKILL)
         with pytest.raises(MalformedFile, match="ended"):
             list(batches)
-    assert read(path) == list(range(10))
+    assert read(path) == list(range(5_000))
 
 
 def test_a_file_that_ends_what_reads_it_is_set_aside() -> None:
@@ -94,7 +94,7 @@ def test_a_process_that_does_not_start_is_no_fault_of_the_file(
 
 
 def test_who_stops_reading_leaves_no_process_behind(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.parquet")
+    path = write(tmp_path / "a.parquet", 5_000)  # more than fits into the socket
     with path.open("rb") as file:
         batches = parquet_process.read(file, FileOptions(), SMALL)
         next(batches)
