@@ -22,7 +22,7 @@ _LEVEL_BYTES = 32
 """What an element of a list takes while it is read: its levels and its value."""
 _NO_COLUMN = "\0"
 """Stands in for the columns of a file that has none of those that are asked for."""
-_REFUSED = (pa.ArrowException, OSError, ValueError, NotImplementedError)
+_REFUSED = (pa.ArrowException, OSError, ValueError)
 
 
 def read(file: BinaryIO, options: FileOptions, limits: ReadLimits, skip: int = 0) -> Iterator[FileRows]:

@@ -11,7 +11,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -104,7 +103,6 @@ def main() -> int:
         except TidelineError as error:
             print(f"error: {error}", file=sys.stderr)
             return 1
-        time.sleep(1)
 
         def block(found: re.Match[str]) -> str:
             command = found["command"]
