@@ -11,7 +11,10 @@ from engine.hummock import Version
 from engine.hummock.epoch import epoch_time
 
 Kind = Literal["initial", "barrier", "checkpoint"]
-Mutation = Literal["nothing", "add", "update", "stop", "pause", "resume", "throttle"]
+Mutation = Literal["nothing", "add", "recompute", "update", "stop", "pause", "resume", "throttle"]
+
+Minting = Literal["rerun", "anew", "recompute"]
+"""What a barrier that a crash left open is to the next: run again, passed by, or passed by to compute partitions again."""
 
 PREFIX = "barrier/"
 DEADLINE_SECONDS = 600.0
@@ -21,8 +24,9 @@ class Barrier(msgspec.Struct, frozen=True):
     """Closes epoch `prev` and opens `curr`; the work behind it is the changes in (prev, curr].
 
     Kinds: `initial` (the first content of a domain), `barrier` (the epoch is sealed, nothing is committed), `checkpoint` (it is
-    committed). Mutations: `add` (views that have no content yet get it), `stop` (views were dropped), and what users ask for:
-    `update` (of the parallelism), `pause`, `resume`, `throttle`.
+    committed). Mutations: `add` (views that have no content yet get it), `recompute` (partitions are computed again, which
+    changes content although no input has changed), `stop` (views were dropped), and what
+    users ask for: `update` (of the parallelism), `pause`, `resume`, `throttle`.
     """
 
     prev: int
@@ -68,26 +72,44 @@ def minted(
     reach: int,
     now: float,
     inputs: Iterable[str] = (),
-    *,
-    anew: bool = False,
+    how: Minting = "rerun",
 ) -> OpenBarrier:
     """Return the barrier of a domain's next epoch, up to `reach` at most.
 
     One that a crash has left open is taken as it was, so that the rerun reads the same range; not so after a failure, which
     another range may end, nor when the domain has other tables by now or has committed since, nor when the history of one of
-    its `inputs` begins later by now, nor `anew`.
+    its `inputs` begins later by now, nor `anew`, nor where either of the two is to `recompute`: what the domain had at the end of
+    the one left open may have been read since.
     """
     held = [version.tables[table].committed_epoch for table in tables if table in version.tables]
     prev = max(held, default=0)
     kind: Kind = "checkpoint" if held else "initial"
     mutation: Mutation = "nothing" if len(held) == len(tables) else "add"
+    if how == "recompute":
+        mutation = "recompute"
     curr, left = max(reach, prev), open_barrier(version, domain)
-    failing = anew or f"failure/{domain}" in version.catalog
+    failing = how == "anew" or f"failure/{domain}" in version.catalog
     same = left is not None and left.tables == tables and left.barrier.prev == prev and not failing
+    recompute = mutation == "recompute" or (left is not None and left.barrier.mutation == "recompute")
     safe = max((version.tables[name].safe_epoch for name in inputs if name in version.tables), default=0)
-    if left is not None and same and max(prev + 1, safe) <= left.barrier.curr <= reach:
+    if left is not None and same and not recompute and max(prev + 1, safe) <= left.barrier.curr <= reach:
         curr = left.barrier.curr
     return OpenBarrier(Barrier(prev, curr, kind, mutation), tables, now, now + DEADLINE_SECONDS)
+
+
+def recomputed_from(version: Version) -> Mapping[str, int]:
+    """Return by table the epoch from which on its content is about to change although no input does."""
+    return version.catalog.read(_recomputed)
+
+
+def _recomputed(catalog: Mapping[str, str], before: Mapping[str, int] | None) -> Mapping[str, int]:
+    found: dict[str, int] = {}
+    for name, text in catalog.items():
+        if name.startswith(PREFIX) and '"recompute"' in text:
+            barrier = msgspec.json.decode(text, type=OpenBarrier)
+            if barrier.barrier.mutation == "recompute":
+                found |= dict.fromkeys(barrier.tables, barrier.barrier.curr)
+    return found
 
 
 def opened(domain: str, barrier: OpenBarrier) -> dict[str, str | None]:

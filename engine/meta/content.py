@@ -2,7 +2,8 @@
 
 A source table has content at every epoch. What is computed has it at the labels of its commits, and after each of them for as
 long as nothing that it reads has changed and all that it reads has content itself. In between, the newest label below is another
-epoch's content: to read it there would show a state that never was.
+epoch's content: to read it there would show a state that never was. While partitions are computed again, which changes content
+though no input has changed, there is none from the end of that barrier on.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from engine.hummock import Version
+from engine.meta.barrier import recomputed_from
 from engine.meta.creation import computed, creations
 
 
@@ -68,5 +70,6 @@ class Content:
                 return label  # whether it changed since then, nobody can tell any more
             changes.append(upstream.first_change(label))
         bound = min([upto, *(change - 1 for change in changes if change is not None)])
+        bound = min(bound, recomputed_from(self.version).get(table, bound + 1) - 1)
         known = self.common(inputs, bound) if bound > label else None
         return label if known is None else max(label, known)

@@ -11,10 +11,11 @@ from collections.abc import Callable
 
 from engine.errors import Conflict
 from engine.hummock import Version
-from engine.meta.catalog_store import StoredCatalog
+from engine.meta.barrier import open_barrier
+from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.content import Content
 from engine.meta.creation import computed
-from engine.meta.domain import Domain
+from engine.meta.domain import Domain, domains
 from engine.meta.frontier import lapsed_at, pending
 
 KEY = "cut"
@@ -37,6 +38,54 @@ def unmoved(seen: Version, cut: int) -> Callable[[Version], None]:
         newest = newest_cut(version)
         if newest not in (newest_cut(seen), cut):
             raise Conflict("another run has minted a cut meanwhile")
+
+    return check
+
+
+def have_met(domain: Domain, version: Version, stored: StoredCatalog, epoch: int) -> bool:
+    """Tell whether all that a domain reads has content at an epoch."""
+    return Content(version, stored.inputs).common(domain.inputs, epoch) == epoch
+
+
+def still_met(domain: Domain, stored: StoredCatalog, seen: Version, epoch: int) -> Callable[[Version], None]:
+    """Return the precondition that all that a domain reads has content at `epoch` yet, as in `seen`: partitions of it may be
+    computed again from an epoch below it on.
+    """
+
+    def check(version: Version) -> None:
+        if version.number != seen.number and not have_met(domain, version, stored, epoch):
+            raise Conflict(f"what domain {domain.name} reads is being computed again")
+
+    return check
+
+
+def reader_of(domain: Domain, version: Version, label: int) -> str | None:
+    """Return who follows a domain and has read it, or is about to, at `label` or beyond; None if nobody has.
+
+    What changes without a change of its inputs must not do so below what others have taken in: they would never see it.
+    """
+    own = set(domain.tables)
+    for table in own & version.tables.keys():
+        held = version.tables[table]
+        for reader, epoch in (*held.acks.items(), *held.pins.items()):
+            if reader not in own and epoch >= label:
+                return reader
+    for follower in domains(load(version)).values():
+        left = open_barrier(version, follower.name)
+        reads = follower.name != domain.name and not own.isdisjoint(follower.inputs)
+        if reads and left is not None and left.barrier.curr >= label:
+            return follower.name
+    return None
+
+
+def unread(domain: Domain, label: int) -> Callable[[Version], None]:
+    """Return the precondition that nobody has read a domain at `label` or beyond."""
+
+    def check(version: Version) -> None:
+        if (reader := reader_of(domain, version, label)) is not None:
+            raise Conflict(
+                f"{reader} has read domain {domain.name} at the epoch that is to be computed again"
+            )
 
     return check
 

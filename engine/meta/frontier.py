@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.hummock import Version
+from engine.meta.barrier import recomputed_from
 from engine.meta.content import Content
 from engine.meta.creation import computed
 
@@ -32,7 +33,8 @@ def frontiers(
     """Return the frontier of every table in `order` (inputs first); a stored table without inputs is a source.
 
     A source is known up to the store's newest epoch. A view's frontier moves for free over epochs in which none of its inputs
-    changed; it is pending if an input changed at or below the newest epoch at which all of its inputs have content.
+    changed; it is pending if an input changed at or below the newest epoch at which all of its inputs have content, or if a
+    recomputation of partitions is under way or was broken off.
     """
     content = Content(version, inputs)
     known: dict[str, Frontier] = {}
@@ -59,7 +61,7 @@ def _of_view(content: Content, name: str, inputs: Mapping[str, Frontier]) -> Fro
     changes = [version.tables[upstream].first_change(committed) for upstream in inputs]
     first = min((change for change in changes if change is not None), default=None)
     behind = any(upstream.lagging for upstream in inputs.values())
-    is_pending = first is not None and first <= reach
+    is_pending = (first is not None and first <= reach) or name in recomputed_from(version)
     frontier = content.newest(name, version.epoch)
     return Frontier(committed, frontier, reach, is_pending, is_pending or behind, first)
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from engine.errors import Conflict, Fenced, RowFailed, TableExists, TidelineError
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.epoch import Clock, seconds_of
-from engine.meta.barrier import Barrier, minted, opened
+from engine.meta.barrier import Barrier, Minting, closed, minted, open_barrier, opened, recomputed_from
 from engine.meta.catalog_store import StoredCatalog, is_planned, load, planned
 from engine.meta.content import Content
 from engine.meta.creation import CREATED, computed, creations
-from engine.meta.cut import label_of, newest_cut, next_stop, noted, unmoved
+from engine.meta.cut import have_met, label_of, newest_cut, next_stop, noted, still_met, unmoved, unread
 from engine.meta.domain import Domain, domains, in_background, rate_limit
 from engine.meta.frontier import frontiers
 from engine.meta.mutation import Control, control_of
@@ -238,7 +238,8 @@ class FlushRun:
                             break
                         continue
                     label = label_of(domain, version, stored, reach)
-                    barrier = self._mint(domain, stored, version, reach, label, anew=straight)
+                    how: Minting = "anew" if straight else "rerun"
+                    barrier = self._mint(domain, stored, version, reach, label, how)
                     run = self._partition_run(domain, stored)
                     outcome.add(run.run(self.store.version, barrier, self.generations[domain.writer]))
                     arrived = reach >= cut
@@ -278,7 +279,7 @@ class FlushRun:
         """Compute partitions again: those that somebody asks for, and quarantined ones whose inputs have changed."""
 
         def mint(version: Version, reach: int) -> tuple[Barrier, int]:
-            barrier = self._mint(domain, stored, version, reach, reach)
+            barrier = self._mint(domain, stored, version, reach, reach, "recompute")
             return barrier, self.generations[domain.writer]
 
         for view in domain.members:
@@ -291,6 +292,22 @@ class FlushRun:
                 for done in self._partition_run(domain, stored).retry(view, asked, waiting, mint):
                     outcome.add(done)
                     self._go_on_to(done)
+        self._close_left(domain, stored)
+
+    def _close_left(self, domain: Domain, stored: StoredCatalog) -> None:
+        """Close the barrier that a broken off recomputation has left open: what follows the domain would wait for its end."""
+        if domain.tables[0] not in recomputed_from(self.store.version):
+            return
+        generation = self._generation(domain)
+        version = self.store.refresh()
+        self.store.commit(
+            Commit(
+                catalog=closed(version.catalog, domain.name),
+                writer=domain.writer,
+                generation=generation,
+                precondition=planned(stored, domain.members),
+            )
+        )
 
     def _go_on_to(self, done: DomainEpoch) -> None:
         """Let what reads a domain follow it where partitions that were computed again have taken it beyond the run's cut."""
@@ -327,21 +344,27 @@ class FlushRun:
         version: Version,
         stop: int,
         label: int,
-        *,
-        anew: bool = False,
+        how: Minting = "rerun",
     ) -> Barrier:
         """Make the barrier of a domain's next epoch durable before its work, in one commit with the claim where there is none.
 
-        The epoch reflects its inputs at `stop` and is labelled `label`; `anew` is that of `minted`. Raises Conflict if another
-        run has minted a cut since `version`.
+        The epoch reflects its inputs at `stop` and is labelled `label`. Raises Conflict if another run has minted a cut since
+        `version`, or its inputs have no content there any more, or it is to recompute what others have read.
         """
-        barrier = minted(version, domain.name, domain.tables, label, self.clock(), domain.inputs, anew=anew)
+        left = open_barrier(version, domain.name)
+        if how == "rerun" and left is not None and not have_met(domain, version, stored, left.barrier.curr):
+            how = "anew"
+        barrier = minted(version, domain.name, domain.tables, label, self.clock(), domain.inputs, how)
         catalog, generation = opened(domain.name, barrier), self.generations.get(domain.writer)
-        there, met = planned(stored, domain.members), unmoved(version, stop)
+        curr = barrier.barrier.curr
+        checks = [planned(stored, domain.members), unmoved(version, stop)]
+        checks.append(still_met(domain, stored, version, curr))
+        if how == "recompute":
+            checks.append(unread(domain, curr))
 
         def standing(base: Version) -> None:
-            there(base)
-            met(base)
+            for check in checks:
+                check(base)
 
         catalog |= noted(version, stop)
         if generation is None:

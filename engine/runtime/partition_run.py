@@ -17,7 +17,7 @@ from engine.hummock import Commit, Version
 from engine.hummock.epoch import Clock
 from engine.meta.barrier import Barrier, closed
 from engine.meta.catalog_store import planned, table_of
-from engine.meta.cut import is_pending, reach_of
+from engine.meta.cut import is_pending, reach_of, reader_of
 from engine.meta.frontier import lapsed_at
 from engine.meta.partitions import (
     Quarantined,
@@ -109,6 +109,8 @@ class PartitionRun(DomainRun):
         reach = reach_of(self.domain, version, self.stored)
         if reach is None or reach <= version.tables[view].committed_epoch:
             return []
+        if not asked and reader_of(self.domain, version, reach) is not None:
+            return []  # they stay due until its inputs go on
         known = quarantined(version, view)
         waiting = known.keys() & set(waiting) - set(asked)  # another process may have mended some
         told = {key for key in waiting if not known[key].suspect}
