@@ -7,7 +7,6 @@ only where it is called, and gets none.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from functools import cache
 
 from pyspark.errors import AnalysisException
@@ -75,13 +74,17 @@ def _types(node: Node, frames: Sequence[DataFrame], context: EpochContext) -> Ty
 
 
 def _asked(select, parts: Sequence[Expr]) -> Types:  # type: ignore[no-untyped-def]
-    """Return the types of expressions that are selected together; nothing where one of them cannot stand by itself."""
-    with suppress(AnalysisException):
-        items = [(f"_part_{n}", part) for n, part in enumerate(parts)]
-        fields = select(*spark_columns(items)).schema.fields if items else []
-        kinds = ((field.dataType.simpleString(), field.nullable) for field in fields)
-        return dict(zip(parts, kinds, strict=True))
-    return {}
+    """Return the types of expressions that are selected together; one that cannot stand by itself has none."""
+    items = [(f"_part_{n}", part) for n, part in enumerate(parts)]
+    if not items:
+        return {}
+    try:
+        fields = select(*spark_columns(items)).schema.fields
+    except AnalysisException:
+        middle = len(parts) // 2
+        return _asked(select, parts[:middle]) | _asked(select, parts[middle:]) if middle else {}
+    kinds = ((field.dataType.simpleString(), field.nullable) for field in fields)
+    return dict(zip(parts, kinds, strict=True))
 
 
 def _parts(expr: Expr) -> Iterator[Expr]:

@@ -35,7 +35,27 @@ def parsed(text: str, dialect: str) -> exp.Expr:
             _drop_schema(node, dialect)
         if dialect == "spark" and isinstance(node, exp.Table | exp.CTE):
             node.meta[_ANY_CASE] = True
+    for node in reversed(list(found.find_all(exp.Lambda, bfs=False))):  # those inside others first
+        _bind_variables(node, dialect)
     return found
+
+
+def _bind_variables(node: exp.Lambda, dialect: str) -> None:
+    """Make what the body of a lambda calls by a name of its variables these, in whatever case: sqlglot compares spellings."""
+    names = {_folded(name, dialect): name for name in node.expressions if isinstance(name, exp.Identifier)}
+    for column in list(node.this.find_all(exp.Column)):
+        variable = names.get(_folded(column.parts[0], dialect))
+        if variable is None or not isinstance(column.this, exp.Identifier):
+            continue
+        found: exp.Expr = variable.copy()
+        for field in column.parts[1:]:
+            found = exp.Dot(this=found, expression=field.copy())
+        column.replace(found)
+
+
+def _folded(name: exp.Identifier, dialect: str) -> str:
+    exact = dialect != "spark" and name.args.get("quoted")
+    return name.name if exact else name.name.lower()
 
 
 def own_schema(dialect: str) -> str:

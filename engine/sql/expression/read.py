@@ -217,7 +217,7 @@ class _Reader:
             case "hex":
                 return Literal(self.next().text[2:-1].upper(), "binary")
             case "quoted":
-                return self._named(self._name())
+                return self._lambda_or_name()
             case "hole" if self.holes is not None:
                 return self.holes(self.next().text[1:])
             case "word":
@@ -252,6 +252,10 @@ class _Reader:
         values = self._list(")")
         return values[0] if len(values) == 1 else Row(values)
 
+    def _lambda_or_name(self) -> Expr:
+        name = self._name()
+        return self._lambda((name,)) if self.take("->") else self._named(name)
+
     def _lambda(self, names: tuple[str, ...]) -> Lambda:
         self.variables.append(names)
         body = self.expression()
@@ -261,9 +265,7 @@ class _Reader:
     def _word(self) -> Expr:
         word = self.word()
         if self.word(1) == "->":
-            name = self._name()
-            self.need("->")
-            return self._lambda((name,))
+            return self._lambda_or_name()
         constant = {"TRUE": TRUE, "FALSE": FALSE, "NULL": NULL}.get(word)
         if constant is not None:
             self.next()
@@ -281,7 +283,7 @@ class _Reader:
             return Call(self.next().text.lower())
         if word in _BINARY or word in _PREDICATES or word in _ENDS:
             raise self.unreadable()
-        return self._named(self._name())
+        return self._lambda_or_name()
 
     def _list(self, end: str) -> tuple[Expr, ...]:
         """Read expressions up to `end`, which is stepped over."""

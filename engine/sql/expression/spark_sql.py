@@ -65,7 +65,7 @@ def spark_sql(expr: Expr) -> str:
         case Column():
             return quote(expr.name)
         case Variable():
-            return expr.name
+            return _variable(expr.name)
         case Word():
             return expr.text
         case Literal():
@@ -103,12 +103,16 @@ def spark_sql(expr: Expr) -> str:
         case Field():
             return f"{_within(expr.value, _PRIMARY)}.{quote(expr.name)}"
         case Lambda():
-            names = expr.parameters
+            names = [_variable(name) for name in expr.parameters]
             head = names[0] if len(names) == 1 else f"({', '.join(names)})"
             return f"{head} -> {spark_sql(expr.body)}"
         case Interval():
             return f"INTERVAL {_within(expr.amount, _PRIMARY)} {expr.unit}".rstrip()
     return _predicate(expr, "")
+
+
+def _variable(name: str) -> str:
+    return name if name.isidentifier() and name.isascii() and name[0] != "_" else quote(name)
 
 
 def _predicate(expr: _Predicate, negation: str) -> str:
