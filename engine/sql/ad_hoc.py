@@ -16,6 +16,7 @@ from engine.sql.position import place
 from engine.sql.postgres import as_spark
 from engine.sql.postgres_rows import as_spark_rows
 from engine.sql.query_types import QueryTypes
+from engine.sql.rewrites.array_comparison import array_comparison
 from engine.sql.sketches import keep_percentiles
 from engine.sql.statement_types import CreateView
 from engine.sql.statements import parse
@@ -125,6 +126,7 @@ class _Writer:
             for name in tree.find_all(exp.Identifier):
                 if not name.args.get("quoted"):
                     name.set("this", name.name.lower())
+            tree = tree.transform(array_comparison, dialect, copy=False)
             tree = as_spark_rows(as_spark(tree, QueryTypes(tree, self.catalog).of))
         self._expand(keep_percentiles(tree), {}, top, moment)
         return tree

@@ -146,7 +146,7 @@ class Expressions:
                 found = exp.Dot(this=found, expression=exp.to_identifier(field, quoted=True))
             return copy_place(found, part)
 
-        tree = node.transform(resolve).transform(array_comparison)
+        tree = node.transform(resolve).transform(array_comparison, self.dialect)
         if self.dialect != "spark":
             try:
                 tree = as_spark(tree, lambda part: exact_type(part, self.types))

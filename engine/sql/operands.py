@@ -29,6 +29,7 @@ _NUMERIC_SCALAR = (
     "log10",
     "cbrt",
 )
+_OF_TIMES = ("hour", "minute", "second")
 _BOOLEAN = ("bool_and", "bool_or", "every", "some", "any", "count_if")
 _BITS = ("bit_and", "bit_or", "bit_xor")
 _OF_MOMENTS = ("year", "month", "quarter", "hour", "minute", "second", "dayofweek", "dayofyear", "weekofyear")
@@ -155,7 +156,8 @@ class Operands:
             return None
         if name in _NUMERIC_SCALAR and not is_number(kind) and not kind.startswith("interval"):
             return f"{name} takes a number, not {kind}", "CAST the argument to a number"
-        if name in _OF_MOMENTS and kind not in (*MOMENTS, "string"):
+        of_time = name in _OF_TIMES and kind.startswith("time(")
+        if name in _OF_MOMENTS and kind not in (*MOMENTS, "string") and not of_time:
             return f"{name} takes a date or a timestamp, not {kind}", "CAST the argument to a date"
         return None
 

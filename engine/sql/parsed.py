@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-import sqlglot
 import sqlglot.expressions as exp
 from sqlglot.errors import ParseError
+
+from engine.sql.exact_calls import parse
 
 _ANY_CASE = "any_case"
 _SCHEMAS = {"spark": "default"}
@@ -19,7 +20,7 @@ def parsed(text: str, dialect: str) -> exp.Expr:
     Comments go: expressions are printed as texts and put into each other, where a comment would take what follows with it.
     """
     try:
-        tree = sqlglot.parse_one(text, read=dialect)
+        tree = parse(text, dialect)
     except (
         AttributeError,
         IndexError,

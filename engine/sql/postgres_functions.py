@@ -24,6 +24,25 @@ _CODE_OF = {
     "mi": "%M",
     "ss": "%S",
 }
+_UNITS = {
+    "MICROSECOND": ("MICROSECOND", "MICROSECONDS", "US", "USEC", "USECS"),
+    "MILLISECOND": ("MILLISECOND", "MILLISECONDS", "MS", "MSEC", "MSECS"),
+    "SECOND": ("SECOND", "SECONDS", "S", "SEC", "SECS"),
+    "MINUTE": ("MINUTE", "MINUTES", "M", "MIN", "MINS"),
+    "HOUR": ("HOUR", "HOURS", "H", "HR", "HRS"),
+    "DAY": ("DAY", "DAYS", "D"),
+    "WEEK": ("WEEK", "WEEKS", "W"),
+    "MONTH": ("MONTH", "MONTHS", "MON", "MONS"),
+    "QUARTER": ("QUARTER", "QTR"),
+    "YEAR": ("YEAR", "YEARS", "Y", "YR", "YRS"),
+    "DECADE": ("DECADE", "DECADES", "DEC", "DECS"),
+    "CENTURY": ("CENTURY", "CENTURIES", "C", "CENT"),
+    "MILLENNIUM": ("MILLENNIUM", "MILLENNIA", "MIL", "MILS"),
+}
+"""The units of date_trunc as PostgreSQL reads them (datetime.c of its source), by Spark's word for them."""
+_SPARKS = "of Spark"  # a call that means what Spark's function means
+_YEARS_OF = {"DECADE": (10, 0), "CENTURY": (100, 1), "MILLENNIUM": (1000, 1)}
+"""How many years, and the number of the first of one."""
 _PATTERNS = re.compile(rf"(%-?\w)|({'|'.join(_CODE_OF)})", re.IGNORECASE)
 """Patterns of a format that sqlglot leaves: PostgreSQL reads them in either case, and HH as the hour of a half day."""
 
@@ -55,7 +74,13 @@ def _text(node: exp.Expr | None, what: str) -> str:
 
 
 # ---- calls that the parser leaves as they are ------------------------------------------------------------------
+def _varying_unit(arguments: list[exp.Expr]) -> exp.Expr:
+    raise NotSaid("a unit of time that is no literal", "write it in quotes")
+
+
 TRANSLATED: dict[str, Build] = {
+    "date_trunc": _varying_unit,
+    "date_part": _varying_unit,
     "regexp_split_to_array": lambda a: _call("split", *a, -1) if len(a) == 2 else None,
     "array_cat": lambda a: _call("concat", *a),
     "row": lambda a: _call(
@@ -263,10 +288,32 @@ def _from_epoch(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
 
 
 def _truncated(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
-    """The result has a zone only if the moment has one."""
-    if type_of(node.this) != "timestamp_ntz" or isinstance(node.parent, exp.Cast):
+    """The result has a zone only if the moment has one; Spark knows no units of several years.
+
+    `date_trunc('decade', t)` -> the first moment of the year less the years since the decade began.
+    """
+    if node.meta.get(_SPARKS):
         return None
-    return exp.Cast(this=node.copy(), to=exp.DataType(this=exp.DataType.Type.TIMESTAMPNTZ))
+    if node.args.get("zone") is not None:
+        raise NotSaid("date_trunc in a time zone", "write date_trunc(unit, moment AT TIME ZONE zone)")
+    written = node.args["unit"].name.upper()
+    unit = next((unit for unit, words in _UNITS.items() if written in words), None)
+    if unit is None:
+        raise NotSaid(f"date_trunc of {written.lower()}", f"the units are {', '.join(_UNITS).lower()}")
+    plain = type_of(node.this) == "timestamp_ntz"
+    kind = exp.DataType.Type.TIMESTAMPNTZ if plain else exp.DataType.Type.TIMESTAMPLTZ
+    years, first = _YEARS_OF.get(unit, (1, 0))
+    word = "YEAR" if years > 1 else unit
+    truncated = exp.TimestampTrunc(this=node.this.copy(), unit=exp.Var(this=word))
+    truncated.meta[_SPARKS] = True
+    whole = exp.Cast(this=truncated, to=exp.DataType(this=kind))
+    if years == 1:
+        return whole
+    year = exp.Extract(this=exp.Var(this="YEAR"), expression=node.this.copy())
+    since = exp.Paren(this=exp.Sub(this=year, expression=exp.Literal.number(first)))
+    return exp.Paren(
+        this=exp.Sub(this=whole, expression=_call("make_ym_interval", _call("pmod", since, years), 0))
+    )
 
 
 def _at_zone(node: exp.Expr, type_of: TypeOf) -> exp.Expr:

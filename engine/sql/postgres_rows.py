@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import sqlglot
 import sqlglot.expressions as exp
+
+from engine.sql.parsed import parsed
 
 
 def as_spark_rows(tree: exp.Expr) -> exp.Expr:
@@ -58,4 +59,4 @@ def _numbers(series: exp.Expr) -> exp.Expr:
     else:
         holds = f"IF(({by}) > 0, ({first}) <= ({last}), ({first}) >= ({last}))"
     text = f"IF({holds}, SEQUENCE({first}, {last}, {by}), FILTER(ARRAY({first}), x -> FALSE))"
-    return sqlglot.parse_one(text, read="spark")
+    return parsed(text, "spark")

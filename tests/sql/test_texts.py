@@ -22,6 +22,7 @@ PLACES = "finds a name in a message or in a statement, to show the place of an e
 EXPECTED = {
     "sql/expression/tokens.py": "the reader of expressions",
     "sql/parsed.py": "the parser of statements",
+    "sql/exact_calls.py": "the parser of statements",
     "sql/statements.py": STATEMENTS,
     "sql/own_statements.py": STATEMENTS,
     "sql/sink_statements.py": STATEMENTS,

@@ -107,12 +107,19 @@ def spark_sql(expr: Expr) -> str:
             head = names[0] if len(names) == 1 else f"({', '.join(names)})"
             return f"{head} -> {spark_sql(expr.body)}"
         case Interval():
-            return f"INTERVAL {_within(expr.amount, _PRIMARY)} {expr.unit}".rstrip()
+            return f"INTERVAL {_amount(expr.amount)} {expr.unit}".rstrip()
     return _predicate(expr, "")
 
 
+def _amount(expr: Expr) -> str:
+    """Return the amount of an interval: Spark takes a sign before a literal, and no parentheses around the two."""
+    if isinstance(expr, Unary) and isinstance(expr.value, Literal):
+        return spark_sql(expr)
+    return _within(expr, _PRIMARY)
+
+
 def _variable(name: str) -> str:
-    return name if name.isidentifier() and name.isascii() and name[0] != "_" else quote(name)
+    return name if name.isidentifier() and name.isascii() else quote(name)
 
 
 def _predicate(expr: _Predicate, negation: str) -> str:
