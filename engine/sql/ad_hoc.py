@@ -9,6 +9,8 @@ import sqlglot.expressions as exp
 
 from engine.errors import SqlError
 from engine.sql.catalog import Catalog, Relation
+from engine.sql.functions import function_name
+from engine.sql.lost_arguments import lost_argument
 from engine.sql.macros import inline_functions
 from engine.sql.moments import Moment, moment_of
 from engine.sql.names import identifier, item_name, relation_of
@@ -16,6 +18,7 @@ from engine.sql.position import place
 from engine.sql.postgres import as_spark
 from engine.sql.postgres_rows import as_spark_rows
 from engine.sql.query_types import QueryTypes
+from engine.sql.refusals import unsupported
 from engine.sql.rewrites.array_comparison import array_comparison
 from engine.sql.sketches import keep_percentiles
 from engine.sql.statement_types import CreateView
@@ -129,6 +132,10 @@ class _Writer:
             tree = tree.transform(array_comparison, dialect, copy=False)
             tree = as_spark_rows(as_spark(tree, QueryTypes(tree, self.catalog).of))
         self._expand(keep_percentiles(tree), {}, top, moment)
+        if top and (lost := lost_argument(tree, tree.sql(dialect="spark"))) is not None:
+            call = lost.find_ancestor(exp.Func) or lost
+            what = f"{lost.sql(dialect='spark')} as an argument of {function_name(call)}"
+            raise unsupported(what, lost, self.sql, "leave it out, or write the call by other functions")
         return tree
 
     def _expand(

@@ -22,6 +22,7 @@ from engine.sql.functions import (
     near_functions,
     unknown_function,
 )
+from engine.sql.lost_arguments import lost_argument
 from engine.sql.operands import Operands
 from engine.sql.position import copy_place, place
 from engine.sql.postgres import UNKNOWN_FIELDS, as_spark
@@ -160,6 +161,12 @@ class Expressions:
             )
         self.operands.check(tree, node)
         text = tree.sql(dialect="spark")
+        if (lost := lost_argument(tree, text)) is not None:
+            call = lost.find_ancestor(exp.Func) or lost
+            hint = "leave it out, or write the call by other functions"
+            raise self.refuse(
+                f"{lost.sql(dialect='spark')} as an argument of {function_name(call)}", node, hint
+            )
         try:
             found = read(text)
         except Unreadable as error:

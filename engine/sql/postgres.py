@@ -13,6 +13,7 @@ from engine.sql.postgres_functions import as_spark_call
 from engine.sql.postgres_json import as_spark_json
 from engine.sql.postgres_lists import as_spark_list
 from engine.sql.postgres_literals import type_literals
+from engine.sql.postgres_patterns import NotSaid
 from engine.sql.sketches import as_spark_percentile
 
 TypeOf = Callable[[exp.Expr], str | None]
@@ -92,18 +93,26 @@ def _bytea(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     return as_spark_bytea(node, type_of)
 
 
+_TEXTS = (_KIND.TEXT, _KIND.VARCHAR, _KIND.CHAR, _KIND.NCHAR, _KIND.NVARCHAR)
+_NOT_AS_TEXT = ("array<", "map<", "struct<", "interval")  # Spark writes them in its own way
+
+
 def _cast(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """A number becomes an integer by rounding, a text is cut to its length. `CAST(d AS INT)` -> `CAST(BROUND(d, 0) AS INT)`"""
     if not isinstance(node, exp.Cast):
         return None
     target = node.to
+    if target.this in _TEXTS:
+        kind = "interval" if isinstance(node.this.unnest(), exp.Interval) else type_of(node.this) or ""
+        if kind.startswith(_NOT_AS_TEXT):
+            raise NotSaid(f"{kind} as a text", "take its parts, or array_to_string")
     if target.this in (_KIND.TINYINT, _KIND.SMALLINT, _KIND.INT, _KIND.BIGINT):
         given = type_of(node.this) or ""
         if given in ("float", "double") or given.startswith("decimal"):
             name = "ROUND" if given.startswith("decimal") else "BROUND"
             rounded = exp.Anonymous(this=name, expressions=[node.this, exp.Literal.number(0)])
             return type(node)(this=rounded, to=target)
-    if target.this in (_KIND.VARCHAR, _KIND.CHAR, _KIND.NCHAR, _KIND.NVARCHAR) and target.expressions:
+    if target.this in _TEXTS and target.expressions:
         text = exp.Cast(this=node.this, to=exp.DataType(this=_KIND.TEXT))
         return exp.Anonymous(this="LEFT", expressions=[text, target.expressions[0].this.copy()])
     return None

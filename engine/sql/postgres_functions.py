@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import sqlglot.expressions as exp
 
+from engine.sql.postgres_bytea import as_bytea
 from engine.sql.postgres_patterns import NotSaid, regex_of_similar, replacement_of
 
 TypeOf = Callable[[exp.Expr], str | None]
@@ -191,21 +192,41 @@ def _split(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     text, separator = node.this, _text(node.expression, "a separator")
     pattern = "".join(f"[{c}]" if c in ".|*+?()[]{}$-" else "\\" + c if c in "\\^" else c for c in separator)
     parts = _call("split", text, pattern, -1)
+    null = node.args.get("null")
+    if null is not None:
+        part = exp.column("_p")
+        shown = _call("nullif", part, null)
+        parts = _call("transform", parts, exp.Lambda(this=shown, expressions=[exp.to_identifier("_p")]))
     empty = exp.Cast(this=_call("array"), to=exp.DataType.build("ARRAY<STRING>", dialect="spark"))
     return exp.If(this=exp.EQ(this=text.copy(), expression=exp.Literal.string("")), true=empty, false=parts)
 
 
 def _encode(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     kind = _text(node.args.get("charset"), "an encoding").lower()
+    value = as_bytea(node.this) if isinstance(node, exp.Encode) else node.this
     forms: dict[tuple[type[exp.Expr], str], Callable[[], exp.Expr]] = {
-        (exp.Encode, "hex"): lambda: exp.Lower(this=exp.Hex(this=node.this)),
-        (exp.Encode, "base64"): lambda: _call("base64", node.this),
+        (exp.Encode, "hex"): lambda: exp.Lower(this=exp.Hex(this=value)),
+        (exp.Encode, "base64"): lambda: _call("base64", value),
         (exp.Decode, "hex"): lambda: _call("unhex", node.this),
         (exp.Decode, "base64"): lambda: _call("unbase64", node.this),
     }
     if (type(node), kind) not in forms:
         raise NotSaid(f"the encoding {kind}", "use hex or base64")
     return forms[type(node), kind]()
+
+
+def _contains_pattern(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
+    """`regexp_like(s, 'a', 'i')` -> `s RLIKE '(?i)a'`"""
+    flag = node.args.get("flag")
+    if flag is None:
+        return None
+    flags, pattern = _text(flag, "flags"), _text(node.expression, "a pattern")
+    if set(flags) - set("ic"):
+        raise NotSaid("regexp_like with these flags", "use i or none")
+    insensitive = flags[-1:] == "i"
+    return exp.RegexpLike(
+        this=node.this.copy(), expression=exp.Literal.string("(?i)" * insensitive + pattern)
+    )
 
 
 # ---- patterns --------------------------------------------------------------------------------------------------
@@ -283,6 +304,12 @@ def _format(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     return None
 
 
+def _from_parts(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    return _call(
+        "make_timestamp_ntz", *(node.args[part] for part in ("year", "month", "day", "hour", "min", "sec"))
+    )
+
+
 def _from_epoch(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     return _call("timestamp_seconds", node.this)
 
@@ -342,6 +369,8 @@ def _array_size(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
 
 def _position(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     """What is not there has no place."""
+    if node.args.get("zero_based") is not None:  # what sqlglot takes the third argument for
+        raise NotSaid("array_position from a place on", "take a slice of the array")
     return _call("nullif", _call("array_position", node.this, node.expression), 0)
 
 
@@ -380,7 +409,9 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr, TypeOf], exp.Expr | None]] = {
     exp.Encode: _encode,
     exp.Decode: _encode,
     exp.Bracket: _matched_group,
+    exp.RegexpLike: _contains_pattern,
     exp.RegexpReplace: _regexp_replace,
+    exp.TimestampFromParts: _from_parts,
     exp.SimilarTo: _similar,
     exp.TimeToStr: _format,
     exp.StrToTime: _format,

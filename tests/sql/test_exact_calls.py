@@ -105,3 +105,43 @@ def test_a_unit_that_postgres_does_not_know_or_that_varies_is_refused(session: S
     session.sql("CREATE TABLE m (id INT PRIMARY KEY, ts TIMESTAMP, unit TEXT)")
     with pytest.raises(SqlError, match=r"date_trunc of q|a unit of time that is no literal"):
         session.sql(f"CREATE MATERIALIZED VIEW v AS SELECT id, {call} AS r FROM m", build=False)
+
+
+GIVEN = {
+    "regexp_like('Hello World', 'world', 'i')": True,
+    "regexp_like('Hello World', 'world', 'ic')": False,
+    "string_to_array('xx~~yy~~zz', '~~', 'yy')": ["xx", None, "zz"],
+    "make_timestamp(2013, 7, 15, 8, 15, 23.5)": datetime(2013, 7, 15, 8, 15, 23, 500_000),
+    "encode('123\\000\\001', 'base64')": "MTIzAAE=",
+    "encode('\\x616263', 'hex')": "616263",
+}
+REFUSED = (
+    "regexp_like('a', 'b', 'x')",
+    "ARRAY[1, 2]::text",
+    "(interval '1 day 2 hours')::text",
+    "array_position(ARRAY[1, 2, 1], 1, 2)",
+    "date_trunc('day', now(), 'Europe/Rome')",
+)
+
+
+def test_calls_of_postgres_keep_all_of_their_arguments(session: Session) -> None:
+    session.dialect = "postgres"
+    session.sql("CREATE TABLE one (id INT PRIMARY KEY)")
+    session.sql("INSERT INTO one VALUES (1)")
+    shown = ", ".join(f"{call} AS c{n}" for n, call in enumerate(GIVEN))
+    session.sql(f"CREATE MATERIALIZED VIEW v AS SELECT id, {shown} FROM one")
+    for query in ("SELECT * FROM v", f"SELECT {shown} FROM one"):
+        found = session.sql(query).to_pylist()[0]
+        assert [found[f"c{n}"] for n in range(len(GIVEN))] == list(GIVEN.values())
+
+
+@pytest.mark.parametrize("call", REFUSED)
+def test_what_a_call_would_lose_in_spark_is_refused(session: Session, call: str) -> None:
+    session.dialect = "postgres"
+    session.sql("CREATE TABLE one (id INT PRIMARY KEY)")
+    for query in (
+        f"CREATE MATERIALIZED VIEW v AS SELECT id, {call} AS r FROM one",
+        f"SELECT {call} AS r FROM one",
+    ):
+        with pytest.raises(SqlError):
+            session.sql(query)
