@@ -8,6 +8,8 @@ import sqlglot
 import sqlglot.expressions as exp
 from sqlglot.errors import ParseError
 
+from engine.sql.reading import read_as
+
 _ANY_CASE = "any_case"
 _SCHEMAS = {"spark": "default"}
 """The schema of a dialect that means the store; in PostgreSQL's family it is public."""
@@ -19,7 +21,7 @@ def parsed(text: str, dialect: str) -> exp.Expr:
     Comments go: expressions are printed as texts and put into each other, where a comment would take what follows with it.
     """
     try:
-        tree = sqlglot.parse_one(text, read=dialect)
+        tree = sqlglot.parse_one(text, read=read_as(dialect))
     except (
         AttributeError,
         IndexError,
