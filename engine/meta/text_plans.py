@@ -12,8 +12,9 @@ import msgspec
 
 from engine.errors import Conflict
 from engine.hummock import Commit, Hummock, Version
-from engine.sql.expression.nodes import known
+from engine.sql.expression.nodes import Call, Expr, Literal, known
 from engine.sql.expression.read import read
+from engine.sql.expression.tokens import Unreadable
 from engine.sql.fragments import IncrementalPlan
 
 PLAN = "plan/"
@@ -52,7 +53,16 @@ def _with_trees(value: Any) -> Any:
 
 
 def _tree(text: str, position: Any = (0, 0)) -> Any:
-    return msgspec.to_builtins(known(read(text), position=tuple(position)))
+    return msgspec.to_builtins(known(_read(text), position=tuple(position)))
+
+
+def _read(text: str) -> Expr:
+    """Return the tree of a stored text; of one that has none an expression that fails, so that no other view is held up by it."""
+    try:
+        return read(text)
+    except (Unreadable, RecursionError):
+        why = f"{text[:200]}, of a plan that an earlier version wrote, cannot be read: drop the view and create it again"
+        return Call("raise_error", (Literal(why, "string"),))
 
 
 def refreshed(store: Hummock) -> Version:

@@ -6,7 +6,7 @@ itself (an expression that `arrow_expressions` does not know) it leaves to Spark
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
@@ -33,6 +33,7 @@ from pyspark.sql.types import (
 from engine.hummock.hash import VNODES, vnode_of, xxhash64
 from engine.operators.arrow_expressions import Compiler, Item
 from engine.operators.arrow_values import Value
+from engine.operators.in_arrow import Body, map_in_arrow
 from engine.sql.expression.nodes import Column, Expr, Literal, Unary
 from engine.sql.expression.spark_sql import quote, spark_sql
 from engine.sql.expression.template import as_columns, template
@@ -45,7 +46,6 @@ GOES: Item = (WEIGHT, Unary("-", Literal("1", "bigint")))
 MOST_READERS = 8
 """Up to so many tasks, reading a change in each of them costs less than a shuffle of its rows."""
 Batches = Iterator[pa.RecordBatch]
-Body = Callable[[Batches], Batches]
 _NOT_BY_BITS = (FloatType, DoubleType, ArrayType, MapType, StructType, VariantType)
 """Types of which two values can be the same to SQL and not in their bits."""
 
@@ -180,7 +180,7 @@ class Flow:
         if not self.bodies:
             return self.base
         body = self.bodies[0] if len(self.bodies) == 1 else Chain(self.bodies)
-        return self.base.mapInArrow(body, self.schema)
+        return map_in_arrow(self.base, body, self.schema)
 
     @property
     def columns(self) -> list[str]:

@@ -17,7 +17,7 @@ from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 from engine.arrow import holds, positions, sorted_indices
 from engine.errors import DuplicateKey
 from engine.hummock import Reader, SstInfo, Table, with_new_keys
-from engine.hummock.ordering import equal_to_previous
+from engine.hummock.ordering import equal_to_previous, normalized_key, one_chunk
 from engine.operators.context import EpochContext, placed_by_vnode
 from engine.operators.flow import MOST_READERS, Flow, Rows, Share
 
@@ -115,11 +115,14 @@ def _cancelled(rows: pa.Table) -> pa.Table:
 
 
 def _codes(column: pa.Array[Any]) -> np.ndarray:
-    """Number a column's values: equal ones, nulls and NaN among them, have the same number."""
+    """Number a column's values: equal ones have the same number, so have nulls, NaN, and zeros of both signs: a row that comes
+    from a key has lost its zero's sign.
+    """
     if pa.types.is_nested(column.type):
         numbers: dict[str, int] = {}
         found = [numbers.setdefault(repr(value), len(numbers)) for value in column.to_pylist()]
         return np.array(found, dtype=np.int64)
+    column = one_chunk(normalized_key(column))
     return column.dictionary_encode(null_encoding="encode").indices.to_numpy().astype(np.int64)
 
 

@@ -106,7 +106,7 @@ class StatementRun:
         query = statement.rows
         if self.dialect != "spark" and isinstance(query, exp.Values):
             query = typed_for(query, tuple(kinds[name] for name in columns))
-        tables = query_tables(query, self.stored.catalog, self.sql) if isinstance(query, exp.Query) else ()
+        tables = query_tables(query, self.stored.catalog, self.sql)
         version = self.store.refresh()
         epochs = epochs_of(version, self.stored, tables)
         written = spark_query(query, self.stored.catalog, self.dialect, view_prefix(), self.sql)

@@ -59,7 +59,7 @@ def is_read_whole(table: exp.Table) -> bool:
     return bool(table.meta.get(_WHOLE))
 
 
-def query_tables(query: exp.Query, catalog: Catalog, sql: str = "") -> tuple[str, ...]:
+def query_tables(query: exp.Query | exp.Values, catalog: Catalog, sql: str = "") -> tuple[str, ...]:
     """Return the tables and materialized views that a query reads, each once, plain views followed.
 
     Raises SqlError for unknown names, with the place if the query's text `sql` is given.

@@ -13,6 +13,7 @@ from sqlglot.errors import ParseError
 from sqlglot.tokens import Token, TokenType
 
 from engine.sql.dialects import Dialect
+from engine.sql.reading import read_as
 
 _NAMES = (
     "date_format",
@@ -34,7 +35,7 @@ _MARK = "exact:"
 
 def parse(text: str, dialect: Dialect) -> exp.Expr:
     """Return sqlglot's tree of a text in which every call means what is written; raises what sqlglot raises."""
-    reader = sqlglot.Dialect.get_or_raise(dialect)
+    reader = sqlglot.Dialect.get_or_raise(read_as(dialect))
     tokens = reader.tokenize(text)
     calls = {n for n in range(len(tokens) - 2) if _is_inexact(tokens, n, dialect)}
     if not calls:

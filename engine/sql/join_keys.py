@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from engine.errors import SqlError
-from engine.sql.expression.nodes import Cast, Column, Comparison, Expr, known
+from engine.sql.expression.nodes import Arithmetic, Cast, Column, Comparison, Expr, Literal, known
 from engine.sql.expression.template import conjunction
 from engine.sql.expression_types import is_number, kind_of, wider
 from engine.sql.plan import Join, JoinKind, Node, Project
@@ -94,7 +94,9 @@ class JoinKeys:
         assert one is not None and other is not None
         common = wider(one, other)
         if common is not None:
-            return self._cast(a, one, common), self._cast(b, other, common)
+            return _unsigned(self._cast(a, one, common), common), _unsigned(
+                self._cast(b, other, common), common
+            )
         if is_number(one) and is_number(other):
             return None
         raise self._error(a, f"a join compares {one} with {other}", "CAST one side to the other's type")
@@ -107,6 +109,16 @@ class JoinKeys:
     def _error(self, expr: Expr, message: str, hint: str) -> SqlError:
         line, column = expr.position
         return SqlError(message, sql=self.sql, line=line, column=column, hint=hint)
+
+
+def _unsigned(expr: Expr, kind: str) -> Expr:
+    """Return the key that a side is found by: of floats another one, in which -0.0 is 0.0 as it is in all stored keys.
+
+    The column itself is kept beside it: a row that is looked up has to be the same as one that comes in a change.
+    """
+    if kind not in ("double", "float"):
+        return expr
+    return known(Arithmetic("+", (expr, Literal("0.0", kind))), type=kind, position=expr.position)
 
 
 def _comparison(a: Expr, b: Expr, null_safe: bool) -> Expr:

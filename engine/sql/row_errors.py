@@ -70,8 +70,12 @@ def _safe_node(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.IntDiv):
         zero = exp.Anonymous(this="nullif", expressions=[node.expression.unnest(), exp.Literal.number(0)])
         return exp.IntDiv(this=_operand(node.this), expression=zero)
-    if isinstance(node, exp.Neg) and not isinstance(node.this, exp.Literal):
-        return _call("try_subtract", exp.Literal.number(0), node.this)
+    if isinstance(node, exp.Neg) and not isinstance(node.this, exp.Literal | exp.Interval):
+        least = exp.Cast(this=exp.Literal.number(-1), to=exp.DataType.build("TINYINT"))
+        fits = exp.Not(
+            this=exp.Is(this=_call("try_multiply", node.this.copy(), least), expression=exp.Null())
+        )
+        return exp.Case(ifs=[exp.If(this=fits, true=node)])
     if isinstance(node, exp.Bracket) and node.args.get("offset") == 1:  # element_at
         node.set("safe", True)
         return node

@@ -7,6 +7,8 @@ from functools import lru_cache
 import sqlglot
 from sqlglot import Token
 
+from engine.sql.reading import read_as
+
 KEPT_CHARACTERS = 1 << 18
 """The tokens of longer texts are not kept: they would hold more memory than cutting them again costs time."""
 
@@ -17,7 +19,7 @@ def tokens_of(text: str, dialect: str) -> tuple[Token, ...]:
 
 
 def _cut(text: str, dialect: str) -> tuple[Token, ...]:
-    return tuple(sqlglot.tokenize(text, read=dialect))
+    return tuple(sqlglot.tokenize(text, read=read_as(dialect)))
 
 
 _kept = lru_cache(maxsize=2)(_cut)

@@ -64,6 +64,17 @@ def test_two_rows_of_a_key_that_do_not_cancel_are_an_error() -> None:
         net_by_key(table([((1, 0.5, None), 1), ((1, 1.5, None), 1), ((1, 2.5, None), -1)]), ("k",), "t")
 
 
+def test_rows_that_differ_in_the_sign_of_a_zero_cancel() -> None:
+    signed: list[tuple[Row, int]] = [
+        ((1, 0.5, None), -1),
+        ((1, -0.0, None), -1),
+        ((1, 0.0, None), 1),
+        ((1, 2.5, None), 1),
+    ]
+    net, _, updated, _ = net_by_key(table(signed), ("k",), "t")
+    assert (net.column("x").to_pylist(), updated) == ([2.5], 1)
+
+
 def test_rows_that_only_come_in_are_written_as_they_are(tmp_path: Path) -> None:
     with Hummock.open(tmp_path.as_uri()) as store:
         made = store.create_table("t", SCHEMA.remove(3), ["k"], ["k"])

@@ -149,3 +149,23 @@ def test_nobody_waits_for_the_search_of_another_views_row(parts: Session, asked:
     assert "{'id': 9}" in (parts.flush()["bad"].error or "")
     assert seen and set(seen) == {4}
     shown.close()
+
+
+@pytest.mark.parametrize("policy", ["auto", "full"])
+def test_with_null_the_contrary_of_a_value_keeps_its_type_and_all_of_its_digits(
+    session: Session, policy: str
+) -> None:
+    session.sql("CREATE TABLE t (id INT PRIMARY KEY, d DECIMAL(38, 18), f DOUBLE, n INT, at TIMESTAMP)")
+    session.sql(
+        f"CREATE MATERIALIZED VIEW v WITH (on_row_error = 'null', refresh_policy = '{policy}') AS "
+        "SELECT id, CAST(-d AS STRING) AS d, CAST(-f AS STRING) AS f, -n AS n, at + (-INTERVAL '1' DAY) < at AS before FROM t"
+    )
+    session.sql(
+        "INSERT INTO t VALUES (1, 1.000000000000000001, 0.0D, 5, TIMESTAMP '2026-01-02 00:00:00'), "
+        "(2, NULL, NULL, -2147483648, NULL)"
+    )
+    session.flush().raise_for_errors()
+    assert sorted(rows(session, "SELECT * FROM v")) == [
+        (1, "-1.000000000000000001", "-0.0", -5, True),
+        (2, None, None, None, None),
+    ]

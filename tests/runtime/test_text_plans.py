@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,14 +13,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.hummock import Hummock
+from engine.hummock import Commit, Hummock
 from engine.meta.catalog_store import load
 from engine.meta.text_plans import PLAN, has_texts, refreshed
 from engine.session import Session
 
 STORE = Path(__file__).with_name("text_plans.tar.gz")
 VIEWS = {
-    "noted": "SELECT id, upper(note) AS shown, price DIV 2 AS half FROM bid WHERE note LIKE 'it''s%' OR price > 10",
+    "noted": "SELECT id, upper(note) AS shown, price DIV 2 AS half FROM bid WHERE note LIKE 'its%' OR price > 10",
     "sums": "SELECT auction, count(*) AS n, sum(price) AS s, avg(price) AS a, stddev_samp(price) AS d, sum(fee) AS f, "
     "avg(fee) AS g FROM bid GROUP BY auction",
     "extremes": "SELECT auction, max(price) AS high, count(DISTINCT note) AS notes, max_by(note, price) AS best "
@@ -80,6 +81,19 @@ def test_all_plans_are_written_as_trees_in_one_commit_and_mean_the_same(old: str
     assert load(after).plans == plans
     assert _texts(store) == []
     assert refreshed(store).number == after.number
+
+
+def test_a_text_that_cannot_be_read_holds_up_its_own_view_only(session: Session) -> None:
+    plan = session.store.refresh().catalog[PLAN + "noted"]
+    broken = re.sub('"sql":"upper', '"sql":"? upper', plan, count=1, flags=re.IGNORECASE)
+    assert broken != plan
+    session.store.commit(Commit(catalog={PLAN + "noted": broken}))
+    session.sql("INSERT INTO bid VALUES (5, 1, 80, 7.77, 'five')")
+    failed = {view.view: view.error or "" for view in session.flush().views if view.error}
+    assert failed.keys() == {"noted"}
+    assert "cannot be read: drop the view and create it again" in failed["noted"]
+    assert _rows(session, "SELECT * FROM sums") == _rows(session, VIEWS["sums"])
+    session.sql("DROP MATERIALIZED VIEW noted")
 
 
 def test_a_plan_that_is_dropped_meanwhile_does_not_come_back(old: str) -> None:

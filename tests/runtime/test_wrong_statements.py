@@ -142,3 +142,9 @@ def test_views_that_tell_rows_apart_by_nested_values_are_refused_where_they_do(s
         assert refused.value.hint and text[(refused.value.column or 0) - 1 :].startswith("tags")
     assert dict(session.store.refresh().catalog) == catalog
     session.sql("CREATE MATERIALIZED VIEW v AS SELECT tags, part, props, id FROM doc", build=False)
+
+
+def test_a_query_among_values_is_refused_by_an_error_of_ours(session: Session) -> None:
+    session.sql("CREATE TABLE source (n INT PRIMARY KEY)")
+    with pytest.raises(SqlError, match=r"[Ss]ubquer"):
+        session.sql("INSERT INTO source VALUES ((SELECT max(n) FROM source))")

@@ -124,6 +124,11 @@ def test_a_rename_changes_the_name_and_no_comment(session: Session) -> None:
 TEXTS = [
     ("spark", r"'it\'s'", "it's"),
     ("spark", '"it\'s"', "it's"),
+    ("spark", "'it''s'", "it's"),
+    ("spark", "''''", "'"),
+    ("spark", '"d""q"', 'd"q'),
+    ("spark", """'d""q'""", 'd""q'),
+    ("spark", "'a' 'b'", "ab"),
     ("spark", r"r'a\'", "a\\"),
     ("spark", "'a -- b' /* it's */", "a -- b"),
     ("spark", "'`x`'", "`x`"),

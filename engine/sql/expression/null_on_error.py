@@ -9,7 +9,19 @@ from functools import reduce
 
 import msgspec
 
-from engine.sql.expression.nodes import Arithmetic, Call, Cast, Expr, Literal, Unary, with_children
+from engine.sql.expression.nodes import (
+    Arithmetic,
+    Call,
+    Case,
+    Cast,
+    Expr,
+    Interval,
+    IsNull,
+    Literal,
+    Not,
+    Unary,
+    with_children,
+)
 
 OPERATORS = {
     "+": "try_add",
@@ -35,6 +47,7 @@ CALLS = {
     "mod": "try_mod",
 }
 _ZERO = Literal("0")
+_MINUS_ONE = Unary("-", Literal("1", "tinyint"))
 
 
 def null_where_it_fails(expr: Expr) -> Expr:
@@ -49,8 +62,10 @@ def null_where_it_fails(expr: Expr) -> Expr:
         case Arithmetic() if expr.operator in OPERATORS:
             whole = reduce(lambda left, right: Call(OPERATORS[expr.operator], (left, right)), expr.operands)
             return msgspec.structs.replace(whole, known=expr.known)
-        case Unary(operator="-") if not isinstance(expr.value, Literal):
-            return Call("try_subtract", (_ZERO, expr.value), known=expr.known)
+        case Unary(operator="-") if not isinstance(expr.value, Literal | Interval):
+            # only asked for: a product or a difference would have another type, and fewer digits
+            fits = Not(IsNull(Call("try_multiply", (expr.value, _MINUS_ONE))))
+            return Case(((fits, expr),), known=expr.known)
         case Call(function="element_at"):
             return msgspec.structs.replace(expr, function="try_element_at")
         case Call() if expr.function in CALLS:

@@ -47,7 +47,11 @@ FAILING = [
     ("`a` / `b` + 1", "try_add(try_divide(`a`, `b`), 1)"),
     ("CAST(`a` AS INT) % 2", "try_mod(TRY_CAST(`a` AS INT), 2)"),
     ("(`a` - `b`) DIV (`c` + 1)", "try_subtract(`a`, `b`) DIV nullif(try_add(`c`, 1), 0)"),
-    ("-`a` * -1", "try_multiply(try_subtract(0, `a`), -1)"),
+    (
+        "-`a` * -1",
+        "try_multiply(CASE WHEN try_multiply(`a`, -1Y) IS NOT NULL THEN -`a` END, -1)",
+    ),
+    ("`a` + (-INTERVAL '1' DAY)", "try_add(`a`, -INTERVAL '1' DAY)"),
     ("element_at(`xs`, 1)", "try_element_at(`xs`, 1)"),
     ("to_date(`s`) IS NULL", "try_to_date(`s`) IS NULL"),
     ("upper(`s`) || 'a/b'", "upper(`s`) || 'a/b'"),

@@ -1,0 +1,40 @@
+"""Joins on DOUBLE and FLOAT: -0.0 meets 0.0, and a row keeps the sign that it was written with, however often it is looked up."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from engine.session import Session
+
+VIEWS = {
+    "inner": "SELECT a.id AS a, b.id AS b, a.x, CAST(b.x AS STRING) AS text, b.n FROM t a JOIN t b ON a.x = b.x",
+    "outer": "SELECT a.id, a.x, u.id AS u, u.y FROM t a LEFT JOIN u ON a.x = u.y AND a.n <> u.id",
+    "among": "SELECT id, CAST(x AS STRING) AS text, n FROM t WHERE x IN (SELECT y FROM u)",
+}
+CHANGES = (
+    "INSERT INTO t VALUES (1, 0.0D, 1), (2, -0.0D, 1), (3, 1.5D, 1), (4, NULL, 1), (5, CAST('NaN' AS DOUBLE), 1)",
+    "INSERT INTO u VALUES (1, CAST(0 AS FLOAT)), (2, -CAST(0 AS FLOAT)), (3, CAST('NaN' AS FLOAT))",
+    "UPDATE t SET x = -0.0D WHERE id = 3",
+    "UPDATE t SET n = n + 1",
+    "DELETE FROM t WHERE id = 2",
+)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_that_joins_on_zeros_of_both_signs_equals_its_query(session: Session, view: str) -> None:
+    session.sql("CREATE TABLE t (id INT PRIMARY KEY, x DOUBLE, n INT)")
+    session.sql("CREATE TABLE u (id INT PRIMARY KEY, y FLOAT)")
+    session.sql(f"CREATE MATERIALIZED VIEW v AS {VIEWS[view]}")
+    for change in CHANGES:
+        session.sql(change)
+        assert [report.error for report in session.flush().views] == [None], change
+        assert shown(session, "SELECT * FROM v") == shown(session, VIEWS[view]), change
+
+
+def shown(session: Session, query: str) -> Counter[str]:
+    """Return the rows of a query as texts, in which -0.0 is another than 0.0."""
+    found = session.sql(query)
+    assert found is not None
+    return Counter(repr(tuple(row.values())) for row in found.to_pylist())
