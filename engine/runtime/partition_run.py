@@ -86,17 +86,17 @@ class PartitionRun(DomainRun):
                 if again or failed is None or failed not in views:
                     raise
                 poison = self._poison(failed, version, barrier, cuts, failure)
-                if not poison.failures:
-                    raise
-                found[view] = found.get(view, {}) | poison.failures
-                held = version.tables.get(view)
+                if not poison.failures.keys() - standing[failed].keys():
+                    raise  # none, or only such as take no part already
+                found[failed] = found.get(failed, {}) | poison.failures
+                held = version.tables.get(failed)
                 committed = held.committed_epoch if held is not None else None
                 errors = {key: str(one) for key, one in poison.failures.items()}
-                standing[view] = with_failures(
-                    standing[view], errors, committed, barrier.curr, self.clock(), poison.suspects
+                standing[failed] = with_failures(
+                    standing[failed], errors, committed, barrier.curr, self.clock(), poison.suspects
                 )
-                catalog |= entry(view, standing[view])
-                cuts[view] = replace(cuts[view], behind=frozenset(standing[view]))
+                catalog |= entry(failed, standing[failed])
+                cuts[failed] = replace(cuts[failed], behind=frozenset(standing[failed]))
 
     def retry(
         self, view: str, asked: Collection[str], waiting: Collection[str], mint: Mint

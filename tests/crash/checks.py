@@ -78,7 +78,10 @@ class Checks:
                 raise Broken(f"{name} is held by consumers that are gone: {sorted(strange)}")
 
     def _look_through_new_manifests(self) -> None:
-        """Check that none is missing, and learn which views ever had partitions in quarantine: one step may be past it already."""
+        """Check that none is missing, and learn which views ever had partitions in quarantine: one step may be past it already, or
+        have collected the manifest that says so.
+        """
+        self.left_behind |= set(quarantined_views(self.store.version))
         found = (manifest_number(info.path) for info in self.disk.list("manifest/"))
         numbers = sorted(number for number in found if number is not None)
         if numbers and numbers != list(range(numbers[0], numbers[-1] + 1)):

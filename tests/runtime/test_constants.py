@@ -17,6 +17,7 @@ CONSTANTS = [
     "SELECT 2147483647, 2147483648 AS more",
     "SELECT 9223372036854775807",
     "SELECT 'a text', TRUE, false AS no",
+    "SELECT 'it''s'",
     "SELECT 1 AS `a name`, 'a \"text\" of é' AS text",
 ]
 NOT_CONSTANTS = [
@@ -24,7 +25,6 @@ NOT_CONSTANTS = [
     "SELECT 1.5",
     "SELECT 9223372036854775808",
     "SELECT NULL",
-    "SELECT 'it''s'",
     r"SELECT 'a\tb'",
     "SELECT 1 LIMIT 0",
     "SELECT 1 WHERE FALSE",
