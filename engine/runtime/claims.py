@@ -77,7 +77,7 @@ def check_kept_frame(
 def required_of(stored: StoredCatalog, table: str) -> tuple[str, ...]:
     """Return the columns of a table that the catalog says to hold no null, as they are stored."""
     relation = stored.catalog.relations.get(table)
-    return () if relation is None else tuple(c.source for c in relation.columns if not c.nullable)
+    return () if relation is None else tuple(c.source for c in relation.columns if relation.is_never_null(c))
 
 
 def written_rows(reader: Reader, table: Table, ssts: Sequence[SstInfo]) -> pa.Table:

@@ -88,7 +88,7 @@ def describe(stored: StoredCatalog, statement: Describe, spark: Callable[[], Spa
         {
             "column": [column.name for column in shown],
             "type": types,
-            "nullable": [column.nullable and column.source not in relation.primary_key for column in shown],
+            "nullable": [not relation.is_never_null(column) for column in shown],
             "key": [column.source in relation.primary_key for column in shown],
             "comment": [column.comment or "" for column in shown],
         }

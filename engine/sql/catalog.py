@@ -61,6 +61,10 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     through: tuple[str, ...] = ()
     renamed: bool = False
 
+    def is_never_null(self, column: Column) -> bool:
+        """Tell whether a column holds no null: so do the keys of tables, whereas a view's may be groups of nulls."""
+        return not column.nullable or (self.kind == "table" and column.source in self.primary_key)
+
 
 @dataclass(frozen=True)
 class Catalog:

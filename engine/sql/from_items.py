@@ -164,7 +164,7 @@ class FromItems:
         items = tuple((self.binder.fresh(f"{alias}:{column.name}"), column.source) for column in columns)
         for (internal, _), column in zip(items, columns, strict=True):
             self.binder.note(internal, column.type)
-            if not column.nullable:
+            if found.is_never_null(column):
                 self.binder.known.add(internal)
         scan = Scan(found.name, items, found.primary_key, found.distribution_key, found.append_only)
         pairs = zip(columns, items, strict=True)

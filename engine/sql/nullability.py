@@ -9,7 +9,7 @@ def never_null(node: Node, column: str, known: set[str]) -> bool:
     """Tell whether a column is certainly without nulls; `known` are columns of scans that the catalog says so of."""
     match node:
         case Scan():
-            return column in known or column in node.key
+            return column in known
         case Filter() | TopN():
             return never_null(node.input, column, known)
         case Unnest():
