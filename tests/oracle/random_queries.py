@@ -373,6 +373,7 @@ class QueryMaker:
             items = (
                 f"transform(sort_array(collect_list(struct({name} IS NOT NULL AS n, {name} AS v))), s -> s.v)"
             )
+            items = f"nullif({items}, array())"  # of no rows it is null elsewhere
             choices.append((either(items, f"array_agg({name} ORDER BY {name} NULLS FIRST)"), "list"))
         text, result = self.chance.choice(choices)
         if self.chance.random() < 0.2 and not text.startswith("⟦"):
