@@ -30,6 +30,13 @@ _NAMES = (
 )
 _OF_UNITS = ("date_trunc", "date_part", "datepart")
 _BEFORE_QUANTIFIER = ("like", "ilike", "rlike", "=", "<>", "!=", "<", "<=", ">", ">=")
+_CLAUSES = ("fetch", "format", "glob", "limit", "lock", "offset", "values")
+_AFTER_NAMES = (
+    *(",", ")", ".", "=", "<>", "!=", "<", "<=", ">", ">=", "+", "*", "/", "%", "||", ";"),
+    *("as", "from", "where", "group", "order", "having", "union", "is", "in", "not", "like", "between"),
+    *("asc", "desc", "nulls", "and", "or", "then", "else", "end", "when", "join", "left", "on", "set"),
+    *("group by", "order by"),
+)
 _MARK = "exact:"
 
 
@@ -37,11 +44,13 @@ def parse(text: str, dialect: Dialect) -> exp.Expr:
     """Return sqlglot's tree of a text in which every call means what is written; raises what sqlglot raises."""
     reader = sqlglot.Dialect.get_or_raise(read_as(dialect))
     tokens = reader.tokenize(text)
+    if dialect == "spark":
+        tokens = [_named(t) if _is_name(tokens, n) else t for n, t in enumerate(tokens)]
     calls = {n for n in range(len(tokens) - 2) if _is_inexact(tokens, n, dialect)}
-    if not calls:
+    if not calls and dialect != "spark":
         return sqlglot.parse_one(text, read=reader)
     trees = reader.parser().parse([_marked(t) if n in calls else t for n, t in enumerate(tokens)], text)
-    if trees[0] is None or len(trees) > 1:
+    if not trees or trees[0] is None or len(trees) > 1:
         return sqlglot.parse_one(text, read=reader)  # which says what is wrong
     found = trees[0]
     for node in reversed(list(found.find_all(exp.Anonymous, bfs=False))):  # what stands in another first
@@ -63,6 +72,20 @@ def _is_inexact(tokens: list[Token], at: int, dialect: Dialect) -> bool:
     if word == "any":
         return dialect == "spark" and (at == 0 or tokens[at - 1].text.lower() not in _BEFORE_QUANTIFIER)
     return dialect == "spark" and word in _NAMES
+
+
+def _is_name(tokens: list[Token], at: int) -> bool:
+    """Whether a word that begins a clause is a name here, which Spark takes: what follows it begins no expression."""
+    if tokens[at].text.lower() not in _CLAUSES or tokens[at].token_type in (
+        TokenType.STRING,
+        TokenType.IDENTIFIER,
+    ):
+        return False
+    return at + 1 == len(tokens) or tokens[at + 1].text.lower() in _AFTER_NAMES
+
+
+def _named(token: Token) -> Token:
+    return Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end, token.comments)
 
 
 def _marked(token: Token) -> Token:

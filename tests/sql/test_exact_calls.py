@@ -145,3 +145,14 @@ def test_what_a_call_would_lose_in_spark_is_refused(session: Session, call: str)
     ):
         with pytest.raises(SqlError):
             session.sql(query)
+
+
+def test_words_that_begin_clauses_are_names_where_spark_takes_them_for_names(session: Session) -> None:
+    session.sql("CREATE TABLE glob (offset BIGINT PRIMARY KEY, limit INT, format STRING)")
+    session.sql("INSERT INTO glob (offset, limit, format) VALUES (1, 5, 'a'), (2, 5, 'b'), (3, 6, 'c')")
+    grouped = "SELECT limit, count(*) AS n, max(offset) AS offset FROM glob WHERE offset > 0 GROUP BY limit"
+    session.sql(f"CREATE MATERIALIZED VIEW lock AS {grouped}")
+    session.sql("UPDATE glob SET limit = 6 WHERE offset = 1")
+    session.sql("FLUSH")
+    found = session.sql("SELECT limit, n, offset FROM lock ORDER BY limit LIMIT 5 OFFSET 1").to_pylist()
+    assert found == [{"limit": 6, "n": 2, "offset": 3}]
