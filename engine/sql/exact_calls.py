@@ -13,7 +13,7 @@ from sqlglot.errors import ParseError
 from sqlglot.tokens import Token, TokenType
 
 from engine.sql.dialects import Dialect
-from engine.sql.reading import read_as
+from engine.sql.reading import read_as, with_names
 
 _NAMES = (
     "date_format",
@@ -30,13 +30,6 @@ _NAMES = (
 )
 _OF_UNITS = ("date_trunc", "date_part", "datepart")
 _BEFORE_QUANTIFIER = ("like", "ilike", "rlike", "=", "<>", "!=", "<", "<=", ">", ">=")
-_CLAUSES = ("fetch", "format", "glob", "limit", "lock", "offset", "values")
-_AFTER_NAMES = (
-    *(",", ")", ".", "=", "<>", "!=", "<", "<=", ">", ">=", "+", "*", "/", "%", "||", ";"),
-    *("as", "from", "where", "group", "order", "having", "union", "is", "in", "not", "like", "between"),
-    *("asc", "desc", "nulls", "and", "or", "then", "else", "end", "when", "join", "left", "on", "set"),
-    *("group by", "order by"),
-)
 _MARK = "exact:"
 
 
@@ -45,7 +38,7 @@ def parse(text: str, dialect: Dialect) -> exp.Expr:
     reader = sqlglot.Dialect.get_or_raise(read_as(dialect))
     tokens = reader.tokenize(text)
     if dialect == "spark":
-        tokens = [_named(t) if _is_name(tokens, n) else t for n, t in enumerate(tokens)]
+        tokens = with_names(tokens)
     calls = {n for n in range(len(tokens) - 2) if _is_inexact(tokens, n, dialect)}
     if not calls and dialect != "spark":
         return sqlglot.parse_one(text, read=reader)
@@ -72,20 +65,6 @@ def _is_inexact(tokens: list[Token], at: int, dialect: Dialect) -> bool:
     if word == "any":
         return dialect == "spark" and (at == 0 or tokens[at - 1].text.lower() not in _BEFORE_QUANTIFIER)
     return dialect == "spark" and word in _NAMES
-
-
-def _is_name(tokens: list[Token], at: int) -> bool:
-    """Whether a word that begins a clause is a name here, which Spark takes: what follows it begins no expression."""
-    if tokens[at].text.lower() not in _CLAUSES or tokens[at].token_type in (
-        TokenType.STRING,
-        TokenType.IDENTIFIER,
-    ):
-        return False
-    return at + 1 == len(tokens) or tokens[at + 1].text.lower() in _AFTER_NAMES
-
-
-def _named(token: Token) -> Token:
-    return Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end, token.comments)
 
 
 def _marked(token: Token) -> Token:

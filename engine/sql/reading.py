@@ -1,8 +1,23 @@
-"""The dialects as sqlglot is to read them: Spark's with the quotes in a text that Spark itself knows since version 4."""
+"""The dialects as sqlglot is to read them: Spark's with the quotes in a text that Spark itself knows since version 4, and with
+words as names that begin a clause elsewhere.
+"""
 
 from __future__ import annotations
 
 from sqlglot.dialects.spark import Spark
+from sqlglot.tokens import Token, TokenType
+
+_CLAUSES = ("fetch", "format", "glob", "limit", "lock", "offset", "values")
+_AFTER_NAMES = (
+    *(",", ")", ".", "=", "<>", "!=", "<", "<=", ">", ">=", "+", "*", "/", "%", "||", ";"),
+    *("as", "from", "where", "group", "order", "having", "union", "is", "in", "not", "like", "between"),
+    *("asc", "desc", "nulls", "and", "or", "then", "else", "end", "when", "join", "left", "on", "set"),
+    *("group by", "order by"),
+)
+_TYPES = (
+    *("tinyint", "smallint", "int", "integer", "bigint", "float", "double", "decimal", "numeric"),
+    *("boolean", "string", "varchar", "char", "binary", "date", "timestamp", "timestamp_ntz"),
+)
 
 
 class SparkTexts(Spark):
@@ -18,3 +33,25 @@ class SparkTexts(Spark):
 def read_as(dialect: str) -> str | type[Spark]:
     """Return what sqlglot reads a dialect by."""
     return SparkTexts if dialect == "spark" else dialect
+
+
+def with_names(tokens: list[Token]) -> list[Token]:
+    """Return the tokens of a text of Spark's in which a word that begins a clause is a name where no clause can follow it."""
+    return [_named(token) if _is_name(tokens, at) else token for at, token in enumerate(tokens)]
+
+
+def _is_name(tokens: list[Token], at: int) -> bool:
+    if tokens[at].text.lower() not in _CLAUSES or tokens[at].token_type in (
+        TokenType.STRING,
+        TokenType.IDENTIFIER,
+    ):
+        return False
+    word = tokens[at].text.lower()
+    if at + 1 == len(tokens) or word == "glob":  # which is another system's operator
+        return True
+    after = tokens[at + 1].text.lower()
+    return after in _AFTER_NAMES or (after in _TYPES and word != "values")
+
+
+def _named(token: Token) -> Token:
+    return Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end, token.comments)
