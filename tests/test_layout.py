@@ -19,11 +19,7 @@ MOST_LINES_OF_A_FUNCTION = 60
 MOST_PARAMETERS = 6
 
 LONG_MODULES = {"engine.runtime.flush"}
-LONG_FUNCTIONS = {
-    "engine.runtime.backfill_run.BackfillRun._step",
-    "engine.runtime.drop.drop",
-    "engine.session.Session._run",
-}
+LONG_FUNCTIONS = {"engine.session.Session._run"}
 MANY_PARAMETERS = {
     "dagster_project.epoch_run.run_epoch",
     "engine.connectors.csv_records._doubtful",
@@ -39,7 +35,6 @@ MANY_PARAMETERS = {
     "engine.operators.groups.groups_again",
     "engine.operators.lookup.lookup",
     "engine.operators.scan.read_table",
-    "engine.runtime.backfill_run.BackfillRun._step",
     "engine.runtime.datasource.TidelineReader.__init__",
     "engine.runtime.query.query_rows",
     "engine.runtime.query.select",
