@@ -13,6 +13,7 @@ from typing import Literal
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from engine.backfill.due import BACKFILL_ROWS
 from engine.connectors.sinks.ddl import alter_sink, create_sink, show_sinks
 from engine.connectors.sinks.driver import WAIT_SECONDS, SinkDriver
 from engine.connectors.table_options import check_table_options
@@ -29,7 +30,6 @@ from engine.meta.status import RelationStatus, lagging_views, statuses
 from engine.meta.waits import Wait, quarantine_waits, waits
 from engine.runtime import ddl, dml, query
 from engine.runtime.alter import alter, comment
-from engine.runtime.backfill_run import BACKFILL_ROWS
 from engine.runtime.datasource import TidelineDataSource
 from engine.runtime.drop import drop
 from engine.runtime.flush import BACKGROUND_SECONDS, FlushRun

@@ -6,11 +6,12 @@ The view has no live edge to its inputs meanwhile: it reads their snapshot at on
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from engine.backfill.drivers import drivers
+from engine.backfill.due import BACKFILL_ROWS, snapshot_rows
 from engine.backfill.pace import LARGEST_AWAITED_STEP, Pace, most_at_once, rest_seconds
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.epoch import Clock
@@ -34,7 +35,6 @@ from engine.runtime.slots import Slots
 from engine.sql.fragments import Fragment
 from engine.sql.plan import Scan
 
-BACKFILL_ROWS = 1_000_000
 _LABELS_BELOW = 60_000
 """Steps are labelled with the epochs just below the snapshot's own, which the last step gets; nobody can read them."""
 
@@ -77,16 +77,6 @@ class BackfillRun:
         self.clock = clock or store.clock
         self.largest_step = largest_step
         self._paces: dict[str, Pace] = {}
-
-    def is_due(self, domain: Domain, version: Version, stored: StoredCatalog) -> bool:
-        """Tell whether a domain is being backfilled, or is new and so large, or so asked for, that it is to be."""
-        creation = creations(version).get(domain.name)
-        if creation is not None and creation.state == CONSUMING_SNAPSHOT:
-            return True
-        if any(fragment.table in version.tables for _, fragment in domain.fragments):
-            return False
-        rows = self._snapshot_rows(domain, version)
-        return rows is not None and rows > 0 and (rows >= self.least_rows or in_background(domain, stored))
 
     def pace(self, domain: str, awaited: bool = False) -> Pace:
         """Return the step size of a domain's backfill as this process has learned it; `awaited` if somebody waits for its end."""
@@ -137,7 +127,7 @@ class BackfillRun:
         version = self.store.version
         tables = tuple(fragment.table for _, fragment in domain.fragments)
         sizes = {name: version.tables[name].row_count for name in domain.inputs}
-        total = self._snapshot_rows(domain, version) or 0
+        total = snapshot_rows(domain, version) or 0
         stored, control = load(version), control_of(version, domain.name)
         creation = Creation(reach, tables, self.clock(), total, sizes)
         barrier = minted(version, domain.name, tables, reach, self.clock(), domain.inputs)
@@ -166,7 +156,8 @@ class BackfillRun:
         started = self.clock.monotonic()
         part = _next_part(fragment, creation, version, build, limit)
         table = version.tables[fragment.table].table
-        task = FragmentTask(fragment, table, version.tables, part.old, creation.epoch, part.rows, part.piece)
+        task = FragmentTask(fragment, table, version.tables, part.old, creation.epoch, part.rows)
+        task = replace(task, piece=part.piece)
         stored, owner = load(version), next(o for o, f in domain.fragments if f.table == fragment.table)
 
         def check(made: Sequence[NetChange]) -> None:
@@ -200,20 +191,6 @@ class BackfillRun:
         )
         build.pace.took(part.rows, self.clock.monotonic() - started)
         return after
-
-    def _snapshot_rows(self, domain: Domain, version: Version) -> int | None:
-        """Return the rows that a backfill reads of stored tables, or None if an input does not exist yet."""
-        inside = {fragment.table for _, fragment in domain.fragments}
-        total = 0
-        for _, fragment in domain.fragments:
-            scans = drivers(
-                fragment, lambda name: version.tables[name].row_count if name in version.tables else 0
-            )
-            for scan in scans or ():
-                if scan.table not in inside and scan.table not in version.tables:
-                    return None
-                total += version.tables[scan.table].row_count if scan.table in version.tables else 0
-        return total
 
 
 def _next_part(
