@@ -38,8 +38,9 @@ def fragment_work(
 ) -> FragmentWork:
     """Return how a fragment's table is brought to `upto`; the rows of inputs that are `unknown` are not counted."""
     own = version.tables.get(fragment.table)
-    coming = tuple(name for name in fragment.inputs if name in unknown)
-    tables = [version.tables[name] for name in fragment.inputs if name not in coming]
+    inputs = fragment.inputs
+    coming = tuple(name for name in inputs if name in unknown)
+    tables = [version.tables[name] for name in inputs if name not in coming]
     if own is None:
         rows = sum(table.row_count for table in tables)
         return FragmentWork(fragment.table, fragment.rule, "first content", None, rows, coming)

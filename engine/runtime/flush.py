@@ -67,8 +67,9 @@ class FlushRun:
         self.executor = executor
         self.backfill = BackfillRun(store, executor, backfill_rows, self.clock)
         self.generations: dict[str, int] = {}
+        self.planned = FlushPlan(0, ())
         self.executed: Mapping[str, tuple[Step, ...]] = {}
-        """What the last run has done, by domain: steps of its plan, unless a failure or another process came between."""
+        """What the last run was to do, and what it has done, by domain: no more, unless another process came between."""
         self.slots = Slots(1)
         self._request = self.request()
         self._aim, self._aim_lock = Aim(0), threading.Lock()
@@ -109,7 +110,7 @@ class FlushRun:
         version = refreshed(self.store)
         stored = load(version)
         self._request = self.request(views, eager=eager, partitions=partitions)
-        plan = plan_flush(version, self._request)
+        plan = self.planned = plan_flush(version, self._request)
         self.slots = Slots(self.executor.parallelism) if plan.due else self.slots
         self._background_seconds = background_seconds
         done = self._carry_out(plan, stored, version)

@@ -62,25 +62,19 @@ def plan_flush(version: Version, request: FlushRequest) -> FlushPlan:
     building: set[str] = set()
     for name in names:
         domain = everything[name]
-        is_taken = (
-            (is_lagging(domain, known) and name not in held)
-            or control_of(version, name).asked
-            or (name not in held and not again.isdisjoint(domain.members))
-        )
-        built = is_taken and (
-            is_due(domain, version, stored, request.backfill_rows)
-            or not building.isdisjoint(domain.upstreams)
-        )
-        building |= {name} if built else set()
-        found[name] = DomainPlan(domain, bool(is_taken), built, held.get(name))
+        goes_on = is_lagging(domain, known) or not again.isdisjoint(domain.members)
+        is_taken = (goes_on and name not in held) or bool(control_of(version, name).asked)
+        built = is_due(domain, version, stored, request.backfill_rows) if is_taken else False
+        if is_taken and (built or not building.isdisjoint(domain.upstreams)):
+            building.add(name)
+        found[name] = DomainPlan(domain, is_taken, name in building, held.get(name))
     plan = FlushPlan(Aim(version.epoch).seen(version).cut, tuple(found.values()))
     done = _Forecast(version, stored, request).of(plan.due)
-    notes = failures(version)
-    told = (
-        replace(done.get(p.name) or replace(p, waits_for=p.held), notes=_notes(p, version, notes, request))
-        for p in plan.domains
-    )
-    return FlushPlan(Aim(version.epoch).seen(version).cut, tuple(told))
+    failed, told = failures(version), []
+    for one in plan.domains:
+        after = done.get(one.name) or replace(one, waits_for=one.held)
+        told.append(replace(after, notes=_notes(after, version, failed, request)))
+    return replace(plan, domains=tuple(told))
 
 
 def next_step(
@@ -172,14 +166,15 @@ class _Forecast:
     def of(self, due: Sequence[DomainPlan]) -> dict[str, DomainPlan]:
         """Return the plans with their steps, by domain."""
         done: dict[str, DomainPlan] = {}
+        reasons: dict[str, str | None] = {}
         for plan in due:
             steps, waits_for = self._steps(plan.domain)
-            reasons = {name: other.waits_for for name, other in done.items()}
             if waits_for is None and not steps:
                 waits_for = waiting_for(plan.domain, reasons) or self._why_not(plan.domain)
             reads = (name for name in plan.domain.upstreams if name in done)
             busy = tuple(name for name in reads if done[name].steps or done[name].reads)
             done[plan.name] = replace(plan, steps=steps, waits_for=waits_for, reads=busy)
+            reasons[plan.name] = waits_for
         return done
 
     def _steps(self, domain: Domain) -> tuple[tuple[Step, ...], str | None]:
