@@ -23,6 +23,7 @@ from engine.hummock.compaction import CompactionReport
 from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.creation import Creation, creations
 from engine.meta.domain import BACKGROUND, domain_of
+from engine.meta.flush_plan import FlushPlan
 from engine.meta.mutation import PARALLELISM, RATE_LIMIT
 from engine.meta.partitions import PartitionStatus, partitioning_of
 from engine.meta.policy import check_policy, epochs_of
@@ -251,6 +252,19 @@ class Session:
             report = report.followed_by(again)
             delivered = followed_by(delivered, deliver())
         return replace(report, sinks=delivered)
+
+    def explain_flush(
+        self,
+        views: Collection[str] | None = None,
+        *,
+        eager: bool = True,
+        partitions: Mapping[str, Collection[str]] | None = None,
+    ) -> FlushPlan:
+        """Return what a flush with these arguments would do for the views now, as a value to look at or print; needs no Spark.
+
+        Sinks come after the views and are not part of it.
+        """
+        return self._runner.plan(self._runner.request(views, eager=eager, partitions=partitions))
 
     def wait(self, views: Collection[str] = (), *, seconds: float = WAIT_CREATED_SECONDS) -> None:
         """Return when views that are being created (none named: all) are whole; raises EpochFailed after `seconds`."""
