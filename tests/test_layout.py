@@ -27,7 +27,6 @@ MANY_PARAMETERS = {
     "engine.hummock.lookup.find_rows",
     "engine.hummock.store.Hummock.iter",  # options of a read, by name
     "engine.hummock.store.Hummock.open",  # options of a store, by name
-    "engine.meta.barrier.minted",
     "engine.meta.waits._wait",
     "engine.operators.expand._expand_join",
     "engine.operators.expand._expand_project",

@@ -50,6 +50,12 @@ class _Build:
     pace: Pace
     most_rows: int
 
+    @property
+    def commit(self) -> Commit:
+        """A commit of the domain by whoever holds its generation, of nothing yet."""
+        domain, generation = self.domain, self.generation
+        return Commit(writer=domain.writer, generation=generation, precondition=self.unchanged)
+
 
 @dataclass(frozen=True)
 class _Part:
@@ -130,7 +136,7 @@ class BackfillRun:
         total = snapshot_rows(domain, version) or 0
         stored, control = load(version), control_of(version, domain.name)
         creation = Creation(reach, tables, self.clock(), total, sizes)
-        barrier = minted(version, domain.name, tables, reach, self.clock(), domain.inputs)
+        barrier = minted(version, domain, reach, self.clock())
         acks: dict[str, dict[str, int | None]] = {}
         for table, dependencies in domain.dependencies.items():
             for name in dependencies:
@@ -179,14 +185,12 @@ class BackfillRun:
             notes |= closed(version.catalog, domain.name)
         reads = domain.dependencies[fragment.table] if part.last else ()
         self.store.commit(
-            Commit(
+            replace(
+                build.commit,
                 writes={fragment.table: tuple(sst for change in written for sst in change.ssts)},
                 epochs={fragment.table: label},
                 acks={name: {fragment.table: creation.epoch} for name in reads},
                 catalog=entry(domain.name, after) | notes | recovered(version, domain.name),
-                writer=domain.writer,
-                generation=build.generation,
-                precondition=build.unchanged,
             )
         )
         build.pace.took(part.rows, self.clock.monotonic() - started)

@@ -39,12 +39,15 @@ class DomainOutcome:
             owner: [*self.fragments.get(owner, ()), *later.fragments.get(owner, ())]
             for owner in {**self.fragments, **later.fragments}
         }
-        return replace(
+        timed = replace(
             later,
-            fragments=fragments,
             commit_seconds=self.commit_seconds + later.commit_seconds,
             seconds=self.seconds + later.seconds,
             lag_seconds=max(self.lag_seconds, later.lag_seconds),
+        )
+        return replace(
+            timed,
+            fragments=fragments,
             barrier=later.barrier or self.barrier,
             mutations=self.mutations + later.mutations,
             steps=self.steps + later.steps,

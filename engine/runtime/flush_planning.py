@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from engine.backfill.due import is_due
 from engine.hummock import Version
-from engine.meta.barrier import Minting, OpenBarrier, minted, open_barrier, recomputed_from
+from engine.meta.barrier import Minting, minted, open_barrier, recomputed_from
 from engine.meta.catalog_store import StoredCatalog, is_planned, load
 from engine.meta.creation import CONSUMING_SNAPSHOT, computed, creations
 from engine.meta.cut import have_met, label_of, newer_reach, next_stop, reach_of, reader_of
@@ -91,30 +91,40 @@ def next_step(
     aim = course.aim
     stop = next_stop(domain, version, stored, aim.cut, aim.before, straight=course.straight)
     if stop is None:
-        found = (recomputation(domain, version, stored, view, request) for view in domain.members)
-        again = tuple(one for one in found if one is not None)
-        left = domain.tables[0] in recomputed_from(version)
-        reach = max((one.reach for one in again), default=0)
-        return Step(RECOMPUTE if again or left else "nothing", reach, again=again)
-    oldest = _oldest_change(domain, version, stop)
+        return _last_step(domain, version, stored, request)
     if is_due(domain, version, stored, request.backfill_rows):
-        creation = creations(version).get(domain.name)
-        going_on = creation is not None and creation.state == CONSUMING_SNAPSHOT
-        epoch = creation.epoch if creation is not None and going_on else stop
-        fragments = () if going_on else tuple(_fragments(domain, version, epoch))
-        return Step("backfill step", stop, fragments=fragments, oldest_change=oldest, snapshot=epoch)
+        return _backfill_step(domain, version, stop)
     label = label_of(domain, version, stored, stop)
-    how: Minting = "anew" if course.straight else "rerun"
-    left_open = open_barrier(version, domain.name)
-    if (
-        how == "rerun"
-        and left_open is not None
-        and not have_met(domain, version, stored, left_open.barrier.curr)
-    ):
-        how = "anew"
-    barrier = _barrier(domain, version, label, how, request)
+    how: Minting = "anew" if course.straight or _is_passed_by(domain, version, stored) else "rerun"
+    barrier = minted(version, domain, label, request.now, how)
     fragments = tuple(_fragments(domain, version, barrier.barrier.curr))
+    oldest = _oldest_change(domain, version, stop)
     return Step(_work_of(fragments), stop, barrier, how, fragments, oldest_change=oldest)
+
+
+def _last_step(domain: Domain, version: Version, stored: StoredCatalog, request: FlushRequest) -> Step:
+    """Return what is left to do for a domain that stands at the cut: partitions may have to be computed again."""
+    found = (recomputation(domain, version, stored, view, request) for view in domain.members)
+    again = tuple(one for one in found if one is not None)
+    broken_off = domain.tables[0] in recomputed_from(version)
+    reach = max((one.reach for one in again), default=0)
+    return Step(RECOMPUTE if again or broken_off else "nothing", reach, again=again)
+
+
+def _backfill_step(domain: Domain, version: Version, stop: int) -> Step:
+    """Return the step that begins a snapshot backfill at `stop`, or goes on with one."""
+    oldest = _oldest_change(domain, version, stop)
+    creation = creations(version).get(domain.name)
+    if creation is not None and creation.state == CONSUMING_SNAPSHOT:
+        return Step("backfill step", stop, oldest_change=oldest, snapshot=creation.epoch)
+    fragments = tuple(_fragments(domain, version, stop))
+    return Step("backfill step", stop, fragments=fragments, oldest_change=oldest, snapshot=stop)
+
+
+def _is_passed_by(domain: Domain, version: Version, stored: StoredCatalog) -> bool:
+    """Whether a barrier that was left open ends where what the domain reads has no content any more."""
+    left = open_barrier(version, domain.name)
+    return left is not None and not have_met(domain, version, stored, left.barrier.curr)
 
 
 def _work_of(fragments: Sequence[FragmentWork]) -> Work:
@@ -144,7 +154,7 @@ def recomputation(
 
 def recompute_step(domain: Domain, version: Version, reach: int, request: FlushRequest) -> Step:
     """Return the step that computes partitions again over a domain's inputs at `reach`."""
-    barrier = _barrier(domain, version, reach, "recompute", request)
+    barrier = minted(version, domain, reach, request.now, "recompute")
     return Step(RECOMPUTE, reach, barrier, "recompute")
 
 
@@ -170,7 +180,8 @@ class _Forecast:
         for plan in due:
             steps, waits_for = self._steps(plan.domain)
             if waits_for is None and not steps:
-                waits_for = waiting_for(plan.domain, reasons) or self._why_not(plan.domain)
+                why = (waiting_for(plan.domain, reasons), self._why_not(plan.domain))
+                waits_for = "; ".join(reason for reason in why if reason) or None
             reads = (name for name in plan.domain.upstreams if name in done)
             busy = tuple(name for name in reads if done[name].steps or done[name].reads)
             done[plan.name] = replace(plan, steps=steps, waits_for=waits_for, reads=busy)
@@ -205,10 +216,10 @@ class _Forecast:
         return None
 
     def _why_not(self, domain: Domain) -> str | None:
-        """Return why a domain that lags has nothing to do, as far as its inputs tell."""
+        """Return that the inputs of a domain have not met, where they have not."""
         if reach_of(domain, self._version, self._stored) is not None:
             return None
-        return f"there is no epoch yet at which all that it reads has content: {', '.join(domain.inputs)}"
+        return f"there is no epoch yet at which all that it reads has content ({', '.join(domain.inputs)})"
 
 
 def _notes(
@@ -226,12 +237,6 @@ def _notes(
         out = {k: one for k, one in quarantined(version, view).items() if k not in taken.get(view, ())}
         found += [text for text in (described(out),) if text is not None]
     return tuple(found)
-
-
-def _barrier(
-    domain: Domain, version: Version, label: int, how: Minting, request: FlushRequest
-) -> OpenBarrier:
-    return minted(version, domain.name, domain.tables, label, request.now, domain.inputs, how)
 
 
 def _fragments(domain: Domain, version: Version, upto: int) -> Iterator[FragmentWork]:

@@ -243,16 +243,22 @@ def test_partitions_that_are_asked_for_are_computed_again_whatever_has_changed(v
     assert [s.work for s in run(views, partitions={"cut": ["1"]}).executed["cut"]] == ["recompute partitions"]
 
 
-def test_inputs_that_have_content_at_no_epoch_together_are_told(
-    views: ViewsInMemory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    views.view("never", "SELECT g FROM t")
-    views.view("both", "SELECT g FROM never UNION ALL SELECT n AS g FROM groups")
-    ask(views.store, "never", "pause", None, views.clock())
+def test_inputs_that_have_content_at_no_epoch_together_are_told(views: ViewsInMemory) -> None:
+    ask(views.store, "groups", "pause", None, views.clock())
+    views.put("t", id=2, g=1, x=1)
+    views.view("later", GROUPS)
     views.flusher.run()
+    views.view("both", "SELECT groups.n, later.s FROM groups JOIN later ON groups.g = later.g")
     found = plan(views)["both"]
-    assert works(found) == [] and str(found.waits_for).startswith("waits for never: paused")
-    assert plan(views, views=["both"])["never"].waits_for is not None
+    assert works(found) == [] and str(found.waits_for).startswith("waits for groups: paused")
+    assert str(found.waits_for).endswith(
+        "no epoch yet at which all that it reads has content (groups, later)"
+    )
+    assert works(plan(views)["later"]) == []
+    run(views)
+    ask(views.store, "groups", "resume", None, views.clock())
+    assert works(plan(views)["both"]) == ["first content"]
+    run(views)
 
 
 @pytest.mark.parametrize(
