@@ -241,12 +241,12 @@ def _notes(
 
 def _fragments(domain: Domain, version: Version, upto: int) -> Iterator[FragmentWork]:
     """Yield how the fragments of a domain are brought to an epoch that have to be, those that read another of them included."""
+    foreseen = {name for name in domain.inputs if isinstance(version.tables.get(name), ExpectedTable)}
     coming: set[str] = set()
     for _, fragment in domain.fragments:
         dependencies = domain.dependencies[fragment.table]
         if coming.isdisjoint(dependencies) and not pending(version, fragment.table, dependencies, upto):
             continue
-        foreseen = {name for name in domain.inputs if isinstance(version.tables.get(name), ExpectedTable)}
         yield fragment_work(version, fragment, dependencies, upto, coming | foreseen)
         coming.add(fragment.table)
 

@@ -5,11 +5,11 @@ Partitions that are computed again take the cut of all domains after them to an 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from engine.meta.flush_plan import RECOMPUTE, DomainPlan, Step, Work
 from engine.runtime.flush import FlushRun
-from engine.runtime.report import FlushReport
+from engine.runtime.report import FlushReport, ViewReport
 from tests.crash.broken import Broken
 
 EPOCHS: tuple[Work, ...] = ("first content", "epoch", "computed whole")
@@ -29,7 +29,10 @@ def check_planned(run: FlushRun, report: FlushReport) -> None:
             if member in ended
         )
         moved = moved or any(step.work == RECOMPUTE for step in (*plan.steps, *done))
-        _check(plan, done, whole=whole, certain=not plan.reads and not moved)
+        certain = not plan.reads and not moved
+        _check(plan, done, whole=whole, certain=certain)
+        if certain and whole and [step.work for step in done] in [[work] for work in EPOCHS]:
+            _check_reports(plan, ended)
 
 
 def _check(plan: DomainPlan, done: Sequence[Step], *, whole: bool, certain: bool) -> None:
@@ -66,3 +69,20 @@ def _fits(done: Step, planned: Step, certain: bool) -> bool:
 
 def _words(steps: Sequence[Step]) -> str:
     return "; ".join(f"{step.work} to {step.stop} as {step.label}" for step in steps) or "nothing"
+
+
+def _check_reports(plan: DomainPlan, ended: Mapping[str, ViewReport]) -> None:
+    """Look at what one epoch of a domain has really done: its barrier, its label, and the rows that it has read."""
+    (step,) = plan.steps
+    planned = {fragment.table: fragment for fragment in step.fragments}
+    for member in plan.domain.members:
+        own = [f.table for owner, f in plan.domain.fragments if owner == member]
+        works = [planned[table] for table in own if table in planned]
+        report = ended.get(member)
+        if report is None or not works:
+            continue
+        rows, is_known = sum(work.rows for work in works), not any(work.unknown for work in works)
+        if report.barrier != step.epoch.text or (is_known and report.epoch != step.label):
+            raise Broken(f"{member} was to get {step.epoch.text}, and got {report.barrier} at {report.epoch}")
+        if report.rows_in < rows or (is_known and report.rows_in != rows):
+            raise Broken(f"{member} was to read {rows} rows, and read {report.rows_in}")
