@@ -208,9 +208,8 @@ class FlushRun:
             except RowFailed:
                 if course.straight or step.work == RECOMPUTE or step.stop >= course.aim.cut:
                     raise
-                course = replace(
-                    course, straight=True
-                )  # what it failed on at a stop on the way may be mended at the end
+                # what it failed on at a stop on the way may be mended at the end of it
+                course = replace(course, straight=True)
             except (Fenced, Conflict, TableExists):
                 self.generations.pop(domain.writer, None)
                 if attempt == MOST_STEPS - 1:

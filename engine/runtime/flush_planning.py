@@ -51,7 +51,7 @@ class Course:
 
 
 def plan_flush(version: Version, request: FlushRequest) -> FlushPlan:
-    """Return what a run over a version does; raises UnknownTable for a view that is none."""
+    """Return what a run over a version does; raises SqlError for a view that there is not."""
     stored = load(version)
     everything = domains(stored)
     names = list(everything) if request.views is None else _with_upstreams(everything, stored, request.views)
@@ -178,7 +178,12 @@ class _Forecast:
         done: dict[str, DomainPlan] = {}
         reasons: dict[str, str | None] = {}
         for plan in due:
-            steps, waits_for = self._steps(plan.domain)
+            try:
+                steps, waits_for = self._steps(plan.domain)
+            except (
+                Exception
+            ) as failure:  # the run fails so, too, when it comes to this domain; the others go on
+                steps, waits_for = (), f"it cannot be planned: {failure}"
             if waits_for is None and not steps:
                 why = (waiting_for(plan.domain, reasons), self._why_not(plan.domain))
                 waits_for = "; ".join(reason for reason in why if reason) or None

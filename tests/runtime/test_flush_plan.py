@@ -8,11 +8,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from engine.errors import EpochFailed, SqlError
+from engine.errors import EpochExpired, EpochFailed, SqlError
 from engine.hummock import Commit, Put
 from engine.meta.flush_plan import DomainPlan, FlushPlan
 from engine.meta.mutation import Mutation
 from engine.meta.partitions import quarantined
+from engine.runtime import flush_planning
 from engine.runtime.executor import FragmentTask
 from engine.runtime.flush import FlushRun
 from engine.runtime.mutation_run import ask
@@ -259,6 +260,26 @@ def test_inputs_that_have_content_at_no_epoch_together_are_told(views: ViewsInMe
     ask(views.store, "groups", "resume", None, views.clock())
     assert works(plan(views)["both"]) == ["first content"]
     run(views)
+
+
+def test_a_domain_that_cannot_be_planned_fails_alone(
+    views: ViewsInMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    views.view("later", GROUPS)
+    label_of = flush_planning.label_of
+
+    def broken(domain, *what):  # type: ignore[no-untyped-def]
+        if domain.name == "groups":
+            raise EpochExpired("the log of t is gone")
+        return label_of(domain, *what)
+
+    monkeypatch.setattr(flush_planning, "label_of", broken)
+    views.put("t", id=2, g=1, x=1)
+    assert plan(views)["groups"].waits_for == "it cannot be planned: the log of t is gone"
+    assert works(plan(views)["later"]) == ["first content"]
+    report = views.flusher.run()
+    assert [(view.view, view.error) for view in report.failed] == [("groups", "the log of t is gone")]
+    assert views.rows("later") == [{"g": 1, "n": 2, "s": 2}]
 
 
 @pytest.mark.parametrize(
