@@ -222,6 +222,7 @@ def test_explain_flush_tells_what_the_next_flush_does_and_does_nothing(session: 
     (step,) = session.explain_flush()["top"].steps
     assert (session.store.refresh().number, session.lagging()) == (before, ("top",))
     report = session.flush()["top"]
-    assert (step.work, step.label, step.rows) == ("epoch", report.epoch, report.rows_in)
+    assert (step.work, step.label, step.rows) == ("epoch", report.epoch, 2)
+    assert [fragment.unknown for fragment in step.fragments] == [(), (step.fragments[0].table,)]
     assert report.barrier == step.epoch.text
     assert session.explain_flush()["top"].steps == ()
