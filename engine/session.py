@@ -13,6 +13,7 @@ from typing import Literal
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from engine.backfill.due import BACKFILL_ROWS
 from engine.connectors.sinks.ddl import alter_sink, create_sink, show_sinks
 from engine.connectors.sinks.driver import WAIT_SECONDS, SinkDriver
 from engine.connectors.table_options import check_table_options
@@ -22,6 +23,7 @@ from engine.hummock.compaction import CompactionReport
 from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.creation import Creation, creations
 from engine.meta.domain import BACKGROUND, domain_of
+from engine.meta.flush_plan import FlushPlan
 from engine.meta.mutation import PARALLELISM, RATE_LIMIT
 from engine.meta.partitions import PartitionStatus, partitioning_of
 from engine.meta.policy import check_policy, epochs_of
@@ -29,7 +31,6 @@ from engine.meta.status import RelationStatus, lagging_views, statuses
 from engine.meta.waits import Wait, quarantine_waits, waits
 from engine.runtime import ddl, dml, query
 from engine.runtime.alter import alter, comment
-from engine.runtime.backfill_run import BACKFILL_ROWS
 from engine.runtime.datasource import TidelineDataSource
 from engine.runtime.drop import drop
 from engine.runtime.flush import BACKGROUND_SECONDS, FlushRun
@@ -251,6 +252,19 @@ class Session:
             report = report.followed_by(again)
             delivered = followed_by(delivered, deliver())
         return replace(report, sinks=delivered)
+
+    def explain_flush(
+        self,
+        views: Collection[str] | None = None,
+        *,
+        eager: bool = True,
+        partitions: Mapping[str, Collection[str]] | None = None,
+    ) -> FlushPlan:
+        """Return what a flush with these arguments would do for the views now, as a value to look at or print; needs no Spark.
+
+        Sinks come after the views and are not part of it.
+        """
+        return self._runner.plan(self._runner.request(views, eager=eager, partitions=partitions))
 
     def wait(self, views: Collection[str] = (), *, seconds: float = WAIT_CREATED_SECONDS) -> None:
         """Return when views that are being created (none named: all) are whole; raises EpochFailed after `seconds`."""

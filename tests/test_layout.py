@@ -18,12 +18,8 @@ MOST_LINES = 400
 MOST_LINES_OF_A_FUNCTION = 60
 MOST_PARAMETERS = 6
 
-LONG_MODULES = {"engine.runtime.flush"}
-LONG_FUNCTIONS = {
-    "engine.runtime.backfill_run.BackfillRun._step",
-    "engine.runtime.drop.drop",
-    "engine.session.Session._run",
-}
+LONG_MODULES: set[str] = set()
+LONG_FUNCTIONS = {"engine.session.Session._run"}
 MANY_PARAMETERS = {
     "dagster_project.epoch_run.run_epoch",
     "engine.connectors.csv_records._doubtful",
@@ -31,7 +27,6 @@ MANY_PARAMETERS = {
     "engine.hummock.lookup.find_rows",
     "engine.hummock.store.Hummock.iter",  # options of a read, by name
     "engine.hummock.store.Hummock.open",  # options of a store, by name
-    "engine.meta.barrier.minted",
     "engine.meta.waits._wait",
     "engine.operators.expand._expand_join",
     "engine.operators.expand._expand_project",
@@ -39,7 +34,6 @@ MANY_PARAMETERS = {
     "engine.operators.groups.groups_again",
     "engine.operators.lookup.lookup",
     "engine.operators.scan.read_table",
-    "engine.runtime.backfill_run.BackfillRun._step",
     "engine.runtime.datasource.TidelineReader.__init__",
     "engine.runtime.query.query_rows",
     "engine.runtime.query.select",

@@ -270,6 +270,39 @@ def gc(
     typer.echo(collection_line(report))
 
 
+explainer = typer.Typer(no_args_is_help=True, help="Say what would be done, and do nothing.")
+app.add_typer(explainer, name="explain")
+
+
+@explainer.command("flush")
+def explain_flush(
+    views: Annotated[
+        list[str] | None, typer.Argument(help="Materialized views, with all that they read; default all.")
+    ] = None,
+    store: Store = "",
+    output: Output = Format.table,
+    json: Json = False,
+    wide: Wide = False,
+    scheduled: Annotated[
+        bool,
+        typer.Option(
+            "--scheduled",
+            help="As a run that nobody asked for: what has failed waits until it is tried again.",
+        ),
+    ] = False,
+) -> None:
+    """Show what FLUSH would do now, step by step: which work, up to which epoch, over how many rows, and what waits for what."""
+    from engine.backfill.due import BACKFILL_ROWS
+    from engine.cli.plans import flush_listing
+    from engine.meta.flush_plan import FlushRequest
+    from engine.runtime.flush_planning import plan_flush
+
+    with opened(store) as found:
+        now, named = found.clock(), tuple(views) if views else None
+        plan = plan_flush(found.version, FlushRequest(now, BACKFILL_ROWS, named, eager=not scheduled))
+    print_listing(flush_listing(plan, now), Format.json if json else output, wide=wide)
+
+
 inspector = typer.Typer(
     no_args_is_help=True, help="Show the engine's objects: a version, a manifest, an SST."
 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Literal
+from collections.abc import Mapping
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -65,36 +65,45 @@ def open_barrier(version: Version, domain: str) -> OpenBarrier | None:
     return None if text is None else msgspec.json.decode(text, type=OpenBarrier)
 
 
+class Committing(Protocol):
+    """What commits together, a domain: its tables, and what they read from outside."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def tables(self) -> tuple[str, ...]: ...
+
+    @property
+    def inputs(self) -> tuple[str, ...]: ...
+
+
 def minted(
-    version: Version,
-    domain: str,
-    tables: tuple[str, ...],
-    reach: int,
-    now: float,
-    inputs: Iterable[str] = (),
-    how: Minting = "rerun",
+    version: Version, domain: Committing, reach: int, now: float, how: Minting = "rerun"
 ) -> OpenBarrier:
     """Return the barrier of a domain's next epoch, up to `reach` at most.
 
     One that a crash has left open is taken as it was, so that the rerun reads the same range; not so after a failure, which
     another range may end, nor when the domain has other tables by now or has committed since, nor when the history of one of
-    its `inputs` begins later by now, nor `anew`, nor where either of the two is to `recompute`: what the domain had at the end of
+    its inputs begins later by now, nor `anew`, nor where either of the two is to `recompute`: what the domain had at the end of
     the one left open may have been read since.
     """
-    held = [version.tables[table].committed_epoch for table in tables if table in version.tables]
+    held = [version.tables[table].committed_epoch for table in domain.tables if table in version.tables]
     prev = max(held, default=0)
     kind: Kind = "checkpoint" if held else "initial"
-    mutation: Mutation = "nothing" if len(held) == len(tables) else "add"
+    mutation: Mutation = "nothing" if len(held) == len(domain.tables) else "add"
     if how == "recompute":
         mutation = "recompute"
-    curr, left = max(reach, prev), open_barrier(version, domain)
-    failing = how == "anew" or f"failure/{domain}" in version.catalog
-    same = left is not None and left.tables == tables and left.barrier.prev == prev and not failing
+    curr, left = max(reach, prev), open_barrier(version, domain.name)
+    failing = how == "anew" or f"failure/{domain.name}" in version.catalog
+    same = left is not None and left.tables == domain.tables and left.barrier.prev == prev and not failing
     recompute = mutation == "recompute" or (left is not None and left.barrier.mutation == "recompute")
-    safe = max((version.tables[name].safe_epoch for name in inputs if name in version.tables), default=0)
+    safe = max(
+        (version.tables[name].safe_epoch for name in domain.inputs if name in version.tables), default=0
+    )
     if left is not None and same and not recompute and max(prev + 1, safe) <= left.barrier.curr <= reach:
         curr = left.barrier.curr
-    return OpenBarrier(Barrier(prev, curr, kind, mutation), tables, now, now + DEADLINE_SECONDS)
+    return OpenBarrier(Barrier(prev, curr, kind, mutation), domain.tables, now, now + DEADLINE_SECONDS)
 
 
 def recomputed_from(version: Version) -> Mapping[str, int]:

@@ -98,6 +98,12 @@ def reach_of(domain: Domain, version: Version, stored: StoredCatalog) -> int | N
     return Content(version, stored.inputs).common(domain.inputs, version.epoch)
 
 
+def newer_reach(domain: Domain, version: Version, stored: StoredCatalog, view: str) -> int | None:
+    """Return how far a domain could be brought, None if a view of it stands there already."""
+    reach = reach_of(domain, version, stored)
+    return reach if reach is not None and reach > version.tables[view].committed_epoch else None
+
+
 def next_stop(
     domain: Domain,
     version: Version,

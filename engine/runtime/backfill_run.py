@@ -6,10 +6,12 @@ The view has no live edge to its inputs meanwhile: it reads their snapshot at on
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from engine.backfill.drivers import drivers
+from engine.backfill.due import BACKFILL_ROWS, snapshot_rows
 from engine.backfill.pace import LARGEST_AWAITED_STEP, Pace, most_at_once, rest_seconds
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.epoch import Clock
@@ -30,10 +32,40 @@ from engine.runtime.executor import Executor, FragmentTask
 from engine.runtime.mutation_run import take_mutations
 from engine.runtime.row_checks import check_rows
 from engine.runtime.slots import Slots
+from engine.sql.fragments import Fragment
+from engine.sql.plan import Scan
 
-BACKFILL_ROWS = 1_000_000
 _LABELS_BELOW = 60_000
 """Steps are labelled with the epochs just below the snapshot's own, which the last step gets; nobody can read them."""
+
+
+@dataclass(frozen=True)
+class _Build:
+    """What the steps of one backfill share: whose it is, whether it still may be, and how large they may get."""
+
+    domain: Domain
+    generation: int
+    unchanged: Callable[[Version], None]
+    slots: Slots
+    pace: Pace
+    most_rows: int
+
+    @property
+    def commit(self) -> Commit:
+        """A commit of the domain by whoever holds its generation, of nothing yet."""
+        domain, generation = self.domain, self.generation
+        return Commit(writer=domain.writer, generation=generation, precondition=self.unchanged)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one step reads: a piece of a scan, or the whole; `after` is how far the backfill is when it is read."""
+
+    rows: int
+    piece: tuple[Scan, tuple[int, int]] | None
+    old: int | None
+    last: bool
+    after: Creation
 
 
 class BackfillRun:
@@ -51,16 +83,6 @@ class BackfillRun:
         self.clock = clock or store.clock
         self.largest_step = largest_step
         self._paces: dict[str, Pace] = {}
-
-    def is_due(self, domain: Domain, version: Version, stored: StoredCatalog) -> bool:
-        """Tell whether a domain is being backfilled, or is new and so large, or so asked for, that it is to be."""
-        creation = creations(version).get(domain.name)
-        if creation is not None and creation.state == CONSUMING_SNAPSHOT:
-            return True
-        if any(fragment.table in version.tables for _, fragment in domain.fragments):
-            return False
-        rows = self._snapshot_rows(domain, version)
-        return rows is not None and rows > 0 and (rows >= self.least_rows or in_background(domain, stored))
 
     def pace(self, domain: str, awaited: bool = False) -> Pace:
         """Return the step size of a domain's backfill as this process has learned it; `awaited` if somebody waits for its end."""
@@ -86,6 +108,7 @@ class BackfillRun:
         background = in_background(domain, stored)
         pace = self.pace(domain.name, awaited=not background)
         most_rows = min(most_at_once(creation.total) if background else pace.largest, self.largest_step)
+        build = _Build(domain, generation, unchanged, slots, pace, most_rows)
         while creation.state == CONSUMING_SNAPSHOT and not stop():
             version = self.store.refresh()
             if not is_planned(version, stored, domain.members):
@@ -96,9 +119,7 @@ class BackfillRun:
                 break
             started = self.clock.monotonic()
             before = creation.rows
-            creation = self._step(
-                domain, creation, version, generation, slots, pace, limit, unchanged, most_rows
-            )
+            creation = self._step(build, creation, version, limit)
             rest = rest_seconds(creation.rows - before, self.clock.monotonic() - started, limit)
             while rest > 0 and not stop():
                 self.clock.sleep(min(rest, 0.05))
@@ -112,10 +133,10 @@ class BackfillRun:
         version = self.store.version
         tables = tuple(fragment.table for _, fragment in domain.fragments)
         sizes = {name: version.tables[name].row_count for name in domain.inputs}
-        total = self._snapshot_rows(domain, version) or 0
+        total = snapshot_rows(domain, version) or 0
         stored, control = load(version), control_of(version, domain.name)
         creation = Creation(reach, tables, self.clock(), total, sizes)
-        barrier = minted(version, domain.name, tables, reach, self.clock(), domain.inputs)
+        barrier = minted(version, domain, reach, self.clock())
         acks: dict[str, dict[str, int | None]] = {}
         for table, dependencies in domain.dependencies.items():
             for name in dependencies:
@@ -133,46 +154,16 @@ class BackfillRun:
         )
         return creation
 
-    def _step(
-        self,
-        domain: Domain,
-        creation: Creation,
-        version: Version,
-        generation: int,
-        slots: Slots,
-        pace: Pace,
-        limit: int | None,
-        unchanged: Callable[[Version], None],
-        most_rows: int,
-    ) -> Creation:
+    def _step(self, build: _Build, creation: Creation, version: Version, limit: int | None) -> Creation:
+        """Compute and commit the next piece of a backfill, of `limit` rows a second at most; return how far it is then."""
+        domain = build.domain
         fragments = {fragment.table: fragment for _, fragment in domain.fragments}
         fragment = fragments[creation.tables[creation.fragment]]
-        scans = drivers(fragment, lambda name: creation.sizes.get(name, 0))
         started = self.clock.monotonic()
-        if scans is None:
-            rows = sum(version.tables[name].row_count for name in fragment.inputs)
-            piece, old, last, after = None, None, True, creation
-        else:
-            scan = scans[creation.driver]
-            total = version.tables[scan.table].row_count
-            most = SMALL_CHANGE_ROWS if slots.busy else max(SMALL_CHANGE_ROWS, pace.rows)
-            most = min(most, most_rows)
-            wanted = pace.next_rows(total, most, limit)
-            high = creation.position + pace.span(wanted, total, HIGHEST - creation.position + 1) - 1
-            rows = total * (high - creation.position + 1) // HASHES
-            piece, old = (scan, (creation.position, high)), creation.epoch
-            ended = high == HIGHEST
-            last = ended and creation.driver == len(scans) - 1
-            if len(scans) == 1 and creation.step == 0 and last and rows > SMALL_CHANGE_ROWS:
-                piece, old = None, None  # one step for all: there is nothing to add it to
-            after = msgspec.structs.replace(
-                creation,
-                position=LOWEST if ended else high + 1,
-                driver=creation.driver + 1 if ended else creation.driver,
-                rows=creation.rows + (0 if scan.table in creation.tables else rows),
-            )
+        part = _next_part(fragment, creation, version, build, limit)
         table = version.tables[fragment.table].table
-        task = FragmentTask(fragment, table, version.tables, old, creation.epoch, rows, piece)
+        task = FragmentTask(fragment, table, version.tables, part.old, creation.epoch, part.rows)
+        task = replace(task, piece=part.piece)
         stored, owner = load(version), next(o for o, f in domain.fragments if f.table == fragment.table)
 
         def check(made: Sequence[NetChange]) -> None:
@@ -180,54 +171,70 @@ class BackfillRun:
                 check_rows(self.store, version, task.table, [sst for one in made for sst in one.ssts])
 
         standing = quarantined(version, owner)
-        with slots.taken(alone=task.is_large, building=True):
+        with build.slots.taken(alone=task.is_large, building=True):
             how = partitioning_of(stored, owner)
             written, poison = compute_step(self.executor, task, how, standing, check)
+        notes: dict[str, str | None] = {}
         if poison.failures:
             errors = {key: str(one) for key, one in poison.failures.items()}
             standing = with_failures(standing, errors, None, creation.epoch, self.clock(), poison.suspects)
-        label = creation.epoch if last else creation.epoch - _LABELS_BELOW + creation.step
-        after = msgspec.structs.replace(after, step=creation.step + 1, updated=self.clock())
-        if last:
-            done = creation.fragment + 1 == len(creation.tables)
-            after = msgspec.structs.replace(
-                after,
-                fragment=creation.fragment + 1,
-                driver=0,
-                position=LOWEST,
-                step=0,
-                state=CREATED if done else CONSUMING_SNAPSHOT,
-            )
-        acks: dict[str, dict[str, int | None]] = {}
-        if last:
-            acks = {name: {fragment.table: creation.epoch} for name in domain.dependencies[fragment.table]}
+            notes = quarantine(owner, standing)
+        label = creation.epoch if part.last else creation.epoch - _LABELS_BELOW + creation.step
+        after = _stepped(creation, part, self.clock())
+        if after.state != CONSUMING_SNAPSHOT:
+            notes |= closed(version.catalog, domain.name)
+        reads = domain.dependencies[fragment.table] if part.last else ()
         self.store.commit(
-            Commit(
+            replace(
+                build.commit,
                 writes={fragment.table: tuple(sst for change in written for sst in change.ssts)},
                 epochs={fragment.table: label},
-                acks=acks,
-                catalog=entry(domain.name, after)
-                | (quarantine(owner, standing) if poison.failures else {})
-                | recovered(version, domain.name)
-                | (closed(version.catalog, domain.name) if after.state != CONSUMING_SNAPSHOT else {}),
-                writer=domain.writer,
-                generation=generation,
-                precondition=unchanged,
+                acks={name: {fragment.table: creation.epoch} for name in reads},
+                catalog=entry(domain.name, after) | notes | recovered(version, domain.name),
             )
         )
-        pace.took(rows, self.clock.monotonic() - started)
+        build.pace.took(part.rows, self.clock.monotonic() - started)
         return after
 
-    def _snapshot_rows(self, domain: Domain, version: Version) -> int | None:
-        """Return the rows that a backfill reads of stored tables, or None if an input does not exist yet."""
-        inside = {fragment.table for _, fragment in domain.fragments}
-        total = 0
-        for _, fragment in domain.fragments:
-            scans = drivers(
-                fragment, lambda name: version.tables[name].row_count if name in version.tables else 0
-            )
-            for scan in scans or ():
-                if scan.table not in inside and scan.table not in version.tables:
-                    return None
-                total += version.tables[scan.table].row_count if scan.table in version.tables else 0
-        return total
+
+def _next_part(
+    fragment: Fragment, creation: Creation, version: Version, build: _Build, limit: int | None
+) -> _Part:
+    """Return what the next step of a fragment reads, by the pace that was learned."""
+    scans = drivers(fragment, lambda name: creation.sizes.get(name, 0))
+    if scans is None:
+        rows = sum(version.tables[name].row_count for name in fragment.inputs)
+        return _Part(rows, None, None, True, creation)
+    scan = scans[creation.driver]
+    total = version.tables[scan.table].row_count
+    most = SMALL_CHANGE_ROWS if build.slots.busy else max(SMALL_CHANGE_ROWS, build.pace.rows)
+    wanted = build.pace.next_rows(total, min(most, build.most_rows), limit)
+    high = creation.position + build.pace.span(wanted, total, HIGHEST - creation.position + 1) - 1
+    rows = total * (high - creation.position + 1) // HASHES
+    ended = high == HIGHEST
+    last = ended and creation.driver == len(scans) - 1
+    after = msgspec.structs.replace(
+        creation,
+        position=LOWEST if ended else high + 1,
+        driver=creation.driver + 1 if ended else creation.driver,
+        rows=creation.rows + (0 if scan.table in creation.tables else rows),
+    )
+    if len(scans) == 1 and creation.step == 0 and last and rows > SMALL_CHANGE_ROWS:
+        return _Part(rows, None, None, last, after)  # one step for all: there is nothing to add it to
+    return _Part(rows, (scan, (creation.position, high)), creation.epoch, last, after)
+
+
+def _stepped(creation: Creation, part: _Part, now: float) -> Creation:
+    """Return how far a backfill is after a step; after the last one of a fragment the next fragment begins."""
+    after = msgspec.structs.replace(part.after, step=creation.step + 1, updated=now)
+    if not part.last:
+        return after
+    done = creation.fragment + 1 == len(creation.tables)
+    return msgspec.structs.replace(
+        after,
+        fragment=creation.fragment + 1,
+        driver=0,
+        position=LOWEST,
+        step=0,
+        state=CREATED if done else CONSUMING_SNAPSHOT,
+    )

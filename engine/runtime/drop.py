@@ -15,7 +15,7 @@ from engine.meta.mutation import stopped
 from engine.meta.partitions import forgotten
 from engine.meta.recovery import recovered
 from engine.meta.sinks import KIND as SINK
-from engine.meta.sinks import released, state_entry
+from engine.meta.sinks import Holds, released, state_entry
 from engine.sql.access import index_name
 from engine.sql.catalog import Relation
 from engine.sql.refusals import line_and_column, words
@@ -24,52 +24,83 @@ from engine.sql.statement_types import Drop
 
 def drop(store: Hummock, statement: Drop) -> bool:
     """Drop a relation, with CASCADE also what reads it; state tables and indexes that nobody uses go with it."""
-    stored = load(store.refresh())
+    version = store.refresh()
+    stored = load(version)
+    relation = _meant(stored, statement)
+    if relation is None:
+        return False
+    store.commit(_removal(version, stored, relation))
+    return True
+
+
+def _meant(stored: StoredCatalog, statement: Drop) -> Relation | None:
+    """Return the relation to drop, None if it may be missing and is; raises SqlError if it cannot be dropped so."""
+    if statement.name not in stored.catalog.relations and statement.if_exists:
+        return None
+    line, column = place_of(statement.name, statement.sql)
     if statement.name not in stored.catalog.relations:
-        if statement.if_exists:
-            return False
-        line, column = place_of(statement.name, statement.sql)
         hint = stored.catalog.near(statement.name)
         message = f"there is no {statement.kind} {statement.name}"
         raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
     relation = stored.catalog.get(statement.name)
     if relation.kind != statement.kind or statement.name.startswith("_"):
-        line, column = place_of(statement.name, statement.sql)
-        raise SqlError(
-            f"{relation.name} is a {relation.kind}, not a {statement.kind}",
-            sql=statement.sql,
-            line=line,
-            column=column,
-            hint=f"write DROP {relation.kind.upper()} {relation.name}",
-        )
+        message = f"{relation.name} is a {relation.kind}, not a {statement.kind}"
+        hint = f"write DROP {relation.kind.upper()} {relation.name}"
+        raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
     dependents = readers(stored, relation.name)
     if dependents and not statement.cascade:
         shown = ", ".join(f"{stored.catalog.get(name).kind} {name}" for name in dependents)
-        line, column = place_of(relation.name, statement.sql)
-        raise SqlError(
-            f"{relation.name} is read by {', '.join(dependents)}: {shown}",
-            sql=statement.sql,
-            line=line,
-            column=column,
-            hint=f"drop those first, or write DROP {relation.kind.upper()} {relation.name} CASCADE",
-        )
+        message = f"{relation.name} is read by {', '.join(dependents)}: {shown}"
+        hint = f"drop those first, or write DROP {relation.kind.upper()} {relation.name} CASCADE"
+        raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
+    return relation
+
+
+def _removal(version: Version, stored: StoredCatalog, relation: Relation) -> Commit:
+    """Return the commit that takes away a relation, what reads it, and what only these use."""
+    gone = _gone(stored, relation)
+    planned = gone & set(stored.plans)
+    fragments = {f.table for name in planned for f in stored.plans[name].fragments}
+    acks, pins = _let_go(stored, gone, fragments)
+    touched = {domain_of(stored, name) for name in planned}  # what fails in them fails again
+    changed, unfinished = without(version, gone | fragments)
+    dropped = {*gone, *fragments, *unfinished} & set(version.tables)
+    for name in gone:
+        changed |= forgotten(version, name)
+        if stored.catalog.get(name).kind == SINK:
+            changed |= state_entry(name, None)
+    for name in touched:
+        stay = sorted(o for o in stored.plans if o not in gone and domain_of(stored, o) == name)
+        changed |= recovered(version, name) | stopped(version, name, gone, stay)
+    return Commit(
+        drop=tuple(sorted(dropped)),
+        acks={upstream: consumers for upstream, consumers in acks.items() if upstream not in dropped},
+        pins={upstream: consumers for upstream, consumers in pins.items() if upstream not in dropped},
+        catalog=entries(dict.fromkeys(gone), dict.fromkeys(planned)) | changed,
+        precondition=_unchanged(version),
+    )
+
+
+def _gone(stored: StoredCatalog, relation: Relation) -> set[str]:
+    """Return all that goes with a relation: its readers, its indexes, and the system's own indexes that nobody else uses."""
     indexed = {n for n in stored.catalog.dependents(relation.name) if stored.catalog.get(n).kind == "index"}
-    gone = {relation.name, *dependents, *indexed}
-    kept = {name: plan for name, plan in stored.plans.items() if name not in gone}
-    used = {index_name(table, by) for plan in kept.values() for table, by in plan.indexes}
+    gone = {relation.name, *readers(stored, relation.name), *indexed}
+    kept = [plan for name, plan in stored.plans.items() if name not in gone]
+    used = {index_name(table, by) for plan in kept for table, by in plan.indexes}
     for name, other in stored.catalog.relations.items():
         if other.kind == "index" and other.sql and name not in gone:
             used.update(other.depends_on)
-    indexes = {
-        n for n, r in stored.catalog.relations.items() if r.kind == "index" and not r.sql and n not in used
-    }
-    gone |= indexes
-    fragments = {f.table for name in gone & set(stored.plans) for f in stored.plans[name].fragments}
+    own = {n for n, r in stored.catalog.relations.items() if r.kind == "index" and not r.sql}
+    return gone | (own - used)
+
+
+def _let_go(stored: StoredCatalog, gone: set[str], fragments: set[str]) -> tuple[Holds, Holds]:
+    """Return the acknowledgements and pins that are taken from the tables that stay."""
+    inputs = {upstream for table in fragments for upstream in stored.inputs[table]} - gone - fragments
     acks: dict[str, dict[str, int | None]] = {
         upstream: {table: None for table in fragments if upstream in stored.inputs[table]}
-        for upstream in {u for table in fragments for u in stored.inputs[table]} - gone - fragments
+        for upstream in inputs
     }
-    version = store.version
     pins: dict[str, dict[str, int | None]] = {}
     for sink in (stored.catalog.get(name) for name in gone):
         if sink.kind == SINK:
@@ -77,33 +108,7 @@ def drop(store: Hummock, statement: Drop) -> bool:
                 for table, consumers in holds.items():
                     if table not in gone | fragments:
                         held.setdefault(table, {}).update(consumers)
-    touched = {domain_of(stored, name) for name in gone & set(stored.plans)}  # what fails in them fails again
-    backfills, unfinished = without(version, gone | fragments)
-    dropped = {*gone, *fragments, *unfinished} & set(version.tables)
-    stops: dict[str, str | None] = {}
-    for name in touched:
-        stay = sorted(o for o in kept if o not in indexes and domain_of(stored, o) == name)
-        stops |= stopped(version, name, gone, stay)
-    store.commit(
-        Commit(
-            drop=tuple(sorted(dropped)),
-            acks={upstream: consumers for upstream, consumers in acks.items() if upstream not in dropped},
-            pins={upstream: consumers for upstream, consumers in pins.items() if upstream not in dropped},
-            catalog=entries(dict.fromkeys(gone), dict.fromkeys(gone & set(stored.plans)))
-            | {
-                entry: None
-                for name in gone
-                for entry in state_entry(name, None)
-                if stored.catalog.get(name).kind == SINK
-            }
-            | {entry: None for name in touched for entry in recovered(version, name)}
-            | {entry: None for name in gone for entry in forgotten(version, name)}
-            | backfills
-            | stops,
-            precondition=_unchanged(version),
-        )
-    )
-    return True
+    return acks, pins
 
 
 def readers(stored: StoredCatalog, name: str) -> tuple[str, ...]:

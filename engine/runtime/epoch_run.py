@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.hummock import Commit, Table, Version
 from engine.hummock.epoch import epoch_text
-from engine.meta.frontier import lapsed_at
+from engine.meta.fragment_work import fragment_work
 from engine.operators import full_refresh, reference, top_n
 from engine.operators.aggregate import keyed_recompute, partials_delta
 from engine.operators.compile import delta
@@ -78,16 +78,10 @@ def task_of(
 
     `made` is the table as it is to be created if it does not exist.
     """
-    own = version.tables.get(fragment.table)
-    if own is None:
-        rows = rows_in(version, fragment, None, upto)
-        return FragmentTask(fragment, made, version.tables, None, upto, rows)
-    previous = own.committed_epoch
-    if lapsed_at(version, previous, dependencies) is not None:
-        rows = own.row_count + rows_in(version, fragment, None, upto)
-        return FragmentTask(fragment, own.table, version.tables, previous, upto, rows, whole=True)
-    rows = rows_in(version, fragment, previous, upto)
-    return FragmentTask(fragment, own.table, version.tables, previous, upto, rows)
+    work = fragment_work(version, fragment, dependencies, upto)
+    table = made if work.previous is None else version.tables[fragment.table].table
+    task = FragmentTask(fragment, table, version.tables, work.previous, upto, work.rows)
+    return replace(task, whole=work.how == "computed whole")
 
 
 def lapse_of(version: Version, name: str, dependencies: tuple[str, ...]) -> str:
@@ -154,11 +148,3 @@ def _top_n_change(fragment: Fragment, context: EpochContext) -> Rows | None:
     if not top.input.partition:
         return full_refresh.difference(whole_fragment(fragment, context), fragment.table, context)
     return top_n.delta(top, fragment.table, change, context)
-
-
-def rows_in(version: Version, fragment: Fragment, previous: int | None, upto: int) -> int:
-    """Return an upper bound of the input rows that an epoch of a fragment reads."""
-    tables = [version.tables[name] for name in fragment.inputs]
-    if previous is None:
-        return sum(table.row_count for table in tables)
-    return sum(table.changed_rows(previous, upto) for table in tables)

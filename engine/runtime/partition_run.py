@@ -17,7 +17,8 @@ from engine.hummock import Commit, Version
 from engine.hummock.epoch import Clock
 from engine.meta.barrier import Barrier, closed
 from engine.meta.catalog_store import planned, table_of
-from engine.meta.cut import is_pending, reach_of, reader_of
+from engine.meta.cut import is_pending, newer_reach
+from engine.meta.flush_plan import Recomputation
 from engine.meta.frontier import lapsed_at
 from engine.meta.partitions import (
     Quarantined,
@@ -98,21 +99,14 @@ class PartitionRun(DomainRun):
                 catalog |= entry(failed, standing[failed])
                 cuts[failed] = replace(cuts[failed], behind=frozenset(standing[failed]))
 
-    def retry(
-        self, view: str, asked: Collection[str], waiting: Collection[str], mint: Mint
-    ) -> list[DomainEpoch]:
-        """Compute partitions of a view again as a whole: all that are `asked` for, and those `waiting` whose inputs have changed.
+    def retry(self, version: Version, planned: Recomputation, mint: Mint) -> list[DomainEpoch]:
+        """Compute partitions of a view again as a whole, as planned over a version.
 
-        Those on which a row fails stay in, or go into, quarantine.
+        Of those that wait only those are whose inputs have changed. Those on which a row fails stay in, or go into, quarantine.
         """
-        version = self.store.refresh()
-        reach = reach_of(self.domain, version, self.stored)
-        if reach is None or reach <= version.tables[view].committed_epoch:
-            return []
-        if not asked and reader_of(self.domain, version, reach) is not None:
-            return []  # they stay due until its inputs go on
+        view, reach = planned.view, planned.reach
         known = quarantined(version, view)
-        waiting = known.keys() & set(waiting) - set(asked)  # another process may have mended some
+        waiting = known.keys() & set(planned.waiting) - planned.asked
         told = {key for key in waiting if not known[key].suspect}
         if told:
             unchanged = told - self._changed_since(view, version, told, reach)
@@ -121,15 +115,15 @@ class PartitionRun(DomainRun):
                 self._remember(view, standing, mint(version, reach)[1])
             waiting -= unchanged
         inputs = sorted(waiting, key=lambda key: (known[key].last, key))  # those that waited longest first
-        keys = [*sorted(asked), *inputs]
-        return self._computed_again(view, keys, mint, Attempts(MOST_RETRIES + 2 * len(asked)))
+        keys = [*sorted(planned.asked), *inputs]
+        return self._computed_again(view, keys, mint, Attempts(MOST_RETRIES + 2 * len(planned.asked)))
 
     def _computed_again(
         self, view: str, keys: list[str], mint: Mint, attempts: Attempts
     ) -> list[DomainEpoch]:
         version = self.store.refresh()
-        reach = reach_of(self.domain, version, self.stored)
-        if not keys or reach is None or reach <= version.tables[view].committed_epoch:
+        reach = newer_reach(self.domain, version, self.stored, view) if keys else None
+        if reach is None:
             return []
         if not attempts.taken():
             return []  # they stay due, and the next run begins with them

@@ -70,6 +70,7 @@ def test_status_as_json_holds_the_epoch_as_a_number(store: str, capsys: pytest.C
         ["status"],
         ["status", "--waits"],
         ["backfill"],
+        ["explain", "flush"],
         ["sql", "SELECT * FROM bar"],
         ["sql", "SELECT 1"],
         ["gc", "--dry-run"],
@@ -96,7 +97,15 @@ print("loaded", [name for name in {HEAVY!r} if name in sys.modules])
 
 @pytest.mark.parametrize(
     "arguments",
-    [["status"], ["sql", "SELECT 1"], ["pause", "v"], ["compact"], ["metrics"], ["gc"]],
+    [
+        ["status"],
+        ["sql", "SELECT 1"],
+        ["pause", "v"],
+        ["compact"],
+        ["metrics"],
+        ["gc"],
+        ["explain", "flush"],
+    ],
     ids=" ".join,
 )
 def test_a_store_that_is_not_there_is_told_and_not_made(
@@ -131,6 +140,7 @@ def test_init_makes_a_store_that_other_commands_find(
         (["materialize", "bar"], "bar is no materialized view"),
         (["compact", "nothing"], "nothing"),
         (["partitions", "bar"], "bar"),
+        (["explain", "flush", "bra"], "there is no table or view bra"),
         (["status", "--store", "ftp://x"], "is no address of a store"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -15,6 +15,7 @@ from engine.hummock import delta, gc, merge
 from engine.meta import cut as meta_cut
 from engine.meta import frontier
 from engine.meta.checkpoint import Checkpoint
+from engine.meta.flush_plan import Step
 from engine.runtime import (
     backfill_run,
     backfill_step,
@@ -22,6 +23,7 @@ from engine.runtime import (
     drop,
     epoch_run,
     flush,
+    flush_planning,
     lapse,
     mutation_run,
     partition_run,
@@ -53,10 +55,10 @@ def a_collection_of_files_that_left_just_now(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_view_that_runs_ahead_of_its_inputs(patch: pytest.MonkeyPatch) -> None:
-    def broken(domain, version, stored, cut):  # type: ignore[no-untyped-def]
+    def broken(domain, version, stored, cut, before, *, straight):  # type: ignore[no-untyped-def]
         return cut if meta_cut.is_pending(domain, version, cut) else None
 
-    patch.setattr(flush, "next_stop", broken)
+    patch.setattr(flush_planning, "next_stop", broken)
 
 
 def a_checkpoint_that_loses_its_first_part(patch: pytest.MonkeyPatch) -> None:
@@ -98,9 +100,9 @@ def a_backfill_that_skips_a_piece_after_a_restart(patch: pytest.MonkeyPatch) -> 
 def a_backfill_that_reads_the_present_instead_of_its_snapshot(patch: pytest.MonkeyPatch) -> None:
     task = backfill_run.FragmentTask
 
-    def broken(fragment, table, tables, old, new, rows, piece):  # type: ignore[no-untyped-def]
+    def broken(fragment, table, tables, old, new, rows):  # type: ignore[no-untyped-def]
         newest = max(version.committed_epoch for version in tables.values())
-        return task(fragment, table, tables, old, max(new, newest), rows, piece)
+        return task(fragment, table, tables, old, max(new, newest), rows)
 
     patch.setattr(backfill_run, "FragmentTask", broken)
 
@@ -166,14 +168,24 @@ def a_part_of_a_poison_partition_that_a_backfill_leaves(patch: pytest.MonkeyPatc
 def a_quarantine_that_is_said_to_be_newer_than_it_is(patch: pytest.MonkeyPatch) -> None:
     with_failures = partition_run.with_failures
 
-    def broken(before, failures, committed, tried, now):  # type: ignore[no-untyped-def]
-        return with_failures(before, failures, tried, tried, now)
+    def broken(before, failures, committed, tried, now, suspects=()):  # type: ignore[no-untyped-def]
+        return with_failures(before, failures, tried, tried, now, suspects)
 
     patch.setattr(partition_run, "with_failures", broken)
 
 
 def a_partition_that_comes_back_with_what_it_had(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Cut, "computed_again", lambda self, fragment: None)
+
+
+def a_run_that_does_less_than_its_plan(patch: pytest.MonkeyPatch) -> None:
+    next_step = flush.next_step
+
+    def broken(*what):  # type: ignore[no-untyped-def]
+        step = next_step(*what)
+        return Step("nothing") if step.work == "epoch" and len(step.fragments) > 1 else step
+
+    patch.setattr(flush, "next_step", broken)
 
 
 CONTENT = r"differs from its query|is not its query over the sources|is not the difference|is torn"
@@ -199,6 +211,7 @@ PLANTED: dict[Plant, str] = {
     a_part_of_a_poison_partition_that_a_backfill_leaves: CONTENT,
     a_quarantine_that_is_said_to_be_newer_than_it_is: CONTENT,
     a_partition_that_comes_back_with_what_it_had: CONTENT,
+    a_run_that_does_less_than_its_plan: r"\S+ was to do .* and did nothing",
 }
 """Each bug with what the check says that is meant for it; what another check, or the engine itself, says is no catch."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pyarrow as pa
 
 from engine.hummock import Commit, Hummock, Put
@@ -10,6 +12,15 @@ from engine.hummock.object_store.memory import MemoryObjectStore
 from engine.log_store import Barrier as LogStoreBarrier
 from engine.meta.barrier import Barrier, closed, minted, open_barrier, opened
 from engine.meta.recovery import failed
+
+
+class Views(NamedTuple):
+    """A domain, as far as a barrier knows it."""
+
+    name: str
+    tables: tuple[str, ...]
+    inputs: tuple[str, ...] = ()
+
 
 ROW = pa.table({"id": [1]})
 
@@ -33,38 +44,39 @@ def test_a_log_store_and_a_domain_have_the_same_barriers() -> None:
 def test_the_first_barrier_of_a_domain_is_initial_and_adds_its_views() -> None:
     with store() as opening:
         version = opening.version
-        first = minted(version, "w", ("w",), 7, 0.0).barrier
+        first = minted(version, Views("w", ("w",)), 7, 0.0).barrier
         assert first == Barrier(0, 7, "initial", "add")
         held = version.tables["v"].committed_epoch
-        joined = minted(version, "d", ("v", "w"), held + 7, 0.0).barrier
+        joined = minted(version, Views("d", ("v", "w")), held + 7, 0.0).barrier
         assert joined == Barrier(held, held + 7, "checkpoint", "add")
 
 
 def test_a_barrier_that_a_crash_left_open_is_taken_as_it_was_but_not_after_a_failure() -> None:
     with store() as opening:
         held = opening.version.tables["v"].committed_epoch
-        left = minted(opening.version, "v", ("v",), held + 5, 1.0)
+        left = minted(opening.version, Views("v", ("v",)), held + 5, 1.0)
         version = opening.commit(Commit(catalog=opened("v", left)))
         assert open_barrier(version, "v") == left and left.deadline > left.minted == 1.0
-        again = minted(version, "v", ("v",), held + 50, 2.0)
+        again = minted(version, Views("v", ("v",)), held + 50, 2.0)
         assert again.barrier == left.barrier and again.minted == 2.0
-        assert minted(version, "v", ("v", "w"), held + 50, 2.0).barrier.curr == held + 50
-        assert minted(version, "v", ("v",), held + 3, 2.0).barrier.curr == held + 3
+        assert minted(version, Views("v", ("v", "w")), held + 50, 2.0).barrier.curr == held + 50
+        assert minted(version, Views("v", ("v",)), held + 3, 2.0).barrier.curr == held + 3
         version = opening.commit(Commit(catalog=failed(version, "v", "no", 3.0)))
-        assert minted(version, "v", ("v",), held + 50, 2.0).barrier.curr == held + 50
+        assert minted(version, Views("v", ("v",)), held + 50, 2.0).barrier.curr == held + 50
         version = opening.commit(Commit(catalog=closed(version.catalog, "v")))
         assert open_barrier(version, "v") is None and closed(version.catalog, "v") == {}
 
 
 def test_a_barrier_is_not_taken_over_when_the_history_of_an_input_begins_later_by_now() -> None:
     with store() as opening:
-        left = minted(opening.version, "w", ("w",), opening.version.epoch, 1.0, ("v",))
+        left = minted(opening.version, Views("w", ("w",), ("v",)), opening.version.epoch, 1.0)
         opening.commit(Commit(catalog=opened("w", left)))
         opening.ingest_batch({"v": [Put(ROW)]})
         assert (
-            minted(opening.version, "w", ("w",), opening.version.epoch, 2.0, ("v",)).barrier == left.barrier
+            minted(opening.version, Views("w", ("w",), ("v",)), opening.version.epoch, 2.0).barrier
+            == left.barrier
         )
         opening.compact("v")
         version = opening.commit(Commit(truncate={"v": opening.version.epoch}))
         assert version.tables["v"].safe_epoch > left.barrier.curr
-        assert minted(version, "w", ("w",), version.epoch, 3.0, ("v",)).barrier.curr == version.epoch
+        assert minted(version, Views("w", ("w",), ("v",)), version.epoch, 3.0).barrier.curr == version.epoch

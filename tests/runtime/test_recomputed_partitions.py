@@ -8,7 +8,7 @@ import pytest
 
 from engine.meta.barrier import open_barrier, recomputed_from
 from engine.meta.partitions import quarantined
-from engine.runtime import flush
+from engine.runtime import flush_planning
 from engine.runtime.executor import Computed, FragmentTask
 from engine.runtime.flush import FlushRun
 from tests.crash.program.table_verbs import POISONOUS
@@ -100,7 +100,7 @@ def test_a_broken_off_recomputation_does_not_hold_back_what_reads_the_view(
 ) -> None:
     die_computing_again(views.flusher)
     written = views.put("t", id=1, x=10)
-    monkeypatch.setattr(flush, "to_retry", lambda *what, **named: frozenset())  # it is not due yet
+    monkeypatch.setattr(flush_planning, "to_retry", lambda *what, **named: frozenset())  # it is not due yet
     views.process().run(["below"]).raise_for_errors()
     assert list(quarantined(views.store.refresh(), "cut")) == ["2"]
     assert views.content().common(["below", "t"], views.store.version.epoch) == views.store.version.epoch

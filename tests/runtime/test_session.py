@@ -212,3 +212,17 @@ def test_compaction_changes_nothing_that_is_read(session: Session) -> None:
         {"auction": 0, "p": 2},
         {"auction": 1, "p": 99},
     ]
+
+
+def test_explain_flush_tells_what_the_next_flush_does_and_does_nothing(session: Session) -> None:
+    session.sql("CREATE TABLE bid (id BIGINT PRIMARY KEY, auction BIGINT, price BIGINT)")
+    session.sql("CREATE MATERIALIZED VIEW top AS SELECT auction, max(price) AS p FROM bid GROUP BY auction")
+    session.write("bid", bids([(1, 1, 50), (2, 2, 150)]))
+    before = session.store.refresh().number
+    (step,) = session.explain_flush()["top"].steps
+    assert (session.store.refresh().number, session.lagging()) == (before, ("top",))
+    report = session.flush()["top"]
+    assert (step.work, step.label, step.rows) == ("epoch", report.epoch, 2)
+    assert [fragment.unknown for fragment in step.fragments] == [(), (step.fragments[0].table,)]
+    assert report.barrier == step.epoch.text
+    assert session.explain_flush()["top"].steps == ()

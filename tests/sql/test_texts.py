@@ -45,6 +45,7 @@ EXPECTED = {
     "sql/postgres_rows.py": TRANSLATES,
     "sql/postgres_patterns.py": TRANSLATES,
     "sql/postgres_functions.py": TRANSLATES,
+    "sql/postgres_moments.py": TRANSLATES,
     "sql/postgres_bytea.py": TRANSLATES,
     "sql/intervals.py": TRANSLATES,
     "sql/values.py": VALUES,

@@ -264,8 +264,6 @@ class _Reader:
 
     def _word(self) -> Expr:
         word = self.word()
-        if self.word(1) == "->":
-            return self._lambda_or_name()
         constant = {"TRUE": TRUE, "FALSE": FALSE, "NULL": NULL}.get(word)
         if constant is not None:
             self.next()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.hummock import Delete, Put
 from tests.crash.broken import Broken
+from tests.crash.planned import check_planned
 from tests.crash.program.world import RETENTION, World
 from tests.crash.tables import TABLES
 
@@ -66,6 +67,7 @@ class TableVerbs(World):
         for view in report.failed:
             if "made to fail" not in str(view.error):
                 raise Broken(f"view {view.view} failed: {view.error}")
+        check_planned(self.flusher, report)
 
     def _compact(self) -> None:
         name = self.random.choice(sorted(self.store.refresh().tables))

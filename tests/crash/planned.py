@@ -1,0 +1,88 @@
+"""What a run has done is what its plan said: exactly where it reads source tables, at most where it reads what the run brought on.
+
+Partitions that are computed again take the cut of all domains after them to an epoch that nobody knows before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from engine.meta.flush_plan import RECOMPUTE, DomainPlan, Step, Work
+from engine.runtime.flush import FlushRun
+from engine.runtime.report import FlushReport, ViewReport
+from tests.crash.broken import Broken
+
+EPOCHS: tuple[Work, ...] = ("first content", "epoch", "computed whole")
+
+
+def check_planned(run: FlushRun, report: FlushReport) -> None:
+    """Raise Broken if the last run of a process, which no other has met, did what its plan did not say, or less."""
+    ended = {view.view: view for view in report.views}
+    moved = False
+    for plan in (*run.planned.due, *(one for one in run.planned.domains if not one.due)):
+        done = run.executed.get(plan.name, ())
+        if bool(plan.due) is not (plan.name in run.executed):
+            raise Broken(f"{plan.name} was {'due' if plan.due else 'not due'}, and the run thought otherwise")
+        whole = all(
+            ended[member].error is None and ended[member].waits_for is None
+            for member in plan.domain.members
+            if member in ended
+        )
+        moved = moved or any(step.work == RECOMPUTE for step in (*plan.steps, *done))
+        certain = not plan.reads and not moved
+        _check(plan, done, whole=whole, certain=certain)
+        if certain and whole and [step.work for step in done] in [[work] for work in EPOCHS]:
+            _check_reports(plan, ended)
+
+
+def _check(plan: DomainPlan, done: Sequence[Step], *, whole: bool, certain: bool) -> None:
+    told = f"{plan.name} was to do {_words(plan.steps)} and did {_words(done)}"
+    left = list(plan.steps)
+    if len(done) > 1 and done[-1].work == RECOMPUTE and not any(s.work == RECOMPUTE for s in left):
+        done = done[:-1]  # an epoch has put partitions into quarantine, of which some are tried at once
+    for step in done:
+        while left and not _fits(step, left[0], certain):
+            if certain and left[0].work not in (RECOMPUTE, "backfill step"):
+                raise Broken(told)
+            left.pop(0)
+        if not left:
+            raise Broken(told)
+        left.pop(0)
+    if certain and whole and any(step.work in EPOCHS for step in left):
+        raise Broken(told)
+
+
+def _fits(done: Step, planned: Step, certain: bool) -> bool:
+    """Whether a step is one that was planned; what reads views that come before it may be smaller, and so built otherwise."""
+    if not certain:
+        builds = ("first content", "backfill step")
+        return done.work == planned.work or (done.work in builds and planned.work in builds)
+    if done.work not in EPOCHS:
+        return done.work == planned.work
+    return (done.work, done.stop, done.label, done.fragments) == (
+        planned.work,
+        planned.stop,
+        planned.label,
+        planned.fragments,
+    )
+
+
+def _words(steps: Sequence[Step]) -> str:
+    return "; ".join(f"{step.work} to {step.stop} as {step.label}" for step in steps) or "nothing"
+
+
+def _check_reports(plan: DomainPlan, ended: Mapping[str, ViewReport]) -> None:
+    """Look at what one epoch of a domain has really done: its barrier, its label, and the rows that it has read."""
+    (step,) = plan.steps
+    planned = {fragment.table: fragment for fragment in step.fragments}
+    for member in plan.domain.members:
+        own = [f.table for owner, f in plan.domain.fragments if owner == member]
+        works = [planned[table] for table in own if table in planned]
+        report = ended.get(member)
+        if report is None or not works:
+            continue
+        rows, is_known = sum(work.rows for work in works), not any(work.unknown for work in works)
+        if report.barrier != step.epoch.text or (is_known and report.epoch != step.label):
+            raise Broken(f"{member} was to get {step.epoch.text}, and got {report.barrier} at {report.epoch}")
+        if report.rows_in < rows or (is_known and report.rows_in != rows):
+            raise Broken(f"{member} was to read {rows} rows, and read {report.rows_in}")
