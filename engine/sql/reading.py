@@ -4,8 +4,8 @@ words as names that begin a clause elsewhere.
 
 from __future__ import annotations
 
+from sqlglot import Token, TokenType
 from sqlglot.dialects.spark import Spark
-from sqlglot.tokens import Token, TokenType
 
 _CLAUSES = ("fetch", "format", "glob", "limit", "lock", "offset", "values")
 _AFTER_NAMES = (
