@@ -12,7 +12,7 @@ from engine.hummock.epoch import Clock, seconds_of
 from engine.hummock.manifest import decode, manifest_number, manifest_path
 from engine.hummock.object_store import ObjectStore
 from engine.meta.catalog_store import StoredCatalog, load
-from engine.meta.creation import computed
+from engine.meta.creation import CREATED, computed, creations
 from engine.meta.domain import domain_of, domains
 from engine.meta.frontier import frontiers, lapsed_at
 from engine.meta.mutation import control_of
@@ -42,6 +42,7 @@ class Checks:
         self.texts: dict[str, str] = {}
         self.left_behind: set[str] = set()
         self.looked_through = 0
+        self.began: set[tuple[str, int]] = set()
         self.seen: dict[tuple[str, int], Counter] = {}
         self.expected: dict[tuple[str, int, int], Counter] = {}
         self.contents: dict[tuple[int, str, int], Counter] = {}
@@ -181,11 +182,27 @@ class Checks:
                 raise Broken(
                     f"{name} differs from its query at epoch {epoch}: missing {missing}, too many {extra}: {text}"
                 )
+            self._began_as_its_query(version, name, text)
             domain = stored.catalog.get(name).options.get("domain")
             if domain is not None:
                 by_domain.setdefault(domain, set()).add(name)
         for domain, names in by_domain.items():
             self._is_one_state(version, domain, names)
+
+    def _began_as_its_query(self, version: Version, name: str, text: str) -> None:
+        """The first content of a view, which it may have got step by step while its inputs changed, is that of one epoch of them."""
+        table, sources = version.tables[name], load(version).catalog.get(name).depends_on
+        made = creations(version).get(domain_of(load(version), name))
+        at = (name, table.table_id)
+        if made is None or made.state != CREATED or name not in made.tables:
+            return
+        if at in self.began or name in self.left_behind:
+            return
+        if made.epoch < table.safe_epoch or lapsed_at(version, made.epoch, sources) is not None:
+            return
+        self.began.add(at)
+        if self._content(name, made.epoch) != self._result(version, name, text, made.epoch):
+            raise Broken(f"{name} differs from its query at epoch {made.epoch}, of its first content: {text}")
 
     def _is_one_state(self, version: Version, domain: str, names: set[str]) -> None:
         """The views of a named domain commit together: all of them are what their queries give at the newest of their epochs."""
