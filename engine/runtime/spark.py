@@ -28,7 +28,9 @@ SETTINGS = {
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.execution.pythonUDF.arrow.enabled": "true",
+    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.EliminateSorts",
 }
+"""EliminateSorts: Spark 4.2 takes the ORDER BY away below a LIMIT over whose rows a scalar subquery is selected and joined."""
 CHANGED_SETTINGS = {"spark.sql.shuffle.partitions": "2"}
 """Where a session begins with a setting that each epoch sets anew."""
 STATIC_SETTINGS = {

@@ -160,3 +160,14 @@ def test_a_plain_view_or_a_wrong_option_is_refused_by_the_source(bids: Session, 
             bids.spark.read.format("tideline").option("store", bids.url).options(**options).load(
                 table
             ).count()
+
+
+def test_a_limit_keeps_its_order_below_a_scalar_subquery_and_a_join(session: Session) -> None:
+    session.sql("CREATE TABLE o (x INT PRIMARY KEY, s INT)")
+    session.sql(f"INSERT INTO o VALUES {', '.join(f'({(n * 7) % 30}, {n % 3})' for n in range(30))}")
+    first = "SELECT * FROM (SELECT x, s FROM o) ORDER BY x LIMIT 3"
+    chosen = f"SELECT k.*, (SELECT max(x) FROM o AS p WHERE p.s = k.s) AS m FROM ({first}) AS k"
+    query = f"SELECT q.x, q.m FROM ({chosen}) AS q LEFT JOIN o AS r ON q.m = r.x"
+    session.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+    for asked in (query, "SELECT x, m FROM v"):
+        assert sorted(row["x"] for row in session.sql(asked).to_pylist()) == [0, 1, 2]
