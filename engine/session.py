@@ -46,6 +46,7 @@ from engine.runtime.wait import wait_for_creation
 from engine.sql import statements as st
 from engine.sql.catalog import Catalog
 from engine.sql.dialects import DIALECTS, Dialect, is_dialect
+from engine.sql.parameters import Parameters
 from engine.sql.settings import Settings
 from engine.sql.statement_names import in_sparks_case
 
@@ -133,15 +134,44 @@ class Session:
         """Relations and incremental plans as they are now in the store."""
         return load(self.store.refresh())
 
-    def sql(self, text: str, *, build: bool = True, policy: str | None = None) -> pa.Table | None:
-        """Run one statement; a SELECT, SHOW, DESCRIBE, EXPLAIN or RETURNING gives a table, everything else None.
+    def sql(
+        self,
+        text: str,
+        parameters: Parameters | None = None,
+        *,
+        build: bool = True,
+        policy: str | None = None,
+    ) -> pa.Table | None:
+        """Run a statement; a SELECT, SHOW, DESCRIBE, EXPLAIN or RETURNING gives a table, everything else None.
 
-        With `build` a new materialized view is computed at once, else by the next flush. `policy` says at which epoch a SELECT
-        reads: consistent, latest, global, an epoch, a timestamp; None takes the session's. Raises SqlError with the place.
+        Of several the last one's table is returned: each is a commit of its own, and the first that fails ends it. `parameters`
+        are the values of `?` or `$1`, or by name of `:name`. With `build` a new materialized view is computed at once, else by
+        the next flush. `policy` says at which epoch a SELECT reads: consistent, latest, global, an epoch, a timestamp; None takes
+        the session's. Raises SqlError with the place.
         """
         self.notices = ()
+        parts = [text] if parameters else self._parts(text)
+        found = None
+        for part in parts:
+            found = self._one(part, parameters, build, policy)
+        return found
+
+    def _parts(self, text: str) -> list[str]:
+        """Return the statements of a text; raises SqlError for one of several that cannot be read, before any is run."""
         with told_at_its_place(text):
-            statement = st.parse(text, self.dialect)
+            parts = st.split(text, self.dialect)
+        for part in parts if len(parts) > 1 else ():
+            with told_at_its_place(part):
+                statement = st.parse(part, self.dialect)
+            if isinstance(statement, st.Set) and statement.name == "dialect":
+                break  # what follows is read in another one
+        return parts if len(parts) > 1 else [text]
+
+    def _one(
+        self, text: str, parameters: Parameters | None, build: bool, policy: str | None
+    ) -> pa.Table | None:
+        with told_at_its_place(text):
+            statement = st.parse(text, self.dialect, parameters)
         if self.dialect == "spark":
             statement = in_sparks_case(statement, lambda: self.catalog)
         with told_at_its_place(statement.sql, statement):

@@ -6,9 +6,12 @@ import re
 
 import sqlglot
 import sqlglot.expressions as exp
+from sqlglot import Token, TokenType
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError
 
 _ANY_CASE = "any_case"
+_PLACE = "place "
 _SCHEMAS = {"spark": "default"}
 """The schema of a dialect that means the store; in PostgreSQL's family it is public."""
 
@@ -19,7 +22,7 @@ def parsed(text: str, dialect: str) -> exp.Expr:
     Comments go: expressions are printed as texts and put into each other, where a comment would take what follows with it.
     """
     try:
-        tree = sqlglot.parse_one(text, read=dialect)
+        tree = _with_places(text, dialect) if "?" in text else sqlglot.parse_one(text, read=dialect)
     except (
         AttributeError,
         IndexError,
@@ -30,12 +33,35 @@ def parsed(text: str, dialect: str) -> exp.Expr:
         raise ParseError("it cannot be read") from error
     found = tree.transform(_plain_text, copy=False) if dialect != "spark" else tree
     for node in found.walk():
+        if isinstance(node, exp.Placeholder) and node.comments:
+            node.meta["start"] = int(node.comments[0].removeprefix(_PLACE))
         node.comments = None
         if isinstance(node, exp.Table | exp.Column):
             _drop_schema(node, dialect)
         if dialect == "spark" and isinstance(node, exp.Table | exp.CTE):
             node.meta[_ANY_CASE] = True
     return found
+
+
+def _with_places(text: str, dialect: str) -> exp.Expr:
+    """Return the tree of a text that has `?` in it: each of them knows its place, by a comment that the parser carries over.
+
+    The trees of a LIMIT and of a WHERE are no guide to which of them stands first.
+    """
+    tokens: list[Token] = []
+    for token in sqlglot.tokenize(text, read=dialect):
+        if token.text == "?::":  # read as one operator
+            at = {"line": token.line, "col": token.col}
+            tokens.append(Token(TokenType.PLACEHOLDER, "?", start=token.start, end=token.start, **at))
+            token = Token(TokenType.DCOLON, "::", start=token.start + 1, end=token.end, **at)
+        tokens.append(token)
+    for token in tokens:
+        if token.token_type == TokenType.PLACEHOLDER:
+            token.comments.insert(0, f"{_PLACE}{token.start}")
+    trees = Dialect.get_or_raise(dialect).parser().parse(tokens, text)
+    if len(trees) != 1 or trees[0] is None:
+        raise ParseError("one statement is expected")
+    return trees[0]
 
 
 def own_schema(dialect: str) -> str:

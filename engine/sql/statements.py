@@ -15,11 +15,13 @@ from engine.sql.create import as_query, create, drop, query_text
 from engine.sql.dml_statements import delete, insert, truncate, update
 from engine.sql.names import identifier, table_name
 from engine.sql.own_statements import own_statement
+from engine.sql.parameters import Parameters, with_parameters
 from engine.sql.parsed import parsed
 from engine.sql.refusals import (
     STATEMENTS,
     clause_not_offered,
     first_word,
+    mistake,
     not_offered,
     refusal,
     syntax_error,
@@ -121,21 +123,28 @@ def _parts(text: str, dialect: str) -> list[tuple[str, int]]:
     return parts
 
 
-def parse(text: str, dialect: str) -> Statement:
-    """Parse exactly one statement; raises SqlError with line, column and remedy."""
+def parse(text: str, dialect: str, values: Parameters | None = None) -> Statement:
+    """Parse exactly one statement, with values for its parameters; raises SqlError with line, column and remedy."""
     parts = _parts(text, dialect)
     if not parts:
         raise SqlError("there is no statement", sql=text, hint="write one, for example SELECT … FROM …")
     if len(parts) != 1:
-        raise SqlError(f"one statement is expected, {len(parts)} were given", hint="run them one by one")
+        message = f"one statement is expected, {len(parts)} were given"
+        hint = (
+            "run them one by one" if values is None else "values go with one statement: run them one by one"
+        )
+        raise SqlError(message, sql=text, line=1, column=1, hint=hint)
     sql, end = parts[0]  # comments before and after the statement are no part of it
-    return _statement(_blank(_blank(sql, end, len(sql)), 0, first_word(sql)), sql, dialect)
+    return _statement(_blank(_blank(sql, end, len(sql)), 0, first_word(sql)), sql, dialect, values)
 
 
-def _statement(readable: str, sql: str, dialect: str) -> Statement:
+def _statement(readable: str, sql: str, dialect: str, values: Parameters | None = None) -> Statement:
     """Parse `readable`, in which what sqlglot does not read is blank; places are those of `sql`."""
-    own = _sink(readable, sql, dialect) or own_statement(readable, sql, dialect)
-    own = own or _explain(readable, sql, dialect)
+    explained = _explain(readable, sql, dialect, values)
+    own = explained or _sink(readable, sql, dialect) or own_statement(readable, sql, dialect)
+    if own is not None and values and explained is None:
+        hint = "SELECT, INSERT, UPDATE, DELETE and EXPLAIN take values"
+        raise mistake("this statement takes no values", None, sql, hint)
     if own is not None:
         return own
     clauses = Clauses(readable)
@@ -149,7 +158,7 @@ def _statement(readable: str, sql: str, dialect: str) -> Statement:
             clauses = source_clauses(clauses, sql, source.start(1))
     if spread := _DISTRIBUTED.match(readable):  # an index is spread by all of its columns
         readable = _blank(readable, spread.start(1), spread.end(1))
-    tree = _tree(readable, sql, dialect)
+    tree = with_parameters(_tree(readable, sql, dialect), values, sql, dialect)
     match tree:
         case exp.Create():
             return create(tree, clauses, sql, dialect)
@@ -213,7 +222,7 @@ def _sink(readable: str, sql: str, dialect: str) -> Statement | None:
     return sink_statement(readable, sql, dialect)
 
 
-def _explain(readable: str, sql: str, dialect: str) -> Explain | None:
+def _explain(readable: str, sql: str, dialect: str, values: Parameters | None) -> Explain | None:
     text, start = readable.strip(), len(readable) - len(readable.lstrip())
     if found := re.match(r"EXPLAIN\b\s*(INCREMENTAL\b\s*)?", text, re.IGNORECASE):
         explained = _blank(readable, start, start + found.end())
@@ -223,7 +232,7 @@ def _explain(readable: str, sql: str, dialect: str) -> Explain | None:
         )
         if not re.match(r"\s*(SELECT|WITH|VALUES|FROM|TABLE|CREATE|\()", explained, re.IGNORECASE):
             raise wrong
-        inner = _statement(explained, sql, dialect)
+        inner = _statement(explained, sql, dialect, values)
         if isinstance(inner, CreateMaterializedView):
             return Explain(inner, bool(found[1]), sql)
         if isinstance(inner, Select):

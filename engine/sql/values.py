@@ -199,6 +199,13 @@ def literal(node: exp.Expr, kind: str, dialect: str) -> Any:
             and kind in ("date", "time(6)", "timestamp", "timestamp_ntz", "string")
         ):
             return _text(node.this.name, kind)
+        if (
+            target == kind
+            and type(node) is exp.Cast
+            and kind in ("float", "double")
+            and _FLOAT.fullmatch(node.this.name)
+        ):
+            return float(node.this.name)
     raise NotLiteral
 
 
