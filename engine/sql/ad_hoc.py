@@ -16,6 +16,7 @@ from engine.sql.position import place
 from engine.sql.postgres import as_spark
 from engine.sql.postgres_rows import as_spark_rows
 from engine.sql.query_types import QueryTypes
+from engine.sql.rewrites.corresponding import corresponding
 from engine.sql.sketches import keep_percentiles
 from engine.sql.statement_types import CreateView
 from engine.sql.statements import parse
@@ -121,6 +122,7 @@ class _Writer:
     ) -> exp.Expr:
         """Return the tree of a query as Spark reads it."""
         tree = inline_functions(query.copy(), self.catalog, dialect, self.sql)
+        tree = corresponding(tree, self.catalog, self.sql)
         if dialect != "spark":
             for name in tree.find_all(exp.Identifier):
                 if not name.args.get("quoted"):

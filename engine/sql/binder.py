@@ -23,6 +23,7 @@ from engine.sql.position import place
 from engine.sql.projection import Projection
 from engine.sql.prune import merge_projections, prune
 from engine.sql.rewrites.common_factors import common_factors
+from engine.sql.rewrites.corresponding import corresponding
 from engine.sql.rewrites.equalities import Equalities
 from engine.sql.rewrites.outer_to_inner import outer_to_inner
 from engine.sql.scope import Scope, Source
@@ -42,7 +43,7 @@ class BoundQuery:
 
 def bind(query: exp.Query, catalog: Catalog, *, dialect: str, sql: str) -> BoundQuery:
     """Bind a query; raises SqlError or UnsupportedSql with line, column, caret and remedy."""
-    inlined = inline_functions(query.copy(), catalog, dialect, sql)
+    inlined = corresponding(inline_functions(query.copy(), catalog, dialect, sql), catalog, sql)
     binder = _Binder(catalog, dialect, sql)
     bound = binder.query(inlined, {}, None)
     needed = {internal for _, internal in bound.columns}

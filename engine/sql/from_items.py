@@ -14,6 +14,7 @@ from engine.sql.expressions import Expressions
 from engine.sql.macros import inline_functions
 from engine.sql.names import identifier, item_name, relation_of
 from engine.sql.plan import Node, Scan, Values
+from engine.sql.rewrites.corresponding import corresponding
 from engine.sql.scope import Scope, Source
 from engine.sql.statement_types import CreateView
 from engine.sql.statements import parse
@@ -173,7 +174,9 @@ class FromItems:
     def _view(self, found: Relation, alias: str) -> Source:
         statement = parse(found.sql, found.dialect)
         assert isinstance(statement, CreateView)
-        query = inline_functions(statement.query, self.binder.catalog, found.dialect, found.sql)
+        catalog = self.binder.catalog
+        query = inline_functions(statement.query, catalog, found.dialect, found.sql)
+        query = corresponding(query, catalog, found.sql)
         bound = self.binder.of_view(found).query(query, {}, None)
         columns = bound.columns
         if found.renamed:

@@ -94,9 +94,9 @@ class _Given:
 
     def value(self, key: str | int, node: exp.Expr) -> exp.Expr:
         """Return the literal for the value of a parameter; raises SqlError for a type that has none."""
-        found = literal_of(self.values[key], self.dialect)  # type: ignore[index, call-overload]  # a key of its kind
+        found = literal_of(self.values[key], self.dialect)  # type: ignore[index]  # a key of its kind
         if found is None:
-            kind = type(self.values[key]).__name__  # type: ignore[index, call-overload]
+            kind = type(self.values[key]).__name__  # type: ignore[index]
             hint = (
                 "give numbers, texts, bytes, booleans, dates, times, intervals, UUIDs, None, or lists of them"
             )

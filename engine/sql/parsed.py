@@ -51,9 +51,11 @@ def _with_places(text: str, dialect: str) -> exp.Expr:
     tokens: list[Token] = []
     for token in sqlglot.tokenize(text, read=dialect):
         if token.text == "?::":  # read as one operator
-            at = {"line": token.line, "col": token.col}
-            tokens.append(Token(TokenType.PLACEHOLDER, "?", start=token.start, end=token.start, **at))
-            token = Token(TokenType.DCOLON, "::", start=token.start + 1, end=token.end, **at)
+            mark, start = TokenType.PLACEHOLDER, token.start
+            tokens.append(Token(mark, "?", line=token.line, col=token.col - 2, start=start, end=start))
+            token = Token(
+                TokenType.DCOLON, "::", line=token.line, col=token.col, start=start + 1, end=token.end
+            )
         tokens.append(token)
     for token in tokens:
         if token.token_type == TokenType.PLACEHOLDER:
