@@ -213,7 +213,8 @@ class Session:
             case st.CreateMaterializedView():
                 self._create_materialized_view(statement, build)
             case st.CreateSink():
-                if create_sink(self.store, statement, self.dialect) and build:
+                make = partial(self._create_materialized_view, build=build)
+                if create_sink(self.store, statement, self.dialect, make) and build:
                     self._sinks.run([statement.source])
             case st.AlterSink():
                 alter_sink(self.store, statement)

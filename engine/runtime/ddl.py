@@ -92,6 +92,7 @@ def _table_relation(
         dialect=dialect,
         options=dict(statement.options),
         on_conflict=statement.on_conflict or _usual_conflict(statement, dialect),
+        version_columns=statement.version_columns,
     )
     reason = why_not_fed(relation) if "connector" in statement.options else None
     if reason is not None:
@@ -155,7 +156,7 @@ def create_index(store: Hummock, statement: CreateIndex, dialect: Dialect) -> bo
         message = f"{base.name} is a {base.kind} and has no rows of its own"
         raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
     shown = {column.name: column for column in base.columns if not column.hidden}
-    for name in statement.columns:
+    for name in (*statement.columns, *(statement.include or ())):
         if name not in shown:
             node = exp.to_identifier(name)
             raise mistake(
@@ -168,6 +169,9 @@ def create_index(store: Hummock, statement: CreateIndex, dialect: Dialect) -> bo
     check_plain((shown[name] for name in statement.columns), "indexed", hint, statement.sql)
     by = tuple(shown[name].source for name in statement.columns)
     table = index_name(base.name, by)
+    options = {"on": base.name, "table": table}
+    if statement.include is not None:
+        options["include"] = ",".join(shown[name].source for name in statement.include)
     relations: dict[str, Relation | None] = {}
     plans: dict[str, IncrementalPlan | None] = {}
     if table not in stored.catalog.relations:
@@ -178,7 +182,7 @@ def create_index(store: Hummock, statement: CreateIndex, dialect: Dialect) -> bo
         columns=tuple(shown[name] for name in statement.columns),
         sql=statement.sql,
         dialect=dialect,
-        options={"on": base.name, "table": table},
+        options=options,
         depends_on=(table,),
     )
     store.commit(

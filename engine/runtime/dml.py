@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from engine.runtime.dml_queries import (
 from engine.runtime.dml_run import TWO_NEW_ROWS, Reading, Spark, StatementRun, whole_rows
 from engine.runtime.drop import known, place_of
 from engine.runtime.moved_rows import moved_rows
+from engine.runtime.row_versions import folded, newer
 from engine.runtime.rows import ROW_ID, shown_names, stored_names, typed_rows, with_row_ids
 from engine.runtime.spilled import Spilled
 from engine.sql.catalog import Relation
@@ -68,7 +70,14 @@ def write(store: Hummock, stored: StoredCatalog, spark: Spark, name: str, rows: 
     typed = whole_rows(relation, rows, spark)
     if mode == "upsert":  # the store keeps the last row of a key: looking for it here would only cost memory
         return store.ingest_batch({relation.name: [Put(typed)]})
-    return insert_rows(store, relation, typed, relation.on_conflict)[0]
+    return insert_by_table(store, relation, typed)[0]
+
+
+def insert_by_table(store: Hummock, relation: Relation, rows: pa.Table) -> tuple[int, pa.Table]:
+    """Insert rows by what the table says ON CONFLICT; returns the epoch and the rows as they were written."""
+    if not relation.version_columns:
+        return insert_rows(store, relation, rows, relation.on_conflict)
+    return resolved(store, relation, folded(relation, rows), partial(newer, relation))
 
 
 def run(
@@ -108,7 +117,7 @@ def insert(
         [whole_rows(relation, part, spark) for part in parts if isinstance(part, pa.Table)]
     )
     if conflict is None:
-        _, written = insert_rows(store, relation, rows, relation.on_conflict)
+        _, written = insert_by_table(store, relation, rows)
     elif not conflict.assignments:
         _, written = insert_rows(store, relation, rows, "ignore")
     else:

@@ -146,6 +146,8 @@ class StatementRun:
         """Insert spilled rows by Spark's tasks, as if no one wrote to the table meanwhile."""
         relation, session, attempts = self.relation, self.spark(), Attempts()
         rule: Rule = relation.on_conflict  # type: ignore[assignment]  # the catalog holds no other word
+        if relation.version_columns:
+            rule = "versions"
         if conflict is not None:
             rule = "split" if conflict.assignments else "ignore"
         if ROW_ID in relation.primary_key:  # no other row has its key, whoever writes meanwhile

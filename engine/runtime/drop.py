@@ -19,6 +19,7 @@ from engine.meta.sinks import released, state_entry
 from engine.sql.access import index_name
 from engine.sql.catalog import Relation
 from engine.sql.refusals import line_and_column, words
+from engine.sql.sink_statements import view_of
 from engine.sql.statement_types import Drop
 
 
@@ -53,8 +54,24 @@ def drop(store: Hummock, statement: Drop) -> bool:
             column=column,
             hint=f"drop those first, or write DROP {relation.kind.upper()} {relation.name} CASCADE",
         )
-    indexed = {n for n in stored.catalog.dependents(relation.name) if stored.catalog.get(n).kind == "index"}
-    gone = {relation.name, *dependents, *indexed}
+    gone = {relation.name, *dependents}
+    gone |= {view_of(name) for name in gone if _has_own_view(stored.catalog.get(name))}
+    _forget(store, stored, gone)
+    return True
+
+
+def drop_own_view(store: Hummock, sink: str) -> None:
+    """Drop the view that a sink AS SELECT was to have for itself, unless the sink was made."""
+    stored = load(store.refresh())
+    if view_of(sink) in stored.catalog.relations and sink not in stored.catalog.relations:
+        _forget(store, stored, {view_of(sink)})
+
+
+def _forget(store: Hummock, stored: StoredCatalog, gone: set[str]) -> None:
+    """Commit that these relations are gone, with their indexes and the state that nothing else needs."""
+    gone = gone | {
+        n for one in gone for n in stored.catalog.dependents(one) if stored.catalog.get(n).kind == "index"
+    }
     kept = {name: plan for name, plan in stored.plans.items() if name not in gone}
     used = {index_name(table, by) for plan in kept.values() for table, by in plan.indexes}
     for name, other in stored.catalog.relations.items():
@@ -103,13 +120,20 @@ def drop(store: Hummock, statement: Drop) -> bool:
             precondition=_unchanged(version),
         )
     )
-    return True
 
 
 def readers(stored: StoredCatalog, name: str) -> tuple[str, ...]:
-    """Return everything that users made and that is computed from `name`, nearer ones first; indexes are not."""
-    found = stored.catalog.dependents(name)
-    return tuple(other for other in found if stored.catalog.get(other).kind != "index")
+    """Return everything that users made and that is computed from `name`, nearer ones first; indexes are not.
+
+    Neither is the view that a sink AS SELECT has for itself: the sink is.
+    """
+    found = (stored.catalog.get(other) for other in stored.catalog.dependents(name))
+    return tuple(other.name for other in found if other.kind != "index" and not other.name.startswith("_"))
+
+
+def _has_own_view(relation: Relation) -> bool:
+    """Tell whether a relation is a sink AS SELECT."""
+    return relation.kind == SINK and relation.options.get("query") == "true"
 
 
 def known(stored: StoredCatalog, kind: str, name: str, sql: str, *, system: bool = False) -> Relation:

@@ -47,12 +47,14 @@ def show(stored: StoredCatalog, statement: Show, spark: Callable[[], SparkSessio
         return describe(stored, Describe(statement.name, statement.sql), spark)
     kinds = _KINDS[statement.what]
     wanted = {
-        n: r
-        for n, r in sorted(stored.catalog.relations.items())
-        if r.kind in kinds and not n.startswith("_index_")
+        n: r for n, r in sorted(stored.catalog.relations.items()) if r.kind in kinds and not n.startswith("_")
     }
     if statement.what == "sources":
-        wanted = {n: r for n, r in stored.catalog.relations.items() if "connector" in r.options}
+        wanted = {
+            n: r
+            for n, r in stored.catalog.relations.items()
+            if "connector" in r.options and r.kind == "table"
+        }
     if statement.name:
         base = known(stored, "", statement.name, statement.sql, system=True).name
         wanted = {n: r for n, r in wanted.items() if r.options.get("on") == base}

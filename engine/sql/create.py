@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import sqlglot.expressions as exp
 from sqlglot import TokenType
 
-from engine.sql.catalog import check_name
+from engine.sql.catalog import Column, check_name
 from engine.sql.clauses import Clauses
 from engine.sql.column_list import columns_of, key_only
 from engine.sql.functions import spark_functions
@@ -27,6 +28,7 @@ from engine.sql.tokens import tokens_of
 from engine.sql.types import parse_type
 from engine.sql.view_options import check_view_options
 
+_DOCUMENTS = (exp.DataType.Type.JSON, exp.DataType.Type.JSONB, exp.DataType.Type.VARIANT)
 _DROPPED = ("table", "view", "materialized view", "index", "function", "sink")
 
 
@@ -86,11 +88,15 @@ def _table(
                 raise unsupported("a column list before AS SELECT is not offered", tree.this, sql, hint)
             key = found
         query, places = tree.expression, clauses.places
+        if clauses.version_columns:
+            hint = "CREATE TABLE with its columns, then INSERT … SELECT"
+            raise unsupported("WITH VERSION COLUMN before AS SELECT is not offered", tree.this, sql, hint)
         return CreateTable(name, (), key, append_only, exists, options, query, sql, on_conflict, places)
     if not isinstance(tree.this, exp.Schema):
         hint = "CREATE TABLE t (id BIGINT PRIMARY KEY, …)"
         raise mistake(f"table {name} needs columns", tree.this, sql, hint)
     columns, key = columns_of(tree.this, name, sql, dialect)
+    _check_versions(clauses, tree.this, columns, sql)
     if not key and on_conflict:
         raise mistake(
             f"table {name} has no key, so that nothing can conflict",
@@ -98,8 +104,31 @@ def _table(
             sql,
             "leave ON CONFLICT out",
         )
-    places = clauses.places
-    return CreateTable(name, columns, key, append_only, exists, options, None, sql, on_conflict, places)
+    places, versions = clauses.places, clauses.version_columns
+    return CreateTable(
+        name, columns, key, append_only, exists, options, None, sql, on_conflict, places, versions
+    )
+
+
+def _check_versions(clauses: Clauses, schema: exp.Schema, columns: tuple[Column, ...], sql: str) -> None:
+    """Raise SqlError for a version column that there is not, or whose values have no order."""
+    if clauses.version_columns and clauses.on_conflict == "ignore":
+        hint = "ON CONFLICT DO UPDATE FULL, or DO UPDATE IF NOT NULL"
+        raise mistake("a row that is ignored needs no VERSION COLUMN", schema.this, sql, hint)
+    kinds = {column.name: column.type for column in columns}
+    texts = [part for part in schema.expressions if isinstance(part, exp.ColumnDef)]
+    documents = {
+        identifier(part.this) for part in texts if part.kind is not None and part.kind.this in _DOCUMENTS
+    }
+    for name, start in zip(clauses.version_columns, clauses.version_places, strict=True):
+        node = exp.to_identifier(name)
+        node.meta["start"] = start
+        if name not in kinds:
+            raise mistake(f"there is no column {name}", node, sql, f"the columns are {', '.join(kinds)}")
+        if name in documents or re.match(r"boolean|array|map|struct|interval", kinds[name]):
+            what = "a document" if name in documents else kinds[name]
+            hint = "take a number, a text, a date or a time"
+            raise mistake(f"column {name} is {what}, which gives versions no order", node, sql, hint)
 
 
 def _view(
@@ -158,7 +187,7 @@ def _index(tree: exp.Create, sql: str) -> CreateIndex:
     if tree.args.get("unique"):
         raise unsupported("CREATE UNIQUE INDEX is not offered", index, sql, "keys are unique by PRIMARY KEY")
     for part, value in params.args.items():
-        if value and part not in ("columns", "include"):  # every column is in an index anyway
+        if value and part not in ("columns", "include"):
             name = {"with_storage": "WITH", "partition_by": "PARTITION BY"}.get(part, part.upper())
             hint = "CREATE INDEX i ON t (a, b); every column of the table is in it"
             raise unsupported(f"{name} of an index is not offered", index, sql, hint)
@@ -176,7 +205,16 @@ def _index(tree: exp.Create, sql: str) -> CreateIndex:
         raise mistake("an index needs columns", index, sql, "CREATE INDEX i ON t (column)")
     name = check_name(identifier(index.this), "index", sql, *place(index.this, sql))
     table = table_name(index.args["table"], sql)
-    return CreateIndex(name, table, tuple(columns), bool(tree.args.get("exists")), sql)
+    found = params.args.get("include")
+    include = tuple(_included(part, sql) for part in found) if found else None
+    return CreateIndex(name, table, tuple(columns), bool(tree.args.get("exists")), sql, include)
+
+
+def _included(node: exp.Expr, sql: str) -> str:
+    column = node.this if isinstance(node, exp.Column) else node
+    if not isinstance(column, exp.Identifier):
+        raise unsupported(f"INCLUDE of {node.sql()} is not offered", node, sql, "name columns of the table")
+    return identifier(column)
 
 
 def _function(tree: exp.Create, sql: str, dialect: str) -> CreateFunction:

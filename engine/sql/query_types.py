@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlglot.expressions as exp
 
-from engine.sql.catalog import Catalog
+from engine.sql.catalog import Catalog, is_named_index
 from engine.sql.expression_types import exact_type
 from engine.sql.names import identifier, item_name
 
@@ -70,6 +70,8 @@ class QueryTypes:
         relation = self.catalog.relations.get(name)
         if relation is None or (alias is not None and alias.args.get("columns")):
             return None
+        if is_named_index(relation):
+            return [(column.name, column.type or None) for column in self.catalog.columns_of_index(relation)]
         self._hidden |= {column.name for column in relation.columns if column.hidden}
         return [(column.name, column.type or None) for column in relation.columns]
 

@@ -25,6 +25,7 @@ class CreateTable:
     sql: str
     on_conflict: str = ""
     places: dict[str, int] = field(default_factory=dict)
+    version_columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -54,13 +55,14 @@ class CreateView:
 
 @dataclass(frozen=True)
 class CreateIndex:
-    """CREATE INDEX: the rows of a table or materialized view found by `columns`."""
+    """CREATE INDEX: the rows of a table or materialized view found by `columns`; it shows those that it includes, None: all."""
 
     name: str
     table: str
     columns: tuple[str, ...]
     if_not_exists: bool
     sql: str
+    include: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
