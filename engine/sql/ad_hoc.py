@@ -9,17 +9,16 @@ import sqlglot.expressions as exp
 
 from engine.errors import SqlError
 from engine.sql.catalog import Catalog, Relation, is_named_index
-from engine.sql.macros import inline_functions
 from engine.sql.moments import Moment, moment_of
 from engine.sql.names import identifier, item_name, relation_of
 from engine.sql.position import place
 from engine.sql.postgres import as_spark
 from engine.sql.postgres_rows import as_spark_rows
 from engine.sql.query_types import QueryTypes
-from engine.sql.rewrites.corresponding import corresponding
 from engine.sql.sketches import keep_percentiles
 from engine.sql.statement_types import CreateView
 from engine.sql.statements import parse
+from engine.sql.written_out import written_out
 
 _WHOLE = "whole"
 
@@ -123,8 +122,7 @@ class _Writer:
         self, query: exp.Query | exp.Values, dialect: str, top: bool = True, moment: Moment | None = None
     ) -> exp.Expr:
         """Return the tree of a query as Spark reads it."""
-        tree = inline_functions(query.copy(), self.catalog, dialect, self.sql)
-        tree = corresponding(tree, self.catalog, self.sql)
+        tree = written_out(query.copy(), self.catalog, dialect, self.sql)
         if dialect != "spark":
             for name in tree.find_all(exp.Identifier):
                 if not name.args.get("quoted"):

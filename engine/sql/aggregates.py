@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import sqlglot.expressions as exp
 
+from engine.sql.constant_numbers import constant_number, has_null
 from engine.sql.expression import nodes as tree
 from engine.sql.expression.nodes import TRUE, Cast, Expr, IsNull, Literal, known
 from engine.sql.expression.template import call as call_of
@@ -244,7 +245,7 @@ class Aggregates:
     def _string_agg(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
         value, *separators = self._scalars(call, (1, 2))
         if separators and separators[0].columns:
-            raise self._refuse(call, "a separator that is no constant", "write it as a literal")
+            return self._joined_by_rows(call, value, separators[0], where)
         separator = separators[0] if separators else Literal("", "string")
         if self._kind(value) != "string":
             value = known(Cast(value, "string"), position=value.position)
@@ -252,6 +253,20 @@ class Aggregates:
             call.order = None if call.order.expressions[0].this == call.arguments[0] else call.order
         joined = call_of("array_join", self._list(call, value, where, True), separator)
         return self._whole(call, of_some(value, joined, where), value), "string"
+
+    def _joined_by_rows(
+        self, call: Call, value: Expr, separator: Expr, where: Expr | None
+    ) -> tuple[AggCall, str | None]:
+        """A separator of each row's own stands before its value; the first row's is not said."""
+        if call.distinct:
+            hint = "write the separator as a literal"
+            raise self._refuse(call, "DISTINCT with a separator that is no constant", hint)
+        parts = [(name, Cast(part, "string")) for name, part in (("v", value), ("s", separator))]
+        rows = ordered_list(parts, self._order(call), self.key, where, present(value))
+        text = (
+            "array_join(transform(:rows, (_e, _i) -> if(_i = 0, _e.v, concat(coalesce(_e.s, ''), _e.v))), '')"
+        )
+        return self._whole(call, of_some(value, template(text, rows=rows), where), value), "string"
 
     def _json_agg(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
         (value,) = self._scalars(call, 1)
@@ -313,17 +328,19 @@ class Aggregates:
         mode = tree.Call("mode", order=((by.expr, by.descending),), where=where)
         return self._whole(call, mode, by.expr), self._kind(by.expr)
 
-    def _fractions(self, call: Call, node: exp.Expr) -> list[Literal]:
-        """Return the fractions of a percentile; raises SqlError for what is no number from 0 to 1."""
+    def _fractions(self, call: Call, node: exp.Expr) -> list[Literal | None]:
+        """Return the fractions of a percentile, None for NULL; raises SqlError for what is no number from 0 to 1."""
         inner = node.this if isinstance(node, exp.Paren) else node
         parts = inner.expressions if isinstance(inner, exp.Array) else [inner]
+        found: list[Literal | None] = []
         for part in parts:
-            number = part.name if isinstance(part, exp.Literal) and not part.is_string else ""
-            if not number or not 0 <= float(number) <= 1:
+            number = constant_number(part)
+            if (number is None and not has_null(part)) or (number is not None and not 0 <= number <= 1):
                 raise self.expressions.scope.error(
                     f"{part.sql()} is no fraction", part, "write a number from 0 to 1"
                 )
-        return [Literal(part.name) for part in parts]
+            found.append(None if number is None else Literal(format(number, "f")))
+        return found
 
     def _percentile(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
         if call.name in ("approx_percentile", "percentile") and not call.within:
@@ -346,9 +363,10 @@ class Aggregates:
             if not is_error(error):
                 raise self.expressions.scope.error(f"{error} is no relative error", node, "0.01, for example")
             build = lambda f: sketched(by.expr, f, error, where, descending=by.descending)  # noqa: E731
-        values = [build(fraction) for fraction in fractions]
-        several = isinstance(node.this if isinstance(node, exp.Paren) else node, exp.Array)
         kind = "double" if plain else self._kind(by.expr)
+        no_value = filtered(call_of("max", null_of(kind)), where)
+        values = [no_value if fraction is None else build(fraction) for fraction in fractions]
+        several = isinstance(node.this if isinstance(node, exp.Paren) else node, exp.Array)
         if not several:
             return self._whole(call, values[0], by.expr), kind
         whole = of_some(by.expr, call_of("array", *values), where)

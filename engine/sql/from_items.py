@@ -11,15 +11,14 @@ import sqlglot.expressions as exp
 from engine.errors import SqlError, UnsupportedSql
 from engine.sql.catalog import Catalog, Relation, is_named_index
 from engine.sql.expressions import Expressions
-from engine.sql.macros import inline_functions
 from engine.sql.names import identifier, item_name, relation_of
 from engine.sql.plan import Node, Scan, Values
-from engine.sql.rewrites.corresponding import corresponding
 from engine.sql.scope import Scope, Source
 from engine.sql.statement_types import CreateView
 from engine.sql.statements import parse
 from engine.sql.subqueries import query_of
 from engine.sql.table_functions import TableFunctions, is_table_call
+from engine.sql.written_out import written_out
 
 Columns = tuple[tuple[str, str], ...]
 _TABLE_PARTS = {"this", "alias", "db", "catalog", "hints"}
@@ -180,9 +179,7 @@ class FromItems:
     def _view(self, found: Relation, alias: str) -> Source:
         statement = parse(found.sql, found.dialect)
         assert isinstance(statement, CreateView)
-        catalog = self.binder.catalog
-        query = inline_functions(statement.query, catalog, found.dialect, found.sql)
-        query = corresponding(query, catalog, found.sql)
+        query = written_out(statement.query, self.binder.catalog, found.dialect, found.sql)
         bound = self.binder.of_view(found).query(query, {}, None)
         columns = bound.columns
         if found.renamed:
