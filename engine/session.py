@@ -30,6 +30,7 @@ from engine.meta.waits import Wait, quarantine_waits, waits
 from engine.runtime import ddl, dml, query
 from engine.runtime.alter import alter, comment
 from engine.runtime.backfill_run import BACKFILL_ROWS
+from engine.runtime.create_schema import checked_schema, create_schema, drop_schema
 from engine.runtime.datasource import TidelineDataSource
 from engine.runtime.drop import drop
 from engine.runtime.flush import BACKGROUND_SECONDS, FlushRun
@@ -42,13 +43,13 @@ from engine.runtime.show import describe, explain, explain_incremental, show, sh
 from engine.runtime.spark import SparkTarget, connect, register
 from engine.runtime.spark_executor import SparkExecutor
 from engine.runtime.statement_errors import told_at_its_place
+from engine.runtime.statement_reading import statement_of, statements_of
 from engine.runtime.wait import wait_for_creation
 from engine.sql import statements as st
 from engine.sql.catalog import Catalog
 from engine.sql.dialects import DIALECTS, Dialect, is_dialect
 from engine.sql.parameters import Parameters
 from engine.sql.settings import Settings
-from engine.sql.statement_names import in_sparks_case
 
 __all__ = ["FlushReport", "RelationStatus", "Session", "SinkReport", "ViewReport"]
 
@@ -150,30 +151,15 @@ class Session:
         the session's. Raises SqlError with the place.
         """
         self.notices = ()
-        parts = [text] if parameters else self._parts(text)
         found = None
-        for part in parts:
+        for part in [text] if parameters else statements_of(text, self.dialect):
             found = self._one(part, parameters, build, policy)
         return found
-
-    def _parts(self, text: str) -> list[str]:
-        """Return the statements of a text; raises SqlError for one of several that cannot be read, before any is run."""
-        with told_at_its_place(text):
-            parts = st.split(text, self.dialect)
-        for part in parts if len(parts) > 1 else ():
-            with told_at_its_place(part):
-                statement = st.parse(part, self.dialect)
-            if isinstance(statement, st.Set) and statement.name == "dialect":
-                break  # what follows is read in another one
-        return parts if len(parts) > 1 else [text]
 
     def _one(
         self, text: str, parameters: Parameters | None, build: bool, policy: str | None
     ) -> pa.Table | None:
-        with told_at_its_place(text):
-            statement = st.parse(text, self.dialect, parameters)
-        if self.dialect == "spark":
-            statement = in_sparks_case(statement, lambda: self.catalog)
+        statement = statement_of(text, parameters, self.settings, lambda: self.catalog)
         with told_at_its_place(statement.sql, statement):
             return self._run(statement, build, policy)
 
@@ -200,6 +186,10 @@ class Session:
                 report.raise_for_quarantine()
             case st.Wait():
                 self.wait(statement.views, seconds=statement.seconds)
+            case st.CreateSchema():
+                create_schema(self.store, statement, self.dialect)
+            case st.DropSchema():
+                drop_schema(self.store, statement, self.dialect)
             case st.CreateTable():
                 check_table_options(statement)
                 ddl.create_table(self.store, lambda: self.spark, statement, self.dialect)
@@ -227,7 +217,7 @@ class Session:
             case st.Drop():
                 drop(self.store, statement)
             case st.Show():
-                return show(self.stored, statement, lambda: self.spark)
+                return show(self.stored, statement, lambda: self.spark, self.dialect)
             case st.ShowCreate():
                 return show_create(self.stored, statement)
             case st.Describe():
@@ -236,6 +226,8 @@ class Session:
                 return explain_incremental(self.stored, self.spark, statement, self.dialect)
             case st.Explain():
                 return explain(self.stored, statement, self.dialect)
+            case st.Use():
+                self.settings.put("search_path", checked_schema(self.catalog, statement, self.dialect))
             case st.Set():
                 self._notice(set_variable(self.settings, statement))
             case st.ShowVariable():

@@ -15,6 +15,7 @@ from engine.hummock import Commit, Hummock, SstInfo, Table, Version
 from engine.meta.catalog_store import StoredCatalog, entries, load
 from engine.meta.domain import domains
 from engine.runtime.analyze import SparkAnalyzer
+from engine.runtime.create_schema import check_schema
 from engine.runtime.drop import known, place_of
 from engine.runtime.full_view import check_columns, named, plan_full
 from engine.runtime.partition_checks import check_partitions
@@ -35,6 +36,7 @@ from engine.sql.key_types import check_key_types, check_plain
 from engine.sql.macros import Macro, body_of, cast_type, function_body, functions_called
 from engine.sql.refusals import mistake
 from engine.sql.row_errors import null_on_error
+from engine.sql.schemas import schema_entry, schema_of
 from engine.sql.statement_types import (
     CreateFunction,
     CreateIndex,
@@ -329,6 +331,7 @@ def _check_domains(
 
 
 def _exists(catalog: Catalog, name: str, if_not_exists: bool, sql: str) -> bool:
+    check_schema(catalog, name, sql)
     if name not in catalog.relations:
         return False
     if if_not_exists:
@@ -343,6 +346,9 @@ def _still_absent(name: str) -> Callable[[Version], None]:
     def check(version: Version) -> None:
         if f"relation/{name}" in version.catalog:
             raise Conflict(f"{name} was created by another process at the same time")
+        schema = schema_of(name)
+        if schema and f"relation/{schema_entry(schema)}" not in version.catalog:
+            raise Conflict(f"schema {schema} was dropped by another process at the same time")
 
     return check
 

@@ -30,6 +30,7 @@ from engine.runtime.row_versions import folded, newer
 from engine.runtime.rows import ROW_ID, shown_names, stored_names, typed_rows, with_row_ids
 from engine.runtime.spilled import Spilled
 from engine.sql.catalog import Relation
+from engine.sql.schemas import last_name
 from engine.sql.statement_types import DeleteFrom, Insert, Update
 from engine.sql.values import known_columns, rows_by_default
 
@@ -139,7 +140,7 @@ def update(
     relation = source_table(stored, statement.table, "update", statement.sql)
     refuse_append_only(relation, "UPDATE")
     run = StatementRun(store, stored, spark, relation, dialect, statement.sql)
-    alias = statement.alias or relation.name
+    alias = statement.alias or last_name(relation.name)
     changed = assignable(relation, statement.assignments, statement.sql)
     items = update_items(relation, alias, changed)
     moves = any(column.name in changed for column in key_columns(relation))
@@ -175,7 +176,7 @@ def delete(
     )
     refuse_append_only(relation, "TRUNCATE" if truncates else "DELETE")
     run = StatementRun(store, stored, spark, relation, dialect, statement.sql)
-    alias = statement.alias or relation.name
+    alias = statement.alias or last_name(relation.name)
     names = [c.name for c in relation.columns if statement.returning or c.source in relation.primary_key]
     items: list[exp.Expr] = [exp.column(exp.to_identifier(name, quoted=True), table=alias) for name in names]
     query = selection(relation, alias, items, statement.sources, statement.where)

@@ -19,6 +19,7 @@ from engine.meta.sinks import released, state_entry
 from engine.sql.access import index_name
 from engine.sql.catalog import Relation
 from engine.sql.refusals import line_and_column, words
+from engine.sql.schemas import last_name
 from engine.sql.sink_statements import view_of
 from engine.sql.statement_types import Drop
 
@@ -156,8 +157,11 @@ def known(stored: StoredCatalog, kind: str, name: str, sql: str, *, system: bool
 
 def place_of(name: str, sql: str) -> tuple[int, int]:
     """Return line and column of the first place in a statement where a name stands."""
-    found = [match.start() for match in re.finditer(rf"\b{re.escape(name)}\b", words(sql), re.IGNORECASE)]
-    return line_and_column(sql, found[0]) if found else (1, 1)
+    for written in (name, last_name(name)):  # with its schema, or called by its last name alone
+        found = re.search(rf"\b{re.escape(written)}\b", words(sql), re.IGNORECASE)
+        if found is not None:
+            return line_and_column(sql, found.start())
+    return 1, 1
 
 
 def _unchanged(seen: Version) -> Callable[[Version], None]:

@@ -214,7 +214,7 @@ class _Writer:
             taken = {
                 reading.view.lower() for reading in self.readings.values()
             }  # to Spark case makes no other name
-            view = f"{self.prefix}{relation.name}"
+            view = f"{self.prefix}{relation.name.replace('.', '__')}"
             view = f"{view}_{len(self.readings)}" if moment or view.lower() in taken else view
             self.readings[key] = Reading(view, relation.name, moment, whole)
         new = table.copy()

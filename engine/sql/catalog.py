@@ -132,6 +132,13 @@ class Catalog:
         return tuple(done)
 
 
+def check_relation_name(name: str, what: str, sql: str = "", line: int = 0, column: int = 0) -> str:
+    """Return the name of a relation, with its schema or without, or raise SqlError if it is not one that users may give."""
+    for part in name.split(".", 1):
+        check_name(part, what, sql, line, column)
+    return name
+
+
 def check_name(name: str, what: str, sql: str = "", line: int = 0, column: int = 0) -> str:
     """Return the name, or raise SqlError if it is not one that users may give."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", name):

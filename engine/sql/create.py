@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import sqlglot.expressions as exp
 from sqlglot import TokenType
 
-from engine.sql.catalog import Column, check_name
+from engine.sql.catalog import Column, check_name, check_relation_name
 from engine.sql.clauses import Clauses
 from engine.sql.column_list import columns_of, key_only
 from engine.sql.functions import spark_functions
@@ -16,6 +15,7 @@ from engine.sql.macros import parameter_types
 from engine.sql.names import identifier, table_name
 from engine.sql.position import place
 from engine.sql.refusals import mistake, not_offered, offset, unsupported
+from engine.sql.schemas import schema_of
 from engine.sql.statement_types import (
     CreateFunction,
     CreateIndex,
@@ -53,7 +53,7 @@ def create(
     clauses = replace(clauses, places={**places, **clauses.places})
     exists = bool(tree.args.get("exists"))
     target = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
-    name = check_name(table_name(target, sql), kind.lower(), sql, *place(target, sql))
+    name = check_relation_name(table_name(target, sql), kind.lower(), sql, *place(target, sql))
     if kind == "VIEW":
         return _view(tree, name, options, clauses, exists, materialized, sql, dialect)
     return _table(tree, name, options, clauses, exists, sql, dialect)
@@ -125,7 +125,7 @@ def _check_versions(clauses: Clauses, schema: exp.Schema, columns: tuple[Column,
         node.meta["start"] = start
         if name not in kinds:
             raise mistake(f"there is no column {name}", node, sql, f"the columns are {', '.join(kinds)}")
-        if name in documents or re.match(r"boolean|array|map|struct|interval", kinds[name]):
+        if name in documents or kinds[name].startswith(("boolean", "array", "map", "struct", "interval")):
             what = "a document" if name in documents else kinds[name]
             hint = "take a number, a text, a date or a time"
             raise mistake(f"column {name} is {what}, which gives versions no order", node, sql, hint)
@@ -205,6 +205,8 @@ def _index(tree: exp.Create, sql: str) -> CreateIndex:
         raise mistake("an index needs columns", index, sql, "CREATE INDEX i ON t (column)")
     name = check_name(identifier(index.this), "index", sql, *place(index.this, sql))
     table = table_name(index.args["table"], sql)
+    schema = schema_of(table)  # an index is where its table is
+    name = f"{schema}.{name}" if schema else name
     found = params.args.get("include")
     include = tuple(_included(part, sql) for part in found) if found else None
     return CreateIndex(name, table, tuple(columns), bool(tree.args.get("exists")), sql, include)
@@ -221,7 +223,7 @@ def _function(tree: exp.Create, sql: str, dialect: str) -> CreateFunction:
     form = "CREATE FUNCTION f(a INT, b INT) RETURNS INT LANGUAGE SQL AS 'SELECT a + b'"
     if not isinstance(tree.this, exp.UserDefinedFunction):
         raise mistake("a function needs parameters", tree.this, sql, form)
-    name = check_name(table_name(tree.this, sql), "function", sql, *place(tree.this, sql))
+    name = check_relation_name(table_name(tree.this, sql), "function", sql, *place(tree.this, sql))
     if name in spark_functions():
         raise mistake(f"there is a built-in function {name}", tree.this, sql, "choose another name")
     language, returns = "SQL", None

@@ -158,7 +158,8 @@ class FromItems:
         named_index = found is not None and is_named_index(found)
         hidden = found is not None and found.kind in ("index", "function", "sink") and not named_index
         if found is None or hidden or name.startswith("_") or node.args.get("db"):
-            raise self.binder.error(f"there is no table or view {node.sql()}", node, catalog.near(name))
+            written = node.sql() if node.args.get("db") else name
+            raise self.binder.error(f"there is no table or view {written}", node, catalog.near(name))
         if found.kind == "view":
             return self._view(found, alias)
         columns = [column for column in found.columns if not column.name.startswith("_partial")]

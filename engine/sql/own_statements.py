@@ -10,15 +10,18 @@ from sqlglot.errors import ParseError
 
 from engine.sql.catalog import check_name
 from engine.sql.column_list import column_of
-from engine.sql.parsed import own_schema, parsed
+from engine.sql.parsed import parsed
 from engine.sql.refusals import line_and_column, mistake, refusal, unsupported
+from engine.sql.schemas import within
 from engine.sql.set_statements import set_statement, show_variable
 from engine.sql.statement_types import (
     AddColumn,
     Alter,
     AlterAction,
     Comment,
+    CreateSchema,
     DropColumn,
+    DropSchema,
     Flush,
     RenameColumn,
     RenameTo,
@@ -28,13 +31,14 @@ from engine.sql.statement_types import (
     ShowVariable,
     Statement,
     Steer,
+    Use,
     Wait,
 )
 from engine.sql.tokens import tokens_of
 
 _UNITS = {"SECOND": 1.0, "MINUTE": 60.0, "HOUR": 3600.0}
 _KINDS = ("materialized view", "table", "view", "index", "function")
-_LISTS = r"TABLES|MATERIALIZED\s+VIEWS|VIEWS|INDEXES|FUNCTIONS|SOURCES|ALL"
+_LISTS = r"TABLES|MATERIALIZED\s+VIEWS|VIEWS|INDEXES|FUNCTIONS|SOURCES|SCHEMAS|DATABASES|ALL"
 _SHOW = (
     "SHOW TABLES, VIEWS, MATERIALIZED VIEWS, INDEXES, FUNCTIONS, SINKS or ALL (each with LIKE 'pattern'), COLUMNS FROM name, "
     "CREATE TABLE name, VARIABLES, or the name of a setting"
@@ -63,6 +67,12 @@ def own_statement(readable: str, sql: str, dialect: str) -> Statement | None:
         return _show(text, start, sql, dialect)
     if first == "ALTER" and not re.match(r"ALTER\s+SINK\b", text, re.IGNORECASE):
         return _Reader(readable, sql, dialect).alter()
+    if found := re.match(r"(CREATE|DROP)\s+(SCHEMA|DATABASE)\b", text, re.IGNORECASE):
+        reader = _Reader(readable, sql, dialect)
+        reader.at = 2
+        return reader.create_schema() if found[1].upper() == "CREATE" else reader.drop_schema()
+    if first == "USE":
+        return _Reader(readable, sql, dialect).use()
     if first == "COMMENT" and re.match(r"COMMENT\s+ON\b", text, re.IGNORECASE):
         return _Reader(readable, sql, dialect).comment()
     return None
@@ -71,24 +81,29 @@ def own_statement(readable: str, sql: str, dialect: str) -> Statement | None:
 def _show(text: str, start: int, sql: str, dialect: str) -> Statement:
     pattern = r"SHOW\s+CREATE\s+(?:TABLE|(?:MATERIALIZED\s+)?VIEW|INDEX|FUNCTION|SINK)\s+(\S+)"
     if found := re.fullmatch(pattern, text, re.IGNORECASE):
-        return ShowCreate(_name(found[1], dialect), sql)
+        return ShowCreate(plain_name(found[1], dialect), sql)
     if dialect != "spark" and re.fullmatch(r"SHOW\s+ALL", text, re.IGNORECASE):
         return ShowVariable(None, sql)
-    if found := re.fullmatch(rf"SHOW\s+({_LISTS})(?:\s+LIKE\s+'([^']*)')?", text, re.IGNORECASE):
-        return Show(" ".join(found[1].lower().split()), found[2], sql)
+    pattern = rf"SHOW\s+({_LISTS})(?:\s+(?:FROM|IN)\s+(\w+|\"[^\"]+\"|`[^`]+`))?(?:\s+LIKE\s+'([^']*)')?"
+    found = re.fullmatch(pattern, text, re.IGNORECASE)
+    if found and not (found[2] and found[1].upper() == "INDEXES"):
+        what = "schemas" if found[1].upper() == "DATABASES" else " ".join(found[1].lower().split())
+        schema = plain_name(found[2], dialect) if found[2] else None
+        return Show(what, found[3], sql, schema=schema)
     pattern = r"SHOW\s+(COLUMNS|INDEXES)\s+(?:FROM|IN|ON)\s+(\S+)"
     if found := re.fullmatch(pattern, text, re.IGNORECASE):
-        return Show(found[1].lower(), None, sql, _name(found[2], dialect))
+        return Show(found[1].lower(), None, sql, plain_name(found[2], dialect))
     variable = show_variable(text, sql)
     if variable is not None:
         return variable
     raise refusal(f"{text[:40]} is not offered", sql, start, _SHOW)
 
 
-def _name(text: str, dialect: str) -> str:
-    text = re.sub(rf"^{own_schema(dialect)}\.", "", text, flags=re.IGNORECASE)
-    quoted = text[:1] in ('"', "`")
-    return text.strip('`"') if quoted else text.lower()
+def plain_name(text: str, dialect: str) -> str:
+    """Return the name of a relation as the catalog knows it, from how it was written."""
+    parts = re.findall(r"\"([^\"]*)\"|`([^`]*)`|([^.\"`]+)", text)[:2]
+    names = [plain.lower() if plain else double or tick for double, tick, plain in parts]
+    return within(names[0], names[1], dialect) if len(names) == 2 else names[0]
 
 
 class _Reader:
@@ -126,7 +141,7 @@ class _Reader:
     def relation(self, what: str, hint: str) -> str:
         """Take the next tokens as the name of a relation, with its schema or without."""
         name = self.name(what, hint)
-        return self.name(what, hint) if name == own_schema(self.dialect) and self.take(".") else name
+        return within(name, self.name(what, hint), self.dialect) if self.take(".") else name
 
     def end(self, hint: str) -> None:
         if self.at < len(self.tokens):
@@ -218,6 +233,36 @@ class _Reader:
             if not self.take(","):
                 raise self.wrong("a comma or ) is missing", hint)
 
+    # ---- SCHEMA ----------------------------------------------------------------------------------------------
+    def create_schema(self) -> CreateSchema:
+        hint = "CREATE SCHEMA [IF NOT EXISTS] name"
+        exists = self.take("IF", "NOT", "EXISTS")
+        n = min(self.at, len(self.tokens) - 1)
+        place = line_and_column(self.sql, self.tokens[n].start)
+        name = check_name(self.name("the name", hint), "schema", self.sql, *place)
+        if self.take("AUTHORIZATION"):  # whose it is means nothing: there are no roles
+            self.name("the role", hint)
+        self.end(hint)
+        return CreateSchema(name, exists, self.sql)
+
+    def drop_schema(self) -> DropSchema:
+        hint = "DROP SCHEMA [IF EXISTS] name [CASCADE]"
+        exists = self.take("IF", "EXISTS")
+        name = self.name("the name", hint)
+        cascade = self.take("CASCADE")
+        if not cascade:
+            self.take("RESTRICT")
+        self.end(hint)
+        return DropSchema(name, exists, cascade, self.sql)
+
+    def use(self) -> Use:
+        hint = "USE schema; USE default, or public, is the store's own"
+        if self.word(1):
+            self.take("SCHEMA") or self.take("DATABASE")
+        name = self.name("the schema", hint)
+        self.end(hint)
+        return Use(name, self.sql)
+
     # ---- WAIT ------------------------------------------------------------------------------------------------
     def wait(self) -> Wait:
         views: list[str] = []
@@ -247,9 +292,11 @@ class _Reader:
             if not self.take("."):
                 raise self.wrong("the column is missing", hint)
             column = self.name("the column", hint)
+            if self.take("."):
+                name, column = within(name, column, self.dialect), self.name("the column", hint)
         else:
             kind = self.kind(hint)
-            name = self.name("the name", hint)
+            name = self.relation("the name", hint)
         if not self.take("IS"):
             raise self.wrong("IS and the text are missing", hint)
         text = None

@@ -10,10 +10,10 @@ from sqlglot import Token, TokenType
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError
 
+from engine.sql.schemas import qualify
+
 _ANY_CASE = "any_case"
 _PLACE = "place "
-_SCHEMAS = {"spark": "default"}
-"""The schema of a dialect that means the store; in PostgreSQL's family it is public."""
 
 
 def parsed(text: str, dialect: str) -> exp.Expr:
@@ -36,10 +36,9 @@ def parsed(text: str, dialect: str) -> exp.Expr:
         if isinstance(node, exp.Placeholder) and node.comments:
             node.meta["start"] = int(node.comments[0].removeprefix(_PLACE))
         node.comments = None
-        if isinstance(node, exp.Table | exp.Column):
-            _drop_schema(node, dialect)
         if dialect == "spark" and isinstance(node, exp.Table | exp.CTE):
             node.meta[_ANY_CASE] = True
+    qualify(found, dialect)
     return found
 
 
@@ -64,18 +63,6 @@ def _with_places(text: str, dialect: str) -> exp.Expr:
     if len(trees) != 1 or trees[0] is None:
         raise ParseError("one statement is expected")
     return trees[0]
-
-
-def own_schema(dialect: str) -> str:
-    """Return the name of the schema that a client of a dialect is in, which means the store."""
-    return _SCHEMAS.get(dialect, "public")
-
-
-def _drop_schema(node: exp.Table | exp.Column, dialect: str) -> None:
-    """`public.t` -> `t`: a store has one list of names, which is the schema that a client is in."""
-    schema, catalog = node.args.get("db"), node.args.get("catalog")
-    if schema is not None and catalog is None and schema.name.lower() == own_schema(dialect):
-        node.set("db", None)
 
 
 def any_case(node: exp.Table | exp.CTE) -> bool:

@@ -9,13 +9,15 @@ import sqlglot.expressions as exp
 from sqlglot import TokenType
 from sqlglot.errors import ParseError
 
-from engine.sql.catalog import check_name
-from engine.sql.clauses import blanks, clauses_of
+from engine.sql.catalog import check_relation_name
+from engine.sql.clauses import Clauses, blanks, clauses_of
 from engine.sql.parsed import parsed
 from engine.sql.refusals import line_and_column, refusal, syntax_error
+from engine.sql.schemas import within
 from engine.sql.tokens import tokens_of
 
-_NAME = r'("[^"]+"|`[^`]+`|[A-Za-z_]\w*)'
+_PART = r'(?:"[^"]+"|`[^`]+`|[A-Za-z_]\w*)'
+_NAME = rf"({_PART}(?:\.{_PART})?)"
 _INTO = rf"INTO\s+{_NAME}\s*(\([^()]*\))?"
 _HEAD = rf"\s*CREATE\s+SINK\s+(IF\s+NOT\s+EXISTS\s+)?{_NAME}\s+(?:{_INTO}\s*)?"
 _CREATE = re.compile(rf"{_HEAD}FROM\s+{_NAME}(?:\s+{_INTO})?\s*", re.IGNORECASE)
@@ -72,7 +74,7 @@ def sink_statement(readable: str, sql: str, dialect: str) -> CreateSink | AlterS
         if found is None:
             hint = "ALTER SINK name PAUSE, RESUME, or RESET (start again with the rows as they are)"
             raise refusal("this ALTER SINK is not offered", sql, _start(readable), hint)
-        return AlterSink(_name(found[1]), found[2].lower(), sql)
+        return AlterSink(_name(found[1], dialect), found[2].lower(), sql)
     if not re.match(r"\s*CREATE\s+SINK\b", readable, re.IGNORECASE):
         return None
     if found := _CREATE_AS.match(readable):
@@ -83,16 +85,15 @@ def sink_statement(readable: str, sql: str, dialect: str) -> CreateSink | AlterS
         raise refusal("this form of CREATE SINK is not offered", sql, _start(readable), CREATE_FORM)
     into = 3 if found[3] else 6
     columns = _columns(found, into + 1, sql)
-    made = _sink(found, sql, into, clauses.options, clauses.places)
-    return replace(made, source=_name(found[5]), columns=columns)
+    made = _sink(found, sql, dialect, into, clauses)
+    return replace(made, source=_name(found[5], dialect), columns=columns)
 
 
-def _sink(
-    found: re.Match[str], sql: str, into: int, options: dict[str, str], places: dict[str, int]
-) -> CreateSink:
-    name = check_name(_name(found[2]), "sink", sql, *line_and_column(sql, found.start(2)))
-    table = _name(found[into]) if found[into] else None
-    return CreateSink(name, "", table, options, places, bool(found[1]), sql)
+def _sink(found: re.Match[str], sql: str, dialect: str, into: int, clauses: Clauses) -> CreateSink:
+    place = line_and_column(sql, found.start(2))
+    name = check_relation_name(_name(found[2], dialect), "sink", sql, *place)
+    table = _name(found[into], dialect) if found[into] else None
+    return CreateSink(name, "", table, clauses.options, clauses.places, bool(found[1]), sql)
 
 
 def _as_query(found: re.Match[str], readable: str, sql: str, dialect: str) -> CreateSink:
@@ -117,15 +118,14 @@ def _as_query(found: re.Match[str], readable: str, sql: str, dialect: str) -> Cr
     if not isinstance(query, exp.Query):
         word = (query_sql.split() or ["nothing"])[0].upper()
         raise refusal(f"AS {word} is not offered", sql, start, "write AS SELECT …")
-    options, places = (clauses.options, clauses.places) if clauses is not None else ({}, {})
-    made = _sink(found, sql, 3, options, places)
+    made = _sink(found, sql, dialect, 3, clauses or Clauses(""))
     columns = _columns(found, 4, sql)
     return replace(made, source=view_of(made.name), columns=columns, query=query, query_sql=query_sql)
 
 
 def view_of(sink: str) -> str:
     """Return the name of the view that a sink AS SELECT has for itself; no user can give it."""
-    return f"_sink_{sink}"
+    return f"_sink_{sink}".replace(".", "$")
 
 
 def _columns(found: re.Match[str], group: int, sql: str) -> tuple[str, ...]:
@@ -133,19 +133,24 @@ def _columns(found: re.Match[str], group: int, sql: str) -> tuple[str, ...]:
         return ()
     names = [part.strip() for part in found[group][1:-1].split(",")]
     for n, name in enumerate(names):
-        if re.fullmatch(_NAME, name) is None or name in names[:n]:
+        if re.fullmatch(_PART, name) is None or name in names[:n]:
             message = (
                 f"column {name} stands twice"
                 if name in names[:n]
                 else f"{name or 'nothing'} is no name of a column"
             )
             raise refusal(message, sql, found.start(group), CREATE_FORM)
-    return tuple(_name(name) for name in names)
+    return tuple(_last(name) for name in names)
 
 
 def _start(readable: str) -> int:
     return len(readable) - len(readable.lstrip())
 
 
-def _name(text: str) -> str:
+def _name(text: str, dialect: str) -> str:
+    parts = [_last(part) for part in re.findall(_PART, text)]
+    return within(parts[0], parts[1], dialect) if len(parts) == 2 else parts[0]
+
+
+def _last(text: str) -> str:
     return text[1:-1] if text[0] in '"`' else text.lower()

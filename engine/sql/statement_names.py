@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from engine.sql.catalog import Catalog
-from engine.sql.sink_statements import AlterSink, CreateSink
+from engine.sql.sink_statements import AlterSink, CreateSink, view_of
 from engine.sql.statement_types import (
     Alter,
     Comment,
@@ -48,7 +48,9 @@ def in_sparks_case(statement: Statement, catalog: Callable[[], Catalog]) -> Stat
             return replace(statement, name=statement.name.lower(), table=known(statement.table))
         case CreateSink():
             into = None if statement.into is None else known(statement.into)
-            return replace(statement, name=statement.name.lower(), source=known(statement.source), into=into)
+            name = statement.name.lower()
+            source = known(statement.source) if statement.query is None else view_of(name)
+            return replace(statement, name=name, source=source, into=into)
         case Insert() | Update() | DeleteFrom():
             return replace(statement, table=known(statement.table))
         case Drop() | Describe() | ShowCreate() | Show() | Comment() | AlterSink():

@@ -89,6 +89,33 @@ class Drop:
 
 
 @dataclass(frozen=True)
+class CreateSchema:
+    """CREATE SCHEMA: a name before the names of relations."""
+
+    name: str
+    if_not_exists: bool
+    sql: str
+
+
+@dataclass(frozen=True)
+class DropSchema:
+    """DROP SCHEMA; with `cascade` everything in it goes, too."""
+
+    name: str
+    if_exists: bool
+    cascade: bool
+    sql: str
+
+
+@dataclass(frozen=True)
+class Use:
+    """USE: the schema in which names without one are looked for."""
+
+    name: str
+    sql: str
+
+
+@dataclass(frozen=True)
 class RenameTo:
     """ALTER … RENAME TO."""
 
@@ -241,12 +268,16 @@ class Explain:
 
 @dataclass(frozen=True)
 class Show:
-    """SHOW; `what` is tables, views, materialized views, indexes, functions, sinks, columns or all; `name` whose columns."""
+    """SHOW; `what` is tables, views, materialized views, indexes, functions, sinks, schemas, columns or all; `name` of which.
+
+    With a `schema` what is in that one, None: in all.
+    """
 
     what: str
     like: str | None
     sql: str
     name: str = ""
+    schema: str | None = None
 
 
 @dataclass(frozen=True)
@@ -292,6 +323,9 @@ Statement = (
     | CreateView
     | CreateIndex
     | CreateFunction
+    | CreateSchema
+    | DropSchema
+    | Use
     | CreateSink
     | AlterSink
     | ShowSinks

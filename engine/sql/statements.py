@@ -14,7 +14,7 @@ from engine.sql.clauses import Clauses, clauses_of, source_clauses
 from engine.sql.create import as_query, create, drop, query_text
 from engine.sql.dml_statements import delete, insert, truncate, update
 from engine.sql.names import identifier, table_name
-from engine.sql.own_statements import own_statement
+from engine.sql.own_statements import own_statement, plain_name
 from engine.sql.parameters import Parameters, with_parameters
 from engine.sql.parsed import parsed
 from engine.sql.refusals import (
@@ -34,11 +34,13 @@ from engine.sql.statement_types import (
     CreateFunction,
     CreateIndex,
     CreateMaterializedView,
+    CreateSchema,
     CreateTable,
     CreateView,
     DeleteFrom,
     Describe,
     Drop,
+    DropSchema,
     Explain,
     Flush,
     Insert,
@@ -50,6 +52,7 @@ from engine.sql.statement_types import (
     ShowVariable,
     Statement,
     Update,
+    Use,
     Wait,
 )
 from engine.sql.tokens import tokens_of
@@ -61,12 +64,14 @@ __all__ = [
     "CreateFunction",
     "CreateIndex",
     "CreateMaterializedView",
+    "CreateSchema",
     "CreateSink",
     "CreateTable",
     "CreateView",
     "DeleteFrom",
     "Describe",
     "Drop",
+    "DropSchema",
     "Explain",
     "Flush",
     "Insert",
@@ -79,6 +84,7 @@ __all__ = [
     "ShowVariable",
     "Statement",
     "Update",
+    "Use",
     "Wait",
     "identifier",
     "parse",
@@ -217,8 +223,7 @@ def _misread_query(readable: str, sql: str, dialect: str) -> SqlError | None:
 def _sink(readable: str, sql: str, dialect: str) -> Statement | None:
     pattern = r"DROP\s+SINK\s+(IF\s+EXISTS\s+)?(\S+?)(\s+CASCADE)?"
     if found := re.fullmatch(pattern, readable.strip(), re.IGNORECASE):
-        name = found[2] if found[2][0] in '`"' else found[2].lower()
-        return Drop("sink", name.strip('`"'), bool(found[1]), bool(found[3]), sql)
+        return Drop("sink", plain_name(found[2], dialect), bool(found[1]), bool(found[3]), sql)
     return sink_statement(readable, sql, dialect)
 
 

@@ -14,5 +14,5 @@ def written_out(tree: exp.Expr, catalog: Catalog, dialect: str, sql: str) -> exp
     """Return a query with functions of users, CORRESPONDING and regexp_matches written out; raises SqlError with the place."""
     tree = inline_functions(tree, catalog, dialect, sql)
     if dialect != "spark":
-        tree = regexp_matches(tree, sql)
+        tree = regexp_matches(tree)
     return corresponding(tree, catalog, sql)

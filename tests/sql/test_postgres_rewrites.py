@@ -79,8 +79,8 @@ def test_a_fraction_may_be_calculated_and_may_be_null(words: Session) -> None:
             (1, 8),
         ),
         ("SELECT regexp_matches(note, 'a', 'x') FROM bid", "regexp_matches with the flags x", (1, 8)),
-        ("SELECT regexp_matches(note, '(a') FROM bid", "the pattern cannot be read", (1, 8)),
-        ("SELECT regexp_matches(note) FROM bid", "regexp_matches takes 2 or 3 values, 1 are given", (1, 8)),
+        ("SELECT regexp_matches(note, '(a') FROM bid", "a pattern that cannot be read", (1, 8)),
+        ("SELECT regexp_matches(note) FROM bid", "regexp_matches with 1 values", (1, 8)),
         ("SELECT string_agg(DISTINCT note, item) FROM bid, auction", "DISTINCT with a separator", (1, 28)),
         (
             "SELECT percentile_cont(0.5 + 0.6) WITHIN GROUP (ORDER BY price) FROM bid",

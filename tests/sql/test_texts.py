@@ -44,6 +44,7 @@ EXPECTED = {
     "sql/postgres_patterns.py": TRANSLATES,
     "sql/postgres_functions.py": TRANSLATES,
     "sql/postgres_bytea.py": TRANSLATES,
+    "sql/postgres_matches.py": TRANSLATES,
     "sql/intervals.py": TRANSLATES,
     "sql/values.py": VALUES,
     "sql/types.py": VALUES,
@@ -62,6 +63,7 @@ EXPECTED = {
     "runtime/spark_errors.py": PLACES,
     "runtime/statement_errors.py": PLACES,
     "runtime/driver_rows.py": "knows an error of Spark by its text",
+    "runtime/statement_reading.py": STATEMENTS,
     "runtime/show.py": "parses the statement of a plain view to describe it",
 }
 

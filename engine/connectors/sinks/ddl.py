@@ -26,6 +26,7 @@ from engine.meta.sinks import (
     state_entry,
     state_of,
 )
+from engine.runtime.create_schema import check_schema
 from engine.runtime.drop import drop_own_view
 from engine.runtime.rows import ROW_ID
 from engine.sql.catalog import Catalog, Column, Relation
@@ -56,6 +57,7 @@ def create_sink(
         kind = stored.catalog.relations[statement.name].kind
         hint = f"drop it first: DROP {kind.upper()} {statement.name}"
         raise _error(statement, statement.name, f"{statement.name} exists already: it is a {kind}", hint)
+    check_schema(stored.catalog, statement.name, statement.sql)
     if statement.query is None:
         _create(store, statement, dialect)
         return True
