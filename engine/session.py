@@ -34,6 +34,7 @@ from engine.runtime.create_schema import checked_schema, create_schema, drop_sch
 from engine.runtime.datasource import TidelineDataSource
 from engine.runtime.drop import drop
 from engine.runtime.flush import BACKGROUND_SECONDS, FlushRun
+from engine.runtime.jobs import cancel_jobs, show_jobs
 from engine.runtime.mutation_run import ask
 from engine.runtime.partition_checks import checked_partition, checked_partitioning
 from engine.runtime.partition_values import changed_partitions, partition_statuses
@@ -211,13 +212,17 @@ class Session:
             case st.ShowSinks():
                 return show_sinks(self.store.refresh(), self._sinks.errors(), self.store.clock())
             case st.Alter():
-                alter(self.store, lambda: self.spark, statement)
+                self._notice(alter(self.store, lambda: self.spark, statement))
             case st.Comment():
                 comment(self.store, statement)
             case st.Drop():
                 drop(self.store, statement)
             case st.Show():
                 return show(self.stored, statement, lambda: self.spark, self.dialect)
+            case st.ShowJobs():
+                return show_jobs(self.store, statement)
+            case st.CancelJobs():
+                return cancel_jobs(self.store, statement)
             case st.ShowCreate():
                 return show_create(self.stored, statement)
             case st.Describe():

@@ -21,7 +21,6 @@ MOST_PARAMETERS = 6
 LONG_MODULES = {"engine.runtime.flush"}
 LONG_FUNCTIONS = {
     "engine.runtime.backfill_run.BackfillRun._step",
-    "engine.runtime.drop.drop",
     "engine.session.Session._run",
 }
 MANY_PARAMETERS = {

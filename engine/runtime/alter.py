@@ -7,6 +7,7 @@ import datetime
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -21,6 +22,8 @@ from engine.meta.catalog_store import StoredCatalog, entries, load
 from engine.meta.domain import domain_of, domains
 from engine.meta.mutation import PARALLELISM, RATE_LIMIT, asking, control_of, entry, same_queue
 from engine.meta.placement import RETENTION, misplaced
+from engine.runtime.alter_column import altered_column
+from engine.runtime.create_schema import check_schema
 from engine.runtime.drop import catalog_unchanged, known, place_of, readers
 from engine.runtime.mutation_run import ASK_ATTEMPTS, ask
 from engine.runtime.rename import rename
@@ -35,8 +38,10 @@ from engine.sql.plan import Scan, children
 from engine.sql.statement_types import (
     AddColumn,
     Alter,
+    AlterColumn,
     Comment,
     DropColumn,
+    NoMeaning,
     RenameColumn,
     RenameTo,
     SetOptions,
@@ -51,41 +56,51 @@ Relations = dict[str, Relation | None]
 Plans = dict[str, IncrementalPlan | None]
 
 
-def alter(store: Hummock, spark: Callable[[], SparkSession], statement: Alter) -> None:
-    """Run ALTER; raises SqlError with the place, and with the names of what reads the relation where that stands in the way."""
+def alter(store: Hummock, spark: Callable[[], SparkSession], statement: Alter) -> str:
+    """Run ALTER; returns the notice that there is to give, else "".
+
+    Raises SqlError with the place, and with the names of what reads the relation where that stands in the way.
+    """
     for _ in range(ASK_ATTEMPTS if isinstance(statement.action, SetOptions) else 0):
         with suppress(Conflict):  # its domain has taken a mutation, or was asked for one, at this moment
-            _alter(store, spark, statement)
-            return
-    _alter(store, spark, statement)
+            return _alter(store, spark, statement)
+    return _alter(store, spark, statement)
 
 
-def _alter(store: Hummock, spark: Callable[[], SparkSession], statement: Alter) -> None:
+def _alter(store: Hummock, spark: Callable[[], SparkSession], statement: Alter) -> str:
     version = store.refresh()
     stored = load(version)
     if statement.if_exists and statement.name not in stored.catalog.relations:
-        return
+        return ""
     relation = known(stored, statement.kind, statement.name, statement.sql)
     match statement.action:
+        case NoMeaning(why):
+            return why
+        case AlterColumn(name):
+            found = _column(relation, name, statement.sql)
+            computed = partial(_default, spark=spark, sql=statement.sql)
+            commit = altered_column(store, stored, relation, found, statement, computed)
         case RenameTo(name):
+            check_schema(stored.catalog, name, statement.sql)
             commit = rename(version, stored, relation, name, statement)
         case RenameColumn(old, new):
             commit = _rename_column(stored, relation, old, new, statement)
         case AddColumn(column, if_not_exists):
             if if_not_exists and column.name.lower() in _names(relation):
-                return
+                return ""
             commit = _add_column(store, stored, spark, relation, column, statement)
         case DropColumn(name, if_exists):
             if if_exists and name.lower() not in _names(relation):
-                return
+                return ""
             commit = _drop_column(store, stored, relation, name, statement)
         case SetOptions(options):
             commit = _set_options(version, stored, relation, options, statement, store.clock())
         case Steer(mutation):
             ask(store, relation.name, mutation, None, store.clock())
-            return
+            return ""
     precondition = commit.precondition or catalog_unchanged(version)
     store.commit(dataclasses.replace(commit, precondition=precondition))
+    return ""
 
 
 def comment(store: Hummock, statement: Comment) -> None:

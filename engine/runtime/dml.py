@@ -110,7 +110,7 @@ def insert(
         if conflict.assignments:
             refuse_append_only(relation, "ON CONFLICT DO UPDATE")
     run = StatementRun(store, stored, spark, relation, dialect, statement.sql)
-    parts = [run.given(part) for part in rows_by_default(statement, relation)]
+    parts = [run.given(part) for part in rows_by_default(statement, relation, dialect)]
     if isinstance(parts[0], Spilled):
         run.insert_spilled(parts[0], conflict)
         return None

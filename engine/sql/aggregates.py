@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import sqlglot.expressions as exp
 
-from engine.sql.constant_numbers import constant_number, has_null
+from engine.sql.constant_numbers import fractions
 from engine.sql.expression import nodes as tree
 from engine.sql.expression.nodes import TRUE, Cast, Expr, IsNull, Literal, known
 from engine.sql.expression.template import call as call_of
@@ -22,6 +22,7 @@ from engine.sql.ordered_lists import (
     By,
     field_of,
     filtered,
+    joined_by_rows,
     of_some,
     ordered_list,
     sorted_set,
@@ -261,12 +262,8 @@ class Aggregates:
         if call.distinct:
             hint = "write the separator as a literal"
             raise self._refuse(call, "DISTINCT with a separator that is no constant", hint)
-        parts = [(name, Cast(part, "string")) for name, part in (("v", value), ("s", separator))]
-        rows = ordered_list(parts, self._order(call), self.key, where, present(value))
-        text = (
-            "array_join(transform(:rows, (_e, _i) -> if(_i = 0, _e.v, concat(coalesce(_e.s, ''), _e.v))), '')"
-        )
-        return self._whole(call, of_some(value, template(text, rows=rows), where), value), "string"
+        joined = joined_by_rows(value, separator, self._order(call), self.key, where)
+        return self._whole(call, joined, value), "string"
 
     def _json_agg(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
         (value,) = self._scalars(call, 1)
@@ -328,20 +325,6 @@ class Aggregates:
         mode = tree.Call("mode", order=((by.expr, by.descending),), where=where)
         return self._whole(call, mode, by.expr), self._kind(by.expr)
 
-    def _fractions(self, call: Call, node: exp.Expr) -> list[Literal | None]:
-        """Return the fractions of a percentile, None for NULL; raises SqlError for what is no number from 0 to 1."""
-        inner = node.this if isinstance(node, exp.Paren) else node
-        parts = inner.expressions if isinstance(inner, exp.Array) else [inner]
-        found: list[Literal | None] = []
-        for part in parts:
-            number = constant_number(part)
-            if (number is None and not has_null(part)) or (number is not None and not 0 <= number <= 1):
-                raise self.expressions.scope.error(
-                    f"{part.sql()} is no fraction", part, "write a number from 0 to 1"
-                )
-            found.append(None if number is None else Literal(format(number, "f")))
-        return found
-
     def _percentile(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
         if call.name in ("approx_percentile", "percentile") and not call.within:
             by = By(self._argument(call, 0))
@@ -351,7 +334,7 @@ class Aggregates:
         if node is None:
             hint = "a number from 0 to 1"
             raise self.expressions.scope.error(f"{call.name} needs a fraction", call.node, hint)
-        fractions = self._fractions(call, node)
+        found = fractions(node, self.expressions.scope.error)
         own = call.name == "percentile_disc" and self.expressions.dialect == "spark"  # a double of any number
         spark = "percentile_disc" if own else "percentile_cont"
         plain = own or call.name in ("percentile_cont", "percentile")
@@ -365,7 +348,7 @@ class Aggregates:
             build = lambda f: sketched(by.expr, f, error, where, descending=by.descending)  # noqa: E731
         kind = "double" if plain else self._kind(by.expr)
         no_value = filtered(call_of("max", null_of(kind)), where)
-        values = [no_value if fraction is None else build(fraction) for fraction in fractions]
+        values = [no_value if fraction is None else build(Literal(fraction)) for fraction in found]
         several = isinstance(node.this if isinstance(node, exp.Paren) else node, exp.Array)
         if not several:
             return self._whole(call, values[0], by.expr), kind

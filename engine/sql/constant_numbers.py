@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal, DivisionByZero, InvalidOperation
 
 import sqlglot.expressions as exp
 
+from engine.errors import SqlError
+
 _SIGNS = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
+
+
+def fractions(node: exp.Expr, error: Callable[[str, exp.Expr, str], SqlError]) -> list[str | None]:
+    """Return the fractions that a percentile is asked for, None for NULL; raises what `error` makes of one that is none."""
+    inner = node.this if isinstance(node, exp.Paren) else node
+    found: list[str | None] = []
+    for part in inner.expressions if isinstance(inner, exp.Array) else [inner]:
+        number = constant_number(part)
+        if (number is None and not has_null(part)) or (number is not None and not 0 <= number <= 1):
+            raise error(f"{part.sql()} is no fraction", part, "write a number from 0 to 1")
+        found.append(None if number is None else format(number, "f"))
+    return found
 
 
 def constant_number(node: exp.Expr) -> Decimal | None:

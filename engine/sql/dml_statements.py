@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlglot.expressions as exp
 
 from engine.sql.names import identifier, table_name
+from engine.sql.position import copy_place
 from engine.sql.refusals import mistake, unsupported
 from engine.sql.statement_types import DeleteFrom, Insert, OnConflict, Update
 
@@ -23,6 +24,8 @@ def insert(tree: exp.Insert, sql: str) -> Insert:
             if columns[n] in columns[:n]:
                 raise mistake(f"column {columns[n]} stands twice", column, sql, "name each column once")
     rows = tree.expression
+    if rows is None and tree.args.get("default"):  # DEFAULT VALUES
+        rows = copy_place(exp.Values(expressions=[exp.Tuple(expressions=[])]), tree.this)
     if not isinstance(rows, exp.Values | exp.Query):
         raise mistake(
             "INSERT needs VALUES or a SELECT", tree.this, sql, "INSERT INTO t (a, b) VALUES (1, 'x')"

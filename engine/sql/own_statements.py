@@ -10,24 +10,29 @@ from sqlglot.errors import ParseError
 
 from engine.sql.catalog import check_name
 from engine.sql.column_list import column_of
+from engine.sql.defaults import default_text
 from engine.sql.parsed import parsed
 from engine.sql.refusals import line_and_column, mistake, refusal, unsupported
-from engine.sql.schemas import within
+from engine.sql.schemas import last_name, within
 from engine.sql.set_statements import set_statement, show_variable
 from engine.sql.statement_types import (
     AddColumn,
     Alter,
     AlterAction,
+    AlterColumn,
+    CancelJobs,
     Comment,
     CreateSchema,
     DropColumn,
     DropSchema,
     Flush,
+    NoMeaning,
     RenameColumn,
     RenameTo,
     SetOptions,
     Show,
     ShowCreate,
+    ShowJobs,
     ShowVariable,
     Statement,
     Steer,
@@ -43,8 +48,12 @@ _SHOW = (
     "SHOW TABLES, VIEWS, MATERIALIZED VIEWS, INDEXES, FUNCTIONS, SINKS or ALL (each with LIKE 'pattern'), COLUMNS FROM name, "
     "CREATE TABLE name, VARIABLES, or the name of a setting"
 )
+_RATES = (
+    *("PARALLELISM", "SOURCE_RATE_LIMIT", "BACKFILL_RATE_LIMIT", "DML_RATE_LIMIT", "STREAMING_RATE_LIMIT"),
+    "BACKFILL_PARALLELISM",
+)
 _ALTER = (
-    "ALTER TABLE t RENAME TO u, RENAME COLUMN a TO b, ADD COLUMN a TYPE, DROP COLUMN a; "
+    "ALTER TABLE t RENAME TO u, RENAME COLUMN a TO b, ADD COLUMN a TYPE, DROP COLUMN a, ALTER COLUMN a …, SET SCHEMA s; "
     "ALTER MATERIALIZED VIEW v SET option = value, PAUSE, RESUME"
 )
 _WAIT = "WAIT [FOR view, …] [WITHIN n SECONDS | MINUTES | HOURS]"
@@ -71,6 +80,8 @@ def own_statement(readable: str, sql: str, dialect: str) -> Statement | None:
         reader = _Reader(readable, sql, dialect)
         reader.at = 2
         return reader.create_schema() if found[1].upper() == "CREATE" else reader.drop_schema()
+    if first == "CANCEL":
+        return _Reader(readable, sql, dialect).cancel()
     if first == "USE":
         return _Reader(readable, sql, dialect).use()
     if first == "COMMENT" and re.match(r"COMMENT\s+ON\b", text, re.IGNORECASE):
@@ -79,6 +90,8 @@ def own_statement(readable: str, sql: str, dialect: str) -> Statement | None:
 
 
 def _show(text: str, start: int, sql: str, dialect: str) -> Statement:
+    if re.fullmatch(r"SHOW\s+JOBS", text, re.IGNORECASE):
+        return ShowJobs(sql)
     pattern = r"SHOW\s+CREATE\s+(?:TABLE|(?:MATERIALIZED\s+)?VIEW|INDEX|FUNCTION|SINK)\s+(\S+)"
     if found := re.fullmatch(pattern, text, re.IGNORECASE):
         return ShowCreate(plain_name(found[1], dialect), sql)
@@ -158,9 +171,9 @@ class _Reader:
         kind = self.kind(_ALTER)
         if_exists = self.take("IF", "EXISTS")
         name = self.relation(f"the name of the {kind}", _ALTER)
-        return Alter(kind, name, self._action(kind), if_exists, self.sql)
+        return Alter(kind, name, self._action(kind, name), if_exists, self.sql)
 
-    def _action(self, kind: str) -> AlterAction:
+    def _action(self, kind: str, relation: str) -> AlterAction:
         if self.take("RENAME", "TO"):
             found: AlterAction = RenameTo(self._new_name(kind))
         elif self.take("RENAME"):
@@ -171,6 +184,17 @@ class _Reader:
             found = RenameColumn(old, self._new_name("column"))
         elif self.word() == "ADD" and kind == "table":
             return self._add_column()
+        elif self.word() == "ALTER" and kind == "table":
+            return self._alter_column()
+        elif self.take("OWNER", "TO"):
+            self.name("the role", _ALTER)
+            found = NoMeaning("there are no roles: whose a relation is means nothing here")
+        elif self.take("SET", "SCHEMA"):
+            found = RenameTo(within(self.name("the schema", _ALTER), last_name(relation), self.dialect))
+        elif kind in ("table", "index") and self.word() == "SET" and self.word(1) in _RATES:
+            self.take("SET")
+            self._options()
+            found = NoMeaning(f"the tasks and the pace of a {kind} follow from what there is to do")
         elif self.take("DROP"):
             self.take("COLUMN")
             if_exists = self.take("IF", "EXISTS")
@@ -189,6 +213,38 @@ class _Reader:
             raise self.wrong(f"ALTER {kind.upper()} … {self.word()} is not offered", _ALTER)
         self.end(_ALTER)
         return found
+
+    def _alter_column(self) -> AlterColumn:
+        hint = "ALTER COLUMN a SET DEFAULT value, DROP DEFAULT, SET NOT NULL or DROP NOT NULL"
+        self.take("ALTER")
+        self.take("COLUMN")
+        column = self.name("the column", hint)
+        if self.take("SET", "NOT", "NULL"):
+            found = AlterColumn(column, "not null")
+        elif self.take("DROP", "NOT", "NULL"):
+            found = AlterColumn(column, "nullable")
+        elif self.take("DROP", "DEFAULT"):
+            found = AlterColumn(column, "default")
+        elif self.word() == "SET" and self.word(1) == "DEFAULT":
+            return AlterColumn(column, "default", self._new_default(column, hint))
+        elif self.word() == "TYPE" or (self.word() == "SET" and self.word(1) == "DATA"):
+            remedy = "ADD COLUMN of the other type and UPDATE it, or make a new table and INSERT … SELECT"
+            raise self.wrong("the type of a column stays as it is", remedy)
+        else:
+            raise self.wrong(f"ALTER COLUMN … {self.word()} is not offered", hint)
+        self.end(hint)
+        return found
+
+    def _new_default(self, column: str, hint: str) -> str:
+        try:
+            tree = parsed(self.readable, self.dialect)
+        except ParseError as error:
+            raise self.wrong("the DEFAULT cannot be read", hint) from error
+        actions = tree.args.get("actions") or [] if isinstance(tree, exp.Alter) else []
+        value = actions[0].args.get("default") if len(actions) == 1 else None
+        if value is None:
+            raise self.wrong("the DEFAULT cannot be read", hint)
+        return default_text(value, column, self.dialect, self.sql)
 
     def _new_name(self, kind: str) -> str:
         n = min(self.at, len(self.tokens) - 1)
@@ -262,6 +318,20 @@ class _Reader:
         name = self.name("the schema", hint)
         self.end(hint)
         return Use(name, self.sql)
+
+    # ---- JOBS ------------------------------------------------------------------------------------------------
+    def cancel(self) -> CancelJobs:
+        hint = "CANCEL JOBS 1, 2; SHOW JOBS tells the numbers"
+        if not (self.take("JOBS") or self.take("JOB")):
+            raise self.wrong(f"CANCEL {self.word()} is not offered", hint)
+        numbers: list[int] = []
+        while not numbers or self.take(","):
+            if re.fullmatch(r"\d{1,18}", self.word()) is None:
+                raise self.wrong("the number of a job is missing", hint)
+            numbers.append(int(self.word()))
+            self.at += 1
+        self.end(hint)
+        return CancelJobs(tuple(numbers), self.sql)
 
     # ---- WAIT ------------------------------------------------------------------------------------------------
     def wait(self) -> Wait:

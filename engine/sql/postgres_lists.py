@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlglot.expressions as exp
 
 from engine.sql.expression.nodes import Call, Case, Cast, Expr, Field, Literal, Variable
-from engine.sql.expression.template import call, named_struct, present, template
-from engine.sql.ordered_lists import ONE, By, field_of, filtered, of_some, ordered_list
+from engine.sql.expression.template import call, named_struct, template
+from engine.sql.ordered_lists import ONE, By, field_of, filtered, joined_by_rows, of_some, ordered_list
 from engine.sql.parsed_parts import Parts
 
 
@@ -47,10 +47,7 @@ def _joined_by_rows(
     if isinstance(inner, exp.Distinct):
         return None
     value = parts.column(inner)
-    said = [("v", Cast(value, "string")), ("s", Cast(parts.column(separator), "string"))]
-    rows = ordered_list(said, order, (), where, present(value))
-    text = "array_join(transform(:rows, (_e, _i) -> if(_i = 0, _e.v, concat(coalesce(_e.s, ''), _e.v))), '')"
-    return parts.filled(of_some(value, template(text, rows=rows), where))
+    return parts.filled(joined_by_rows(value, parts.column(separator), order, (), where))
 
 
 def _list(node: exp.ArrayAgg | exp.GroupConcat, parts: Parts, where: Expr | None) -> tuple[Expr, Expr]:

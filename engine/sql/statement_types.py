@@ -160,7 +160,23 @@ class Steer:
     mutation: Literal["pause", "resume"]
 
 
-AlterAction = RenameTo | RenameColumn | AddColumn | DropColumn | SetOptions | Steer
+@dataclass(frozen=True)
+class AlterColumn:
+    """ALTER TABLE … ALTER COLUMN: another DEFAULT (as Spark SQL; None: none any more), or another answer to NOT NULL."""
+
+    column: str
+    change: Literal["default", "nullable", "not null"]
+    default: str | None = None
+
+
+@dataclass(frozen=True)
+class NoMeaning:
+    """ALTER … of what means nothing here; `why` says so."""
+
+    why: str
+
+
+AlterAction = RenameTo | RenameColumn | AddColumn | DropColumn | AlterColumn | SetOptions | Steer | NoMeaning
 
 
 @dataclass(frozen=True)
@@ -281,6 +297,21 @@ class Show:
 
 
 @dataclass(frozen=True)
+class ShowJobs:
+    """SHOW JOBS: the views that are being created."""
+
+    sql: str
+
+
+@dataclass(frozen=True)
+class CancelJobs:
+    """CANCEL JOBS: views that are being created are given up; `numbers` are those that SHOW JOBS tells."""
+
+    numbers: tuple[int, ...]
+    sql: str
+
+
+@dataclass(frozen=True)
 class ShowCreate:
     """SHOW CREATE: the statement that made a relation."""
 
@@ -341,6 +372,8 @@ Statement = (
     | Explain
     | Show
     | ShowCreate
+    | ShowJobs
+    | CancelJobs
     | Describe
     | Set
     | ShowVariable

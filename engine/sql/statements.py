@@ -13,6 +13,7 @@ from engine.errors import SqlError
 from engine.sql.clauses import Clauses, clauses_of, source_clauses
 from engine.sql.create import as_query, create, drop, query_text
 from engine.sql.dml_statements import delete, insert, truncate, update
+from engine.sql.explain_options import explain_options
 from engine.sql.names import identifier, table_name
 from engine.sql.own_statements import own_statement, plain_name
 from engine.sql.parameters import Parameters, with_parameters
@@ -30,6 +31,7 @@ from engine.sql.refusals import (
 from engine.sql.sink_statements import AlterSink, CreateSink, ShowSinks, sink_statement
 from engine.sql.statement_types import (
     Alter,
+    CancelJobs,
     Comment,
     CreateFunction,
     CreateIndex,
@@ -49,6 +51,7 @@ from engine.sql.statement_types import (
     SetOptions,
     Show,
     ShowCreate,
+    ShowJobs,
     ShowVariable,
     Statement,
     Update,
@@ -60,6 +63,7 @@ from engine.sql.tokens import tokens_of
 __all__ = [
     "Alter",
     "AlterSink",
+    "CancelJobs",
     "Comment",
     "CreateFunction",
     "CreateIndex",
@@ -80,6 +84,7 @@ __all__ = [
     "SetOptions",
     "Show",
     "ShowCreate",
+    "ShowJobs",
     "ShowSinks",
     "ShowVariable",
     "Statement",
@@ -95,6 +100,10 @@ _TABLE_OR_VIEW = re.compile(r"\s*CREATE\s+(TABLE|(MATERIALIZED\s+)?VIEW)\b", re.
 
 _DISTRIBUTED = re.compile(
     r"\s*CREATE\s+INDEX\b.*\)\s*(DISTRIBUTED\s+BY\s*\([^()]*\)\s*)$", re.IGNORECASE | re.DOTALL
+)
+
+_OVERRIDING = re.compile(
+    r"\s*INSERT\s+INTO\s+[^\s(]+\s*(?:\([^()]*\)\s*)?(OVERRIDING\s+(?:SYSTEM|USER)\s+VALUE)\b", re.IGNORECASE
 )
 
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
@@ -154,6 +163,8 @@ def _statement(readable: str, sql: str, dialect: str, values: Parameters | None 
     if own is not None:
         return own
     clauses = Clauses(readable)
+    if found := _OVERRIDING.match(readable):  # there are no columns that a user may not write
+        readable = _blank(readable, found.start(1), found.end(1))
     source = re.match(r"\s*(?:CREATE|DROP)\s+(SOURCE)\b", readable, re.IGNORECASE)
     if source is not None:  # an APPEND ONLY table that a connector feeds
         readable = f"{readable[: source.start(1)]}TABLE {readable[source.end(1) :]}"
@@ -228,19 +239,21 @@ def _sink(readable: str, sql: str, dialect: str) -> Statement | None:
 
 
 def _explain(readable: str, sql: str, dialect: str, values: Parameters | None) -> Explain | None:
-    text, start = readable.strip(), len(readable) - len(readable.lstrip())
-    if found := re.match(r"EXPLAIN\b\s*(INCREMENTAL\b\s*)?", text, re.IGNORECASE):
-        explained = _blank(readable, start, start + found.end())
-        hint = "EXPLAIN [INCREMENTAL] SELECT …, or EXPLAIN [INCREMENTAL] CREATE MATERIALIZED VIEW …"
-        wrong = refusal(
-            "EXPLAIN takes a SELECT or a CREATE MATERIALIZED VIEW", sql, start + found.end(), hint
-        )
-        if not re.match(r"\s*(SELECT|WITH|VALUES|FROM|TABLE|CREATE|\()", explained, re.IGNORECASE):
-            raise wrong
-        inner = _statement(explained, sql, dialect, values)
-        if isinstance(inner, CreateMaterializedView):
-            return Explain(inner, bool(found[1]), sql)
-        if isinstance(inner, Select):
-            return Explain(inner.query, bool(found[1]), sql)
+    if re.match(r"\s*EXPLAIN\b", readable, re.IGNORECASE) is None:
+        return None
+    options = explain_options(readable, sql, dialect)
+    explained = _blank(readable, 0, options.end)
+    hint = "EXPLAIN [INCREMENTAL] SELECT …, or EXPLAIN [INCREMENTAL] CREATE MATERIALIZED VIEW …"
+    start = len(explained) - len(explained.lstrip())
+    wrong = refusal("EXPLAIN takes a SELECT or a CREATE MATERIALIZED VIEW", sql, start, hint)
+    if not re.match(r"\s*(SELECT|WITH|VALUES|FROM|TABLE|CREATE|INSERT|\()", explained, re.IGNORECASE):
         raise wrong
-    return None
+    inner = _statement(explained, sql, dialect, values)
+    match inner:
+        case CreateMaterializedView():
+            return Explain(inner, options.incremental, sql)
+        case Select(query) | CreateView(query=query) | Insert(rows=exp.Query() as query):
+            return Explain(query, options.incremental, sql)
+        case CreateTable(as_query=exp.Query() as query) | CreateSink(query=exp.Query() as query):
+            return Explain(query, options.incremental, sql)
+    raise wrong

@@ -18,7 +18,7 @@ from engine.sql.types import decimal_digits
 
 DATABASE = "tideline"
 _OWNER = "tideline"
-_CLASS, _NAMESPACE = 1259, 2615
+CLASS, _NAMESPACE = 1259, 2615
 _TABLE_TYPES = {"table": "BASE TABLE", "view": "VIEW", "materialized view": "MATERIALIZED VIEW"}
 _RELKINDS = {"table": "r", "view": "v", "materialized view": "m", "index": "i"}
 _POSTGRES = {
@@ -176,7 +176,7 @@ def _classes(world: World) -> Iterator[Row]:
     indexed = {index.options["on"] for index in world.shown("index")}
     for relation in world.shown(*_RELKINDS):
         space = oid(_NAMESPACE, world.schema(relation))
-        number, kind = oid(_CLASS, relation.name), _RELKINDS[relation.kind]
+        number, kind = oid(CLASS, relation.name), _RELKINDS[relation.kind]
         width = len(world.columns(relation))
         yield number, last_name(relation.name), space, kind, width, relation.name in indexed, "p"
 
@@ -188,7 +188,7 @@ def _attributes(world: World) -> Iterator[Row]:
             needed = not column.nullable or column.source in relation.primary_key
             default = column.default is not None or column.generated is not None
             whole = number if column.type else None
-            yield oid(_CLASS, relation.name), column.name, whole, size, n, needed, default, False
+            yield oid(CLASS, relation.name), column.name, whole, size, n, needed, default, False
 
 
 def _types(world: World) -> Iterator[Row]:
@@ -203,7 +203,7 @@ def _index_rows(world: World) -> Iterator[Row]:
         base = world.catalog.relations[relation.options["on"]]
         places = {column.name: n for n, column in enumerate(world.columns(base), 1)}
         key = " ".join(str(places[column.name]) for column in relation.columns if column.name in places)
-        yield oid(_CLASS, relation.name), oid(_CLASS, base.name), False, False, key
+        yield oid(CLASS, relation.name), oid(CLASS, base.name), False, False, key
 
 
 def _indexes(world: World) -> Iterator[Row]:
@@ -229,10 +229,10 @@ def _texts_of(kind: str) -> Callable[[World], Iterator[Row]]:
 def _comments(world: World) -> Iterator[Row]:
     for relation in world.shown(*_TABLE_TYPES):
         if relation.comment is not None:
-            yield oid(_CLASS, relation.name), _CLASS, 0, relation.comment
+            yield oid(CLASS, relation.name), CLASS, 0, relation.comment
         for n, column in enumerate(world.columns(relation), 1):
             if column.comment is not None:
-                yield oid(_CLASS, relation.name), _CLASS, n, column.comment
+                yield oid(CLASS, relation.name), CLASS, n, column.comment
 
 
 def _databases(world: World) -> Iterator[Row]:

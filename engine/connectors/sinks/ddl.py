@@ -281,6 +281,15 @@ def _check_target(
         raise wrong(
             f"table {target.name} has generated columns, which a sink cannot compute", "sink into another"
         )
+    _check_meeting(statement, source, target, key)
+    if target.name == source.name or source.name in _fed_by(stored, target.name):
+        raise wrong(
+            f"{_shown(source)} is computed from {target.name}: the sink would feed itself", "another table"
+        )
+
+
+def _check_meeting(statement: CreateSink, source: Relation, target: Relation, key: tuple[str, ...]) -> None:
+    """Raise SqlError if two rows of a view could meet in one row of a table."""
     theirs = {column.name for column in target.columns if column.source in target.primary_key}
     if (
         ROW_ID not in theirs
@@ -291,11 +300,8 @@ def _check_target(
             f"two rows of {_shown(source)} could meet in one row of {target.name}: its key ({', '.join(sorted(theirs))}) "
             f"lacks columns of the view's key ({', '.join(key) or 'hidden'})"
         )
-        raise wrong(message, "give the table a PRIMARY KEY that holds the view's key")
-    if target.name == source.name or source.name in _fed_by(stored, target.name):
-        raise wrong(
-            f"{_shown(source)} is computed from {target.name}: the sink would feed itself", "another table"
-        )
+        hint = "give the table a PRIMARY KEY that holds the view's key"
+        raise _error(statement, statement.into or "", message, hint)
 
 
 def _fits(mine: str, theirs: str) -> bool:
