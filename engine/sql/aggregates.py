@@ -246,7 +246,11 @@ class Aggregates:
     def _string_agg(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
         value, *separators = self._scalars(call, (1, 2))
         if separators and separators[0].columns:
-            return self._joined_by_rows(call, value, separators[0], where)
+            if call.distinct:
+                what = "DISTINCT with a separator that is no constant"
+                raise self._refuse(call, what, "write the separator as a literal")
+            joined = joined_by_rows(value, separators[0], self._order(call), self.key, where)
+            return self._whole(call, joined, value), "string"
         separator = separators[0] if separators else Literal("", "string")
         if self._kind(value) != "string":
             value = known(Cast(value, "string"), position=value.position)
@@ -254,16 +258,6 @@ class Aggregates:
             call.order = None if call.order.expressions[0].this == call.arguments[0] else call.order
         joined = call_of("array_join", self._list(call, value, where, True), separator)
         return self._whole(call, of_some(value, joined, where), value), "string"
-
-    def _joined_by_rows(
-        self, call: Call, value: Expr, separator: Expr, where: Expr | None
-    ) -> tuple[AggCall, str | None]:
-        """A separator of each row's own stands before its value; the first row's is not said."""
-        if call.distinct:
-            hint = "write the separator as a literal"
-            raise self._refuse(call, "DISTINCT with a separator that is no constant", hint)
-        joined = joined_by_rows(value, separator, self._order(call), self.key, where)
-        return self._whole(call, joined, value), "string"
 
     def _json_agg(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
         (value,) = self._scalars(call, 1)
