@@ -30,11 +30,11 @@ from engine.meta.waits import Wait, quarantine_waits, waits
 from engine.runtime import ddl, dml, query
 from engine.runtime.alter import alter, comment
 from engine.runtime.backfill_run import BACKFILL_ROWS
-from engine.runtime.create_schema import checked_schema, create_schema, drop_schema
+from engine.runtime.create_schema import change_schemas, checked_schema
 from engine.runtime.datasource import TidelineDataSource
-from engine.runtime.drop import drop
+from engine.runtime.drop import checked_parts, drop, known
 from engine.runtime.flush import BACKGROUND_SECONDS, FlushRun
-from engine.runtime.jobs import cancel_jobs, show_jobs
+from engine.runtime.jobs import jobs
 from engine.runtime.mutation_run import ask
 from engine.runtime.partition_checks import checked_partition, checked_partitioning
 from engine.runtime.partition_values import changed_partitions, partition_statuses
@@ -154,15 +154,10 @@ class Session:
         self.notices = ()
         found = None
         for part in [text] if parameters else statements_of(text, self.dialect):
-            found = self._one(part, parameters, build, policy)
+            statement = statement_of(part, parameters, self.settings, lambda: self.catalog)
+            with told_at_its_place(statement.sql, statement):
+                found = self._run(statement, build, policy)
         return found
-
-    def _one(
-        self, text: str, parameters: Parameters | None, build: bool, policy: str | None
-    ) -> pa.Table | None:
-        statement = statement_of(text, parameters, self.settings, lambda: self.catalog)
-        with told_at_its_place(statement.sql, statement):
-            return self._run(statement, build, policy)
 
     def _run(self, statement: st.Statement, build: bool, policy: str | None) -> pa.Table | None:
         match statement:
@@ -187,10 +182,8 @@ class Session:
                 report.raise_for_quarantine()
             case st.Wait():
                 self.wait(statement.views, seconds=statement.seconds)
-            case st.CreateSchema():
-                create_schema(self.store, statement, self.dialect)
-            case st.DropSchema():
-                drop_schema(self.store, statement, self.dialect)
+            case st.CreateSchema() | st.DropSchema():
+                change_schemas(self.store, statement, self.dialect)
             case st.CreateTable():
                 check_table_options(statement)
                 ddl.create_table(self.store, lambda: self.spark, statement, self.dialect)
@@ -219,10 +212,16 @@ class Session:
                 drop(self.store, statement)
             case st.Show():
                 return show(self.stored, statement, lambda: self.spark, self.dialect)
-            case st.ShowJobs():
-                return show_jobs(self.store, statement)
-            case st.CancelJobs():
-                return cancel_jobs(self.store, statement)
+            case st.Several():
+                for part in checked_parts(self.stored, statement):
+                    self._run(part, build, policy)
+            case st.Taken():
+                self._notice(statement.notice)
+            case st.Refresh():
+                known(self.stored, "materialized view", statement.name, statement.sql)
+                self.flush([statement.name]).raise_for_errors()
+            case st.ShowJobs() | st.CancelJobs():
+                return jobs(self.store, statement)
             case st.ShowCreate():
                 return show_create(self.stored, statement)
             case st.Describe():

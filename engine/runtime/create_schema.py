@@ -9,8 +9,16 @@ from engine.runtime.drop import drop, place_of
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.dialects import Dialect
 from engine.sql.schemas import KIND, SYSTEM, members, own_schema, schema_entry, schema_of, schemas
+from engine.sql.session_statements import CreateSchema, DropSchema, Use
 from engine.sql.settings import SETTINGS
-from engine.sql.statement_types import CreateSchema, Drop, DropSchema, Use
+from engine.sql.statement_types import Drop
+
+
+def change_schemas(store: Hummock, statement: CreateSchema | DropSchema, dialect: Dialect) -> bool:
+    """Run CREATE SCHEMA or DROP SCHEMA; returns whether anything changed."""
+    if isinstance(statement, CreateSchema):
+        return create_schema(store, statement, dialect)
+    return drop_schema(store, statement, dialect)
 
 
 def create_schema(store: Hummock, statement: CreateSchema, dialect: Dialect) -> bool:

@@ -16,7 +16,7 @@ from engine.meta.catalog_store import StoredCatalog, entries, load
 from engine.meta.domain import domains
 from engine.runtime.analyze import SparkAnalyzer
 from engine.runtime.create_schema import check_schema
-from engine.runtime.drop import known, place_of
+from engine.runtime.drop import catalog_unchanged, known, place_of, readers
 from engine.runtime.full_view import check_columns, named, plan_full
 from engine.runtime.partition_checks import check_partitions
 from engine.runtime.row_checks import check_declared
@@ -116,8 +116,12 @@ def _usual_conflict(statement: CreateTable, dialect: Dialect) -> str:
 
 def create_view(store: Hummock, statement: CreateView, dialect: Dialect) -> bool:
     """Create a plain view: a name for a query, computed where it is read."""
-    stored = load(store.refresh())
-    if _exists(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
+    version = store.refresh()
+    stored = load(version)
+    before = stored.catalog.relations.get(statement.name) if statement.replaces else None
+    if before is not None:
+        check_replaced(stored, before, statement)
+    elif _exists(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
         return False
     bound = bind(statement.query, stored.catalog, dialect=dialect, sql=statement.sql)
     names = [name for name, _ in bound.columns]
@@ -132,13 +136,28 @@ def create_view(store: Hummock, statement: CreateView, dialect: Dialect) -> bool
         through=texts_used(statement.query, stored.catalog),
         renamed=bool(statement.columns),
     )
-    store.commit(
-        Commit(
-            catalog=entries({statement.name: relation}, {}),
-            precondition=_inputs_stand(statement.name, relation.depends_on + relation.through),
-        )
-    )
+    inputs = relation.depends_on + relation.through
+    check = _inputs_stand(statement.name, inputs) if before is None else catalog_unchanged(version)
+    store.commit(Commit(catalog=entries({statement.name: relation}, {}), precondition=check))
     return True
+
+
+def check_replaced(stored: StoredCatalog, before: Relation, statement: CreateView) -> None:
+    """Raise SqlError if a relation cannot be replaced by a plain view: what reads it was planned with its text."""
+
+    def wrong(message: str, hint: str) -> SqlError:
+        line, column = place_of(before.name, statement.sql)
+        return SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
+
+    if before.kind != "view":
+        hint = f"DROP {before.kind.upper()} {before.name} first"
+        raise wrong(f"{before.name} is a {before.kind}, not a view", hint)
+    found = readers(stored, before.name)
+    if found:
+        message = f"{before.name} is read by {', '.join(found)}, which would go on with its old text"
+        raise wrong(message, f"DROP VIEW {before.name} CASCADE, and make them again")
+    if before.name in query_views(statement.query, stored.catalog):
+        raise wrong(f"{before.name} would read itself", "read what it reads")
 
 
 def texts_used(query: exp.Query, catalog: Catalog) -> tuple[str, ...]:

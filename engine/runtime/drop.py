@@ -21,7 +21,7 @@ from engine.sql.catalog import Relation
 from engine.sql.refusals import line_and_column, words
 from engine.sql.schemas import last_name
 from engine.sql.sink_statements import view_of
-from engine.sql.statement_types import Drop
+from engine.sql.statement_types import DeleteFrom, Drop, Several, Statement
 
 
 def drop(store: Hummock, statement: Drop) -> bool:
@@ -153,6 +153,16 @@ def known(stored: StoredCatalog, kind: str, name: str, sql: str, *, system: bool
         message = f"{name} is a {relation.kind}, not a {kind}"
         raise SqlError(message, sql=sql, line=line, column=column, hint=hint)
     return relation
+
+
+def checked_parts(stored: StoredCatalog, statement: Several) -> tuple[Statement, ...]:
+    """Return the parts of a statement whose relations are all there; raises SqlError before any is touched."""
+    for part in statement.parts:
+        if isinstance(part, DeleteFrom):
+            known(stored, "table", part.table, part.sql)
+        elif not part.if_exists:
+            known(stored, part.kind, part.name, part.sql)
+    return statement.parts
 
 
 def place_of(name: str, sql: str) -> tuple[int, int]:

@@ -11,7 +11,8 @@ from engine.meta.creation import creations
 from engine.meta.domain import domain_of
 from engine.runtime.drop import drop, place_of
 from engine.runtime.wait import unfinished
-from engine.sql.statement_types import CancelJobs, Drop, ShowJobs
+from engine.sql.session_statements import CancelJobs, ShowJobs
+from engine.sql.statement_types import Drop
 from engine.sql.system_tables import CLASS, oid
 
 _COLUMNS: dict[str, pa.DataType] = {
@@ -23,7 +24,12 @@ _COLUMNS: dict[str, pa.DataType] = {
 _SCHEMA = pa.schema(list(_COLUMNS.items()))
 
 
-def show_jobs(store: Hummock, _: ShowJobs) -> pa.Table:
+def jobs(store: Hummock, statement: ShowJobs | CancelJobs) -> pa.Table:
+    """Run SHOW JOBS or CANCEL JOBS."""
+    return show_jobs(store) if isinstance(statement, ShowJobs) else cancel_jobs(store, statement)
+
+
+def show_jobs(store: Hummock) -> pa.Table:
     """Return the views that are being created: number, name, statement, and how much of the snapshot is read."""
     version = store.refresh()
     stored = load(version)
@@ -42,16 +48,16 @@ def cancel_jobs(store: Hummock, statement: CancelJobs) -> pa.Table:
 
     Raises SqlError for a number that is no job's, before any is dropped.
     """
-    jobs = _jobs(store)
+    known = _jobs(store)
     for number in statement.numbers:
-        if number not in jobs:
+        if number not in known:
             line, column = place_of(str(number), statement.sql)
             hint = "SHOW JOBS lists what is being created"
             raise SqlError(
                 f"there is no job {number}", sql=statement.sql, line=line, column=column, hint=hint
             )
     for number in dict.fromkeys(statement.numbers):
-        drop(store, Drop("materialized view", jobs[number], True, False, statement.sql))
+        drop(store, Drop("materialized view", known[number], True, False, statement.sql))
     return pa.table({"id": pa.array(statement.numbers, pa.int64())})
 
 

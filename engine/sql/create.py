@@ -15,7 +15,7 @@ from engine.sql.macros import parameter_types
 from engine.sql.names import identifier, table_name
 from engine.sql.position import place
 from engine.sql.refusals import mistake, not_offered, offset, unsupported
-from engine.sql.schemas import schema_of
+from engine.sql.schemas import last_name, schema_of
 from engine.sql.statement_types import (
     CreateFunction,
     CreateIndex,
@@ -40,7 +40,7 @@ def create(
     `clauses` hold the text that was parsed: that of `sql`, blank where something stood that sqlglot does not read.
     """
     kind = str(tree.args.get("kind")).upper()
-    if tree.args.get("replace") and kind in ("TABLE", "VIEW", "INDEX", "FUNCTION"):
+    if tree.args.get("replace") and (kind in ("TABLE", "INDEX", "FUNCTION") or _is_materialized(tree)):
         raise unsupported("CREATE OR REPLACE is not offered", None, sql, "DROP it, then CREATE")
     if kind == "INDEX":
         return _index(tree, sql)
@@ -159,7 +159,12 @@ def _view(
     if options:
         hint = "leave it out, or CREATE MATERIALIZED VIEW"
         raise unsupported("WITH options of a plain view are not offered", tree.this, sql, hint)
-    return CreateView(name, query, text, exists, sql, columns)
+    return CreateView(name, query, text, exists, sql, columns, bool(tree.args.get("replace")))
+
+
+def _is_materialized(tree: exp.Create) -> bool:
+    properties = tree.args.get("properties")
+    return properties is not None and properties.find(exp.MaterializedProperty) is not None
 
 
 def _view_columns(schema: exp.Schema, materialized: bool, sql: str) -> tuple[str, ...]:
@@ -182,12 +187,13 @@ def _view_columns(schema: exp.Schema, materialized: bool, sql: str) -> tuple[str
 def _index(tree: exp.Create, sql: str) -> CreateIndex:
     index = tree.this
     params = index.args.get("params") or exp.IndexParameters()
-    if not isinstance(index.this, exp.Identifier) or index.args.get("table") is None:
-        raise mistake("an index needs a name and a table", tree, sql, "CREATE INDEX i ON t (column)")
+    if index.args.get("table") is None:
+        raise mistake("an index needs a table", tree, sql, "CREATE INDEX i ON t (column)")
     if tree.args.get("unique"):
         raise unsupported("CREATE UNIQUE INDEX is not offered", index, sql, "keys are unique by PRIMARY KEY")
     for part, value in params.args.items():
-        if value and part not in ("columns", "include"):
+        plain = part == "using" and str(getattr(value, "name", value)).lower() in ("btree", "hash")
+        if value and not plain and part not in ("columns", "include"):
             name = {"with_storage": "WITH", "partition_by": "PARTITION BY"}.get(part, part.upper())
             hint = "CREATE INDEX i ON t (a, b); every column of the table is in it"
             raise unsupported(f"{name} of an index is not offered", index, sql, hint)
@@ -203,8 +209,11 @@ def _index(tree: exp.Create, sql: str) -> CreateIndex:
         columns.append(identifier(column.this))
     if not columns:
         raise mistake("an index needs columns", index, sql, "CREATE INDEX i ON t (column)")
-    name = check_name(identifier(index.this), "index", sql, *place(index.this, sql))
     table = table_name(index.args["table"], sql)
+    if isinstance(index.this, exp.Identifier):
+        name = check_name(identifier(index.this), "index", sql, *place(index.this, sql))
+    else:  # named as PostgreSQL would
+        name = "_".join((last_name(table), *columns, "idx"))
     schema = schema_of(table)  # an index is where its table is
     name = f"{schema}.{name}" if schema else name
     found = params.args.get("include")
@@ -298,16 +307,18 @@ def _properties(tree: exp.Create, sql: str) -> tuple[dict[str, str], dict[str, i
     return options, places, materialized
 
 
-def drop(tree: exp.Drop, sql: str) -> Drop:
-    """Return the statement that a DROP is; raises UnsupportedSql for what cannot be dropped."""
+def dropped(tree: exp.Drop) -> list[exp.Expr]:
+    """Return what a DROP names."""
+    return tree.args.get("tables") or [tree.this]
+
+
+def drop(tree: exp.Drop, target: exp.Expr, sql: str) -> Drop:
+    """Return the statement that a DROP is for one of its names; raises UnsupportedSql for what cannot be dropped."""
     kind = str(tree.args.get("kind")).lower()
     if kind == "view" and tree.args.get("materialized"):
         kind = "materialized view"
     if kind not in _DROPPED:
         hint = "DROP TABLE, VIEW, MATERIALIZED VIEW, INDEX or FUNCTION"
         raise unsupported(f"DROP {kind.upper()} is not offered", None, sql, hint)
-    tables = tree.args.get("tables") or [tree.this]
-    if len(tables) != 1:
-        raise unsupported("DROP takes one name", tables[1], sql, "drop them one by one")
     exists, cascade = bool(tree.args.get("exists")), bool(tree.args.get("cascade"))
-    return Drop(kind, table_name(tables[0], sql), exists, cascade, sql)
+    return Drop(kind, table_name(target, sql), exists, cascade, sql)

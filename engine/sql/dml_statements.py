@@ -93,14 +93,11 @@ def delete(tree: exp.Delete, sql: str) -> DeleteFrom:
     )
 
 
-def truncate(tree: exp.TruncateTable, sql: str) -> DeleteFrom:
-    """Return the statement that a TRUNCATE is; raises UnsupportedSql with the place."""
-    first, *others = tree.expressions
+def truncate(tree: exp.TruncateTable, first: exp.Expr, sql: str) -> DeleteFrom:
+    """Return the statement that a TRUNCATE is for one of its tables; raises UnsupportedSql with the place."""
     if tree.args.get("is_database") or tree.args.get("partition"):
         what = "PARTITION" if tree.args.get("partition") else "DATABASE"
         raise unsupported(f"TRUNCATE … {what} is not offered", first, sql, "TRUNCATE TABLE t")
-    if others:
-        raise unsupported("TRUNCATE takes one table", others[0], sql, "truncate them one by one")
     if str(tree.args.get("option") or "").upper() == "CASCADE":
         hint = "leave CASCADE out: nothing refers to a table but views, and they follow it"
         raise unsupported("TRUNCATE … CASCADE is not offered", first, sql, hint)

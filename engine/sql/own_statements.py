@@ -14,17 +14,15 @@ from engine.sql.defaults import default_text
 from engine.sql.parsed import parsed
 from engine.sql.refusals import line_and_column, mistake, refusal, unsupported
 from engine.sql.schemas import last_name, within
+from engine.sql.session_statements import CancelJobs, CreateSchema, DropSchema, Refresh, ShowJobs, Use
 from engine.sql.set_statements import set_statement, show_variable
 from engine.sql.statement_types import (
     AddColumn,
     Alter,
     AlterAction,
     AlterColumn,
-    CancelJobs,
     Comment,
-    CreateSchema,
     DropColumn,
-    DropSchema,
     Flush,
     NoMeaning,
     RenameColumn,
@@ -32,13 +30,12 @@ from engine.sql.statement_types import (
     SetOptions,
     Show,
     ShowCreate,
-    ShowJobs,
     ShowVariable,
     Statement,
     Steer,
-    Use,
     Wait,
 )
+from engine.sql.taken_statements import taken_statement
 from engine.sql.tokens import tokens_of
 
 _UNITS = {"SECOND": 1.0, "MINUTE": 60.0, "HOUR": 3600.0}
@@ -68,6 +65,12 @@ def own_statement(readable: str, sql: str, dialect: str) -> Statement | None:
     ):  # what failed is tried again at once, from where it committed
         return Flush(sql)
     first = text.split(None, 1)[0].upper() if text else ""
+    taken = taken_statement(text, sql)
+    if taken is not None:
+        return taken
+    pattern = r"REFRESH\s+MATERIALIZED\s+VIEW\s+(?:CONCURRENTLY\s+)?(\S+)(?:\s+WITH\s+DATA)?"
+    if found := re.fullmatch(pattern, text, re.IGNORECASE):
+        return Refresh(plain_name(found[1], dialect), sql)
     if first in ("SET", "RESET"):
         return set_statement(readable, sql, dialect)
     if first == "WAIT":
@@ -92,7 +95,7 @@ def own_statement(readable: str, sql: str, dialect: str) -> Statement | None:
 def _show(text: str, start: int, sql: str, dialect: str) -> Statement:
     if re.fullmatch(r"SHOW\s+JOBS", text, re.IGNORECASE):
         return ShowJobs(sql)
-    pattern = r"SHOW\s+CREATE\s+(?:TABLE|(?:MATERIALIZED\s+)?VIEW|INDEX|FUNCTION|SINK)\s+(\S+)"
+    pattern = r"SHOW\s+CREATE\s+(?:TABLE|SOURCE|(?:MATERIALIZED\s+)?VIEW|INDEX|FUNCTION|SINK)\s+(\S+)"
     if found := re.fullmatch(pattern, text, re.IGNORECASE):
         return ShowCreate(plain_name(found[1], dialect), sql)
     if dialect != "spark" and re.fullmatch(r"SHOW\s+ALL", text, re.IGNORECASE):
@@ -161,6 +164,8 @@ class _Reader:
             raise self.wrong(f"{self.tokens[self.at].text} is not expected here", hint)
 
     def kind(self, hint: str) -> str:
+        if self.take("SOURCE"):  # a table that a connector feeds
+            return "table"
         for kind in _KINDS:
             if self.take(*kind.upper().split()):
                 return kind
@@ -170,6 +175,8 @@ class _Reader:
     def alter(self) -> Alter:
         kind = self.kind(_ALTER)
         if_exists = self.take("IF", "EXISTS")
+        if self.word() == "ONLY" and self.word(2) in ("ADD", "DROP", "ALTER", "RENAME", "SET", "OWNER", "."):
+            self.at += 1
         name = self.relation(f"the name of the {kind}", _ALTER)
         return Alter(kind, name, self._action(kind, name), if_exists, self.sql)
 
@@ -252,8 +259,9 @@ class _Reader:
         return check_name(self.name("the new name", _ALTER), kind, self.sql, *place)
 
     def _add_column(self) -> AddColumn:
+        text = re.sub(r"^(\s*ALTER\s+)SOURCE", r"\1TABLE ", self.readable, flags=re.IGNORECASE)
         try:
-            tree = parsed(self.readable, self.dialect)
+            tree = parsed(text, self.dialect)
         except ParseError as error:
             raise self.wrong("the column cannot be read", "ADD COLUMN name TYPE [DEFAULT value]") from error
         actions = tree.args.get("actions") or [] if isinstance(tree, exp.Alter) else []

@@ -14,6 +14,7 @@ import sqlglot.expressions as exp
 from engine.sql.catalog import Catalog
 from engine.sql.names import identifier, item_name
 from engine.sql.schemas import found_in, is_qualified
+from engine.sql.session_statements import Refresh
 from engine.sql.sink_statements import AlterSink, CreateSink, view_of
 from engine.sql.statement_types import (
     Alter,
@@ -28,6 +29,7 @@ from engine.sql.statement_types import (
     Drop,
     Explain,
     Insert,
+    Several,
     Show,
     ShowCreate,
     Statement,
@@ -77,8 +79,11 @@ def names_in_path(statement: Statement, path: Sequence[str], catalog: Catalog) -
             return replace(statement, name=name, source=source, into=into)
         case Insert() | Update() | DeleteFrom():
             return replace(statement, table=known(statement.table))
-        case Drop() | Describe() | ShowCreate() | Show() | Comment() | AlterSink() | Alter():
+        case Drop() | Describe() | Refresh() | ShowCreate() | Show() | Comment() | AlterSink() | Alter():
             return replace(statement, name=known(statement.name))
+        case Several():
+            parts = tuple(names_in_path(part, path, catalog) for part in statement.parts)
+            return replace(statement, parts=parts)
         case Wait():
             return replace(statement, views=tuple(known(view) for view in statement.views))
         case Explain(target=CreateMaterializedView() as target):

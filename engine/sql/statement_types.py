@@ -8,6 +8,15 @@ from typing import Literal
 import sqlglot.expressions as exp
 
 from engine.sql.catalog import Column
+from engine.sql.session_statements import (
+    CancelJobs,
+    CreateSchema,
+    DropSchema,
+    Refresh,
+    ShowJobs,
+    Taken,
+    Use,
+)
 from engine.sql.sink_statements import AlterSink, CreateSink, ShowSinks
 
 
@@ -43,7 +52,10 @@ class CreateMaterializedView:
 
 @dataclass(frozen=True)
 class CreateView:
-    """CREATE VIEW: a name for a query; `columns` are the names after the view's, if any."""
+    """CREATE VIEW: a name for a query; `columns` are the names after the view's, if any.
+
+    One that `replaces` may exist, as long as nothing reads it.
+    """
 
     name: str
     query: exp.Query
@@ -51,6 +63,7 @@ class CreateView:
     if_not_exists: bool
     sql: str
     columns: tuple[str, ...] = ()
+    replaces: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,33 +98,6 @@ class Drop:
     name: str
     if_exists: bool
     cascade: bool
-    sql: str
-
-
-@dataclass(frozen=True)
-class CreateSchema:
-    """CREATE SCHEMA: a name before the names of relations."""
-
-    name: str
-    if_not_exists: bool
-    sql: str
-
-
-@dataclass(frozen=True)
-class DropSchema:
-    """DROP SCHEMA; with `cascade` everything in it goes, too."""
-
-    name: str
-    if_exists: bool
-    cascade: bool
-    sql: str
-
-
-@dataclass(frozen=True)
-class Use:
-    """USE: the schema in which names without one are looked for."""
-
-    name: str
     sql: str
 
 
@@ -297,17 +283,10 @@ class Show:
 
 
 @dataclass(frozen=True)
-class ShowJobs:
-    """SHOW JOBS: the views that are being created."""
+class Several:
+    """A statement about several relations, or with several actions: one after the other, each a commit of its own."""
 
-    sql: str
-
-
-@dataclass(frozen=True)
-class CancelJobs:
-    """CANCEL JOBS: views that are being created are given up; `numbers` are those that SHOW JOBS tells."""
-
-    numbers: tuple[int, ...]
+    parts: tuple[Drop | DeleteFrom | Alter, ...]
     sql: str
 
 
@@ -373,6 +352,9 @@ Statement = (
     | Show
     | ShowCreate
     | ShowJobs
+    | Taken
+    | Refresh
+    | Several
     | CancelJobs
     | Describe
     | Set

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Sequence
 
 import sqlglot.expressions as exp
 from sqlglot import Token, TokenType
@@ -11,7 +12,7 @@ from sqlglot.errors import ParseError, TokenError
 
 from engine.errors import SqlError
 from engine.sql.clauses import Clauses, clauses_of, source_clauses
-from engine.sql.create import as_query, create, drop, query_text
+from engine.sql.create import as_query, create, drop, dropped, query_text
 from engine.sql.dml_statements import delete, insert, truncate, update
 from engine.sql.explain_options import explain_options
 from engine.sql.names import identifier, table_name
@@ -28,34 +29,31 @@ from engine.sql.refusals import (
     syntax_error,
     unclosed,
 )
+from engine.sql.session_statements import CancelJobs, CreateSchema, DropSchema, Refresh, ShowJobs, Taken, Use
 from engine.sql.sink_statements import AlterSink, CreateSink, ShowSinks, sink_statement
 from engine.sql.statement_types import (
     Alter,
-    CancelJobs,
     Comment,
     CreateFunction,
     CreateIndex,
     CreateMaterializedView,
-    CreateSchema,
     CreateTable,
     CreateView,
     DeleteFrom,
     Describe,
     Drop,
-    DropSchema,
     Explain,
     Flush,
     Insert,
     Select,
     Set,
     SetOptions,
+    Several,
     Show,
     ShowCreate,
-    ShowJobs,
     ShowVariable,
     Statement,
     Update,
-    Use,
     Wait,
 )
 from engine.sql.tokens import tokens_of
@@ -79,15 +77,18 @@ __all__ = [
     "Explain",
     "Flush",
     "Insert",
+    "Refresh",
     "Select",
     "Set",
     "SetOptions",
+    "Several",
     "Show",
     "ShowCreate",
     "ShowJobs",
     "ShowSinks",
     "ShowVariable",
     "Statement",
+    "Taken",
     "Update",
     "Use",
     "Wait",
@@ -175,12 +176,15 @@ def _statement(readable: str, sql: str, dialect: str, values: Parameters | None 
             clauses = source_clauses(clauses, sql, source.start(1))
     if spread := _DISTRIBUTED.match(readable):  # an index is spread by all of its columns
         readable = _blank(readable, spread.start(1), spread.end(1))
+    if found := re.fullmatch(r"\s*TABLE\s+([^\s;()]+)\s*", readable, re.IGNORECASE):
+        readable = f"SELECT * FROM {found[1]}"
+        sql = f"{readable}"
     tree = with_parameters(_tree(readable, sql, dialect), values, sql, dialect)
     match tree:
         case exp.Create():
             return create(tree, clauses, sql, dialect)
         case exp.Drop():
-            return drop(tree, sql)
+            return _each([drop(tree, part, sql) for part in dropped(tree)], sql)
         case exp.Insert():
             return insert(tree, sql)
         case exp.Update():
@@ -188,14 +192,18 @@ def _statement(readable: str, sql: str, dialect: str, values: Parameters | None 
         case exp.Delete():
             return delete(tree, sql)
         case exp.TruncateTable():
-            return truncate(tree, sql)
+            return _each([truncate(tree, part, sql) for part in tree.expressions], sql)
         case exp.Query():
             return Select(tree, sql)
         case exp.Values():
             return Select(as_query(tree), sql)
-        case exp.Describe():
+        case exp.Describe() if tree.find(exp.Table) is not None:
             return Describe(table_name(tree.this, sql), sql)
     raise _misread_query(readable, sql, dialect) or not_offered(sql)
+
+
+def _each(parts: Sequence[Drop | DeleteFrom], sql: str) -> Statement:
+    return parts[0] if len(parts) == 1 else Several(tuple(parts), sql)
 
 
 def _blank(text: str, start: int, end: int) -> str:

@@ -7,16 +7,8 @@ import sqlglot.expressions as exp
 
 from engine.errors import SqlError
 from engine.sql import statements as st
-from engine.sql.statement_types import (
-    Alter,
-    AlterColumn,
-    CancelJobs,
-    Explain,
-    Insert,
-    NoMeaning,
-    RenameTo,
-    ShowJobs,
-)
+from engine.sql.session_statements import CancelJobs, ShowJobs
+from engine.sql.statement_types import Alter, AlterColumn, Explain, Insert, NoMeaning, RenameTo
 
 DIALECTS = ("spark", "postgres", "risingwave")
 

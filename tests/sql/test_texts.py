@@ -28,6 +28,7 @@ EXPECTED = {
     "sql/clauses.py": STATEMENTS,
     "sql/tokens.py": STATEMENTS,
     "sql/set_statements.py": STATEMENTS,
+    "sql/taken_statements.py": STATEMENTS,
     "sql/macros.py": STATEMENTS,
     "sql/refusals.py": STATEMENTS,
     "sql/position.py": STATEMENTS,
