@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import sqlglot.expressions as exp
 
-from engine.sql.postgres_matches import matches
+from engine.sql.postgres_calls import CALLS
 from engine.sql.postgres_patterns import NotSaid, regex_of_similar, replacement_of
 
 TypeOf = Callable[[exp.Expr], str | None]
@@ -63,8 +63,8 @@ TRANSLATED: dict[str, Build] = {
         "named_struct", *(part for n, value in enumerate(a, 1) for part in (f"f{n}", value))
     ),
     "make_timestamptz": lambda a: _call("make_timestamp", *a) if len(a) in (6, 7) else None,
-    "regexp_matches": matches,
     "jsonb_array_length": lambda a: _call("json_array_length", *a),
+    **CALLS,
 }
 
 

@@ -8,7 +8,6 @@ import sqlglot.expressions as exp
 
 from engine.sql.postgres_patterns import NotSaid
 
-NAME = "regexp_matches"
 _HINT = "regexp_matches(text, 'pattern'), with the flags g (all matches) and i (in any case)"
 
 

@@ -7,12 +7,12 @@ import sqlglot.expressions as exp
 from engine.sql.catalog import Catalog
 from engine.sql.macros import inline_functions
 from engine.sql.rewrites.corresponding import corresponding
-from engine.sql.rewrites.regexp_matches import regexp_matches
+from engine.sql.rewrites.set_returning import set_returning
 
 
 def written_out(tree: exp.Expr, catalog: Catalog, dialect: str, sql: str) -> exp.Expr:
-    """Return a query with functions of users, CORRESPONDING and regexp_matches written out; raises SqlError with the place."""
+    """Return a query with functions of users, those that give rows, and CORRESPONDING written out; raises SqlError."""
     tree = inline_functions(tree, catalog, dialect, sql)
     if dialect != "spark":
-        tree = regexp_matches(tree)
+        tree = set_returning(tree)
     return corresponding(tree, catalog, sql)

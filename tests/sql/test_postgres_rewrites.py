@@ -70,9 +70,58 @@ def test_a_fraction_may_be_calculated_and_may_be_null(words: Session) -> None:
     assert found.to_pylist() == [{"half": 20, "nothing": None, "no": None}]
 
 
+def test_functions_of_postgres_mean_what_they_mean_there(words: Session) -> None:
+    words.sql("CREATE TABLE f (id INT PRIMARY KEY, a INT[], j JSONB, b BYTEA, s TEXT)")
+    document = '{"k": [1, "x", null, {"y": 2}], "m": true}'
+    words.sql("INSERT INTO f VALUES (1, ARRAY[3, 1, 3, NULL], ?, ?, ?)", [document, b"\x00\xff", "o'k"])
+    words.sql("INSERT INTO f VALUES (2, CAST(ARRAY[] AS INT[]), '[]', NULL, NULL)")
+    expected: dict[str, tuple] = {
+        "num_nulls(a, b, s, NULL)": (1, 3),
+        "num_nonnulls(a, b, s)": (3, 1),
+        "array_positions(a, 3)": ([1, 3], []),
+        "array_positions(a, NULL)": ([4], []),
+        "array_replace(a, 3, 9)": ([9, 1, 9, None], []),
+        "array_replace(a, NULL, 0)": ([3, 1, 3, 0], []),
+        "array_lower(a, 1)": (1, None),
+        "array_upper(a, 1)": (4, None),
+        "trim_array(ARRAY[1, 2, 3], id)": ([1, 2], [1]),
+        "jsonb_typeof(j)": ("object", "array"),
+        "jsonb_typeof(jsonb_extract_path(j, 'm'))": ("boolean", None),
+        "jsonb_extract_path_text(j, 'k', '1')": ("x", None),
+        "jsonb_extract_path_text(j, 'k', '3', 'y')": ("2", None),
+        "quote_nullable(s)": ("'o''k'", "NULL"),
+        "get_byte(b, 1)": (255, None),
+        "convert_from(convert_to(s, 'UTF8'), 'utf-8')": ("o'k", None),
+    }
+    query = "SELECT id, " + ", ".join(f"{text} AS c{n}" for n, text in enumerate(expected)) + " FROM f"
+    rows = _both(words, query)
+    assert {text: tuple(row[n] for row in rows) for n, text in enumerate(expected, 1)} == expected
+
+
+def test_functions_that_give_rows_do_so_in_select_and_in_from(words: Session) -> None:
+    words.sql("CREATE TABLE f (id INT PRIMARY KEY, a INT[], j JSONB, s TEXT)")
+    words.sql(
+        "INSERT INTO f VALUES (1, ARRAY[7, 8], ?, 'a, b'), (2, NULL, '[]', '')", ['[1, "x", null, {"y": 2}]']
+    )
+    assert _both(words, "SELECT id, generate_subscripts(a, 1) AS n FROM f") == [(1, 1), (1, 2)]
+    elements = [("1",), ('"x"',), ("null",), ('{"y":2}',)]
+    assert _both(words, "SELECT jsonb_array_elements(j) AS e FROM f") == sorted(elements, key=repr)
+    texts = _both(words, "SELECT id, e FROM f, jsonb_array_elements_text(j) AS e WHERE e <> 'x'")
+    assert texts == [(1, "1"), (1, '{"y":2}')]
+    assert _both(words, "SELECT id, regexp_split_to_table(s, ', *') AS w FROM f") == [
+        (1, "a"),
+        (1, "b"),
+        (2, ""),
+    ]
+    assert _both(words, "SELECT id, string_to_table(s, ', ') AS w FROM f") == [(1, "a"), (1, "b")]
+
+
 @pytest.mark.parametrize(
     ("query", "says", "place"),
     [
+        ("SELECT array_upper(array[1], 2) FROM bid", "a second dimension of an array", (1, 8)),
+        ("SELECT convert_from(note, 'latin1') FROM bid", "the encoding latin1", (1, 8)),
+        ("SELECT jsonb_extract_path(note, item) FROM bid, auction", "a JSON key that is no literal", (1, 8)),
         (
             "SELECT regexp_matches(note, item) FROM bid, auction",
             "a pattern or flags that are not written out",

@@ -46,6 +46,7 @@ EXPECTED = {
     "sql/postgres_functions.py": TRANSLATES,
     "sql/postgres_bytea.py": TRANSLATES,
     "sql/postgres_matches.py": TRANSLATES,
+    "sql/postgres_calls.py": TRANSLATES,
     "sql/intervals.py": TRANSLATES,
     "sql/values.py": VALUES,
     "sql/types.py": VALUES,

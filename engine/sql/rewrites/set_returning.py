@@ -1,19 +1,19 @@
-"""regexp_matches of PostgreSQL gives rows: the matches of a pattern, each an array of its groups."""
+"""Functions of PostgreSQL that give rows, as regexp_matches and jsonb_array_elements do: over the arrays of what they give."""
 
 from __future__ import annotations
 
 import sqlglot.expressions as exp
 
 from engine.sql.position import copy_place
-from engine.sql.postgres_matches import NAME
+from engine.sql.postgres_calls import SETS
 
 
-def regexp_matches(tree: exp.Expr) -> exp.Expr:
+def set_returning(tree: exp.Expr) -> exp.Expr:
     """`SELECT regexp_matches(s, 'a(.)', 'g')` -> `SELECT EXPLODE(regexp_matches(s, 'a(.)', 'g'))`, over an array of all matches.
 
     `unnest(regexp_matches(…))` gives the groups of all matches one after the other.
     """
-    for node in [part for part in tree.find_all(exp.Anonymous) if part.name.lower() == NAME]:
+    for node in [part for part in tree.find_all(exp.Anonymous) if part.name.lower() in SETS]:
         outer = node.parent
         if isinstance(outer, exp.Explode) or (isinstance(outer, exp.Unnest) and len(outer.expressions) == 1):
             flat = exp.Anonymous(this="flatten", expressions=[node.copy()])
@@ -21,6 +21,6 @@ def regexp_matches(tree: exp.Expr) -> exp.Expr:
             continue
         rows: exp.Expr = copy_place(exp.Explode(this=node.copy()), node)
         if isinstance(outer, exp.Select):
-            rows = exp.alias_(rows, NAME, copy=False)
+            rows = exp.alias_(rows, node.name.lower(), copy=False)
         node.replace(rows)
     return tree
