@@ -1,4 +1,4 @@
-"""Functions of PostgreSQL that are written out by several of Spark's, whatever their types: `array_replace(a, 1, 2)` and the like.
+"""Functions of PostgreSQL that are written out by several of Spark's: `array_replace(a, 1, 2)` and the like.
 
 Those of `SETS` give rows: each is translated to the array of them.
 """
