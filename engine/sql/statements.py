@@ -57,6 +57,7 @@ from engine.sql.statement_types import (
     Wait,
 )
 from engine.sql.tokens import tokens_of
+from engine.sql.with_items import refuse_writes_in_with, without_with
 
 __all__ = [
     "Alter",
@@ -180,6 +181,9 @@ def _statement(readable: str, sql: str, dialect: str, values: Parameters | None 
         readable = f"SELECT * FROM {found[1]}"
         sql = f"{readable}"
     tree = with_parameters(_tree(readable, sql, dialect), values, sql, dialect)
+    refuse_writes_in_with(tree, sql)
+    if isinstance(tree, exp.Insert | exp.Update | exp.Delete):
+        tree = without_with(tree, sql)
     match tree:
         case exp.Create():
             return create(tree, clauses, sql, dialect)
