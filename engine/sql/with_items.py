@@ -38,10 +38,7 @@ def without_with(tree: exp.Expr, sql: str) -> exp.Expr:
     for cte in with_.expressions:
         _fill(cte.this, items)
         items[item_name(cte)] = cte
-    target = tree.this.find(exp.Table)
-    for part in list(tree.iter_expressions()):
-        if part is not tree.this:
-            _fill(part, items, target)
+    _fill(tree, items, tree.this.find(exp.Table))
     return tree
 
 
@@ -57,10 +54,9 @@ def _fill(node: exp.Expr, items: dict[str, exp.CTE], target: exp.Table | None = 
         if child is own:
             continue
         _fill(child, items, target)
-        plain = (
-            isinstance(child, exp.Table) and isinstance(child.this, exp.Identifier) and child is not target
-        )
-        if plain and not child.args.get("db") and item_name(child) in items:
+        if not isinstance(child, exp.Table) or child is target or child.args.get("db"):
+            continue
+        if isinstance(child.this, exp.Identifier) and item_name(child) in items:
             child.replace(_written(child, items[item_name(child)]))
 
 

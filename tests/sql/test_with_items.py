@@ -35,6 +35,9 @@ def test_sources_of_an_update_may_be_items() -> None:
     found = st.parse("WITH x AS (SELECT 1 AS a) UPDATE t SET b = x.a FROM x WHERE t.a = x.a", "postgres")
     assert isinstance(found, Update)
     assert [source.sql() for source in found.sources] == ["(SELECT 1 AS a) AS x"]
+    gone = st.parse("WITH x AS (SELECT 1 AS a) DELETE FROM t USING x WHERE t.a = x.a", "postgres")
+    assert isinstance(gone, DeleteFrom)
+    assert [source.sql() for source in gone.sources] == ["(SELECT 1 AS a) AS x"]
 
 
 @pytest.mark.parametrize(
