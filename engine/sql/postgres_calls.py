@@ -32,11 +32,16 @@ _PART = re.compile(r"_p(\d+)")
 def _filled(text: str, *parts: exp.Expr) -> exp.Expr:
     """Return the tree of a text in Spark SQL, in which `_p0`, `_p1` … stand for expressions."""
 
+    def plain(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.ParseJSON):  # which sqlglot prints for Spark as nothing but its argument
+            return exp.Anonymous(this="PARSE_JSON", expressions=[node.this])
+        return node
+
     def part(node: exp.Expr) -> exp.Expr:
         found = _PART.fullmatch(node.name) if isinstance(node, exp.Column) else None
         return exp.Paren(this=parts[int(found[1])].copy()) if found is not None else node
 
-    return sqlglot.parse_one(text, read="spark").transform(part)
+    return sqlglot.parse_one(text, read="spark").transform(plain).transform(part)
 
 
 def _of(count: int, text: str) -> Callable[[list[exp.Expr]], exp.Expr | None]:
@@ -120,7 +125,7 @@ CALLS: Mapping[str, Callable[[list[exp.Expr]], exp.Expr | None]] = {
     "isfinite": _of(1, "if(_p0 IS NULL, NULL, TRUE)"),
     # ---- texts and bytes ------------------------------------------------------------------------------------
     "quote_nullable": _of(
-        1, "coalesce(concat('''', replace(CAST(_p0 AS STRING), '''', ''''''), ''''), 'NULL')"
+        1, r"coalesce(concat('\'', replace(CAST(_p0 AS STRING), '\'', '\'\''), '\''), 'NULL')"
     ),
     "convert_from": _utf8("decode(_p0, 'UTF-8')"),
     "convert_to": _utf8("encode(_p0, 'UTF-8')"),
