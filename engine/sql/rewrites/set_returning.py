@@ -19,8 +19,21 @@ def set_returning(tree: exp.Expr) -> exp.Expr:
             flat = exp.Anonymous(this="flatten", expressions=[node.copy()])
             node.replace(copy_place(flat, node))
             continue
+        if isinstance(outer, exp.Table | exp.Lateral):
+            outer.replace(_source(outer, node))
+            continue
         rows: exp.Expr = copy_place(exp.Explode(this=node.copy()), node)
         if isinstance(outer, exp.Select):
             rows = exp.alias_(rows, node.name.lower(), copy=False)
         node.replace(rows)
     return tree
+
+
+def _source(table: exp.Table | exp.Lateral, call: exp.Anonymous) -> exp.Expr:
+    """Return an item of FROM that gives the rows of a call; beside others it may read their columns."""
+    alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(call.name.lower()))
+    if not alias.args.get("columns"):
+        alias.set("columns", [alias.this.copy()])
+    beside = isinstance(table, exp.Lateral) or isinstance(table.parent, exp.Join)
+    kind = exp.Lateral if beside else exp.Table
+    return copy_place(kind(this=copy_place(exp.Explode(this=call.copy()), call), alias=alias), table)
