@@ -20,6 +20,7 @@ from engine.sql.statements import (
     CreateSink,
     CreateTable,
     CreateView,
+    Statement,
     parse,
     split,
 )
@@ -115,6 +116,7 @@ def _of_statement(text: str, path: str, dialect: Dialect, header: Mapping[str, s
         owners=tuple(owner.strip() for owner in own.get("owners", "").split(",") if owner.strip()),
         description=own.get("description", ""),
     )
+    _refuse_no_asset(statement, text)
     match statement:
         case CreateTable():
             columns = tuple(statement.columns)
@@ -132,6 +134,17 @@ def _of_statement(text: str, path: str, dialect: Dialect, header: Mapping[str, s
         sql=text,
         hint="run other statements with `tideline sql`",
     )
+
+
+def _refuse_no_asset(statement: Statement, text: str) -> None:
+    """Raise SqlError for what a session may make, but no asset can stand for."""
+    if isinstance(statement, CreateSink) and statement.query is not None:
+        hint = "make the query a CREATE MATERIALIZED VIEW in a file of its own, and the sink FROM it"
+        raise SqlError("a sink AS SELECT is no model", sql=text, line=1, column=1, hint=hint)
+    name = str(getattr(statement, "name", ""))
+    if "." in name:
+        hint = "leave the schema out: names of assets have no dots"
+        raise SqlError(f"a model is in no schema: {name}", sql=text, line=1, column=1, hint=hint)
 
 
 def relations_read(query: exp.Expr) -> tuple[str, ...]:

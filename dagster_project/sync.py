@@ -62,7 +62,9 @@ def plan_sync(catalog: Catalog, models: Sequence[Model]) -> SyncPlan:
     declared = {model.name for model in models}
     # Views that somebody made by hand on top of a replaced one come back as they were.
     create += [
-        _of_relation(stored[name]) for name in catalog.order() if name in gone and name not in declared
+        _of_relation(stored[name])
+        for name in catalog.order()
+        if name in gone and name not in declared and not name.startswith("_")  # a sink makes its own view
     ]
     return SyncPlan(tuple(changed), tuple(create), errors)
 

@@ -30,10 +30,12 @@ from engine.meta.policy import check_policy, epochs_of
 from engine.meta.status import RelationStatus, lagging_views, statuses
 from engine.meta.waits import Wait, quarantine_waits, waits
 from engine.runtime import ddl, dml, query
-from engine.runtime.alter import alter, comment
+from engine.runtime.alter import alter, comment, set_option
+from engine.runtime.create_schema import change_schemas, checked_schema
 from engine.runtime.datasource import TidelineDataSource
-from engine.runtime.drop import drop
+from engine.runtime.drop import checked_parts, drop, known
 from engine.runtime.flush import BACKGROUND_SECONDS, FlushRun
+from engine.runtime.jobs import jobs
 from engine.runtime.mutation_run import ask
 from engine.runtime.partition_checks import checked_partition, checked_partitioning
 from engine.runtime.partition_values import changed_partitions, partition_statuses
@@ -43,12 +45,13 @@ from engine.runtime.show import describe, explain, explain_incremental, show, sh
 from engine.runtime.spark import SparkTarget, connect, register
 from engine.runtime.spark_executor import SparkExecutor
 from engine.runtime.statement_errors import told_at_its_place
+from engine.runtime.statement_reading import statement_of, statements_of
 from engine.runtime.wait import wait_for_creation
 from engine.sql import statements as st
 from engine.sql.catalog import Catalog
 from engine.sql.dialects import DIALECTS, Dialect, is_dialect
+from engine.sql.parameters import Parameters
 from engine.sql.settings import Settings
-from engine.sql.statement_names import in_sparks_case
 
 __all__ = ["FlushReport", "RelationStatus", "Session", "SinkReport", "ViewReport"]
 
@@ -134,19 +137,28 @@ class Session:
         """Relations and incremental plans as they are now in the store."""
         return load(self.store.refresh())
 
-    def sql(self, text: str, *, build: bool = True, policy: str | None = None) -> pa.Table | None:
-        """Run one statement; a SELECT, SHOW, DESCRIBE, EXPLAIN or RETURNING gives a table, everything else None.
+    def sql(
+        self,
+        text: str,
+        parameters: Parameters | None = None,
+        *,
+        build: bool = True,
+        policy: str | None = None,
+    ) -> pa.Table | None:
+        """Run a statement; a SELECT, SHOW, DESCRIBE, EXPLAIN or RETURNING gives a table, everything else None.
 
-        With `build` a new materialized view is computed at once, else by the next flush. `policy` says at which epoch a SELECT
-        reads: consistent, latest, global, an epoch, a timestamp; None takes the session's. Raises SqlError with the place.
+        Of several the last one's table is returned: each is a commit of its own, and the first that fails ends it. `parameters`
+        are the values of `?` or `$1`, or by name of `:name`. With `build` a new materialized view is computed at once, else by
+        the next flush. `policy` says at which epoch a SELECT reads: consistent, latest, global, an epoch, a timestamp; None takes
+        the session's. Raises SqlError with the place.
         """
         self.notices = ()
-        with told_at_its_place(text):
-            statement = st.parse(text, self.dialect)
-        if self.dialect == "spark":
-            statement = in_sparks_case(statement, lambda: self.catalog)
-        with told_at_its_place(statement.sql, statement):
-            return self._run(statement, build, policy)
+        found = None
+        for part in [text] if parameters else statements_of(text, self.dialect):
+            statement = statement_of(part, parameters, self.settings, lambda: self.catalog)
+            with told_at_its_place(statement.sql, statement):
+                found = self._run(statement, build, policy)
+        return found
 
     def _run(self, statement: st.Statement, build: bool, policy: str | None) -> pa.Table | None:
         match statement:
@@ -166,11 +178,11 @@ class Session:
                     self._reflect(statement.table)
                 return done
             case st.Flush():
-                report = self.flush()
-                report.raise_for_errors()
-                report.raise_for_quarantine()
+                self.flush().raise_for_all()
             case st.Wait():
                 self.wait(statement.views, seconds=statement.seconds)
+            case st.CreateSchema() | st.DropSchema():
+                change_schemas(self.store, statement, self.dialect)
             case st.CreateTable():
                 check_table_options(statement)
                 ddl.create_table(self.store, lambda: self.spark, statement, self.dialect)
@@ -184,20 +196,31 @@ class Session:
             case st.CreateMaterializedView():
                 self._create_materialized_view(statement, build)
             case st.CreateSink():
-                if create_sink(self.store, statement, self.dialect) and build:
+                make = partial(self._create_materialized_view, build=build)
+                if create_sink(self.store, statement, self.dialect, make) and build:
                     self._sinks.run([statement.source])
             case st.AlterSink():
                 alter_sink(self.store, statement)
             case st.ShowSinks():
                 return show_sinks(self.store.refresh(), self._sinks.errors(), self.store.clock())
             case st.Alter():
-                alter(self.store, lambda: self.spark, statement)
+                self._notice(alter(self.store, lambda: self.spark, statement))
             case st.Comment():
                 comment(self.store, statement)
             case st.Drop():
                 drop(self.store, statement)
             case st.Show():
-                return show(self.stored, statement, lambda: self.spark)
+                return show(self.stored, statement, lambda: self.spark, self.dialect)
+            case st.Several():
+                for part in checked_parts(self.stored, statement):
+                    self._run(part, build, policy)
+            case st.Taken():
+                self._notice(statement.notice)
+            case st.Refresh():
+                known(self.stored, "materialized view", statement.name, statement.sql)
+                self.flush([statement.name]).raise_for_errors()
+            case st.ShowJobs() | st.CancelJobs():
+                return jobs(self.store, statement)
             case st.ShowCreate():
                 return show_create(self.stored, statement)
             case st.Describe():
@@ -206,6 +229,8 @@ class Session:
                 return explain_incremental(self.stored, self.spark, statement, self.dialect)
             case st.Explain():
                 return explain(self.stored, statement, self.dialect)
+            case st.Use():
+                self.settings.put("search_path", checked_schema(self.catalog, statement, self.dialect))
             case st.Set():
                 self._notice(set_variable(self.settings, statement))
             case st.ShowVariable():
@@ -280,17 +305,11 @@ class Session:
 
     def throttle(self, view: str, rows_per_second: int | None) -> None:
         """Ask for another rate limit of a view's backfill: 0 pauses it, None lets it find its pace."""
-        value = "default" if rows_per_second is None else str(rows_per_second)
-        self._set_option(view, RATE_LIMIT, value)
+        set_option(self.store, view, RATE_LIMIT, rows_per_second)
 
     def rescale(self, view: str, parallelism: int | None) -> None:
         """Ask for another number of tasks that write a view's larger epochs; None lets it follow the cores."""
-        self._set_option(view, PARALLELISM, "default" if parallelism is None else str(parallelism))
-
-    def _set_option(self, view: str, option: str, value: str) -> None:
-        sql = f"ALTER MATERIALIZED VIEW {view} SET {option} = {value}"
-        action = st.SetOptions({option: value})
-        alter(self.store, lambda: self.spark, st.Alter("materialized view", view, action, False, sql))
+        set_option(self.store, view, PARALLELISM, parallelism)
 
     def members(self, domain: str) -> tuple[str, ...]:
         """Return the views of a domain, inputs first."""
@@ -367,11 +386,8 @@ class Session:
 
     def _reflect(self, table: str) -> None:
         """Return when the views reflect what has been written to a table; raises EpochFailed for one of them that cannot."""
-        readers = self.stored.catalog.dependents(table)
         report = self.flush(background_seconds=0)
-        failed = FlushReport(tuple(view for view in report.views if view.view in readers))
-        failed.raise_for_errors()
-        failed.raise_for_quarantine()
+        report.of(self.stored.catalog.dependents(table)).raise_for_all()
 
     def _create_materialized_view(self, statement: st.CreateMaterializedView, build: bool) -> None:
         statement = replace(statement, options={**self.settings.view_options(), **statement.options})

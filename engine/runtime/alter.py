@@ -7,6 +7,7 @@ import datetime
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -21,6 +22,8 @@ from engine.meta.catalog_store import StoredCatalog, entries, load
 from engine.meta.domain import domain_of, domains
 from engine.meta.mutation import PARALLELISM, RATE_LIMIT, asking, control_of, entry, same_queue
 from engine.meta.placement import RETENTION, misplaced
+from engine.runtime.alter_column import altered_column
+from engine.runtime.create_schema import check_schema
 from engine.runtime.drop import catalog_unchanged, known, place_of, readers
 from engine.runtime.mutation_run import ASK_ATTEMPTS, ask
 from engine.runtime.rename import rename
@@ -35,8 +38,10 @@ from engine.sql.plan import Scan, children
 from engine.sql.statement_types import (
     AddColumn,
     Alter,
+    AlterColumn,
     Comment,
     DropColumn,
+    NoMeaning,
     RenameColumn,
     RenameTo,
     SetOptions,
@@ -51,41 +56,62 @@ Relations = dict[str, Relation | None]
 Plans = dict[str, IncrementalPlan | None]
 
 
-def alter(store: Hummock, spark: Callable[[], SparkSession], statement: Alter) -> None:
-    """Run ALTER; raises SqlError with the place, and with the names of what reads the relation where that stands in the way."""
+def alter(store: Hummock, spark: Callable[[], SparkSession], statement: Alter) -> str:
+    """Run ALTER; returns the notice that there is to give, else "".
+
+    Raises SqlError with the place, and with the names of what reads the relation where that stands in the way.
+    """
     for _ in range(ASK_ATTEMPTS if isinstance(statement.action, SetOptions) else 0):
         with suppress(Conflict):  # its domain has taken a mutation, or was asked for one, at this moment
-            _alter(store, spark, statement)
-            return
-    _alter(store, spark, statement)
+            return _alter(store, spark, statement)
+    return _alter(store, spark, statement)
 
 
-def _alter(store: Hummock, spark: Callable[[], SparkSession], statement: Alter) -> None:
+def _alter(store: Hummock, spark: Callable[[], SparkSession], statement: Alter) -> str:
     version = store.refresh()
     stored = load(version)
     if statement.if_exists and statement.name not in stored.catalog.relations:
-        return
+        return ""
     relation = known(stored, statement.kind, statement.name, statement.sql)
     match statement.action:
+        case NoMeaning(why):
+            return why
+        case AlterColumn(name):
+            found = _column(relation, name, statement.sql)
+            computed = partial(_default, spark=spark, sql=statement.sql)
+            commit = altered_column(store, stored, relation, found, statement, computed)
         case RenameTo(name):
+            check_schema(stored.catalog, name, statement.sql)
             commit = rename(version, stored, relation, name, statement)
         case RenameColumn(old, new):
             commit = _rename_column(stored, relation, old, new, statement)
         case AddColumn(column, if_not_exists):
             if if_not_exists and column.name.lower() in _names(relation):
-                return
+                return ""
             commit = _add_column(store, stored, spark, relation, column, statement)
         case DropColumn(name, if_exists):
             if if_exists and name.lower() not in _names(relation):
-                return
+                return ""
             commit = _drop_column(store, stored, relation, name, statement)
         case SetOptions(options):
             commit = _set_options(version, stored, relation, options, statement, store.clock())
         case Steer(mutation):
             ask(store, relation.name, mutation, None, store.clock())
-            return
+            return ""
     precondition = commit.precondition or catalog_unchanged(version)
     store.commit(dataclasses.replace(commit, precondition=precondition))
+    return ""
+
+
+def set_option(store: Hummock, view: str, option: str, value: int | None) -> None:
+    """Set an option of a view that is a number, None for its default."""
+    text = "default" if value is None else str(value)
+    sql = f"ALTER MATERIALIZED VIEW {view} SET {option} = {text}"
+    alter(store, _no_spark, Alter("materialized view", view, SetOptions({option: text}), False, sql))
+
+
+def _no_spark() -> SparkSession:
+    raise AssertionError("options are set without Spark")
 
 
 def comment(store: Hummock, statement: Comment) -> None:
@@ -201,6 +227,9 @@ def _drop_column(
     if column.source in relation.primary_key:
         hint = "make a new table and INSERT … SELECT"
         raise _error(f"{name} is part of the primary key of {relation.name}", name, statement.sql, hint)
+    if column.source in relation.version_columns:
+        message = f"rows of {relation.name} are told apart by their version in {name}"
+        raise _error(message, name, statement.sql, "make a new table and INSERT … SELECT")
     if len([c for c in relation.columns if not c.hidden]) == 1:
         raise _error(f"{name} is the only column of {relation.name}", name, statement.sql, "DROP the table")
     used = _users_of(stored, relation, column)

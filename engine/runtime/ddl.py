@@ -15,7 +15,8 @@ from engine.hummock import Commit, Hummock, SstInfo, Table, Version
 from engine.meta.catalog_store import StoredCatalog, entries, load
 from engine.meta.domain import domains
 from engine.runtime.analyze import SparkAnalyzer
-from engine.runtime.drop import known, place_of
+from engine.runtime.create_schema import check_schema
+from engine.runtime.drop import catalog_unchanged, known, place_of, readers
 from engine.runtime.full_view import check_columns, named, plan_full
 from engine.runtime.partition_checks import check_partitions
 from engine.runtime.row_checks import check_declared
@@ -35,6 +36,7 @@ from engine.sql.key_types import check_key_types, check_plain
 from engine.sql.macros import Macro, body_of, cast_type, function_body, functions_called
 from engine.sql.refusals import mistake
 from engine.sql.row_errors import null_on_error
+from engine.sql.schemas import schema_entry, schema_of
 from engine.sql.statement_types import (
     CreateFunction,
     CreateIndex,
@@ -92,6 +94,7 @@ def _table_relation(
         dialect=dialect,
         options=dict(statement.options),
         on_conflict=statement.on_conflict or _usual_conflict(statement, dialect),
+        version_columns=statement.version_columns,
     )
     reason = why_not_fed(relation) if "connector" in statement.options else None
     if reason is not None:
@@ -113,8 +116,12 @@ def _usual_conflict(statement: CreateTable, dialect: Dialect) -> str:
 
 def create_view(store: Hummock, statement: CreateView, dialect: Dialect) -> bool:
     """Create a plain view: a name for a query, computed where it is read."""
-    stored = load(store.refresh())
-    if _exists(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
+    version = store.refresh()
+    stored = load(version)
+    before = stored.catalog.relations.get(statement.name) if statement.replaces else None
+    if before is not None:
+        check_replaced(stored, before, statement)
+    elif _exists(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
         return False
     bound = bind(statement.query, stored.catalog, dialect=dialect, sql=statement.sql)
     names = [name for name, _ in bound.columns]
@@ -129,13 +136,28 @@ def create_view(store: Hummock, statement: CreateView, dialect: Dialect) -> bool
         through=texts_used(statement.query, stored.catalog),
         renamed=bool(statement.columns),
     )
-    store.commit(
-        Commit(
-            catalog=entries({statement.name: relation}, {}),
-            precondition=_inputs_stand(statement.name, relation.depends_on + relation.through),
-        )
-    )
+    inputs = relation.depends_on + relation.through
+    check = _inputs_stand(statement.name, inputs) if before is None else catalog_unchanged(version)
+    store.commit(Commit(catalog=entries({statement.name: relation}, {}), precondition=check))
     return True
+
+
+def check_replaced(stored: StoredCatalog, before: Relation, statement: CreateView) -> None:
+    """Raise SqlError if a relation cannot be replaced by a plain view: what reads it was planned with its text."""
+
+    def wrong(message: str, hint: str) -> SqlError:
+        line, column = place_of(before.name, statement.sql)
+        return SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
+
+    if before.kind != "view":
+        hint = f"DROP {before.kind.upper()} {before.name} first"
+        raise wrong(f"{before.name} is a {before.kind}, not a view", hint)
+    found = readers(stored, before.name)
+    if found:
+        message = f"{before.name} is read by {', '.join(found)}, which would go on with its old text"
+        raise wrong(message, f"DROP VIEW {before.name} CASCADE, and make them again")
+    if before.name in query_views(statement.query, stored.catalog):
+        raise wrong(f"{before.name} would read itself", "read what it reads")
 
 
 def texts_used(query: exp.Query, catalog: Catalog) -> tuple[str, ...]:
@@ -155,7 +177,7 @@ def create_index(store: Hummock, statement: CreateIndex, dialect: Dialect) -> bo
         message = f"{base.name} is a {base.kind} and has no rows of its own"
         raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
     shown = {column.name: column for column in base.columns if not column.hidden}
-    for name in statement.columns:
+    for name in (*statement.columns, *(statement.include or ())):
         if name not in shown:
             node = exp.to_identifier(name)
             raise mistake(
@@ -168,6 +190,9 @@ def create_index(store: Hummock, statement: CreateIndex, dialect: Dialect) -> bo
     check_plain((shown[name] for name in statement.columns), "indexed", hint, statement.sql)
     by = tuple(shown[name].source for name in statement.columns)
     table = index_name(base.name, by)
+    options = {"on": base.name, "table": table}
+    if statement.include is not None:
+        options["include"] = ",".join(shown[name].source for name in statement.include)
     relations: dict[str, Relation | None] = {}
     plans: dict[str, IncrementalPlan | None] = {}
     if table not in stored.catalog.relations:
@@ -178,7 +203,7 @@ def create_index(store: Hummock, statement: CreateIndex, dialect: Dialect) -> bo
         columns=tuple(shown[name] for name in statement.columns),
         sql=statement.sql,
         dialect=dialect,
-        options={"on": base.name, "table": table},
+        options=options,
         depends_on=(table,),
     )
     store.commit(
@@ -325,6 +350,7 @@ def _check_domains(
 
 
 def _exists(catalog: Catalog, name: str, if_not_exists: bool, sql: str) -> bool:
+    check_schema(catalog, name, sql)
     if name not in catalog.relations:
         return False
     if if_not_exists:
@@ -339,6 +365,9 @@ def _still_absent(name: str) -> Callable[[Version], None]:
     def check(version: Version) -> None:
         if f"relation/{name}" in version.catalog:
             raise Conflict(f"{name} was created by another process at the same time")
+        schema = schema_of(name)
+        if schema and f"relation/{schema_entry(schema)}" not in version.catalog:
+            raise Conflict(f"schema {schema} was dropped by another process at the same time")
 
     return check
 

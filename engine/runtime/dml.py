@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 import pyarrow as pa
@@ -25,9 +26,11 @@ from engine.runtime.dml_queries import (
 from engine.runtime.dml_run import TWO_NEW_ROWS, Reading, Spark, StatementRun, whole_rows
 from engine.runtime.drop import known, place_of
 from engine.runtime.moved_rows import moved_rows
+from engine.runtime.row_versions import folded, newer
 from engine.runtime.rows import ROW_ID, shown_names, stored_names, typed_rows, with_row_ids
 from engine.runtime.spilled import Spilled
 from engine.sql.catalog import Relation
+from engine.sql.schemas import last_name
 from engine.sql.statement_types import DeleteFrom, Insert, Update
 from engine.sql.values import known_columns, rows_by_default
 
@@ -68,7 +71,14 @@ def write(store: Hummock, stored: StoredCatalog, spark: Spark, name: str, rows: 
     typed = whole_rows(relation, rows, spark)
     if mode == "upsert":  # the store keeps the last row of a key: looking for it here would only cost memory
         return store.ingest_batch({relation.name: [Put(typed)]})
-    return insert_rows(store, relation, typed, relation.on_conflict)[0]
+    return insert_by_table(store, relation, typed)[0]
+
+
+def insert_by_table(store: Hummock, relation: Relation, rows: pa.Table) -> tuple[int, pa.Table]:
+    """Insert rows by what the table says ON CONFLICT; returns the epoch and the rows as they were written."""
+    if not relation.version_columns:
+        return insert_rows(store, relation, rows, relation.on_conflict)
+    return resolved(store, relation, folded(relation, rows), partial(newer, relation))
 
 
 def run(
@@ -100,7 +110,7 @@ def insert(
         if conflict.assignments:
             refuse_append_only(relation, "ON CONFLICT DO UPDATE")
     run = StatementRun(store, stored, spark, relation, dialect, statement.sql)
-    parts = [run.given(part) for part in rows_by_default(statement, relation)]
+    parts = [run.given(part) for part in rows_by_default(statement, relation, dialect)]
     if isinstance(parts[0], Spilled):
         run.insert_spilled(parts[0], conflict)
         return None
@@ -108,7 +118,7 @@ def insert(
         [whole_rows(relation, part, spark) for part in parts if isinstance(part, pa.Table)]
     )
     if conflict is None:
-        _, written = insert_rows(store, relation, rows, relation.on_conflict)
+        _, written = insert_by_table(store, relation, rows)
     elif not conflict.assignments:
         _, written = insert_rows(store, relation, rows, "ignore")
     else:
@@ -130,7 +140,7 @@ def update(
     relation = source_table(stored, statement.table, "update", statement.sql)
     refuse_append_only(relation, "UPDATE")
     run = StatementRun(store, stored, spark, relation, dialect, statement.sql)
-    alias = statement.alias or relation.name
+    alias = statement.alias or last_name(relation.name)
     changed = assignable(relation, statement.assignments, statement.sql)
     items = update_items(relation, alias, changed)
     moves = any(column.name in changed for column in key_columns(relation))
@@ -166,7 +176,7 @@ def delete(
     )
     refuse_append_only(relation, "TRUNCATE" if truncates else "DELETE")
     run = StatementRun(store, stored, spark, relation, dialect, statement.sql)
-    alias = statement.alias or relation.name
+    alias = statement.alias or last_name(relation.name)
     names = [c.name for c in relation.columns if statement.returning or c.source in relation.primary_key]
     items: list[exp.Expr] = [exp.column(exp.to_identifier(name, quoted=True), table=alias) for name in names]
     query = selection(relation, alias, items, statement.sources, statement.where)

@@ -113,6 +113,8 @@ class StatementRun:
         session = self.spark()
         with temporary_views(session, self.store, version, self.stored, written.readings, epochs):
             frame = analysed(session, written.text, self.sql)
+            if self.dialect != "spark" and statement.columns is None:  # what a row lacks has its DEFAULT
+                columns = columns[: len(frame.columns)]
             if len(frame.columns) != len(columns):
                 message = f"INSERT gives {len(frame.columns)} values for {len(columns)} columns"
                 raise mistake(message, query, self.sql, f"the columns are {', '.join(columns)}")
@@ -146,6 +148,8 @@ class StatementRun:
         """Insert spilled rows by Spark's tasks, as if no one wrote to the table meanwhile."""
         relation, session, attempts = self.relation, self.spark(), Attempts()
         rule: Rule = relation.on_conflict  # type: ignore[assignment]  # the catalog holds no other word
+        if relation.version_columns:
+            rule = "versions"
         if conflict is not None:
             rule = "split" if conflict.assignments else "ignore"
         if ROW_ID in relation.primary_key:  # no other row has its key, whoever writes meanwhile

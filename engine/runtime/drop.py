@@ -19,7 +19,9 @@ from engine.meta.sinks import Holds, released, state_entry
 from engine.sql.access import index_name
 from engine.sql.catalog import Relation
 from engine.sql.refusals import line_and_column, words
-from engine.sql.statement_types import Drop
+from engine.sql.schemas import last_name
+from engine.sql.sink_statements import view_of
+from engine.sql.statement_types import DeleteFrom, Drop, Several, Statement
 
 
 def drop(store: Hummock, statement: Drop) -> bool:
@@ -29,7 +31,7 @@ def drop(store: Hummock, statement: Drop) -> bool:
     relation = _meant(stored, statement)
     if relation is None:
         return False
-    store.commit(_removal(version, stored, relation))
+    store.commit(_removal(version, stored, {relation.name, *readers(stored, relation.name)}))
     return True
 
 
@@ -56,9 +58,17 @@ def _meant(stored: StoredCatalog, statement: Drop) -> Relation | None:
     return relation
 
 
-def _removal(version: Version, stored: StoredCatalog, relation: Relation) -> Commit:
-    """Return the commit that takes away a relation, what reads it, and what only these use."""
-    gone = _gone(stored, relation)
+def drop_own_view(store: Hummock, sink: str) -> None:
+    """Drop the view that a sink AS SELECT was to have for itself, unless the sink was made."""
+    version = store.refresh()
+    stored = load(version)
+    if view_of(sink) in stored.catalog.relations and sink not in stored.catalog.relations:
+        store.commit(_removal(version, stored, {view_of(sink)}))
+
+
+def _removal(version: Version, stored: StoredCatalog, named: set[str]) -> Commit:
+    """Return the commit that takes away relations, and what only these use."""
+    gone = _gone(stored, named)
     planned = gone & set(stored.plans)
     fragments = {f.table for name in planned for f in stored.plans[name].fragments}
     acks, pins = _let_go(stored, gone, fragments)
@@ -81,10 +91,12 @@ def _removal(version: Version, stored: StoredCatalog, relation: Relation) -> Com
     )
 
 
-def _gone(stored: StoredCatalog, relation: Relation) -> set[str]:
-    """Return all that goes with a relation: its readers, its indexes, and the system's own indexes that nobody else uses."""
-    indexed = {n for n in stored.catalog.dependents(relation.name) if stored.catalog.get(n).kind == "index"}
-    gone = {relation.name, *readers(stored, relation.name), *indexed}
+def _gone(stored: StoredCatalog, named: set[str]) -> set[str]:
+    """Return all that goes with relations: indexes, the views of sinks, and the system's own indexes that nobody else uses."""
+    gone = named | {view_of(name) for name in named if _has_own_view(stored.catalog.get(name))}
+    gone |= {
+        n for one in gone for n in stored.catalog.dependents(one) if stored.catalog.get(n).kind == "index"
+    }
     kept = [plan for name, plan in stored.plans.items() if name not in gone]
     used = {index_name(table, by) for plan in kept for table, by in plan.indexes}
     for name, other in stored.catalog.relations.items():
@@ -112,9 +124,17 @@ def _let_go(stored: StoredCatalog, gone: set[str], fragments: set[str]) -> tuple
 
 
 def readers(stored: StoredCatalog, name: str) -> tuple[str, ...]:
-    """Return everything that users made and that is computed from `name`, nearer ones first; indexes are not."""
-    found = stored.catalog.dependents(name)
-    return tuple(other for other in found if stored.catalog.get(other).kind != "index")
+    """Return everything that users made and that is computed from `name`, nearer ones first; indexes are not.
+
+    Neither is the view that a sink AS SELECT has for itself: the sink is.
+    """
+    found = (stored.catalog.get(other) for other in stored.catalog.dependents(name))
+    return tuple(other.name for other in found if other.kind != "index" and not other.name.startswith("_"))
+
+
+def _has_own_view(relation: Relation) -> bool:
+    """Tell whether a relation is a sink AS SELECT."""
+    return relation.kind == SINK and relation.options.get("query") == "true"
 
 
 def known(stored: StoredCatalog, kind: str, name: str, sql: str, *, system: bool = False) -> Relation:
@@ -135,10 +155,23 @@ def known(stored: StoredCatalog, kind: str, name: str, sql: str, *, system: bool
     return relation
 
 
+def checked_parts(stored: StoredCatalog, statement: Several) -> tuple[Statement, ...]:
+    """Return the parts of a statement whose relations are all there; raises SqlError before any is touched."""
+    for part in statement.parts:
+        if isinstance(part, DeleteFrom):
+            known(stored, "table", part.table, part.sql)
+        elif not part.if_exists:
+            known(stored, part.kind, part.name, part.sql)
+    return statement.parts
+
+
 def place_of(name: str, sql: str) -> tuple[int, int]:
     """Return line and column of the first place in a statement where a name stands."""
-    found = [match.start() for match in re.finditer(rf"\b{re.escape(name)}\b", words(sql), re.IGNORECASE)]
-    return line_and_column(sql, found[0]) if found else (1, 1)
+    for written in (name, last_name(name)):  # with its schema, or called by its last name alone
+        found = re.search(rf"\b{re.escape(written)}\b", words(sql), re.IGNORECASE)
+        if found is not None:
+            return line_and_column(sql, found.start())
+    return 1, 1
 
 
 def _unchanged(seen: Version) -> Callable[[Version], None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from engine.errors import EpochFailed
@@ -113,6 +114,15 @@ class FlushReport:
         """Raise EpochFailed that names every view that failed and why; do nothing if none did."""
         if self.failed:
             raise EpochFailed("\n".join(f"view {r.view}: {r.error}" for r in self.failed))
+
+    def raise_for_all(self) -> None:
+        """Raise EpochFailed for views that failed, else for partitions that stay behind; do nothing if there are none."""
+        self.raise_for_errors()
+        self.raise_for_quarantine()
+
+    def of(self, views: Collection[str]) -> FlushReport:
+        """Return the report of some of the views."""
+        return replace(self, views=tuple(report for report in self.views if report.view in views), sinks=())
 
 
 def followed_by(before: tuple[SinkReport, ...], later: tuple[SinkReport, ...]) -> tuple[SinkReport, ...]:

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from engine.meta.catalog_store import StoredCatalog
 from engine.runtime.analyze import SparkAnalyzer
+from engine.runtime.create_schema import no_schema
 from engine.runtime.ddl import plan_view
 from engine.runtime.drop import known
 from engine.sql.access import index_name
@@ -19,6 +20,7 @@ from engine.sql.dialects import Dialect
 from engine.sql.explain import explain as explain_plan
 from engine.sql.fragments import IncrementalPlan
 from engine.sql.macros import macro_of
+from engine.sql.schemas import SYSTEM, own_schema, schema_of, schemas
 from engine.sql.statements import (
     CreateMaterializedView,
     CreateView,
@@ -41,26 +43,48 @@ _KINDS = {
 }
 
 
-def show(stored: StoredCatalog, statement: Show, spark: Callable[[], SparkSession]) -> pa.Table:
+def show(
+    stored: StoredCatalog, statement: Show, spark: Callable[[], SparkSession], dialect: Dialect
+) -> pa.Table:
     """Return name and kind of the relations asked for; of COLUMNS FROM a relation its columns."""
     if statement.what == "columns":
         return describe(stored, Describe(statement.name, statement.sql), spark)
+    if statement.what == "schemas":
+        names = [own_schema(dialect), *sorted(schemas(stored.catalog)), *SYSTEM]
+        shown = [name for name in names if statement.like is None or _matches(name, statement.like)]
+        return pa.table({"name": shown}, _text("name"))
+    if statement.schema is not None:
+        _check_schema(stored, statement, dialect)
     kinds = _KINDS[statement.what]
     wanted = {
-        n: r
-        for n, r in sorted(stored.catalog.relations.items())
-        if r.kind in kinds and not n.startswith("_index_")
+        n: r for n, r in sorted(stored.catalog.relations.items()) if r.kind in kinds and not n.startswith("_")
     }
     if statement.what == "sources":
-        wanted = {n: r for n, r in stored.catalog.relations.items() if "connector" in r.options}
+        wanted = {
+            n: r
+            for n, r in stored.catalog.relations.items()
+            if "connector" in r.options and r.kind == "table"
+        }
     if statement.name:
         base = known(stored, "", statement.name, statement.sql, system=True).name
         wanted = {n: r for n, r in wanted.items() if r.options.get("on") == base}
+    if statement.schema is not None:
+        schema = "" if statement.schema == own_schema(dialect) else statement.schema
+        wanted = {n: r for n, r in wanted.items() if schema_of(n) == schema}
     found = [(n, r.kind) for n, r in wanted.items()]
     if statement.like is not None:
-        pattern = statement.like.replace("%", "*").replace("_", "?")
-        found = [(name, kind) for name, kind in found if fnmatch.fnmatchcase(name, pattern)]
+        found = [(name, kind) for name, kind in found if _matches(name, statement.like)]
     return pa.table({"name": [n for n, _ in found], "kind": [k for _, k in found]}, _text("name", "kind"))
+
+
+def _matches(name: str, like: str) -> bool:
+    return fnmatch.fnmatchcase(name, like.replace("%", "*").replace("_", "?"))
+
+
+def _check_schema(stored: StoredCatalog, statement: Show, dialect: Dialect) -> None:
+    name = statement.schema
+    if name is not None and name != own_schema(dialect) and name not in schemas(stored.catalog):
+        raise no_schema(stored.catalog, name, statement.sql)
 
 
 def show_create(stored: StoredCatalog, statement: ShowCreate) -> pa.Table:

@@ -30,6 +30,7 @@ from engine.runtime.conflicts import (
     new_only,
     not_null,
 )
+from engine.runtime.row_versions import folded, newer
 from engine.runtime.rows import completed_frame, no_value, stored_names, text_too_long, typed_rows
 from engine.runtime.spark import parallelism
 from engine.runtime.spilled import (
@@ -50,11 +51,14 @@ WRITE_BYTES = 64 << 20
 WRITE_ROWS = 1_000_000
 """A task writes a file when it holds so much."""
 TWICE = "insert into {table}: the key {key} stands twice"
-Rule = Literal["once", "new", "delete", "error", "overwrite", "ignore", "update if not null", "split"]
+Rule = Literal[
+    "once", "new", "delete", "error", "overwrite", "ignore", "update if not null", "versions", "split"
+]
 """What becomes of a key's rows: `once` refuses a second one, `new` knows that there is none, `delete` deletes it, `split` writes
-new keys and keeps the rows of known ones in spill files; the others are what a table says ON CONFLICT.
+new keys and keeps the rows of known ones in spill files; the others are what a table says ON CONFLICT, `versions` for one with
+version columns.
 """
-LOOKS_UP = ("error", "ignore", UPDATE_IF_NOT_NULL, "split")
+LOOKS_UP = ("error", "ignore", UPDATE_IF_NOT_NULL, "versions", "split")
 _FOLD: Mapping[str, Callable[[pa.Table, tuple[str, ...]], pa.Table]] = {
     "delete": last_by_key,
     "overwrite": last_by_key,
@@ -175,6 +179,8 @@ class _Task:
         rows, key = pa.concat_tables(parts), body.relation.primary_key
         if body.rule == "new":
             return rows
+        if body.rule == "versions":
+            return folded(body.relation, rows)
         if body.rule in _FOLD:
             return _FOLD[body.rule](rows, key)
         wrong.twice = key_that_stands_twice(rows, key) or ""
@@ -214,6 +220,8 @@ class _Task:
         index, stored = self.reader.lookup(
             version, rows.select(list(key)), version.committed_epoch, columns=rows.column_names
         )
+        if rule == "versions":
+            return newer(self.body.relation, rows, index, stored)
         if rule == UPDATE_IF_NOT_NULL:
             return not_null(rows, index, stored)
         if rule == "error" and len(index):

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import sqlglot.expressions as exp
 
 from engine.errors import SqlError
-from engine.sql.catalog import Catalog, Relation
+from engine.sql.catalog import Catalog, Relation, is_named_index
 from engine.sql.functions import function_name
 from engine.sql.lost_arguments import lost_argument
-from engine.sql.macros import inline_functions
 from engine.sql.moments import Moment, moment_of
 from engine.sql.names import identifier, item_name, relation_of
 from engine.sql.position import place
@@ -23,6 +22,7 @@ from engine.sql.rewrites.array_comparison import array_comparison
 from engine.sql.sketches import keep_percentiles
 from engine.sql.statement_types import CreateView
 from engine.sql.statements import parse
+from engine.sql.written_out import written_out
 
 _WHOLE = "whole"
 
@@ -68,7 +68,9 @@ def query_tables(query: exp.Query | exp.Values, catalog: Catalog, sql: str = "")
 
     def visit(table: exp.Table) -> None:
         relation = _relation(table, catalog, sql)
-        inner = query_tables(_view_query(relation), catalog) if relation.kind == "view" else (relation.name,)
+        inner: tuple[str, ...] = (relation.options["on"] if is_named_index(relation) else relation.name,)
+        if relation.kind == "view":
+            inner = query_tables(_view_query(relation), catalog)
         found.update(dict.fromkeys(inner))
 
     _walk(query, frozenset(), visit)
@@ -76,12 +78,12 @@ def query_tables(query: exp.Query | exp.Values, catalog: Catalog, sql: str = "")
 
 
 def query_views(query: exp.Query, catalog: Catalog) -> tuple[str, ...]:
-    """Return the plain views that a query names, each once; those that they read are not followed."""
+    """Return the plain views and indexes that a query names, each once; views that they read are not followed."""
     found: dict[str, None] = {}
 
     def visit(table: exp.Table) -> None:
         relation = relation_of(table, catalog)
-        if relation is not None and relation.kind == "view":
+        if relation is not None and (relation.kind == "view" or is_named_index(relation)):
             found[relation.name] = None
 
     _walk(query, frozenset(), visit)
@@ -124,7 +126,7 @@ class _Writer:
         self, query: exp.Query | exp.Values, dialect: str, top: bool = True, moment: Moment | None = None
     ) -> exp.Expr:
         """Return the tree of a query as Spark reads it."""
-        tree = inline_functions(query.copy(), self.catalog, dialect, self.sql)
+        tree = written_out(query.copy(), self.catalog, dialect, self.sql)
         if dialect != "spark":
             for name in tree.find_all(exp.Identifier):
                 if not name.args.get("quoted"):
@@ -184,12 +186,13 @@ class _Writer:
             inner, given = cte.this.copy(), cte.args["alias"].args.get("columns")
         else:
             relation = relation_of(table, self.catalog)
-            if relation is None or relation.kind not in ("table", "view", "materialized view"):
+            index = relation is not None and is_named_index(relation)
+            if relation is None or not (index or relation.kind in ("table", "view", "materialized view")):
                 return None
             moment = moment_of(table, self.sql) or moment
-            if relation.kind != "view":
+            if relation.kind != "view" and not index:
                 return self._temporary(table, relation, alias, moment)
-            inner = self.written(_view_query(relation), relation.dialect, False, moment)
+            inner = self._rows_of_index(relation, moment) if index else self._rows_of_view(relation, moment)
             given = [exp.to_identifier(column.name, quoted=True) for column in relation.columns]
             given = given if relation.renamed else None
         if given and not alias.args.get("columns"):
@@ -197,6 +200,17 @@ class _Writer:
         dropped = ("this", "alias", "version", "when")
         kept = {k: v for k, v in table.args.items() if k in exp.Subquery.arg_types and k not in dropped}
         return exp.Subquery(this=inner, alias=alias, **kept)
+
+    def _rows_of_view(self, relation: Relation, moment: Moment | None) -> exp.Expr:
+        return self.written(_view_query(relation), relation.dialect, False, moment)
+
+    def _rows_of_index(self, relation: Relation, moment: Moment | None) -> exp.Expr:
+        names = [column.name for column in self.catalog.columns_of_index(relation)]
+        base = exp.Table(this=exp.to_identifier(relation.options["on"], quoted=True))
+        items = [exp.column(exp.to_identifier(name, quoted=True)) for name in names]
+        query = exp.Select(expressions=items).from_(base, copy=False)
+        self._expand(query, {}, False, moment)
+        return query
 
     def _temporary(
         self, table: exp.Table, relation: Relation, alias: exp.TableAlias, moment: Moment | None
@@ -209,7 +223,7 @@ class _Writer:
             taken = {
                 reading.view.lower() for reading in self.readings.values()
             }  # to Spark case makes no other name
-            view = f"{self.prefix}{relation.name}"
+            view = f"{self.prefix}{relation.name.replace('.', '__')}"
             view = f"{view}_{len(self.readings)}" if moment or view.lower() in taken else view
             self.readings[key] = Reading(view, relation.name, moment, whole)
         new = table.copy()
@@ -242,7 +256,7 @@ def _walk(node: exp.Expr, hidden: frozenset[str], visit: Callable[[exp.Table], N
 def _relation(table: exp.Table, catalog: Catalog, sql: str) -> Relation:
     name = table.sql() if table.args.get("db") else identifier(table.this)
     found = None if table.args.get("db") else relation_of(table, catalog)
-    if found is not None and found.kind not in ("function", "sink"):
+    if found is not None and (is_named_index(found) or found.kind not in ("function", "sink", "index")):
         return found
     message = (
         f"there is no table or view {name}"

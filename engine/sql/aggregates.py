@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import sqlglot.expressions as exp
 
+from engine.sql.constant_numbers import fractions
 from engine.sql.expression import nodes as tree
 from engine.sql.expression.nodes import TRUE, Cast, Expr, IsNull, Literal, known
 from engine.sql.expression.template import call as call_of
@@ -21,6 +22,7 @@ from engine.sql.ordered_lists import (
     By,
     field_of,
     filtered,
+    joined_by_rows,
     of_some,
     ordered_list,
     sorted_set,
@@ -244,7 +246,11 @@ class Aggregates:
     def _string_agg(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
         value, *separators = self._scalars(call, (1, 2))
         if separators and separators[0].columns:
-            raise self._refuse(call, "a separator that is no constant", "write it as a literal")
+            if call.distinct:
+                what = "DISTINCT with a separator that is no constant"
+                raise self._refuse(call, what, "write the separator as a literal")
+            joined = joined_by_rows(value, separators[0], self._order(call), self.key, where)
+            return self._whole(call, joined, value), "string"
         separator = separators[0] if separators else Literal("", "string")
         if self._kind(value) != "string":
             value = known(Cast(value, "string"), position=value.position)
@@ -313,18 +319,6 @@ class Aggregates:
         mode = tree.Call("mode", order=((by.expr, by.descending),), where=where)
         return self._whole(call, mode, by.expr), self._kind(by.expr)
 
-    def _fractions(self, call: Call, node: exp.Expr) -> list[Literal]:
-        """Return the fractions of a percentile; raises SqlError for what is no number from 0 to 1."""
-        inner = node.this if isinstance(node, exp.Paren) else node
-        parts = inner.expressions if isinstance(inner, exp.Array) else [inner]
-        for part in parts:
-            number = part.name if isinstance(part, exp.Literal) and not part.is_string else ""
-            if not number or not 0 <= float(number) <= 1:
-                raise self.expressions.scope.error(
-                    f"{part.sql()} is no fraction", part, "write a number from 0 to 1"
-                )
-        return [Literal(part.name) for part in parts]
-
     def _percentile(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
         if call.name in ("approx_percentile", "percentile") and not call.within:
             by = By(self._argument(call, 0))
@@ -334,7 +328,7 @@ class Aggregates:
         if node is None:
             hint = "a number from 0 to 1"
             raise self.expressions.scope.error(f"{call.name} needs a fraction", call.node, hint)
-        fractions = self._fractions(call, node)
+        found = fractions(node, self.expressions.scope.error)
         own = call.name == "percentile_disc" and self.expressions.dialect == "spark"  # a double of any number
         spark = "percentile_disc" if own else "percentile_cont"
         plain = own or call.name in ("percentile_cont", "percentile")
@@ -346,9 +340,10 @@ class Aggregates:
             if not is_error(error):
                 raise self.expressions.scope.error(f"{error} is no relative error", node, "0.01, for example")
             build = lambda f: sketched(by.expr, f, error, where, descending=by.descending)  # noqa: E731
-        values = [build(fraction) for fraction in fractions]
-        several = isinstance(node.this if isinstance(node, exp.Paren) else node, exp.Array)
         kind = "double" if plain else self._kind(by.expr)
+        no_value = filtered(call_of("max", null_of(kind)), where)
+        values = [no_value if fraction is None else build(Literal(fraction)) for fraction in found]
+        several = isinstance(node.this if isinstance(node, exp.Paren) else node, exp.Array)
         if not several:
             return self._whole(call, values[0], by.expr), kind
         whole = of_some(by.expr, call_of("array", *values), where)

@@ -14,7 +14,6 @@ from engine.sql.expressions import Expressions, conjuncts
 from engine.sql.from_items import Cte, Ctes, FromItems, Item
 from engine.sql.join_keys import JoinKeys
 from engine.sql.joins import JoinBuilder, Step
-from engine.sql.macros import inline_functions
 from engine.sql.names import item_name
 from engine.sql.operands import apart
 from engine.sql.ordering import limits, order_items, output_position
@@ -29,6 +28,7 @@ from engine.sql.scope import Scope, Source
 from engine.sql.set_operations import SetOperations
 from engine.sql.subqueries import Subqueries
 from engine.sql.values_rows import constant_rows
+from engine.sql.written_out import written_out
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class BoundQuery:
 
 def bind(query: exp.Query, catalog: Catalog, *, dialect: str, sql: str) -> BoundQuery:
     """Bind a query; raises SqlError or UnsupportedSql with line, column, caret and remedy."""
-    inlined = inline_functions(query.copy(), catalog, dialect, sql)
+    inlined = written_out(query.copy(), catalog, dialect, sql)
     binder = _Binder(catalog, dialect, sql)
     bound = binder.query(inlined, {}, None)
     needed = {internal for _, internal in bound.columns}

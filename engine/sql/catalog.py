@@ -42,7 +42,8 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A table, view, materialized view, index or function; `sql` is the statement that made it.
 
     Keys name columns as they are stored. `on_conflict` says what an INSERT of a known key does: error, overwrite, ignore or
-    "update if not null". `through` names the plain views and functions whose text the statement uses. A plain view that is
+    "update if not null"; with `version_columns` a row that is older by them changes nothing.
+    `through` names the plain views and functions whose text the statement uses. A plain view that is
     `renamed` gives its query's columns other names.
     """
 
@@ -60,10 +61,16 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     on_conflict: str = "error"
     through: tuple[str, ...] = ()
     renamed: bool = False
+    version_columns: tuple[str, ...] = ()
 
     def is_never_null(self, column: Column) -> bool:
         """Tell whether a column holds no null: so do the keys of tables, whereas a view's may be groups of nulls."""
         return not column.nullable or (self.kind == "table" and column.source in self.primary_key)
+
+
+def is_named_index(relation: Relation) -> bool:
+    """Tell whether a relation is an index that a user made, and not one of the tables behind such."""
+    return relation.kind == "index" and bool(relation.sql)
 
 
 @dataclass(frozen=True)
@@ -78,6 +85,15 @@ class Catalog:
         if found is not None:
             return found
         raise SqlError(f"there is no table or view {name}", hint=self.near(name))
+
+    def columns_of_index(self, index: Relation) -> tuple[Column, ...]:
+        """Return the columns that an index of a user's shows: those that it is over, then the included ones, or all others."""
+        base = self.relations[index.options["on"]]
+        shown = {column.source: column for column in base.columns if not column.hidden}
+        first = [column.source for column in index.columns]
+        included = index.options.get("include")
+        others = [name for name in shown if name not in first] if included is None else included.split(",")
+        return tuple(shown[name] for name in dict.fromkeys([*first, *others]) if name in shown)
 
     def near(self, name: str) -> str:
         """Return a hint with names like `name`, or with how to see them all."""
@@ -118,6 +134,13 @@ class Catalog:
         for name in self.relations:
             visit(name)
         return tuple(done)
+
+
+def check_relation_name(name: str, what: str, sql: str = "", line: int = 0, column: int = 0) -> str:
+    """Return the name of a relation, with its schema or without, or raise SqlError if it is not one that users may give."""
+    for part in name.split(".", 1):
+        check_name(part, what, sql, line, column)
+    return name
 
 
 def check_name(name: str, what: str, sql: str = "", line: int = 0, column: int = 0) -> str:

@@ -27,6 +27,8 @@ class Clauses:
     readable: str
     append_only: bool = False
     on_conflict: str = ""
+    version_columns: tuple[str, ...] = ()
+    version_places: tuple[int, ...] = ()
     options: dict[str, str] = field(default_factory=dict)
     places: dict[str, int] = field(default_factory=dict)
 
@@ -48,6 +50,10 @@ def clauses_of(readable: str, sql: str, dialect: str) -> Clauses:
             found.append_only, length = True, 2
         elif depth == 0 and _words(tokens[n : n + 2]) == ("ON", "CONFLICT"):
             found.on_conflict, length = _on_conflict(tokens[n:], sql)
+            names = _version_columns(tokens[n + length :], readable, sql)
+            found.version_columns = tuple(name for name, _ in names)
+            found.version_places = tuple(start for _, start in names)
+            length += 3 + 2 * len(names) + 1 if names else 0
         elif depth == 0 and token.token_type == TokenType.WITH and _is(tokens, n + 1, TokenType.L_PAREN):
             length = _options(tokens[n:], sql, found)
         if length:
@@ -84,6 +90,25 @@ def _on_conflict(tokens: Sequence[Token], sql: str) -> tuple[str, int]:
             return meaning, 2 + len(words)
     hint = "ON CONFLICT OVERWRITE, IGNORE or DO UPDATE IF NOT NULL"
     raise refusal("this ON CONFLICT of a table is not offered", sql, tokens[0].start, hint)
+
+
+def _version_columns(tokens: Sequence[Token], readable: str, sql: str) -> list[tuple[str, int]]:
+    """Read WITH VERSION COLUMN (a, b), and return the names with their places."""
+    if _words(tokens[:3]) != ("WITH", "VERSION", "COLUMN"):
+        return []
+    hint = "ON CONFLICT DO UPDATE FULL WITH VERSION COLUMN (column, …)"
+    names: list[tuple[str, int]] = []
+    n = 3
+    while n + 1 < len(tokens) and tokens[n].text == ("," if names else "("):
+        token = tokens[n + 1]
+        quoted = readable[token.start] in '"`'
+        names.append((token.text if quoted else token.text.lower(), token.start))
+        if not quoted and re.fullmatch(r"[^\W\d]\w*", token.text) is None:
+            raise refusal("the name of a column is missing", sql, token.start, hint)
+        n += 2
+    if not names or not _is(tokens, n, TokenType.R_PAREN):
+        raise refusal("WITH VERSION COLUMN needs columns in parentheses", sql, tokens[0].start, hint)
+    return names
 
 
 def _options(tokens: Sequence[Token], sql: str, found: Clauses) -> int:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import sqlglot.expressions as exp
 from sqlglot import TokenType
 
-from engine.sql.catalog import check_name
+from engine.sql.catalog import Column, check_name, check_relation_name
 from engine.sql.clauses import Clauses
 from engine.sql.column_list import columns_of, key_only
 from engine.sql.functions import spark_functions
@@ -15,6 +15,7 @@ from engine.sql.macros import parameter_types
 from engine.sql.names import identifier, table_name
 from engine.sql.position import place
 from engine.sql.refusals import mistake, not_offered, offset, unsupported
+from engine.sql.schemas import last_name, schema_of
 from engine.sql.statement_types import (
     CreateFunction,
     CreateIndex,
@@ -27,6 +28,7 @@ from engine.sql.tokens import tokens_of
 from engine.sql.types import parse_type
 from engine.sql.view_options import check_view_options
 
+_DOCUMENTS = (exp.DataType.Type.JSON, exp.DataType.Type.JSONB, exp.DataType.Type.VARIANT)
 _DROPPED = ("table", "view", "materialized view", "index", "function", "sink")
 
 
@@ -38,7 +40,7 @@ def create(
     `clauses` hold the text that was parsed: that of `sql`, blank where something stood that sqlglot does not read.
     """
     kind = str(tree.args.get("kind")).upper()
-    if tree.args.get("replace") and kind in ("TABLE", "VIEW", "INDEX", "FUNCTION"):
+    if tree.args.get("replace") and (kind in ("TABLE", "INDEX", "FUNCTION") or _is_materialized(tree)):
         raise unsupported("CREATE OR REPLACE is not offered", None, sql, "DROP it, then CREATE")
     if kind == "INDEX":
         return _index(tree, sql)
@@ -51,7 +53,7 @@ def create(
     clauses = replace(clauses, places={**places, **clauses.places})
     exists = bool(tree.args.get("exists"))
     target = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
-    name = check_name(table_name(target, sql), kind.lower(), sql, *place(target, sql))
+    name = check_relation_name(table_name(target, sql), kind.lower(), sql, *place(target, sql))
     if kind == "VIEW":
         return _view(tree, name, options, clauses, exists, materialized, sql, dialect)
     return _table(tree, name, options, clauses, exists, sql, dialect)
@@ -86,11 +88,15 @@ def _table(
                 raise unsupported("a column list before AS SELECT is not offered", tree.this, sql, hint)
             key = found
         query, places = tree.expression, clauses.places
+        if clauses.version_columns:
+            hint = "CREATE TABLE with its columns, then INSERT … SELECT"
+            raise unsupported("WITH VERSION COLUMN before AS SELECT is not offered", tree.this, sql, hint)
         return CreateTable(name, (), key, append_only, exists, options, query, sql, on_conflict, places)
     if not isinstance(tree.this, exp.Schema):
         hint = "CREATE TABLE t (id BIGINT PRIMARY KEY, …)"
         raise mistake(f"table {name} needs columns", tree.this, sql, hint)
     columns, key = columns_of(tree.this, name, sql, dialect)
+    _check_versions(clauses, tree.this, columns, sql)
     if not key and on_conflict:
         raise mistake(
             f"table {name} has no key, so that nothing can conflict",
@@ -98,8 +104,31 @@ def _table(
             sql,
             "leave ON CONFLICT out",
         )
-    places = clauses.places
-    return CreateTable(name, columns, key, append_only, exists, options, None, sql, on_conflict, places)
+    places, versions = clauses.places, clauses.version_columns
+    return CreateTable(
+        name, columns, key, append_only, exists, options, None, sql, on_conflict, places, versions
+    )
+
+
+def _check_versions(clauses: Clauses, schema: exp.Schema, columns: tuple[Column, ...], sql: str) -> None:
+    """Raise SqlError for a version column that there is not, or whose values have no order."""
+    if clauses.version_columns and clauses.on_conflict == "ignore":
+        hint = "ON CONFLICT DO UPDATE FULL, or DO UPDATE IF NOT NULL"
+        raise mistake("a row that is ignored needs no VERSION COLUMN", schema.this, sql, hint)
+    kinds = {column.name: column.type for column in columns}
+    texts = [part for part in schema.expressions if isinstance(part, exp.ColumnDef)]
+    documents = {
+        identifier(part.this) for part in texts if part.kind is not None and part.kind.this in _DOCUMENTS
+    }
+    for name, start in zip(clauses.version_columns, clauses.version_places, strict=True):
+        node = exp.to_identifier(name)
+        node.meta["start"] = start
+        if name not in kinds:
+            raise mistake(f"there is no column {name}", node, sql, f"the columns are {', '.join(kinds)}")
+        if name in documents or kinds[name].startswith(("boolean", "array", "map", "struct", "interval")):
+            what = "a document" if name in documents else kinds[name]
+            hint = "take a number, a text, a date or a time"
+            raise mistake(f"column {name} is {what}, which gives versions no order", node, sql, hint)
 
 
 def _view(
@@ -130,7 +159,12 @@ def _view(
     if options:
         hint = "leave it out, or CREATE MATERIALIZED VIEW"
         raise unsupported("WITH options of a plain view are not offered", tree.this, sql, hint)
-    return CreateView(name, query, text, exists, sql, columns)
+    return CreateView(name, query, text, exists, sql, columns, bool(tree.args.get("replace")))
+
+
+def _is_materialized(tree: exp.Create) -> bool:
+    properties = tree.args.get("properties")
+    return properties is not None and properties.find(exp.MaterializedProperty) is not None
 
 
 def _view_columns(schema: exp.Schema, materialized: bool, sql: str) -> tuple[str, ...]:
@@ -153,12 +187,13 @@ def _view_columns(schema: exp.Schema, materialized: bool, sql: str) -> tuple[str
 def _index(tree: exp.Create, sql: str) -> CreateIndex:
     index = tree.this
     params = index.args.get("params") or exp.IndexParameters()
-    if not isinstance(index.this, exp.Identifier) or index.args.get("table") is None:
-        raise mistake("an index needs a name and a table", tree, sql, "CREATE INDEX i ON t (column)")
+    if index.args.get("table") is None:
+        raise mistake("an index needs a table", tree, sql, "CREATE INDEX i ON t (column)")
     if tree.args.get("unique"):
         raise unsupported("CREATE UNIQUE INDEX is not offered", index, sql, "keys are unique by PRIMARY KEY")
     for part, value in params.args.items():
-        if value and part not in ("columns", "include"):  # every column is in an index anyway
+        plain = part == "using" and str(getattr(value, "name", value)).lower() in ("btree", "hash")
+        if value and not plain and part not in ("columns", "include"):
             name = {"with_storage": "WITH", "partition_by": "PARTITION BY"}.get(part, part.upper())
             hint = "CREATE INDEX i ON t (a, b); every column of the table is in it"
             raise unsupported(f"{name} of an index is not offered", index, sql, hint)
@@ -174,16 +209,30 @@ def _index(tree: exp.Create, sql: str) -> CreateIndex:
         columns.append(identifier(column.this))
     if not columns:
         raise mistake("an index needs columns", index, sql, "CREATE INDEX i ON t (column)")
-    name = check_name(identifier(index.this), "index", sql, *place(index.this, sql))
     table = table_name(index.args["table"], sql)
-    return CreateIndex(name, table, tuple(columns), bool(tree.args.get("exists")), sql)
+    if isinstance(index.this, exp.Identifier):
+        name = check_name(identifier(index.this), "index", sql, *place(index.this, sql))
+    else:  # named as PostgreSQL would
+        name = "_".join((last_name(table), *columns, "idx"))
+    schema = schema_of(table)  # an index is where its table is
+    name = f"{schema}.{name}" if schema else name
+    found = params.args.get("include")
+    include = tuple(_included(part, sql) for part in found) if found else None
+    return CreateIndex(name, table, tuple(columns), bool(tree.args.get("exists")), sql, include)
+
+
+def _included(node: exp.Expr, sql: str) -> str:
+    column = node.this if isinstance(node, exp.Column) else node
+    if not isinstance(column, exp.Identifier):
+        raise unsupported(f"INCLUDE of {node.sql()} is not offered", node, sql, "name columns of the table")
+    return identifier(column)
 
 
 def _function(tree: exp.Create, sql: str, dialect: str) -> CreateFunction:
     form = "CREATE FUNCTION f(a INT, b INT) RETURNS INT LANGUAGE SQL AS 'SELECT a + b'"
     if not isinstance(tree.this, exp.UserDefinedFunction):
         raise mistake("a function needs parameters", tree.this, sql, form)
-    name = check_name(table_name(tree.this, sql), "function", sql, *place(tree.this, sql))
+    name = check_relation_name(table_name(tree.this, sql), "function", sql, *place(tree.this, sql))
     if name in spark_functions():
         raise mistake(f"there is a built-in function {name}", tree.this, sql, "choose another name")
     language, returns = "SQL", None
@@ -258,16 +307,18 @@ def _properties(tree: exp.Create, sql: str) -> tuple[dict[str, str], dict[str, i
     return options, places, materialized
 
 
-def drop(tree: exp.Drop, sql: str) -> Drop:
-    """Return the statement that a DROP is; raises UnsupportedSql for what cannot be dropped."""
+def dropped(tree: exp.Drop) -> list[exp.Expr]:
+    """Return what a DROP names."""
+    return tree.args.get("tables") or [tree.this]
+
+
+def drop(tree: exp.Drop, target: exp.Expr, sql: str) -> Drop:
+    """Return the statement that a DROP is for one of its names; raises UnsupportedSql for what cannot be dropped."""
     kind = str(tree.args.get("kind")).lower()
     if kind == "view" and tree.args.get("materialized"):
         kind = "materialized view"
     if kind not in _DROPPED:
         hint = "DROP TABLE, VIEW, MATERIALIZED VIEW, INDEX or FUNCTION"
         raise unsupported(f"DROP {kind.upper()} is not offered", None, sql, hint)
-    tables = tree.args.get("tables") or [tree.this]
-    if len(tables) != 1:
-        raise unsupported("DROP takes one name", tables[1], sql, "drop them one by one")
     exists, cascade = bool(tree.args.get("exists")), bool(tree.args.get("cascade"))
-    return Drop(kind, table_name(tables[0], sql), exists, cascade, sql)
+    return Drop(kind, table_name(target, sql), exists, cascade, sql)

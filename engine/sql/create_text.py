@@ -21,6 +21,9 @@ def create_text(relation: Relation) -> str:
         text += " APPEND ONLY"
     if relation.on_conflict in _CONFLICTS:
         text += f" ON CONFLICT {_CONFLICTS[relation.on_conflict]}"
+    if relation.version_columns:
+        names = (quote(column.name) for column in shown if column.source in relation.version_columns)
+        text += f" WITH VERSION COLUMN ({', '.join(names)})"
     if relation.options:
         options = ", ".join(f"{name} = {_string(value)}" for name, value in relation.options.items())
         text += f" WITH ({options})"

@@ -106,6 +106,6 @@ def why_not_fed(relation: Relation) -> str | None:
             return f"column {column.name} is generated, which files do not get: compute it in a view over the table"
         if column.default is not None and not has_local_default(column):
             return f"the DEFAULT of column {column.name} is neither a literal nor the clock: write a literal"
-    if relation.on_conflict not in ("error", "overwrite"):
+    if relation.on_conflict not in ("error", "overwrite") or relation.version_columns:
         return "rows of files overwrite those of the same key: leave ON CONFLICT out, or write OVERWRITE"
     return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlglot.expressions as exp
 
 from engine.sql.names import identifier, table_name
+from engine.sql.position import copy_place
 from engine.sql.refusals import mistake, unsupported
 from engine.sql.statement_types import DeleteFrom, Insert, OnConflict, Update
 
@@ -23,6 +24,8 @@ def insert(tree: exp.Insert, sql: str) -> Insert:
             if columns[n] in columns[:n]:
                 raise mistake(f"column {columns[n]} stands twice", column, sql, "name each column once")
     rows = tree.expression
+    if rows is None and tree.args.get("default"):  # DEFAULT VALUES
+        rows = copy_place(exp.Values(expressions=[exp.Tuple(expressions=[])]), tree.this)
     if not isinstance(rows, exp.Values | exp.Query):
         raise mistake(
             "INSERT needs VALUES or a SELECT", tree.this, sql, "INSERT INTO t (a, b) VALUES (1, 'x')"
@@ -90,14 +93,11 @@ def delete(tree: exp.Delete, sql: str) -> DeleteFrom:
     )
 
 
-def truncate(tree: exp.TruncateTable, sql: str) -> DeleteFrom:
-    """Return the statement that a TRUNCATE is; raises UnsupportedSql with the place."""
-    first, *others = tree.expressions
+def truncate(tree: exp.TruncateTable, first: exp.Expr, sql: str) -> DeleteFrom:
+    """Return the statement that a TRUNCATE is for one of its tables; raises UnsupportedSql with the place."""
     if tree.args.get("is_database") or tree.args.get("partition"):
         what = "PARTITION" if tree.args.get("partition") else "DATABASE"
         raise unsupported(f"TRUNCATE … {what} is not offered", first, sql, "TRUNCATE TABLE t")
-    if others:
-        raise unsupported("TRUNCATE takes one table", others[0], sql, "truncate them one by one")
     if str(tree.args.get("option") or "").upper() == "CASCADE":
         hint = "leave CASCADE out: nothing refers to a table but views, and they follow it"
         raise unsupported("TRUNCATE … CASCADE is not offered", first, sql, hint)

@@ -12,7 +12,7 @@ import sqlglot.expressions as exp
 from sqlglot import Token, TokenType
 from sqlglot.errors import ParseError
 
-from engine.sql.reading import read_as, with_names
+from engine.sql.reading import read_as, with_names, with_places
 
 _NAMES = (
     "date_format",
@@ -35,11 +35,11 @@ _MARK = "exact:"
 def parse(text: str, dialect: str) -> exp.Expr:
     """Return sqlglot's tree of a text in which every call means what is written; raises what sqlglot raises."""
     reader = sqlglot.Dialect.get_or_raise(read_as(dialect))
-    tokens = reader.tokenize(text)
+    tokens = with_places(reader.tokenize(text))
     if dialect == "spark":
         tokens = with_names(tokens)
     calls = {n for n in range(len(tokens) - 2) if _is_inexact(tokens, n, dialect)}
-    if not calls and dialect != "spark":
+    if not calls and dialect != "spark" and "?" not in text:
         return sqlglot.parse_one(text, read=reader)
     trees = reader.parser().parse([_marked(t) if n in calls else t for n, t in enumerate(tokens)], text)
     if not trees or trees[0] is None or len(trees) > 1:

@@ -9,9 +9,8 @@ from typing import Protocol
 import sqlglot.expressions as exp
 
 from engine.errors import SqlError, UnsupportedSql
-from engine.sql.catalog import Catalog, Relation
+from engine.sql.catalog import Catalog, Relation, is_named_index
 from engine.sql.expressions import Expressions
-from engine.sql.macros import inline_functions
 from engine.sql.names import identifier, item_name, relation_of
 from engine.sql.plan import Node, Scan, Values
 from engine.sql.scope import Scope, Source
@@ -19,6 +18,7 @@ from engine.sql.statement_types import CreateView
 from engine.sql.statements import parse
 from engine.sql.subqueries import query_of
 from engine.sql.table_functions import TableFunctions, is_table_call
+from engine.sql.written_out import written_out
 
 Columns = tuple[tuple[str, str], ...]
 _TABLE_PARTS = {"this", "alias", "db", "catalog", "hints"}
@@ -155,25 +155,32 @@ class FromItems:
     def _relation(self, name: str, alias: str, node: exp.Table) -> Source:
         catalog = self.binder.catalog
         found = relation_of(node, catalog)
-        hidden = found is not None and found.kind in ("index", "function", "sink")
+        named_index = found is not None and is_named_index(found)
+        hidden = found is not None and found.kind in ("index", "function", "sink") and not named_index
         if found is None or hidden or name.startswith("_") or node.args.get("db"):
-            raise self.binder.error(f"there is no table or view {node.sql()}", node, catalog.near(name))
+            written = node.sql() if node.args.get("db") else name
+            raise self.binder.error(f"there is no table or view {written}", node, catalog.near(name))
         if found.kind == "view":
             return self._view(found, alias)
         columns = [column for column in found.columns if not column.name.startswith("_partial")]
+        shown = [column.name for column in columns if not column.hidden]
+        if named_index:  # its rows are those of its table, which views look up by the index themselves
+            shown = [column.name for column in catalog.columns_of_index(found)]
+            found = catalog.relations[found.options["on"]]
+            columns = [column for column in found.columns if not column.name.startswith("_partial")]
         items = tuple((self.binder.fresh(f"{alias}:{column.name}"), column.source) for column in columns)
         for (internal, _), column in zip(items, columns, strict=True):
             self.binder.note(internal, column.type)
             if found.is_never_null(column):
                 self.binder.known.add(internal)
         scan = Scan(found.name, items, found.primary_key, found.distribution_key, found.append_only)
-        pairs = zip(columns, items, strict=True)
-        return Source(alias, scan, tuple((c.name, internal) for c, (internal, _) in pairs if not c.hidden))
+        internals = {c.name: internal for c, (internal, _) in zip(columns, items, strict=True)}
+        return Source(alias, scan, tuple((name, internals[name]) for name in shown))
 
     def _view(self, found: Relation, alias: str) -> Source:
         statement = parse(found.sql, found.dialect)
         assert isinstance(statement, CreateView)
-        query = inline_functions(statement.query, self.binder.catalog, found.dialect, found.sql)
+        query = written_out(statement.query, self.binder.catalog, found.dialect, found.sql)
         bound = self.binder.of_view(found).query(query, {}, None)
         columns = bound.columns
         if found.renamed:

@@ -7,6 +7,7 @@ import sqlglot.expressions as exp
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.parsed import any_case
 from engine.sql.refusals import mistake
+from engine.sql.schemas import is_qualified
 
 
 def identifier(node: exp.Expr) -> str:
@@ -30,10 +31,14 @@ def item_name(node: exp.Table | exp.CTE) -> str:
 
 
 def table_name(node: exp.Expr, sql: str) -> str:
-    """Return the name of the table that a statement is about; raises SqlError if it has a schema."""
+    """Return the name of the relation that a statement is about; raises SqlError for one of another database."""
     table = node.find(exp.Table) if isinstance(node, exp.Expr) else None
     if table is None:
         raise mistake("the statement names no table", None, sql, "name one")
     if table.args.get("db") or table.args.get("catalog"):
-        raise mistake(f"{table.sql()} has a schema", table, sql, "a store has one flat list of names")
-    return identifier(table.this)
+        hint = "name a schema and a relation: schema.name"
+        raise mistake(f"{table.sql()} is in another database", table, sql, hint)
+    name = identifier(table.this)
+    if "." in name and not is_qualified(table.this):
+        raise mistake(f'"{name}" has a dot in its name', table, sql, 'leave it out, or write "schema"."name"')
+    return name

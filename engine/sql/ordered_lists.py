@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from engine.sql.expression.nodes import Call, Case, Column, Expr, Field, Literal, Variable
-from engine.sql.expression.template import call, conjunction, named_struct, template
+from engine.sql.expression.nodes import Call, Case, Cast, Column, Expr, Field, Literal, Variable
+from engine.sql.expression.template import call, conjunction, named_struct, present, template
 
 ONE = Literal("1")
 KEEP_NULLS = template("map('ignoreNullFields', 'false')")
@@ -69,3 +69,13 @@ def field_of(rows: Expr, name: str) -> Expr:
     """Return the array of one field of an array of structs."""
     field = Field(Variable("_e"), name)
     return template("transform(:rows, _e -> :field)", rows=rows, field=field)
+
+
+def joined_by_rows(
+    value: Expr, separator: Expr, order: Sequence[By], key: Sequence[str], where: Expr | None
+) -> Expr:
+    """Return the texts of a group as one: a separator of each row's own stands before its value, but for the first row."""
+    parts = [(name, Cast(part, "string")) for name, part in (("v", value), ("s", separator))]
+    rows = ordered_list(parts, order, key, where, present(value))
+    text = "array_join(transform(:rows, (_e, _i) -> if(_i = 0, _e.v, concat(coalesce(_e.s, ''), _e.v))), '')"
+    return of_some(value, template(text, rows=rows), where)

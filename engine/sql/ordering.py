@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from engine.sql.expressions import Refuse
 
 
+MOST_ROWS = (1 << 63) - 1
+
+
 @dataclass(frozen=True)
 class OrderItem:
     """One item of ORDER BY: what is ordered by, and how."""
@@ -84,6 +87,8 @@ def limits(query: exp.Expr, refuse: Refuse) -> Limits:
 
 def _number(value: exp.Expr, node: exp.Expr, refuse: Refuse) -> int:
     if isinstance(value, exp.Literal) and not value.is_string and value.name.isdigit():
+        if int(value.name) > MOST_ROWS:
+            raise refuse(f"{value.name} as a number of rows", node, f"write one up to {MOST_ROWS}")
         return int(value.name)
     raise refuse(f"{value.sql()} as a number of rows", node, "write a whole number")
 

@@ -8,10 +8,10 @@ import sqlglot.expressions as exp
 from sqlglot.errors import ParseError
 
 from engine.sql.exact_calls import parse
+from engine.sql.reading import PLACE
+from engine.sql.schemas import qualify
 
 _ANY_CASE = "any_case"
-_SCHEMAS = {"spark": "default"}
-"""The schema of a dialect that means the store; in PostgreSQL's family it is public."""
 
 
 def parsed(text: str, dialect: str) -> exp.Expr:
@@ -31,13 +31,14 @@ def parsed(text: str, dialect: str) -> exp.Expr:
         raise ParseError("it cannot be read") from error
     found = tree.transform(_plain_text, copy=False) if dialect != "spark" else tree
     for node in found.walk():
+        if isinstance(node, exp.Placeholder) and node.comments:
+            node.meta["start"] = int(node.comments[0].removeprefix(PLACE))
         node.comments = None
-        if isinstance(node, exp.Table | exp.Column):
-            _drop_schema(node, dialect)
         if dialect == "spark" and isinstance(node, exp.Table | exp.CTE):
             node.meta[_ANY_CASE] = True
     for node in reversed(list(found.find_all(exp.Lambda, bfs=False))):  # those inside others first
         _bind_variables(node, dialect)
+    qualify(found, dialect)
     return found
 
 
@@ -57,18 +58,6 @@ def _bind_variables(node: exp.Lambda, dialect: str) -> None:
 def _folded(name: exp.Identifier, dialect: str) -> str:
     exact = dialect != "spark" and name.args.get("quoted")
     return name.name if exact else name.name.lower()
-
-
-def own_schema(dialect: str) -> str:
-    """Return the name of the schema that a client of a dialect is in, which means the store."""
-    return _SCHEMAS.get(dialect, "public")
-
-
-def _drop_schema(node: exp.Table | exp.Column, dialect: str) -> None:
-    """`public.t` -> `t`: a store has one list of names, which is the schema that a client is in."""
-    schema, catalog = node.args.get("db"), node.args.get("catalog")
-    if schema is not None and catalog is None and schema.name.lower() == own_schema(dialect):
-        node.set("db", None)
 
 
 def any_case(node: exp.Table | exp.CTE) -> bool:

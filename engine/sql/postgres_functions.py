@@ -8,6 +8,7 @@ from collections.abc import Callable
 import sqlglot.expressions as exp
 
 from engine.sql.postgres_bytea import as_bytea
+from engine.sql.postgres_calls import CALLS
 from engine.sql.postgres_moments import RULES_OF_MOMENTS
 from engine.sql.postgres_patterns import NotSaid, regex_of_similar, replacement_of
 from engine.sql.postgres_terms import Rules, TypeOf
@@ -34,6 +35,7 @@ TRANSLATED: dict[str, Build] = {
     ),
     "make_timestamptz": lambda a: _call("make_timestamp", *a) if len(a) in (6, 7) else None,
     "jsonb_array_length": lambda a: _call("json_array_length", *a),
+    **CALLS,
 }
 
 

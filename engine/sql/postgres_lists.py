@@ -6,7 +6,7 @@ import sqlglot.expressions as exp
 
 from engine.sql.expression.nodes import Call, Case, Cast, Expr, Field, Literal, Variable
 from engine.sql.expression.template import call, named_struct, template
-from engine.sql.ordered_lists import ONE, By, field_of, filtered, of_some, ordered_list
+from engine.sql.ordered_lists import ONE, By, field_of, filtered, joined_by_rows, of_some, ordered_list
 from engine.sql.parsed_parts import Parts
 
 
@@ -28,11 +28,26 @@ def as_spark_list(node: exp.Expr) -> exp.Expr | None:
     if not isinstance(inner, exp.GroupConcat):
         return None
     separator = inner.args.get("separator")
+    if separator is not None and separator.find(exp.Column) is not None:
+        return _joined_by_rows(inner, separator, parts, where)
     if not isinstance(inner.this, exp.Order) or not isinstance(separator, exp.Literal):
         return None
     values, value = _list(inner, parts, where)
     joined = call("array_join", Cast(values, "array<string>"), Literal(separator.name, "string"))
     return parts.filled(of_some(value, joined, where))
+
+
+def _joined_by_rows(
+    node: exp.GroupConcat, separator: exp.Expr, parts: Parts, where: Expr | None
+) -> exp.Expr | None:
+    """A separator of each row's own stands before its value; the first row's is not said."""
+    order, inner = list[By](), node.this
+    if isinstance(inner, exp.Order):
+        order, inner = [_by(item, parts) for item in inner.expressions], inner.this
+    if isinstance(inner, exp.Distinct):
+        return None
+    value = parts.column(inner)
+    return parts.filled(joined_by_rows(value, parts.column(separator), order, (), where))
 
 
 def _list(node: exp.ArrayAgg | exp.GroupConcat, parts: Parts, where: Expr | None) -> tuple[Expr, Expr]:

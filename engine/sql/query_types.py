@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlglot.expressions as exp
 
-from engine.sql.catalog import Catalog
+from engine.sql.catalog import Catalog, is_named_index
 from engine.sql.expression_types import exact_type
 from engine.sql.names import identifier, item_name
 
@@ -20,6 +20,7 @@ class QueryTypes:
         for cte in tree.find_all(exp.CTE):
             self.items.setdefault(item_name(cte), []).append(cte)
         self._types: dict[int, dict[str, str]] = {}
+        self._hidden: set[str] = set()
         for select in list(tree.find_all(exp.Select)):
             self._of_select(select)
 
@@ -27,6 +28,11 @@ class QueryTypes:
         """Return the certain type of an expression."""
         select = part.find_ancestor(exp.Select)
         return exact_type(part, self._types.get(id(select), {}))
+
+    def names(self, query: exp.Expr) -> list[str] | None:
+        """Return the names of the columns that a query shows, in lower case, or None if they cannot be told."""
+        found = self._outputs(query, None)
+        return None if found is None else [name.lower() for name, _ in found]
 
     def _of_select(self, select: exp.Select) -> dict[str, str]:
         if id(select) not in self._types:
@@ -64,6 +70,9 @@ class QueryTypes:
         relation = self.catalog.relations.get(name)
         if relation is None or (alias is not None and alias.args.get("columns")):
             return None
+        if is_named_index(relation):
+            return [(column.name, column.type or None) for column in self.catalog.columns_of_index(relation)]
+        self._hidden |= {column.name for column in relation.columns if column.hidden}
         return [(column.name, column.type or None) for column in relation.columns]
 
     @staticmethod
@@ -75,6 +84,10 @@ class QueryTypes:
         return item is not None
 
     def _outputs(self, query: exp.Expr, alias: exp.TableAlias | None) -> Columns | None:
+        if isinstance(query, exp.Subquery) and query.args.get("alias") is None:
+            return self._outputs(query.this, alias)
+        if isinstance(query, exp.SetOperation) and not query.args.get("by_name"):
+            return self._branches(query, alias)
         if not isinstance(query, exp.Select):
             return None
         types = self._of_select(query)
@@ -82,12 +95,24 @@ class QueryTypes:
         for item in query.expressions:
             if item.is_star and isinstance(item, exp.Star | exp.Column):
                 visible = self._visible(query)
-                if visible is None:
-                    return None
-                found += visible
+                if visible is None or (isinstance(item, exp.Column) and query.args.get("joins")):
+                    return None  # of several sources it may show one
+                found += [column for column in visible if column[0] not in self._hidden]
             else:
                 inner = item.this if isinstance(item, exp.Alias) else item
                 found.append((item.alias_or_name.lower(), exact_type(inner, types)))
+        given = alias.args.get("columns") if alias is not None else None
+        if given and len(given) == len(found):
+            return [(part.name.lower(), kind) for part, (_, kind) in zip(given, found, strict=True)]
+        return None if given else found
+
+    def _branches(self, query: exp.SetOperation, alias: exp.TableAlias | None) -> Columns | None:
+        """Return the columns of a set operation: the names of its left side, the types in which both agree."""
+        left, right = (self._outputs(side, None) for side in (query.this, query.expression))
+        if left is None or right is None or len(left) != len(right):
+            return None
+        pairs = zip(left, right, strict=True)
+        found = [(name, kind if kind == other else None) for (name, kind), (_, other) in pairs]
         given = alias.args.get("columns") if alias is not None else None
         if given and len(given) == len(found):
             return [(part.name.lower(), kind) for part, (_, kind) in zip(given, found, strict=True)]

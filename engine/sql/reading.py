@@ -7,6 +7,7 @@ from __future__ import annotations
 from sqlglot import Token, TokenType
 from sqlglot.dialects.spark import Spark
 
+PLACE = "place "
 _CLAUSES = ("fetch", "format", "glob", "limit", "lock", "offset", "values")
 _AFTER_NAMES = (
     *(",", ")", ".", "=", "<>", "!=", "<", "<=", ">", ">=", "+", "*", "/", "%", "||", ";"),
@@ -33,6 +34,25 @@ class SparkTexts(Spark):
 def read_as(dialect: str) -> str | type[Spark]:
     """Return what sqlglot reads a dialect by."""
     return SparkTexts if dialect == "spark" else dialect
+
+
+def with_places(tokens: list[Token]) -> list[Token]:
+    """Return the tokens of a text in which each `?` knows its place, by a comment that the parser carries over.
+
+    The trees of a LIMIT and of a WHERE are no guide to which of them stands first.
+    """
+    found: list[Token] = []
+    for token in tokens:
+        if token.text == "?::":  # read as one operator
+            start = token.start
+            mark = Token(TokenType.PLACEHOLDER, "?", token.line, token.col - 2, start, start)
+            token = Token(TokenType.DCOLON, "::", token.line, token.col, start + 1, token.end)
+            found.append(mark)
+        found.append(token)
+    for token in found:
+        if token.token_type == TokenType.PLACEHOLDER:
+            token.comments.insert(0, f"{PLACE}{token.start}")
+    return found
 
 
 def with_names(tokens: list[Token]) -> list[Token]:

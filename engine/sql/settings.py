@@ -67,6 +67,12 @@ SETTINGS: Mapping[str, Setting] = {
         "UTC: timestamps are instants, shown in UTC; from_utc_timestamp(at, 'zone') gives a local time",
         "the zone in which instants are shown",
     ),
+    "search_path": _means(
+        '"$user", public',
+        r"[\s\S]*",
+        "any text",
+        "the schemas in which names without one are looked for; new relations are made in the first",
+    ),
     "rw_implicit_flush": _means(
         "false",
         _TRUTHS,
@@ -161,7 +167,6 @@ SETTINGS: Mapping[str, Setting] = {
     },
     # ---- of PostgreSQL's clients ---------------------------------------------------------------------------
     "application_name": _taken("", "nobody is shown it"),
-    "search_path": _taken('"$user", public', "a store has one flat list of names, which is called public"),
     **{
         name: _taken("0", _STOPS, _TIME, "a time")
         for name in ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from engine.sql.catalog import Catalog
-from engine.sql.sink_statements import AlterSink, CreateSink
+from engine.sql.session_statements import Refresh
+from engine.sql.sink_statements import AlterSink, CreateSink, view_of
 from engine.sql.statement_types import (
     Alter,
     Comment,
@@ -24,6 +25,7 @@ from engine.sql.statement_types import (
     Explain,
     Insert,
     RenameTo,
+    Several,
     Show,
     ShowCreate,
     Statement,
@@ -48,15 +50,20 @@ def in_sparks_case(statement: Statement, catalog: Callable[[], Catalog]) -> Stat
             return replace(statement, name=statement.name.lower(), table=known(statement.table))
         case CreateSink():
             into = None if statement.into is None else known(statement.into)
-            return replace(statement, name=statement.name.lower(), source=known(statement.source), into=into)
+            name = statement.name.lower()
+            source = known(statement.source) if statement.query is None else view_of(name)
+            return replace(statement, name=name, source=source, into=into)
         case Insert() | Update() | DeleteFrom():
             return replace(statement, table=known(statement.table))
-        case Drop() | Describe() | ShowCreate() | Show() | Comment() | AlterSink():
+        case Drop() | Describe() | Refresh() | ShowCreate() | Show() | Comment() | AlterSink():
             return replace(statement, name=known(statement.name))
         case Alter(action=RenameTo(name)):
             return replace(statement, name=known(statement.name), action=RenameTo(name.lower()))
         case Alter():
             return replace(statement, name=known(statement.name))
+        case Several():
+            parts = tuple(in_sparks_case(part, catalog) for part in statement.parts)
+            return replace(statement, parts=parts)  # type: ignore[arg-type]  # each stays what it was
         case Wait():
             return replace(statement, views=tuple(known(view) for view in statement.views))
         case Explain(target=CreateMaterializedView() as target):

@@ -8,6 +8,15 @@ from typing import Literal
 import sqlglot.expressions as exp
 
 from engine.sql.catalog import Column
+from engine.sql.session_statements import (
+    CancelJobs,
+    CreateSchema,
+    DropSchema,
+    Refresh,
+    ShowJobs,
+    Taken,
+    Use,
+)
 from engine.sql.sink_statements import AlterSink, CreateSink, ShowSinks
 
 
@@ -25,6 +34,7 @@ class CreateTable:
     sql: str
     on_conflict: str = ""
     places: dict[str, int] = field(default_factory=dict)
+    version_columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -42,7 +52,10 @@ class CreateMaterializedView:
 
 @dataclass(frozen=True)
 class CreateView:
-    """CREATE VIEW: a name for a query; `columns` are the names after the view's, if any."""
+    """CREATE VIEW: a name for a query; `columns` are the names after the view's, if any.
+
+    One that `replaces` may exist, as long as nothing reads it.
+    """
 
     name: str
     query: exp.Query
@@ -50,17 +63,19 @@ class CreateView:
     if_not_exists: bool
     sql: str
     columns: tuple[str, ...] = ()
+    replaces: bool = False
 
 
 @dataclass(frozen=True)
 class CreateIndex:
-    """CREATE INDEX: the rows of a table or materialized view found by `columns`."""
+    """CREATE INDEX: the rows of a table or materialized view found by `columns`; it shows those that it includes, None: all."""
 
     name: str
     table: str
     columns: tuple[str, ...]
     if_not_exists: bool
     sql: str
+    include: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -131,7 +146,23 @@ class Steer:
     mutation: Literal["pause", "resume"]
 
 
-AlterAction = RenameTo | RenameColumn | AddColumn | DropColumn | SetOptions | Steer
+@dataclass(frozen=True)
+class AlterColumn:
+    """ALTER TABLE … ALTER COLUMN: another DEFAULT (as Spark SQL; None: none any more), or another answer to NOT NULL."""
+
+    column: str
+    change: Literal["default", "nullable", "not null"]
+    default: str | None = None
+
+
+@dataclass(frozen=True)
+class NoMeaning:
+    """ALTER … of what means nothing here; `why` says so."""
+
+    why: str
+
+
+AlterAction = RenameTo | RenameColumn | AddColumn | DropColumn | AlterColumn | SetOptions | Steer | NoMeaning
 
 
 @dataclass(frozen=True)
@@ -239,12 +270,24 @@ class Explain:
 
 @dataclass(frozen=True)
 class Show:
-    """SHOW; `what` is tables, views, materialized views, indexes, functions, sinks, columns or all; `name` whose columns."""
+    """SHOW; `what` is tables, views, materialized views, indexes, functions, sinks, schemas, columns or all; `name` of which.
+
+    With a `schema` what is in that one, None: in all.
+    """
 
     what: str
     like: str | None
     sql: str
     name: str = ""
+    schema: str | None = None
+
+
+@dataclass(frozen=True)
+class Several:
+    """A statement about several relations, or with several actions: one after the other, each a commit of its own."""
+
+    parts: tuple[Drop | DeleteFrom | Alter, ...]
+    sql: str
 
 
 @dataclass(frozen=True)
@@ -290,6 +333,9 @@ Statement = (
     | CreateView
     | CreateIndex
     | CreateFunction
+    | CreateSchema
+    | DropSchema
+    | Use
     | CreateSink
     | AlterSink
     | ShowSinks
@@ -305,6 +351,11 @@ Statement = (
     | Explain
     | Show
     | ShowCreate
+    | ShowJobs
+    | Taken
+    | Refresh
+    | Several
+    | CancelJobs
     | Describe
     | Set
     | ShowVariable

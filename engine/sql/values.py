@@ -14,6 +14,7 @@ import sqlglot.expressions as exp
 from engine.errors import UnsupportedSql, WrongRow
 from engine.sql.catalog import Column, Relation
 from engine.sql.intervals import interval_of, interval_value
+from engine.sql.parsed import parsed
 from engine.sql.position import copy_place, place
 from engine.sql.refusals import mistake
 from engine.sql.statement_types import Insert
@@ -112,10 +113,11 @@ def known_columns(insert: Insert, relation: Relation) -> None:
             raise mistake(f"table {relation.name} has no column {name}", node, insert.sql, hint)
 
 
-def rows_by_default(insert: Insert, relation: Relation) -> list[Insert]:
+def rows_by_default(insert: Insert, relation: Relation, dialect: str) -> list[Insert]:
     """Return an INSERT as several, none of which has the word DEFAULT: rows that have it leave the column out.
 
-    Raises SqlError for a row of a wrong width.
+    Rows of PostgreSQL's family may be shorter than the table, and so may those of any dialect that lack generated columns. Raises
+    SqlError for a row of a wrong width.
     """
     if not isinstance(insert.rows, exp.Values):
         return [insert]
@@ -125,21 +127,32 @@ def rows_by_default(insert: Insert, relation: Relation) -> list[Insert]:
     groups: dict[tuple[str, ...], list[exp.Expr]] = {}
     for row in insert.rows.expressions:
         values = row.expressions if isinstance(row, exp.Tuple) else [row]
-        width = len(values)
-        if insert.columns is None and width < len(names) and relation_has_generated(relation, names[width:]):
-            names_here = names[:width]
-        else:
-            names_here = names
-        if width != len(names_here):
+        names_here = names[: len(values)]
+        left_out = dialect != "spark" or relation_has_generated(relation, names[len(values) :])
+        short = len(values) < len(names) and bool(values) and (bool(insert.columns) or not left_out)
+        if len(values) > len(names) or short:
             hint = f"the columns are {', '.join(names)}"
-            raise mistake(f"{width} values for {len(names)} columns", row, insert.sql, hint)
+            raise mistake(f"{len(values)} values for {len(names)} columns", row, insert.sql, hint)
         given = [n for n, value in enumerate(values) if not _is_default(value)]
-        kept = exp.Tuple(expressions=[values[n].copy() for n in given])
-        groups.setdefault(tuple(names_here[n] for n in given), []).append(copy_place(kept, row))
+        kept = [values[n].copy() for n in given]
+        columns = tuple(names_here[n] for n in given)
+        if not kept:
+            columns, kept = _one_value(relation)
+        groups.setdefault(columns, []).append(copy_place(exp.Tuple(expressions=kept), row))
     return [
         replace(insert, columns=columns, rows=copy_place(exp.Values(expressions=rows), insert.rows))
         for columns, rows in groups.items()
     ]
+
+
+def _one_value(relation: Relation) -> tuple[tuple[str, ...], list[exp.Expr]]:
+    """Return a column, and the value that it gets anyway, for a row that leaves all out."""
+    shown = [column for column in relation.columns if not column.hidden and column.generated is None]
+    column = next((column for column in shown if column.default is None), shown[0])
+    value = (
+        exp.Null() if column.default is None else parsed(f"SELECT {column.default}", "spark").expressions[0]
+    )
+    return (column.name,), [value]
 
 
 def _is_whole(row: exp.Expr, width: int) -> bool:
@@ -199,6 +212,13 @@ def literal(node: exp.Expr, kind: str, dialect: str) -> Any:
             and kind in ("date", "time(6)", "timestamp", "timestamp_ntz", "string")
         ):
             return _text(node.this.name, kind)
+        if (
+            target == kind
+            and type(node) is exp.Cast
+            and kind in ("float", "double")
+            and _FLOAT.fullmatch(node.this.name)
+        ):
+            return float(node.this.name)
     raise NotLiteral
 
 

@@ -82,3 +82,11 @@ def test_a_file_in_a_dialect_that_nobody_knows_becomes_a_model_with_its_error(tm
     assert [model.name for model in models] == ["v0", "v1"]
     assert 'dialect "postgress" is unknown: use one of spark, postgres, risingwave' in (models[0].error or "")
     assert 'dialect "oracle" is unknown' in (models[1].error or "")
+
+
+def test_what_no_asset_can_stand_for_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.sql").write_text("CREATE SINK a INTO t AS SELECT 1 AS id")
+    (tmp_path / "b.sql").write_text("CREATE MATERIALIZED VIEW s.b AS SELECT 1 AS id")
+    errors = {model.path: model.error or "" for model in load_models(tmp_path)}
+    assert "a sink AS SELECT is no model" in errors["a.sql"]
+    assert "a model is in no schema: s.b" in errors["b.sql"]

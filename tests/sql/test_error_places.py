@@ -56,7 +56,6 @@ REFUSED = [
     ("/* of nope */ DELETE FROM nope", "nope"),
     ("SET nope = 1", "nope"),
     ("FLUSH nope", "FLUSH"),
-    ("SELECT 1; SELECT 2", "SELECT 1"),
 ]
 
 

@@ -30,6 +30,7 @@ EXPECTED = {
     "sql/clauses.py": STATEMENTS,
     "sql/tokens.py": STATEMENTS,
     "sql/set_statements.py": STATEMENTS,
+    "sql/taken_statements.py": STATEMENTS,
     "sql/macros.py": STATEMENTS,
     "sql/refusals.py": STATEMENTS,
     "sql/position.py": STATEMENTS,
@@ -47,6 +48,8 @@ EXPECTED = {
     "sql/postgres_functions.py": TRANSLATES,
     "sql/postgres_moments.py": TRANSLATES,
     "sql/postgres_bytea.py": TRANSLATES,
+    "sql/postgres_matches.py": TRANSLATES,
+    "sql/postgres_calls.py": TRANSLATES,
     "sql/intervals.py": TRANSLATES,
     "sql/values.py": VALUES,
     "sql/types.py": VALUES,
@@ -65,6 +68,7 @@ EXPECTED = {
     "runtime/spark_errors.py": PLACES,
     "runtime/statement_errors.py": PLACES,
     "runtime/driver_rows.py": "knows an error of Spark by its text",
+    "runtime/statement_reading.py": STATEMENTS,
     "runtime/show.py": "parses the statement of a plain view to describe it",
 }
 

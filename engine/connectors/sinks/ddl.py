@@ -26,26 +26,56 @@ from engine.meta.sinks import (
     state_entry,
     state_of,
 )
+from engine.runtime.create_schema import check_schema
+from engine.runtime.drop import drop_own_view
 from engine.runtime.rows import ROW_ID
 from engine.sql.catalog import Catalog, Column, Relation
 from engine.sql.dialects import Dialect
+from engine.sql.partials import GLOBAL_KEY
 from engine.sql.refusals import line_and_column
-from engine.sql.sink_statements import AlterSink, CreateSink
+from engine.sql.sink_statements import AlterSink, CreateSink, view_of
+from engine.sql.statement_types import CreateMaterializedView
 from engine.sql.types import to_arrow
 
 RACE_ATTEMPTS = 20
 
 
-def create_sink(store: Hummock, statement: CreateSink, dialect: Dialect) -> bool:
-    """Create a sink; it holds the log of its view from now on. Returns False if it exists and IF NOT EXISTS is said."""
-    version = store.refresh()
-    stored = load(version)
+def create_sink(
+    store: Hummock,
+    statement: CreateSink,
+    dialect: Dialect,
+    make_view: Callable[[CreateMaterializedView], None] | None = None,
+) -> bool:
+    """Create a sink; it holds the log of its view from now on. Returns False if it exists and IF NOT EXISTS is said.
+
+    One AS SELECT has a view of its own, made by `make_view`, which goes with it.
+    """
+    stored = load(store.refresh())
     if statement.name in stored.catalog.relations:
         if statement.if_not_exists:
             return False
         kind = stored.catalog.relations[statement.name].kind
         hint = f"drop it first: DROP {kind.upper()} {statement.name}"
         raise _error(statement, statement.name, f"{statement.name} exists already: it is a {kind}", hint)
+    check_schema(stored.catalog, statement.name, statement.sql)
+    if statement.query is None:
+        _create(store, statement, dialect)
+        return True
+    drop_own_view(store, statement.name)  # of a statement that was broken off
+    query, text = statement.query, statement.query_sql
+    assert make_view is not None, "only a session can make views"
+    make_view(CreateMaterializedView(statement.source, query, text, {}, False, statement.sql))
+    try:
+        _create(store, statement, dialect)
+    except BaseException:
+        drop_own_view(store, statement.name)
+        raise
+    return True
+
+
+def _create(store: Hummock, statement: CreateSink, dialect: Dialect) -> None:
+    version = store.refresh()
+    stored = load(version)
     relation = _relation(stored, statement, dialect)
     table = computed(version, source_of(relation))
     part = Commit(catalog=state_entry(relation.name, SinkState()))
@@ -54,7 +84,6 @@ def create_sink(store: Hummock, statement: CreateSink, dialect: Dialect) -> bool
     catalog = entries({relation.name: relation}, {}) | dict(part.catalog)
     check = _stands(relation, version)
     store.commit(dataclasses.replace(part, catalog=catalog, precondition=check))
-    return True
 
 
 def alter_sink(store: Hummock, statement: AlterSink) -> None:
@@ -107,7 +136,7 @@ def show_sinks(version: Version, errors: Mapping[str, str], now: float) -> pa.Ta
         rows.append(
             {
                 "name": relation.name,
-                "from": source_of(relation),
+                "from": _read_by(relation),
                 "to": options.into or options.url,
                 "type": relation.options["type"],
                 "phase": at.phase,
@@ -128,27 +157,40 @@ def show_sinks(version: Version, errors: Mapping[str, str], now: float) -> pa.Ta
     return pa.Table.from_pylist(rows, pa.schema([(name, kinds.get(name, pa.string())) for name in names]))
 
 
+def _read_by(relation: Relation) -> str:
+    source = source_of(relation)
+    return "(query)" if source == view_of(relation.name) else source
+
+
+def _shown(source: Relation) -> str:
+    """Return how messages name what a sink reads."""
+    return "the query" if source.name.startswith("_") else source.name
+
+
 def _relation(stored: StoredCatalog, statement: CreateSink, dialect: Dialect) -> Relation:
     source = _named(stored.catalog, statement, statement.source, "table or view")
     if source.kind not in ("table", "materialized view"):
         hint = "CREATE MATERIALIZED VIEW of it, and a sink FROM that"
         raise _error(
-            statement, statement.source, f"{source.name} is a {source.kind} and keeps no changes", hint
+            statement, statement.source, f"{_shown(source)} is a {source.kind} and keeps no changes", hint
         )
     options = checked(statement, source.append_only)
+    if statement.query is not None:
+        options["query"] = "true"
     upsert = options["type"] == "upsert"
     if not upsert and not source.append_only and options["force_append_only"] != "true":
         hint = (
             "type = 'upsert'; or force_append_only = true: deletions are left out, a changed row comes again"
         )
-        message = f"{source.name} changes and deletes rows, an append-only sink cannot tell so"
+        message = f"{_shown(source)} changes and deletes rows, an append-only sink cannot tell so"
         raise _error(statement, statement.source, message, hint)
     shown = [Column(c.name, c.type, stored=c.source) for c in source.columns if not c.hidden]
+    shown = _under_targets_names(statement, shown)
     key = tuple(c.name for c in shown if c.source in source.primary_key)
-    if upsert and len(key) < len(source.primary_key):
+    if upsert and len(key) < len(source.primary_key) and not _is_one_row(source):
         hidden = ", ".join(k for k in source.primary_key if k not in {c.source for c in shown})
         hint = "select the key columns in the view, or take type = 'append-only' where rows only come"
-        message = f"the key of {source.name} ({hidden}) is not among its columns, so nobody could apply updates to its rows"
+        message = f"the key of {_shown(source)} ({hidden}) is not among its columns, so nobody could apply updates to its rows"
         raise _error(statement, statement.source, message, hint)
     depends_on: tuple[str, ...] = (source.name,)
     if statement.into is not None:
@@ -169,6 +211,23 @@ def _relation(stored: StoredCatalog, statement: CreateSink, dialect: Dialect) ->
         options=options,
         depends_on=depends_on,
     )
+
+
+def _under_targets_names(statement: CreateSink, shown: list[Column]) -> list[Column]:
+    """Return a view's columns under the names that a list after the table's name gives them."""
+    if not statement.columns:
+        return shown
+    if len(statement.columns) != len(shown):
+        message = f"{len(statement.columns)} columns for the {len(shown)} of the rows"
+        hint = f"they are {', '.join(column.name for column in shown)}"
+        raise _error(statement, statement.columns[0], message, hint)
+    pairs = zip(shown, statement.columns, strict=True)
+    return [msgspec.structs.replace(column, name=name) for column, name in pairs]
+
+
+def _is_one_row(source: Relation) -> bool:
+    """Tell whether a view never has more than one row, so that no other can meet it in a table."""
+    return source.kind == "materialized view" and source.primary_key == (GLOBAL_KEY,)
 
 
 def _check_target(
@@ -207,7 +266,7 @@ def _check_target(
             raise wrong(f"column {mine.name} of {target.name} is generated", "leave it out of the view")
         if mine.type != column.type and not _fits(column.type, mine.type):
             message = (
-                f"column {column.name} is {column.type} in {source.name} and {mine.type} in {target.name}"
+                f"column {column.name} is {column.type} in {_shown(source)} and {mine.type} in {target.name}"
             )
             raise wrong(message, f"CAST it to {mine.type} in the view")
     for name, mine in known.items():
@@ -215,22 +274,34 @@ def _check_target(
             continue
         if not mine.nullable or mine.default is not None or mine.source in target.primary_key:
             what = "a key column" if mine.source in target.primary_key else "NOT NULL or has a DEFAULT"
-            raise wrong(f"column {name} of {target.name} is {what}, but {source.name} has none", "select it")
+            raise wrong(
+                f"column {name} of {target.name} is {what}, but {_shown(source)} has none", "select it"
+            )
     if any(column.generated is not None for column in target.columns):
         raise wrong(
             f"table {target.name} has generated columns, which a sink cannot compute", "sink into another"
         )
-    theirs = {column.name for column in target.columns if column.source in target.primary_key}
-    if ROW_ID not in theirs and (len(key) < len(source.primary_key) or not set(key) <= theirs):
-        message = (
-            f"two rows of {source.name} could meet in one row of {target.name}: its key ({', '.join(sorted(theirs))}) "
-            f"lacks columns of the view's key ({', '.join(key) or 'hidden'})"
-        )
-        raise wrong(message, "give the table a PRIMARY KEY that holds the view's key")
+    _check_meeting(statement, source, target, key)
     if target.name == source.name or source.name in _fed_by(stored, target.name):
         raise wrong(
-            f"{source.name} is computed from {target.name}: the sink would feed itself", "another table"
+            f"{_shown(source)} is computed from {target.name}: the sink would feed itself", "another table"
         )
+
+
+def _check_meeting(statement: CreateSink, source: Relation, target: Relation, key: tuple[str, ...]) -> None:
+    """Raise SqlError if two rows of a view could meet in one row of a table."""
+    theirs = {column.name for column in target.columns if column.source in target.primary_key}
+    if (
+        ROW_ID not in theirs
+        and not _is_one_row(source)
+        and (len(key) < len(source.primary_key) or not set(key) <= theirs)
+    ):
+        message = (
+            f"two rows of {_shown(source)} could meet in one row of {target.name}: its key ({', '.join(sorted(theirs))}) "
+            f"lacks columns of the view's key ({', '.join(key) or 'hidden'})"
+        )
+        hint = "give the table a PRIMARY KEY that holds the view's key"
+        raise _error(statement, statement.into or "", message, hint)
 
 
 def _fits(mine: str, theirs: str) -> bool:
@@ -260,13 +331,13 @@ def _fed_by(stored: StoredCatalog, name: str) -> Collection[str]:
 def _check_free(statement: CreateSink, source: Relation, shown: list[Column]) -> None:
     taken = {OPERATION, EPOCH} & {column.name for column in shown}
     if taken:
-        message = f"{source.name} has a column {', '.join(taken)}, the name that an upsert sink needs"
+        message = f"{_shown(source)} has a column {', '.join(taken)}, the name that an upsert sink needs"
         raise _error(statement, statement.source, message, "name the column otherwise in the view")
 
 
 def _named(catalog: Catalog, statement: CreateSink, name: str, what: str) -> Relation:
     found = catalog.relations.get(name)
-    if found is None or found.name.startswith("_"):
+    if found is None or (found.name.startswith("_") and name != view_of(statement.name)):
         raise _error(statement, name, f"there is no {what} {name}", catalog.near(name))
     return found
 

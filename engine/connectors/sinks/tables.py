@@ -10,11 +10,13 @@ import pyarrow as pa
 from engine.connectors.sinks.options import SinkOptions
 from engine.connectors.sinks.target import Delivered
 from engine.errors import Conflict
-from engine.hummock import Commit, Delete, Hummock, Put, Version
+from engine.hummock import Commit, Delete, Hummock, Put, TableVersion, Version
 from engine.hummock.batch import TableBuffer, finish
 from engine.log_store.changes import DELETE, INSERT, Changes
 from engine.log_store.sink import LogRange, VnodeGroup
 from engine.meta.catalog_store import load
+from engine.runtime.conflicts import UPDATE_IF_NOT_NULL, not_null, unchanged
+from engine.runtime.row_versions import newer
 from engine.runtime.rows import stored_names, typed_rows, with_row_ids
 from engine.sql.catalog import Relation
 
@@ -39,6 +41,7 @@ class TableSink:
         table = version.tables[target.name]
         buffer = TableBuffer(self._store.reader, table.table)
         key = [column.name for column in target.columns if column.source in target.primary_key]
+        merges = target.on_conflict == UPDATE_IF_NOT_NULL or bool(target.version_columns)
         rows = 0
         for change in changes:
             shown = _renamed(change, self._columns)
@@ -47,7 +50,8 @@ class TableSink:
                 buffer.add(Delete(stored_names(target, typed_rows(target, gone.select(key), key))))
             new = shown.rows.filter(pa.array(np.asarray(shown.operations != DELETE)))
             whole = typed_rows(target, new, [column.name for column in target.columns])
-            buffer.add(Put(with_row_ids(self._store, stored_names(target, whole))))
+            put = with_row_ids(self._store, stored_names(target, whole))
+            buffer.add(Put(self._merged(target, table, put) if merges else put))
             rows += len(change) if self.options.upsert else new.num_rows
         writes = finish(self._store.reader, {target.name: buffer}) if rows else {}
 
@@ -56,7 +60,16 @@ class TableSink:
             if found is None or found.table_id != table.table_id:
                 raise Conflict(f"table {target.name} was dropped while rows were written into it")
 
-        return Delivered(rows, commit=Commit(writes=writes, precondition=same_table))
+        check = unchanged(table) if merges else same_table
+        return Delivered(rows, commit=Commit(writes=writes, precondition=check))
+
+    def _merged(self, target: Relation, table: TableVersion, rows: pa.Table) -> pa.Table:
+        """Return rows with the values that the table has where they have none: other sinks may write other columns."""
+        keys = rows.select(list(target.primary_key))
+        index, stored = self._store.reader.lookup(
+            table, keys, table.committed_epoch, columns=rows.column_names
+        )
+        return newer(target, rows, index, stored) if target.version_columns else not_null(rows, index, stored)
 
 
 def _renamed(change: Changes, names: list[str]) -> Changes:

@@ -1,0 +1,39 @@
+"""Functions of PostgreSQL that give rows, as regexp_matches and jsonb_array_elements do: over the arrays of what they give."""
+
+from __future__ import annotations
+
+import sqlglot.expressions as exp
+
+from engine.sql.position import copy_place
+from engine.sql.postgres_calls import SETS
+
+
+def set_returning(tree: exp.Expr) -> exp.Expr:
+    """`SELECT regexp_matches(s, 'a(.)', 'g')` -> `SELECT EXPLODE(regexp_matches(s, 'a(.)', 'g'))`, over an array of all matches.
+
+    `unnest(regexp_matches(…))` gives the groups of all matches one after the other.
+    """
+    for node in [part for part in tree.find_all(exp.Anonymous) if part.name.lower() in SETS]:
+        outer = node.parent
+        if isinstance(outer, exp.Explode) or (isinstance(outer, exp.Unnest) and len(outer.expressions) == 1):
+            flat = exp.Anonymous(this="flatten", expressions=[node.copy()])
+            node.replace(copy_place(flat, node))
+            continue
+        if isinstance(outer, exp.Table | exp.Lateral):
+            outer.replace(_source(outer, node))
+            continue
+        rows: exp.Expr = copy_place(exp.Explode(this=node.copy()), node)
+        if isinstance(outer, exp.Select):
+            rows = exp.alias_(rows, node.name.lower(), copy=False)
+        node.replace(rows)
+    return tree
+
+
+def _source(table: exp.Table | exp.Lateral, call: exp.Anonymous) -> exp.Expr:
+    """Return an item of FROM that gives the rows of a call; beside others it may read their columns."""
+    alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(call.name.lower()))
+    if not alias.args.get("columns"):
+        alias.set("columns", [alias.this.copy()])
+    beside = isinstance(table, exp.Lateral) or isinstance(table.parent, exp.Join)
+    kind = exp.Lateral if beside else exp.Table
+    return copy_place(kind(this=copy_place(exp.Explode(this=call.copy()), call), alias=alias), table)

@@ -1,0 +1,122 @@
+"""Schemas: a relation in one is known by both names with a dot between; the store's own schema has no name.
+
+In PostgreSQL's family that one is called public, in Spark's default. A query may call a relation by its last name alone where
+nothing else has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import sqlglot.expressions as exp
+
+from engine.sql.catalog import Catalog, Relation
+
+KIND = "schema"
+SYSTEM = ("information_schema", "pg_catalog")
+_ENTRY = "_schema_"
+_OWN = {"spark": "default"}
+_QUALIFIED = "qualified"
+_PLACES = (exp.From, exp.Join, exp.Update, exp.Delete, exp.Lateral, exp.Subquery)
+
+
+def own_schema(dialect: str) -> str:
+    """Return the name of the schema that a client of a dialect is in, which means the store."""
+    return _OWN.get(dialect, "public")
+
+
+def schema_entry(name: str) -> str:
+    """Return the name under which the catalog keeps a schema; no relation of a user can have it."""
+    return _ENTRY + name
+
+
+def schema_of(relation: str) -> str:
+    """Return the schema in a relation's name, "" for the store's own."""
+    return relation.rpartition(".")[0]
+
+
+def last_name(relation: str) -> str:
+    """Return a relation's name without its schema."""
+    return relation.rpartition(".")[2]
+
+
+def within(schema: str, name: str, dialect: str) -> str:
+    """Return the name of a relation in a schema, each as it was read."""
+    return name if schema.lower() == own_schema(dialect) else f"{schema}.{name}"
+
+
+def schemas(catalog: Catalog) -> Mapping[str, Relation]:
+    """Return the schemas that users have made, by name."""
+    made = (relation for relation in catalog.relations.values() if relation.kind == KIND)
+    return {relation.name.removeprefix(_ENTRY): relation for relation in made}
+
+
+def members(catalog: Catalog, schema: str) -> list[str]:
+    """Return the relations in a schema."""
+    return [name for name in catalog.relations if schema_of(name) == schema]
+
+
+def qualify(tree: exp.Expr, dialect: str) -> None:
+    """`s.t` -> one name with a dot, called t where it is read; `s.t.a` of such a table -> `t.a`."""
+    called: set[tuple[str, str]] = set()
+    aliases: set[str] = set()
+    for table in tree.find_all(exp.Table):
+        alias = table.args.get("alias")
+        if alias is not None:
+            aliases.add(alias.name.lower())
+        schema = table.args.get("db")
+        if not isinstance(table.this, exp.Identifier) or not isinstance(schema, exp.Identifier):
+            continue
+        if table.args.get("catalog") is not None:
+            continue
+        written = [_name(part, dialect) for part in (schema, table.this)]
+        table.set("db", None)
+        if written[0].lower() == own_schema(dialect):
+            continue
+        if alias is None and isinstance(table.parent, _PLACES):
+            table.set("alias", exp.TableAlias(this=table.this.copy()))
+            called.add((written[0].lower(), written[1].lower()))
+        elif alias is None:
+            called.add((written[0].lower(), written[1].lower()))
+        name = exp.to_identifier(".".join(written), quoted=True)
+        name.meta.update(schema.meta, **{_QUALIFIED: True})
+        table.set("this", name)
+    for column in list(tree.find_all(exp.Column)):
+        if column.args.get("db") is None or column.args.get("catalog") is not None:
+            continue
+        pair = (column.db.lower(), column.table.lower())
+        if (pair[0] == own_schema(dialect) or pair in called) and pair[0] not in aliases:
+            column.set("db", None)
+
+
+def is_qualified(name: exp.Expr) -> bool:
+    """Tell whether an identifier with a dot was written as two names."""
+    return bool(name.meta.get(_QUALIFIED))
+
+
+def _name(node: exp.Identifier, dialect: str) -> str:
+    exact = node.args.get("quoted") and dialect != "spark"
+    return node.name if exact else node.name.lower()
+
+
+def path_of(setting: str, catalog: Catalog, dialect: str) -> tuple[str, ...]:
+    """Return the schemas in which names without one are looked for, "" for the store's own; unknown ones are left out."""
+    found: list[str] = []
+    for part in setting.split(","):
+        name = part.strip().strip("\"'`")
+        if name.lower() == own_schema(dialect) or name.lower() == "public":
+            found.append("")
+        elif name in schemas(catalog):
+            found.append(name)
+    return tuple(dict.fromkeys(found))
+
+
+def found_in(path: Sequence[str], name: str, catalog: Catalog) -> str:
+    """Return the relation that a name without schema means: that of the first schema that has it, else the name itself."""
+    if "." in name:
+        return name
+    for schema in path:
+        full = f"{schema}.{name}" if schema else name
+        if full in catalog.relations:
+            return full
+    return name

@@ -1,0 +1,63 @@
+"""Statements about schemas, jobs and the session as typed values; `sql` is always the text as it was written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Use:
+    """USE: the schema in which names without one are looked for."""
+
+    name: str
+    sql: str
+
+
+@dataclass(frozen=True)
+class ShowJobs:
+    """SHOW JOBS: the views that are being created."""
+
+    sql: str
+
+
+@dataclass(frozen=True)
+class CancelJobs:
+    """CANCEL JOBS: views that are being created are given up; `numbers` are those that SHOW JOBS tells."""
+
+    numbers: tuple[int, ...]
+    sql: str
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A statement that means nothing here; `notice` says why."""
+
+    notice: str
+    sql: str
+
+
+@dataclass(frozen=True)
+class Refresh:
+    """REFRESH MATERIALIZED VIEW: return when one view reflects what was written before."""
+
+    name: str
+    sql: str
+
+
+@dataclass(frozen=True)
+class CreateSchema:
+    """CREATE SCHEMA: a name before the names of relations."""
+
+    name: str
+    if_not_exists: bool
+    sql: str
+
+
+@dataclass(frozen=True)
+class DropSchema:
+    """DROP SCHEMA; with `cascade` everything in it goes, too."""
+
+    name: str
+    if_exists: bool
+    cascade: bool
+    sql: str
