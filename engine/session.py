@@ -305,11 +305,11 @@ class Session:
 
     def throttle(self, view: str, rows_per_second: int | None) -> None:
         """Ask for another rate limit of a view's backfill: 0 pauses it, None lets it find its pace."""
-        set_option(self.store, view, RATE_LIMIT, rows_per_second)
+        set_option(self.store, lambda: self.spark, view, RATE_LIMIT, rows_per_second)
 
     def rescale(self, view: str, parallelism: int | None) -> None:
         """Ask for another number of tasks that write a view's larger epochs; None lets it follow the cores."""
-        set_option(self.store, view, PARALLELISM, parallelism)
+        set_option(self.store, lambda: self.spark, view, PARALLELISM, parallelism)
 
     def members(self, domain: str) -> tuple[str, ...]:
         """Return the views of a domain, inputs first."""

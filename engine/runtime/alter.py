@@ -103,15 +103,13 @@ def _alter(store: Hummock, spark: Callable[[], SparkSession], statement: Alter) 
     return ""
 
 
-def set_option(store: Hummock, view: str, option: str, value: int | None) -> None:
+def set_option(
+    store: Hummock, spark: Callable[[], SparkSession], view: str, option: str, value: int | None
+) -> None:
     """Set an option of a view that is a number, None for its default."""
     text = "default" if value is None else str(value)
     sql = f"ALTER MATERIALIZED VIEW {view} SET {option} = {text}"
-    alter(store, _no_spark, Alter("materialized view", view, SetOptions({option: text}), False, sql))
-
-
-def _no_spark() -> SparkSession:
-    raise AssertionError("options are set without Spark")
+    alter(store, spark, Alter("materialized view", view, SetOptions({option: text}), False, sql))
 
 
 def comment(store: Hummock, statement: Comment) -> None:
