@@ -156,9 +156,9 @@ class _Reader:
             case exp.Paren():
                 return self._predicates(node.this)
             case exp.Is(expression=exp.Null()):
-                return [Predicate(self._column(node.this), "is null")]
-            case exp.Not(this=exp.Is(expression=exp.Null())):
-                return [Predicate(self._column(node.this.this), "is not null")]
+                return [self._null(node, denied=False)]
+            case exp.Not(this=exp.Is(expression=exp.Null()) as inner):
+                return [self._null(inner, denied=True)]
             case exp.In() if node.expressions and not node.args.get("query"):
                 column = self._column(node.this)
                 return [Predicate(column, "in", tuple(self._literal(v, column) for v in node.expressions))]
@@ -174,6 +174,11 @@ class _Reader:
             return [Predicate(column, op, (self._literal(node.expression, column),))]
         column = self._column(node.expression)
         return [Predicate(column, _FLIPPED[op], (self._literal(node.this, column),))]
+
+    def _null(self, node: exp.Is, *, denied: bool) -> Predicate:
+        """Return the predicate of IS NULL, or of IS NOT NULL, which sqlglot reads as one node."""
+        is_not = denied is not bool(node.args.get("negate"))
+        return Predicate(self._column(node.this), "is not null" if is_not else "is null")
 
     def _literal(self, node: exp.Expr, column: str) -> Any:
         kind = next(found.type for found in self.shown.values() if found.source == column)

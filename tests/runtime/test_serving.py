@@ -171,3 +171,25 @@ def test_a_limit_keeps_its_order_below_a_scalar_subquery_and_a_join(session: Ses
     session.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
     for asked in (query, "SELECT x, m FROM v"):
         assert sorted(row["x"] for row in session.sql(asked).to_pylist()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("dialect", ["spark", "postgres"])
+def test_null_and_its_contrary_are_told_apart_without_spark(session: Session, dialect: str) -> None:
+    session.dialect = dialect  # type: ignore[assignment]
+    session.sql("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+    session.sql("INSERT INTO t VALUES (1, 5), (2, NULL)")
+    chosen = {
+        "n IS NULL": [2],
+        "n IS NOT NULL": [1],
+        "NOT (n IS NULL)": [1],
+        "NOT n IS NULL": [1],
+        "NOT (n IS NOT NULL)": [2],
+        "id IS NOT NULL": [1, 2],
+        "id IS NULL": [],
+    }
+    for condition, ids in chosen.items():
+        asked = session.sql(f"SELECT id FROM t WHERE {condition} ORDER BY id")
+        assert asked is not None and asked.column("id").to_pylist() == ids, condition
+    session.sql("UPDATE t SET n = 7 WHERE id IS NOT NULL")
+    session.sql("DELETE FROM t WHERE n IS NOT NULL")
+    assert session.sql("SELECT id FROM t").num_rows == 0  # type: ignore[union-attr]
