@@ -34,9 +34,9 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from engine.backfill.pace import most_at_once
 from engine.hummock import Hummock
 from engine.meta.creation import CONSUMING_SNAPSHOT, creations
+from engine.runtime.backfill.pace import most_at_once
 from engine.runtime.executor import Computed, FragmentTask
 from engine.session import Session
 

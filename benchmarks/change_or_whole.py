@@ -20,9 +20,9 @@ from rich.table import Table
 
 from benchmarks.epoch_cases import CASES
 from benchmarks.epochs import build
+from engine.runtime.epoch.spark_executor import SparkExecutor
 from engine.runtime.executor import Computed, FragmentTask
-from engine.runtime.spark import connect
-from engine.runtime.spark_executor import SparkExecutor
+from engine.runtime.spark.session import connect
 from engine.session import Session
 
 ROUNDS = 3

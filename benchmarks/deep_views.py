@@ -21,7 +21,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from engine.runtime.spark import connect
+from engine.runtime.spark.session import connect
 from engine.session import Session
 
 JOINS, CHAIN, DIMENSION_ROWS = 8, 10, 1_000

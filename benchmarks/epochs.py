@@ -29,7 +29,7 @@ from rich.table import Table
 
 from benchmarks.epoch_cases import CASES, Case, Change
 from benchmarks.epoch_peers import DuckDB, Merge, Recompute, Streaming, Tables
-from engine.runtime.spark import connect
+from engine.runtime.spark.session import connect
 from engine.session import Session
 
 PEERS = ("recompute", "merge", "merge-dv", "streaming", "duckdb")

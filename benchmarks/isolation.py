@@ -26,7 +26,7 @@ from rich.table import Table
 from engine.meta.frontier import frontiers
 from engine.meta.policy import epochs_of
 from engine.runtime.executor import Computed, Executor, FragmentTask
-from engine.runtime.spark import connect
+from engine.runtime.spark.session import connect
 from engine.session import FlushReport, Session
 
 LIMIT = 1.2

@@ -27,7 +27,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
-from engine.runtime.spark import connect
+from engine.runtime.spark.session import connect
 from engine.session import FlushReport, Session
 
 BUDGET_SECONDS = 0.060

@@ -13,9 +13,9 @@ from sqlglot import TokenType, exp
 
 from engine.errors import SqlError, TidelineError
 from engine.sql.catalog import Column
-from engine.sql.dialects import DIALECTS, Dialect, is_dialect
-from engine.sql.partitions import declared
-from engine.sql.statements import (
+from engine.sql.dialect import DIALECTS, Dialect, is_dialect
+from engine.sql.incremental.partitions import declared
+from engine.sql.statements.reader import (
     CreateMaterializedView,
     CreateSink,
     CreateTable,

@@ -21,7 +21,7 @@ from urllib.request import urlopen
 
 from engine.errors import EnvironmentNotReady
 from engine.jars import check_java, jar_paths
-from engine.runtime.spark_connect import FILE, LOOPBACK, TOKEN_VARIABLE, WarmSpark, announce
+from engine.runtime.spark.connect import FILE, LOOPBACK, TOKEN_VARIABLE, WarmSpark, announce
 
 START_SECONDS = 120.0
 STOP_SECONDS = 20.0
@@ -194,7 +194,7 @@ def project_folder() -> Path:
 
 def spark_settings() -> dict[str, str]:
     """Return the settings of a Spark that is started apart; the same as those of a local one."""
-    from engine.runtime.spark import LOCAL_SETTINGS, SETTINGS, STATIC_SETTINGS
+    from engine.runtime.spark.session import LOCAL_SETTINGS, SETTINGS, STATIC_SETTINGS
 
     return {**STATIC_SETTINGS, **SETTINGS, **LOCAL_SETTINGS}
 

@@ -28,8 +28,8 @@ from demo.screen import Screen
 from demo.verify import Verdict, landed_counts, verify
 from demo.watch import Watch, open_instance
 from engine.errors import TidelineError
-from engine.runtime.spark import connect
-from engine.runtime.spark_connect import TOKEN_VARIABLE
+from engine.runtime.spark.connect import TOKEN_VARIABLE
+from engine.runtime.spark.session import connect
 from engine.session import Session
 
 BULK_UNTIL = datetime.date(2013, 12, 15)

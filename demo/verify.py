@@ -19,8 +19,8 @@ from dagster_project.models import Model
 from demo.landed import Count, count
 from engine.hummock import Hummock
 from engine.meta.catalog_store import load
-from engine.runtime.query import visible_columns
-from engine.sql.statements import CreateMaterializedView, CreateView, parse
+from engine.runtime.reads.query import visible_columns
+from engine.sql.statements.reader import CreateMaterializedView, CreateView, parse
 
 RELATIVE_TOLERANCE = 1e-9
 

@@ -13,45 +13,38 @@ from typing import Literal
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from engine.backfill.due import BACKFILL_ROWS
-from engine.connectors.sinks.ddl import alter_sink, create_sink, show_sinks
 from engine.connectors.sinks.driver import WAIT_SECONDS, SinkDriver
-from engine.connectors.table_options import check_table_options
+from engine.dispatch import Dispatch
 from engine.errors import SqlError
 from engine.hummock import Hummock
 from engine.hummock.compaction import CompactionReport
 from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.creation import Creation, creations
-from engine.meta.domain import BACKGROUND, domain_of
+from engine.meta.domain import domain_of
 from engine.meta.flush_plan import FlushPlan
 from engine.meta.mutation import PARALLELISM, RATE_LIMIT
 from engine.meta.partitions import PartitionStatus, partitioning_of
 from engine.meta.policy import check_policy, epochs_of
 from engine.meta.status import RelationStatus, lagging_views, statuses
 from engine.meta.waits import Wait, quarantine_waits, waits
-from engine.runtime import ddl, dml, query
-from engine.runtime.alter import alter, comment, set_option
-from engine.runtime.create_schema import change_schemas, checked_schema
-from engine.runtime.datasource import TidelineDataSource
-from engine.runtime.drop import checked_parts, drop, known
-from engine.runtime.flush import BACKGROUND_SECONDS, FlushRun
-from engine.runtime.jobs import jobs
-from engine.runtime.mutation_run import ask
-from engine.runtime.partition_checks import checked_partition, checked_partitioning
-from engine.runtime.partition_values import changed_partitions, partition_statuses
-from engine.runtime.report import FlushReport, SinkReport, ViewReport, followed_by
-from engine.runtime.set_variable import set_variable, show_variable
-from engine.runtime.show import describe, explain, explain_incremental, show, show_create
-from engine.runtime.spark import SparkTarget, connect, register
-from engine.runtime.spark_executor import SparkExecutor
-from engine.runtime.statement_errors import told_at_its_place
-from engine.runtime.statement_reading import statement_of, statements_of
-from engine.runtime.wait import wait_for_creation
-from engine.sql import statements as st
+from engine.runtime.backfill.due import BACKFILL_ROWS
+from engine.runtime.domains.flush import BACKGROUND_SECONDS, FlushRun
+from engine.runtime.domains.wait import wait_for_creation
+from engine.runtime.epoch.mutation_run import ask
+from engine.runtime.epoch.report import FlushReport, SinkReport, ViewReport, followed_by
+from engine.runtime.epoch.spark_executor import SparkExecutor
+from engine.runtime.partitions.checks import checked_partition, checked_partitioning
+from engine.runtime.partitions.values import changed_partitions, partition_statuses
+from engine.runtime.reads.datasource import TidelineDataSource
+from engine.runtime.spark.session import SparkTarget, connect, register
+from engine.runtime.statements.alter import set_option
+from engine.runtime.statements.statement_errors import told_at_its_place
+from engine.runtime.statements.statement_reading import statement_of, statements_of
+from engine.runtime.writes import dml
 from engine.sql.catalog import Catalog
-from engine.sql.dialects import DIALECTS, Dialect, is_dialect
-from engine.sql.parameters import Parameters
-from engine.sql.settings import Settings
+from engine.sql.dialect import DIALECTS, Dialect, is_dialect
+from engine.sql.statements.parameters import Parameters
+from engine.sql.statements.settings import Settings
 
 __all__ = ["FlushReport", "RelationStatus", "Session", "SinkReport", "ViewReport"]
 
@@ -85,7 +78,7 @@ class Session:
         self._spark_target = spark
         self._spark: SparkSession | None = None
         self._starting = threading.Lock()
-        self._sinks = SinkDriver(self.store)
+        self.sinks = SinkDriver(self.store)
         self._runner = FlushRun(self.store, SparkExecutor(self.store, lambda: self.spark), backfill_rows)
 
     def __enter__(self) -> Session:
@@ -154,88 +147,12 @@ class Session:
         """
         self.notices = ()
         found = None
+        dispatch = Dispatch(self, build, policy)
         for part in [text] if parameters else statements_of(text, self.dialect):
             statement = statement_of(part, parameters, self.settings, lambda: self.catalog)
             with told_at_its_place(statement.sql, statement):
-                found = self._run(statement, build, policy)
+                found = dispatch.run(statement)
         return found
-
-    def _run(self, statement: st.Statement, build: bool, policy: str | None) -> pa.Table | None:
-        match statement:
-            case st.Select():
-                return query.select(
-                    self.store,
-                    self.stored,
-                    lambda: self.spark,
-                    statement.query,
-                    statement.sql,
-                    self.dialect,
-                    policy or self.query_policy,
-                )
-            case st.Insert() | st.Update() | st.DeleteFrom():
-                done = dml.run(self.store, self.stored, lambda: self.spark, statement, self.dialect)
-                if self.settings.is_on("rw_implicit_flush"):
-                    self._reflect(statement.table)
-                return done
-            case st.Flush():
-                self.flush().raise_for_all()
-            case st.Wait():
-                self.wait(statement.views, seconds=statement.seconds)
-            case st.CreateSchema() | st.DropSchema():
-                change_schemas(self.store, statement, self.dialect)
-            case st.CreateTable():
-                check_table_options(statement)
-                ddl.create_table(self.store, lambda: self.spark, statement, self.dialect)
-            case st.CreateIndex():
-                if ddl.create_index(self.store, statement, self.dialect) and build:
-                    self.flush([self.catalog.get(statement.name).options["table"]]).raise_for_errors()
-            case st.CreateFunction():
-                ddl.create_function(self.store, lambda: self.spark, statement, self.dialect)
-            case st.CreateView():
-                ddl.create_view(self.store, statement, self.dialect)
-            case st.CreateMaterializedView():
-                self._create_materialized_view(statement, build)
-            case st.CreateSink():
-                make = partial(self._create_materialized_view, build=build)
-                if create_sink(self.store, statement, self.dialect, make) and build:
-                    self._sinks.run([statement.source])
-            case st.AlterSink():
-                alter_sink(self.store, statement)
-            case st.ShowSinks():
-                return show_sinks(self.store.refresh(), self._sinks.errors(), self.store.clock())
-            case st.Alter():
-                self._notice(alter(self.store, lambda: self.spark, statement))
-            case st.Comment():
-                comment(self.store, statement)
-            case st.Drop():
-                drop(self.store, statement)
-            case st.Show():
-                return show(self.stored, statement, lambda: self.spark, self.dialect)
-            case st.Several():
-                for part in checked_parts(self.stored, statement):
-                    self._run(part, build, policy)
-            case st.Taken():
-                self._notice(statement.notice)
-            case st.Refresh():
-                known(self.stored, "materialized view", statement.name, statement.sql)
-                self.flush([statement.name]).raise_for_errors()
-            case st.ShowJobs() | st.CancelJobs():
-                return jobs(self.store, statement)
-            case st.ShowCreate():
-                return show_create(self.stored, statement)
-            case st.Describe():
-                return describe(self.stored, statement, lambda: self.spark)
-            case st.Explain(incremental=True):
-                return explain_incremental(self.stored, self.spark, statement, self.dialect)
-            case st.Explain():
-                return explain(self.stored, statement, self.dialect)
-            case st.Use():
-                self.settings.put("search_path", checked_schema(self.catalog, statement, self.dialect))
-            case st.Set():
-                self._notice(set_variable(self.settings, statement))
-            case st.ShowVariable():
-                return show_variable(self.settings, statement)
-        return None
 
     def write(
         self,
@@ -268,7 +185,7 @@ class Session:
             views, eager=eager, background_seconds=background_seconds, partitions=partitions
         )
         sources = None if views is None else [*views, *(view.view for view in report.views)]
-        deliver = partial(self._sinks.run, sources, eager=eager, wait_seconds=sink_seconds)
+        deliver = partial(self.sinks.run, sources, eager=eager, wait_seconds=sink_seconds)
         delivered = deliver()
         for _ in range(sum(sink.into is not None for sink in delivered)):
             if not any(sink.into is not None and sink.rows for sink in delivered) or not self.lagging():
@@ -366,7 +283,7 @@ class Session:
     def status(self) -> tuple[RelationStatus, ...]:
         """Return where every table and materialized view stands, inputs first; needs no Spark."""
         stored = self.stored
-        return statuses(self.store.version, stored, self._sinks.errors(), self.store.clock())
+        return statuses(self.store.version, stored, self.sinks.errors(), self.store.clock())
 
     def compact(self, table: str | None = None, *, full: bool = True) -> tuple[CompactionReport, ...]:
         """Compact one table, or all; `full` merges everything to one run, else just the newest small files."""
@@ -376,24 +293,16 @@ class Session:
 
     def close(self) -> None:
         """Release the store; a Spark session that was passed in, or is shared, goes on."""
-        self._sinks.close()
+        self.sinks.close()
         self.store.close()
 
-    def _notice(self, text: str) -> None:
+    def notice(self, text: str) -> None:
+        """Keep what a statement has to say beside its rows, for who looks at `notices`; an empty text is nothing."""
         if text:
             _LOG.info("%s", text)
             self.notices = (*self.notices, text)
 
-    def _reflect(self, table: str) -> None:
+    def reflect(self, table: str) -> None:
         """Return when the views reflect what has been written to a table; raises EpochFailed for one of them that cannot."""
         report = self.flush(background_seconds=0)
         report.of(self.stored.catalog.dependents(table)).raise_for_all()
-
-    def _create_materialized_view(self, statement: st.CreateMaterializedView, build: bool) -> None:
-        statement = replace(statement, options={**self.settings.view_options(), **statement.options})
-        created = ddl.create_materialized_view(self.store, lambda: self.spark, statement, self.dialect)
-        if created and build and statement.options.get(BACKGROUND, "").lower() != "true":
-            report = self.flush([statement.name])
-            if report.failed:
-                drop(self.store, st.Drop("materialized view", statement.name, True, False, statement.sql))
-                report.raise_for_errors()

@@ -11,7 +11,7 @@ import hypothesis
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.runtime.spark import connect
+from engine.runtime.spark.session import connect
 from engine.session import Session
 
 hypothesis.settings.register_profile(

@@ -19,7 +19,7 @@ MOST_LINES_OF_A_FUNCTION = 60
 MOST_PARAMETERS = 6
 
 LONG_MODULES: set[str] = set()
-LONG_FUNCTIONS = {"engine.session.Session._run"}
+LONG_FUNCTIONS: set[str] = set()
 MANY_PARAMETERS = {
     "dagster_project.epoch_run.run_epoch",
     "engine.connectors.csv_records._doubtful",
@@ -34,20 +34,18 @@ MANY_PARAMETERS = {
     "engine.operators.groups.groups_again",
     "engine.operators.lookup.lookup",
     "engine.operators.scan.read_table",
-    "engine.runtime.datasource.TidelineReader.__init__",
-    "engine.runtime.query.query_rows",
-    "engine.runtime.query.select",
-    "engine.runtime.spark_read.temporary_views",
-    "engine.sql.create._table",
-    "engine.sql.create._view",
-    "engine.sql.projection.Projection._first_of_each",
+    "engine.runtime.reads.datasource.TidelineReader.__init__",
+    "engine.runtime.reads.query.query_rows",
+    "engine.runtime.reads.query.select",
+    "engine.runtime.reads.spark_read.temporary_views",
+    "engine.sql.statements.create._table",
+    "engine.sql.statements.create._view",
+    "engine.sql.bind.projection.Projection._first_of_each",
     "engine.sql.rewrites.grouping_sets.grouping_sets",
 }
 LATE_IMPORTS = {
     "engine.hummock.object_store -> engine.hummock.object_store.local",
     "engine.hummock.object_store -> engine.hummock.object_store.s3",  # boto3 is loaded where a store is on S3
-    "engine.operators.expand -> engine.operators.semi",
-    "engine.operators.union_all -> engine.operators.compile",
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

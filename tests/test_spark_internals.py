@@ -173,7 +173,7 @@ def test_the_daemon_asks_for_what_is_put_in_its_place() -> None:
 
 
 def test_the_daemon_of_workers_loads_no_more_than_pysparks_own() -> None:
-    told = "import sys; import pyspark.daemon; before = set(sys.modules); import engine.runtime.worker_daemon; print(sorted(set(sys.modules) - before))"
+    told = "import sys; import pyspark.daemon; before = set(sys.modules); import engine.runtime.spark.worker_daemon; print(sorted(set(sys.modules) - before))"
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     loaded = [name for name in ast.literal_eval(done.stdout) if not name.startswith("engine")]
     assert loaded == []

@@ -292,10 +292,10 @@ def explain_flush(
     ] = False,
 ) -> None:
     """Show what FLUSH would do now, step by step: which work, up to which epoch, over how many rows, and what waits for what."""
-    from engine.backfill.due import BACKFILL_ROWS
     from engine.cli.plans import flush_listing
     from engine.meta.flush_plan import FlushRequest
-    from engine.runtime.flush_planning import plan_flush
+    from engine.runtime.backfill.due import BACKFILL_ROWS
+    from engine.runtime.domains.flush_planning import plan_flush
 
     with opened(store) as found:
         now, named = found.clock(), tuple(views) if views else None
@@ -349,7 +349,7 @@ def metrics(
 ) -> None:
     """Print the store's metrics, and those of its views, in Prometheus' text format, or serve them on loopback."""
     from engine.hummock import prometheus
-    from engine.runtime.view_metrics import ViewCollector
+    from engine.runtime.domains.view_metrics import ViewCollector
 
     with opened(store) as found:
 

@@ -16,7 +16,7 @@ from engine.errors import EnvironmentNotReady, StorageError
 if TYPE_CHECKING:
     from engine.hummock import Hummock
     from engine.session import Session
-    from engine.sql.dialects import Dialect
+    from engine.sql.dialect import Dialect
 
 
 def project_state() -> Path:
@@ -73,7 +73,7 @@ def spark_there(store: str, say: Callable[[str], None], *, alone: bool = False) 
     """Return the address of the Spark to run on, None for one to be started here; `say` is told why one is started."""
     if address := os.environ.get("SPARK_REMOTE"):
         return address
-    from engine.runtime.spark_connect import find
+    from engine.runtime.spark.connect import find
 
     state = project_state()
     try:

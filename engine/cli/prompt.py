@@ -39,7 +39,7 @@ class Shell:
 
     def run(self, text: str) -> None:
         """Run a backslash command, or one or more statements; raises TidelineError for what is wrong."""
-        from engine.sql.statements import split
+        from engine.sql.statements.reader import split
 
         if text.lstrip().startswith("\\"):
             self._command(text.strip().rstrip(";").rstrip())

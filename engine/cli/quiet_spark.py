@@ -24,7 +24,7 @@ def start(target: str | None) -> SparkSession:
 
     An error of a statement is raised, and told by whoever catches it: that Spark logs it too helps nobody at a prompt.
     """
-    from engine.runtime.spark import connect
+    from engine.runtime.spark.session import connect
 
     for name in PYSPARK_LOGGERS:
         logging.getLogger(name).disabled = True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine.cli.opening import opened, session
 from engine.errors import SqlError, TidelineError
-from engine.sql.dialects import DIALECTS, is_dialect
+from engine.sql.dialect import DIALECTS, is_dialect
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from engine.hummock import Hummock
     from engine.meta.catalog_store import StoredCatalog
     from engine.session import Session
-    from engine.sql.settings import Settings
+    from engine.sql.statements.settings import Settings
 
 
 class Statements:
@@ -96,8 +96,8 @@ class Statements:
             raise TidelineError(f"Spark: {told[0]}") from error
 
     def _from_store(self, text: str) -> pa.Table | None:
-        from engine.runtime.store_read import answer_from_store
-        from engine.sql.statements import Select, parse
+        from engine.runtime.reads.store_read import answer_from_store
+        from engine.sql.statements.reader import Select, parse
 
         statement = parse(text, self._dialect)
         if not isinstance(statement, Select):

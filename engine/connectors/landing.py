@@ -28,7 +28,7 @@ from engine.connectors.read_limits import ReadLimits
 from engine.errors import SourceError, TidelineError
 from engine.hummock import Hummock, TableVersion
 from engine.sql.catalog import Catalog, Column, Relation
-from engine.sql.defaults import local_default, why_not_fed
+from engine.sql.statements.defaults import local_default, why_not_fed
 
 __all__ = ["CONNECTOR", "OPTIONS", "LandingReport", "LandingSource", "PendingFile", "poll_all"]
 

@@ -15,8 +15,8 @@ from engine.connectors.conversion import convert
 from engine.connectors.file_formats import BadLine, FileRows, MalformedFile
 from engine.hummock.ordering import one_chunk
 from engine.sql.catalog import Column
-from engine.sql.text_lengths import fitted, too_long
-from engine.sql.types import to_arrow
+from engine.sql.typing.text_lengths import fitted, too_long
+from engine.sql.typing.types import to_arrow
 
 OPERATION = "_op"
 ROW_ID = "_row_id"

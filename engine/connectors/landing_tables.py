@@ -15,7 +15,7 @@ from engine.hummock.altering import altered
 from engine.hummock.preconditions import unaltered
 from engine.meta.catalog_store import entries
 from engine.sql.catalog import Column, Relation
-from engine.sql.types import to_arrow
+from engine.sql.typing.types import to_arrow
 
 FILES = "_landing_files"
 DEAD_LETTER = "_dead_letter"

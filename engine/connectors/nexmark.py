@@ -19,7 +19,7 @@ from engine.errors import Conflict, SourceError, TableExists
 from engine.hummock import Commit, Hummock, Put, Table, TableVersion, Version
 from engine.meta.catalog_store import entries
 from engine.sql.catalog import Catalog, Column, Relation
-from engine.sql.types import to_arrow
+from engine.sql.typing.types import to_arrow
 
 CONNECTOR = "nexmark"
 OPTIONS = ("connector", "type", "event_rate", "max_events", "seed")

@@ -6,8 +6,8 @@ import difflib
 
 from engine.connectors import landing, nexmark
 from engine.connectors.landing_options import wrong_option
-from engine.sql.refusals import refusal
-from engine.sql.statement_types import CreateTable
+from engine.sql.parsing.refusals import refusal
+from engine.sql.statements.statement_types import CreateTable
 
 _OPTIONS = {landing.CONNECTOR: landing.OPTIONS, nexmark.CONNECTOR: nexmark.OPTIONS}
 _CONNECTOR = "connector"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
     from prometheus_client.registry import CollectorRegistry
 
-PREFIX = "tideline_store"
+METRIC_PREFIX = "tideline_store"
 LOOPBACK = "127.0.0.1"
 
 _BY_KIND_NAMES = {"requests": "requests", "errors": "request_errors", "seconds": "request_seconds"}
@@ -61,22 +61,24 @@ class StoreCollector:
 
         now = self._read()
         for name in BY_KIND:
-            counter = CounterMetricFamily(f"{PREFIX}_{_BY_KIND_NAMES[name]}", _HELP[name], labels=["kind"])
+            counter = CounterMetricFamily(
+                f"{METRIC_PREFIX}_{_BY_KIND_NAMES[name]}", _HELP[name], labels=["kind"]
+            )
             for kind, value in sorted(getattr(now, name).items()):
                 counter.add_metric([kind], value)
             yield counter
         for name in COUNTED:
             yield CounterMetricFamily(
-                f"{PREFIX}_{name}", _HELP.get(name, name.replace("_", " ")), value=getattr(now, name)
+                f"{METRIC_PREFIX}_{name}", _HELP.get(name, name.replace("_", " ")), value=getattr(now, name)
             )
         yield GaugeMetricFamily(
-            f"{PREFIX}_manifest", "Number of the newest manifest known", value=now.manifest
+            f"{METRIC_PREFIX}_manifest", "Number of the newest manifest known", value=now.manifest
         )
-        files = GaugeMetricFamily(f"{PREFIX}_files", "Live files", labels=["table", "level"])
-        size = GaugeMetricFamily(f"{PREFIX}_bytes", "Bytes of live files", labels=["table", "level"])
-        sub_levels = GaugeMetricFamily(f"{PREFIX}_l0", "Sub-levels in L0", labels=["table"])
+        files = GaugeMetricFamily(f"{METRIC_PREFIX}_files", "Live files", labels=["table", "level"])
+        size = GaugeMetricFamily(f"{METRIC_PREFIX}_bytes", "Bytes of live files", labels=["table", "level"])
+        sub_levels = GaugeMetricFamily(f"{METRIC_PREFIX}_l0", "Sub-levels in L0", labels=["table"])
         history = GaugeMetricFamily(
-            f"{PREFIX}_history_bytes", "Bytes kept for older epochs", labels=["table"]
+            f"{METRIC_PREFIX}_history_bytes", "Bytes kept for older epochs", labels=["table"]
         )
         for table in now.tables.values():
             for level in table.levels:

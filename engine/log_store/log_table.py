@@ -24,7 +24,7 @@ _KINDS: dict[str, pa.DataType] = {
 }
 SCHEMA = pa.schema(_KINDS)
 KEY = ("epoch", "number")
-PREFIX = "_log_"
+LOG_PREFIX = "_log_"
 WRITE_BYTES = 1 << 30
 """A binary column of Arrow holds less than 2 GiB."""
 
@@ -77,7 +77,7 @@ class LogTable:
     """Reads and writes messages; what it writes becomes visible by the commit of a checkpoint."""
 
     def __init__(self, store: Hummock, name: str) -> None:
-        self.name = PREFIX + name
+        self.name = LOG_PREFIX + name
         self._store = store
         if self.name not in store.refresh().tables:
             try:

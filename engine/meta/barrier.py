@@ -16,7 +16,7 @@ Mutation = Literal["nothing", "add", "recompute", "update", "stop", "pause", "re
 Minting = Literal["rerun", "anew", "recompute"]
 """What a barrier that a crash left open is to the next: run again, passed by, or passed by to compute partitions again."""
 
-PREFIX = "barrier/"
+BARRIER_PREFIX = "barrier/"
 DEADLINE_SECONDS = 600.0
 
 
@@ -61,7 +61,7 @@ class OpenBarrier(msgspec.Struct, frozen=True):
 
 def open_barrier(version: Version, domain: str) -> OpenBarrier | None:
     """Return the barrier that a domain has not committed yet, or None."""
-    text = version.catalog.get(PREFIX + domain)
+    text = version.catalog.get(BARRIER_PREFIX + domain)
     return None if text is None else msgspec.json.decode(text, type=OpenBarrier)
 
 
@@ -114,7 +114,7 @@ def recomputed_from(version: Version) -> Mapping[str, int]:
 def _recomputed(catalog: Mapping[str, str], before: Mapping[str, int] | None) -> Mapping[str, int]:
     found: dict[str, int] = {}
     for name, text in catalog.items():
-        if name.startswith(PREFIX) and '"recompute"' in text:
+        if name.startswith(BARRIER_PREFIX) and '"recompute"' in text:
             barrier = msgspec.json.decode(text, type=OpenBarrier)
             if barrier.barrier.mutation == "recompute":
                 found |= dict.fromkeys(barrier.tables, barrier.barrier.curr)
@@ -123,9 +123,9 @@ def _recomputed(catalog: Mapping[str, str], before: Mapping[str, int] | None) ->
 
 def opened(domain: str, barrier: OpenBarrier) -> dict[str, str | None]:
     """Return the catalog entry that makes a barrier durable."""
-    return {PREFIX + domain: msgspec.json.encode(barrier).decode()}
+    return {BARRIER_PREFIX + domain: msgspec.json.encode(barrier).decode()}
 
 
 def closed(catalog: Mapping[str, str], domain: str) -> dict[str, str | None]:
     """Return the catalog entry of the commit that closes a domain's open barrier, if it has one."""
-    return {PREFIX + domain: None} if PREFIX + domain in catalog else {}
+    return {BARRIER_PREFIX + domain: None} if BARRIER_PREFIX + domain in catalog else {}

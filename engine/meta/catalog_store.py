@@ -13,8 +13,8 @@ from engine.errors import Conflict
 from engine.hummock import Table, Version
 from engine.meta.text_plans import PLAN, has_texts, plan_of_texts
 from engine.sql.catalog import Catalog, Relation
-from engine.sql.fragments import Fragment, IncrementalPlan
-from engine.sql.types import to_arrow
+from engine.sql.incremental.fragments import Fragment, IncrementalPlan
+from engine.sql.typing.types import to_arrow
 
 _RELATION = "relation/"
 
@@ -130,3 +130,13 @@ def table_of(fragment: Fragment) -> Table:
     """Return the storage table of a fragment."""
     schema = pa.schema([pa.field(name, to_arrow(kind)) for name, kind in fragment.columns])
     return Table(fragment.table, schema, tuple(fragment.key), tuple(fragment.distribution_key))
+
+
+def catalog_unchanged(seen: Version) -> Callable[[Version], None]:
+    """Return the precondition that nobody changed the catalog since `seen`."""
+
+    def check(version: Version) -> None:
+        if definitions(version) != definitions(seen):
+            raise Conflict("the catalog was changed by another process at the same time; try again")
+
+    return check

@@ -9,7 +9,7 @@ import msgspec
 
 from engine.hummock import TableVersion, Version
 
-PREFIX = "backfill/"
+BACKFILL_PREFIX = "backfill/"
 State = Literal["consuming_snapshot", "created"]
 CONSUMING_SNAPSHOT: State = "consuming_snapshot"
 CREATED: State = "created"
@@ -97,7 +97,7 @@ def computed(version: Version, name: str) -> TableVersion | None:
 
 def entry(domain: str, creation: Creation) -> dict[str, str | None]:
     """Return the catalog entry that keeps a backfill's progress."""
-    return {PREFIX + domain: msgspec.json.encode(creation).decode()}
+    return {BACKFILL_PREFIX + domain: msgspec.json.encode(creation).decode()}
 
 
 def without(version: Version, gone: Collection[str]) -> tuple[dict[str, str | None], tuple[str, ...]]:
@@ -114,7 +114,7 @@ def without(version: Version, gone: Collection[str]) -> tuple[dict[str, str | No
         if creation.state == CONSUMING_SNAPSHOT:
             further += [table for table in left if table in version.tables]
         if creation.state == CONSUMING_SNAPSHOT or not left:
-            changed[PREFIX + domain] = None
+            changed[BACKFILL_PREFIX + domain] = None
         else:
             changed |= entry(domain, msgspec.structs.replace(creation, tables=left))
     return changed, tuple(further)
@@ -129,8 +129,8 @@ def _read(version: Version) -> _Found:
 
 def _found(entries: Mapping[str, str], _: _Found | None) -> _Found:
     known = {
-        key.removeprefix(PREFIX): msgspec.json.decode(value, type=Creation)
+        key.removeprefix(BACKFILL_PREFIX): msgspec.json.decode(value, type=Creation)
         for key, value in entries.items()
-        if key.startswith(PREFIX)
+        if key.startswith(BACKFILL_PREFIX)
     }
     return known, frozenset(t for c in known.values() if c.state == CONSUMING_SNAPSHOT for t in c.tables)

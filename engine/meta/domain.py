@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engine.errors import SqlError
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.mutation import PARALLELISM, RATE_LIMIT, Control, option
-from engine.sql.fragments import Fragment
+from engine.sql.incremental.fragments import Fragment
 
 OPTION, BACKGROUND = "domain", "background"
 

@@ -1,4 +1,4 @@
-"""FlushPlan: what a run over lagging domains would do, as a value that can be printed; made by `runtime/flush_planning.py`."""
+"""FlushPlan: what a run over lagging domains would do, as a value that can be printed; made by `domains/flush_planning.py`."""
 
 from __future__ import annotations
 

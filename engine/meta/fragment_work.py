@@ -8,7 +8,7 @@ from typing import Literal
 
 from engine.hummock import Version
 from engine.meta.frontier import lapsed_at
-from engine.sql.fragments import Fragment
+from engine.sql.incremental.fragments import Fragment
 
 How = Literal["first content", "epoch", "computed whole"]
 

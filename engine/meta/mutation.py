@@ -8,11 +8,10 @@ import msgspec
 
 from engine.errors import Conflict
 from engine.hummock import Version
-from engine.meta.barrier import PREFIX as OPEN
-from engine.meta.barrier import Barrier, Mutation, closed
+from engine.meta.barrier import BARRIER_PREFIX, Barrier, Mutation, closed
 from engine.sql.catalog import Relation
 
-PREFIX = "control/"
+CONTROL_PREFIX = "control/"
 RATE_LIMIT, PARALLELISM = "backfill_rate_limit", "parallelism"
 
 
@@ -57,14 +56,14 @@ class Control(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def control_of(version: Version, domain: str) -> Control:
     """Return what is in force in a domain and what waits to be."""
-    text = version.catalog.get(PREFIX + domain)
+    text = version.catalog.get(CONTROL_PREFIX + domain)
     return Control() if text is None else msgspec.json.decode(text, type=Control)
 
 
 def entry(domain: str, control: Control) -> dict[str, str | None]:
     """Return the catalog entry that keeps a domain's control; there is none while everything is as it was made."""
     kept = None if control == Control() else msgspec.json.encode(control).decode()
-    return {PREFIX + domain: kept}
+    return {CONTROL_PREFIX + domain: kept}
 
 
 def asking(control: Control, mutation: Mutation, view: Relation, value: int | None, now: float) -> Control:
@@ -112,10 +111,10 @@ def taking(control: Control, epoch: int, now: float) -> Control:
 
 def same_queue(seen: Version, domain: str) -> Callable[[Version], None]:
     """Return the precondition that nobody has asked for, or taken, a mutation of a domain since `seen`."""
-    before = seen.catalog.get(PREFIX + domain)
+    before = seen.catalog.get(CONTROL_PREFIX + domain)
 
     def check(version: Version) -> None:
-        if version.catalog.get(PREFIX + domain) != before:
+        if version.catalog.get(CONTROL_PREFIX + domain) != before:
             raise Conflict(
                 f"mutations of domain {domain} were asked for or taken at the same time; try again"
             )
@@ -132,7 +131,9 @@ def stopped(
     """
     control = control_of(version, domain)
     if not left:
-        return {key: None for key in (PREFIX + domain, OPEN + domain) if key in version.catalog}
+        return {
+            key: None for key in (CONTROL_PREFIX + domain, BARRIER_PREFIX + domain) if key in version.catalog
+        }
     held = control.barrier.curr if control.barrier is not None else 0
     after = msgspec.structs.replace(
         control,
@@ -160,6 +161,6 @@ def renamed(version: Version, domain: str, new_domain: str, old: str, new: str) 
         rate_limits={new if v == old else v: limit for v, limit in control.rate_limits.items()},
         parallelism={new if v == old else v: tasks for v, tasks in control.parallelism.items()},
     )
-    gone = {PREFIX + domain: None} if PREFIX + domain in version.catalog else {}
+    gone = {CONTROL_PREFIX + domain: None} if CONTROL_PREFIX + domain in version.catalog else {}
     moved = entry(new_domain, after) if after != Control() else {}
     return gone | moved | closed(version.catalog, domain)

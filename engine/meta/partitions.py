@@ -18,9 +18,9 @@ from engine.hummock.epoch import epoch_text
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.frontier import frontiers
 from engine.meta.recovery import is_waiting, retry_at
-from engine.sql.partitions import Partitioning, partitioning
+from engine.sql.incremental.partitions import Partitioning, partitioning
 
-PREFIX = "quarantine/"
+QUARANTINE_PREFIX = "quarantine/"
 _ERROR_CHARACTERS, _SHORT_ERROR_CHARACTERS, _FEW = 2000, 200, 50
 """All of a view's quarantine is one entry of the manifest: of many partitions each error is short."""
 
@@ -74,7 +74,7 @@ def partitioning_of(stored: StoredCatalog, view: str) -> Partitioning | None:
 
 def quarantined(version: Version, view: str) -> Mapping[str, Quarantined]:
     """Return the quarantined partitions of a view by their names."""
-    text = version.catalog.get(PREFIX + view)
+    text = version.catalog.get(QUARANTINE_PREFIX + view)
     return {} if text is None else _decoded(text)
 
 
@@ -85,7 +85,9 @@ def _decoded(text: str) -> Mapping[str, Quarantined]:
 
 def quarantined_views(version: Version) -> tuple[str, ...]:
     """Return the views of which partitions are in quarantine."""
-    return tuple(name.removeprefix(PREFIX) for name in version.catalog if name.startswith(PREFIX))
+    return tuple(
+        name.removeprefix(QUARANTINE_PREFIX) for name in version.catalog if name.startswith(QUARANTINE_PREFIX)
+    )
 
 
 def failed_between(before: Version, after: Version) -> dict[tuple[str, str], Quarantined]:
@@ -103,12 +105,12 @@ def failed_between(before: Version, after: Version) -> dict[tuple[str, str], Qua
 def entry(view: str, found: Mapping[str, Quarantined]) -> dict[str, str | None]:
     """Return the catalog entry that holds the quarantined partitions of a view; none is no entry."""
     text = msgspec.json.encode(dict(sorted(found.items()))).decode() if found else None
-    return {PREFIX + view: text}
+    return {QUARANTINE_PREFIX + view: text}
 
 
 def forgotten(version: Version, view: str) -> dict[str, str | None]:
     """Return the catalog entry that removes what is remembered of a view's partitions, if anything is."""
-    return {PREFIX + view: None} if PREFIX + view in version.catalog else {}
+    return {QUARANTINE_PREFIX + view: None} if QUARANTINE_PREFIX + view in version.catalog else {}
 
 
 def with_failures(

@@ -11,7 +11,7 @@ from engine.hummock.compaction.pickers.vnode import VNODES
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.domain import Domain, parallelism_of
 from engine.meta.mutation import Control
-from engine.sql.view_options import retention_seconds
+from engine.sql.statements.view_options import retention_seconds
 
 RETENTION = "retention"
 

@@ -13,7 +13,7 @@ from engine.hummock.epoch import epoch_text, last_epoch_at
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.content import Content
 from engine.meta.creation import computed
-from engine.sql.moments import Moment
+from engine.sql.batch.time_travel import Moment
 
 POLICIES = ("consistent", "latest", "global")
 

@@ -8,7 +8,7 @@ import msgspec
 
 from engine.hummock import Version
 
-PREFIX = "failure/"
+FAILURE_PREFIX = "failure/"
 FIRST_WAIT_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 120.0
 _ERROR_CHARACTERS = 4000
@@ -61,34 +61,34 @@ def is_waiting(retry_at: float, now: float) -> bool:
 def failures(version: Version) -> Mapping[str, Failure]:
     """Return the failing domains by name."""
     return {
-        key.removeprefix(PREFIX): msgspec.json.decode(value, type=Failure)
+        key.removeprefix(FAILURE_PREFIX): msgspec.json.decode(value, type=Failure)
         for key, value in version.catalog.items()
-        if key.startswith(PREFIX)
+        if key.startswith(FAILURE_PREFIX)
     }
 
 
 def failing(version: Version, domain: str) -> bool:
     """Tell whether a domain has failed since it committed last."""
-    return PREFIX + domain in version.catalog
+    return FAILURE_PREFIX + domain in version.catalog
 
 
 def failed(version: Version, domain: str, error: str, now: float) -> dict[str, str | None]:
     """Return the catalog entry that tells of one more failure of a domain."""
-    text = version.catalog.get(PREFIX + domain)
+    text = version.catalog.get(FAILURE_PREFIX + domain)
     before = msgspec.json.decode(text, type=Failure) if text is not None else None
     attempts, since = (before.attempts + 1, before.since) if before is not None else (1, now)
     failure = Failure(error[:_ERROR_CHARACTERS], attempts, since, now)
     if before is not None:
         failure = msgspec.structs.replace(failure, row=before.row)
-    return {PREFIX + domain: msgspec.json.encode(failure).decode()}
+    return {FAILURE_PREFIX + domain: msgspec.json.encode(failure).decode()}
 
 
 def traced(failure: Failure, domain: str, error: str, row: FailedRow | None) -> dict[str, str | None]:
     """Return the catalog entry that adds to a domain's last failure which row it was."""
     found = msgspec.structs.replace(failure, error=error[:_ERROR_CHARACTERS], row=row)
-    return {PREFIX + domain: msgspec.json.encode(found).decode()}
+    return {FAILURE_PREFIX + domain: msgspec.json.encode(found).decode()}
 
 
 def recovered(version: Version, domain: str) -> dict[str, str | None]:
     """Return the catalog entry that removes what is remembered of a domain's failures, if anything is."""
-    return {PREFIX + domain: None} if PREFIX + domain in version.catalog else {}
+    return {FAILURE_PREFIX + domain: None} if FAILURE_PREFIX + domain in version.catalog else {}

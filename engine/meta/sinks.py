@@ -15,7 +15,7 @@ from engine.meta.creation import computed
 from engine.sql.catalog import Relation
 
 KIND = "sink"
-PREFIX = "sink/"
+SINK_PREFIX = "sink/"
 GROUPS = "vnode_groups"
 Holds = dict[str, dict[str, int | None]]
 Phase = Literal["waiting", "snapshot", "log", "paused", "lapsed"]
@@ -72,13 +72,13 @@ def source_of(relation: Relation) -> str:
 
 def state_of(version: Version, name: str) -> SinkState:
     """Return the state of a sink."""
-    text = version.catalog.get(PREFIX + name)
+    text = version.catalog.get(SINK_PREFIX + name)
     return SinkState() if text is None else msgspec.json.decode(text, type=SinkState)
 
 
 def state_entry(name: str, state: SinkState | None) -> dict[str, str | None]:
     """Return the catalog entry that keeps a sink's state; None removes it."""
-    return {PREFIX + name: None if state is None else msgspec.json.encode(state).decode()}
+    return {SINK_PREFIX + name: None if state is None else msgspec.json.encode(state).decode()}
 
 
 def consumers_of(relation: Relation) -> tuple[str, ...]:

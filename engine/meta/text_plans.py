@@ -15,7 +15,7 @@ from engine.hummock import Commit, Hummock, Version
 from engine.sql.expression.nodes import Call, Expr, Literal, known
 from engine.sql.expression.read import read
 from engine.sql.expression.tokens import Unreadable
-from engine.sql.fragments import IncrementalPlan
+from engine.sql.incremental.fragments import IncrementalPlan
 
 PLAN = "plan/"
 _EXPRESSION = "sql"

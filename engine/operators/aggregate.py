@@ -24,13 +24,13 @@ from engine.operators.flow import (
 from engine.operators.groups import groups_again
 from engine.operators.linear import project
 from engine.operators.lookup import End, lookup
-from engine.operators.sink import OPERATION, WAS
+from engine.operators.materialize import OPERATION, WAS
 from engine.sql.expression.nodes import TRUE, And, Call, Column, Comparison, Expr
 from engine.sql.expression.spark_sql import quote
 from engine.sql.expression.template import as_columns, both, template
 from engine.sql.expression.template import call as call_of
-from engine.sql.group_keys import is_global
-from engine.sql.partials import GLOBAL_KEY, Partial, Partials, Seek, rows_partial
+from engine.sql.incremental.group_keys import is_global
+from engine.sql.incremental.partials import GLOBAL_KEY, Partial, Partials, Seek, rows_partial
 from engine.sql.plan import AggCall, Aggregate, Project
 
 

@@ -117,7 +117,7 @@ def delta(node: Node, context: EpochContext) -> Rows | None:
             below = delta(node.input, context)
             return None if below is None else unnest.unnest(node, below, "_w")
         case UnionAll():
-            return union_all.delta(node, [delta(child, context) for child in node.inputs], context)
+            return union_all.delta(node, [delta(child, context) for child in node.inputs], context, batch)
         case Recompute():
             raise AssertionError("a query that is recomputed is a fragment of its own")
         case TopN():

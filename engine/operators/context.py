@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any, Literal
@@ -15,10 +15,10 @@ from pyspark.sql.types import StructType
 from engine.hummock import TableVersion
 from engine.operators.arrow_expressions import Item
 from engine.operators.flow import Rows, as_frame, compute, union
-from engine.operators.late import Blanks, Source, TableAt
+from engine.operators.table_parameters import Source, TableAt, TableParameters
 from engine.sql.expression.spark_sql import quote
 from engine.sql.expression.template import as_columns
-from engine.sql.plan import Scan
+from engine.sql.plan import Node, Scan
 
 SMALL_CHANGE_ROWS = 150_000
 ROWS_PER_PARTITION = 500_000
@@ -31,7 +31,7 @@ class EpochContext:
 
     `schemas` stands in for tables when a plan is only analysed: they read as empty, and `empty` keeps those frames. `piece` is a
     scan whose rows in a range of hashes count as the epoch's change, while nothing else changes: a step of a snapshot backfill.
-    With `blanks` the frame is to be kept: it leaves open which versions and epochs it reads. `exact` is that of Flow.
+    With `parameters` the frame is to be kept: it leaves open which versions and epochs it reads. `exact` is that of Flow.
     """
 
     spark: SparkSession
@@ -47,7 +47,7 @@ class EpochContext:
     empty: dict[Scan, DataFrame] = field(default_factory=dict)
     placed: bool = False
     piece: tuple[Scan, tuple[int, int]] | None = None
-    blanks: Blanks | None = None
+    parameters: TableParameters | None = None
     exact: bool = True
     _names: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
@@ -67,17 +67,21 @@ class EpochContext:
     def source(self, table: str) -> Source:
         """Return where a task finds a table; a frame that is to be kept leaves its version open."""
         version = self.tables[table]
-        return TableAt(version, self.old, self.new) if self.blanks is None else self.blanks.leave(version)
+        return (
+            TableAt(version, self.old, self.new)
+            if self.parameters is None
+            else self.parameters.parameter(version)
+        )
 
     def fixed(self, table: str) -> TableAt:
         """Return a table with its version and epochs; a frame that reads it so cannot be kept."""
-        if self.blanks is not None:
-            self.blanks.closed = True
+        if self.parameters is not None:
+            self.parameters.closed = True
         return TableAt(self.tables[table], self.old, self.new)
 
     def over_whole(self, tables: Iterable[str]) -> EpochContext:
         """Return the context of an epoch whose cost follows all rows of `tables`, not the changed ones; its frame is not kept."""
-        return replace(self, rows_in=sum(self.rows_of(name) for name in tables), blanks=None)
+        return replace(self, rows_in=sum(self.rows_of(name) for name in tables), parameters=None)
 
     @property
     def small(self) -> bool:
@@ -99,6 +103,10 @@ class EpochContext:
             return None
         merged = union(parts)
         return merged.coalesce(1) if self.small and len(parts) > 1 else merged
+
+
+Batch = Callable[[Node, EpochContext], DataFrame]
+"""What gives all rows of a plan: an operator that needs more of an input than its change is handed one."""
 
 
 def partitions_for(rows: int, parallelism: int) -> int:

@@ -6,20 +6,18 @@ of the right compares the whole result before and after.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from engine.operators.context import EpochContext, select
+from engine.operators.context import Batch, EpochContext, select
 from engine.operators.flow import COMES, GOES, Rows, added, as_frame
 from engine.sql.expression.nodes import TRUE
 from engine.sql.expression.spark_sql import spark_sql
-from engine.sql.plan import Join, Node
+from engine.sql.plan import Join
 
 HOW = {"inner": "inner", "left": "left", "semi": "left_semi", "anti": "left_anti"}
-Batch = Callable[[Node, EpochContext], DataFrame]
 
 
 def delta(

@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame
 from engine.operators.context import At, EpochContext, select
 from engine.operators.flow import Rows, as_frame, both_sides, compute, keep
 from engine.operators.lookup import lookup
-from engine.sql.access import access_path, join_sides, through_project
-from engine.sql.expression.nodes import NULL, And, Column, Comparison, Expr
+from engine.sql.expression.nodes import NULL, And, Column, Comparison, Expr, Not
 from engine.sql.expression.spark_sql import quote
 from engine.sql.expression.template import call, template
+from engine.sql.incremental.access import access_path, join_sides, through_project
 from engine.sql.plan import Filter, Join, Node, Project, Scan, children
 
 Pairs = tuple[tuple[str, str], ...]
@@ -114,8 +114,6 @@ def _expand_join(
 
 def _mark(frame: Rows, hit: str, node: Join, context: EpochContext, at: At) -> tuple[Rows, str]:
     """Let a hit on the left side of a semi or anti join stand only where the join keeps the row."""
-    from engine.operators.semi import attach_mark, wanted
-
     marked, mark = attach_mark(frame, node, context, at=at, given=hit)
     kept = context.fresh("hit")
     test = And((Column(hit), wanted(node, mark)))
@@ -162,3 +160,25 @@ def hits_first(rows: Rows, line: str, hit: str, rank: str) -> DataFrame:
 
 def _all_columns(node: Node) -> set[str]:
     return set(node.columns).union(*(_all_columns(child) for child in children(node)))
+
+
+def attach_mark(
+    frame: Rows, node: Join, context: EpochContext, *, at: At, given: str | None = None
+) -> tuple[Rows, str]:
+    """Add a column that says whether a row, which holds the left side's columns, has a match; and return its name."""
+    line, rank = context.fresh("line"), context.fresh("rank")
+    outer = list(frame.columns)
+    several = not set(node.right.key) <= {column for _, column in node.on}
+    if several:
+        frame = with_line(frame, line)
+    joined, hit = expand(node.right, frame, node.on, context, at=at, given=given, null_safe=node.null_safe)
+    if node.residual is not None:
+        joined, hit = narrow(joined, hit, node.residual, context)
+    if several:
+        joined = hits_first(select(joined, [*outer, hit, line]), line, hit, rank).where(f"{quote(rank)} = 1")
+    return select(joined, [*outer, hit]), hit
+
+
+def wanted(node: Join, mark: str) -> Expr:
+    """Return the condition on the mark under which a left row is in the result."""
+    return Column(mark) if node.kind == "semi" else Not(Column(mark))

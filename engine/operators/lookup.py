@@ -18,7 +18,7 @@ from engine.arrow import both, holds, nulls, positions
 from engine.hummock import Reader, TableVersion
 from engine.operators.context import At, EpochContext
 from engine.operators.flow import SIDE, Flow, Rows
-from engine.operators.late import Source, TableAt
+from engine.operators.table_parameters import Source, TableAt
 from engine.spark_internals import spark_schema
 
 MOST_ROWS = 1 << 16

@@ -16,7 +16,7 @@ from engine.hummock import Reader, TableVersion
 from engine.hummock.merge import HASHES, LOWEST
 from engine.operators.context import EpochContext, partitions_for
 from engine.operators.flow import COMES, Flow, Rows, added
-from engine.operators.late import Source, TableAt
+from engine.operators.table_parameters import Source, TableAt
 from engine.spark_internals import spark_schema
 from engine.sql.expression.spark_sql import quote
 from engine.sql.plan import Scan

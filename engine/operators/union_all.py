@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from engine.operators.context import EpochContext
+from engine.operators.context import Batch, EpochContext
 from engine.operators.flow import COMES, Rows, added, as_frame, compute, keep
 from engine.sql.expression.nodes import FALSE, Column, Literal
 from engine.sql.expression.spark_sql import quote
@@ -35,15 +35,15 @@ def batch(node: UnionAll, inputs: list[DataFrame]) -> DataFrame:
     return _merge(node, branches)
 
 
-def delta(node: UnionAll, inputs: list[Rows | None], context: EpochContext) -> DataFrame | None:
+def delta(
+    node: UnionAll, inputs: list[Rows | None], context: EpochContext, batch_of: Batch
+) -> DataFrame | None:
     """Return the changes of all inputs that changed.
 
-    Branches without a change take part with no rows, so that the types are those of the whole union.
+    Branches without a change take part with no rows of what `batch_of` gives, so that the types are those of the whole union.
     """
     if all(frame is None for frame in inputs):
         return None
-    from engine.operators.compile import batch as batch_of
-
     branches = []
     for i, (child, frame) in enumerate(zip(node.inputs, inputs, strict=True)):
         if frame is None:

@@ -8,9 +8,9 @@ from typing import Protocol
 
 from engine.hummock import Table, TableVersion
 from engine.operators.context import SMALL_CHANGE_ROWS
-from engine.operators.sink import NetChange
+from engine.operators.materialize import NetChange
 from engine.sql.expression.nodes import Expr
-from engine.sql.fragments import Fragment
+from engine.sql.incremental.fragments import Fragment
 from engine.sql.plan import Node, Scan
 
 

@@ -17,11 +17,11 @@ from engine.errors import InvalidRow
 from engine.hummock import Hummock
 from engine.spark_internals import spark_schema
 from engine.sql.catalog import Column, Relation
-from engine.sql.defaults import local_default
 from engine.sql.expression.spark_sql import quote
-from engine.sql.text_lengths import fitted, too_long
-from engine.sql.types import to_arrow
-from engine.sql.values import NotLiteral
+from engine.sql.statements.defaults import local_default
+from engine.sql.statements.values import NotLiteral
+from engine.sql.typing.text_lengths import fitted, too_long
+from engine.sql.typing.types import to_arrow
 
 ROW_ID = "_row_id"
 

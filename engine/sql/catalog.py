@@ -11,7 +11,7 @@ from functools import cached_property
 import msgspec
 
 from engine.errors import SqlError
-from engine.sql.dialects import Dialect
+from engine.sql.dialect import Dialect
 
 
 class Column(msgspec.Struct, frozen=True, omit_defaults=True):

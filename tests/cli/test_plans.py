@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from engine.cli.layout import WIDE_ONLY, lay_out
 from engine.cli.plans import flush_listing
 from engine.cli.standing import Listing
-from engine.runtime.mutation_run import ask
+from engine.runtime.epoch.mutation_run import ask
 from tests.crash.views_in_memory import ViewsInMemory
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkRuntimeError
 
-import engine.runtime.spark
+import engine.runtime.spark.session
 from engine.cli.quiet_spark import start
 from engine.cli.statements import Statements
 from engine.errors import EnvironmentNotReady, TidelineError
@@ -34,7 +34,7 @@ def test_what_a_spark_logs_while_it_starts_is_not_on_the_terminal(
         subprocess.run(NOISE, check=True)
         return _Quiet()
 
-    monkeypatch.setattr(engine.runtime.spark, "connect", connect)
+    monkeypatch.setattr(engine.runtime.spark.session, "connect", connect)
     start("local[1]")
     print("after", file=sys.stderr, flush=True)
     assert capfd.readouterr().err == "after\n"
@@ -45,7 +45,7 @@ def test_why_a_spark_does_not_start_is_told_with_the_end_of_its_log(monkeypatch:
         subprocess.run(NOISE, check=True)
         raise PySparkRuntimeError("Java gateway process exited before sending its port number.")
 
-    monkeypatch.setattr(engine.runtime.spark, "connect", connect)
+    monkeypatch.setattr(engine.runtime.spark.session, "connect", connect)
     with pytest.raises(EnvironmentNotReady) as told:
         start(None)
     assert str(told.value).splitlines() == [

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from engine.hummock import Version
 from engine.meta.catalog_store import load
 from engine.meta.domain import domains
-from engine.meta.mutation import PREFIX, Asked, Control, control_of
+from engine.meta.mutation import CONTROL_PREFIX, Asked, Control, control_of
 from tests.crash.broken import Broken
 
 
@@ -31,7 +31,7 @@ class AskedMutations:
         """Raise Broken if a domain's mutations in force are not those that were asked for, in order."""
         known = domains(load(version))
         for key in version.catalog:
-            if key.startswith((PREFIX, "barrier/")) and key.partition("/")[2] not in known:
+            if key.startswith((CONTROL_PREFIX, "barrier/")) and key.partition("/")[2] not in known:
                 raise Broken(f"{key} outlives its domain")
         for name, domain in known.items():
             control = control_of(version, name)

@@ -16,8 +16,7 @@ from engine.meta.creation import CREATED, computed, creations
 from engine.meta.domain import domain_of, domains
 from engine.meta.frontier import frontiers, lapsed_at
 from engine.meta.mutation import control_of
-from engine.meta.partitions import PREFIX as QUARANTINE
-from engine.meta.partitions import quarantined, quarantined_views
+from engine.meta.partitions import QUARANTINE_PREFIX, quarantined, quarantined_views
 from engine.meta.recovery import failures
 from engine.meta.retention import READERS_SECONDS
 from engine.meta.sinks import consumers_of, sinks
@@ -90,7 +89,9 @@ class Checks:
         for number in numbers:
             if number > self.looked_through and (data := self.disk.get(manifest_path(number))) is not None:
                 names = (name for d in decode(data, manifest_path(number)).deltas for name in d.catalog)
-                self.left_behind |= {n.removeprefix(QUARANTINE) for n in names if n.startswith(QUARANTINE)}
+                self.left_behind |= {
+                    n.removeprefix(QUARANTINE_PREFIX) for n in names if n.startswith(QUARANTINE_PREFIX)
+                }
                 self.looked_through = number
 
     def _epochs_rise(self, version: Version) -> None:

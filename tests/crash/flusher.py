@@ -12,7 +12,7 @@ import pyarrow as pa
 from engine.hummock import Hummock, Put
 from engine.meta.catalog_store import load
 from engine.meta.policy import epochs_of
-from engine.runtime.flush import FlushRun
+from engine.runtime.domains.flush import FlushRun
 from tests.crash.program.view_verbs import ViewVerbs
 from tests.crash.program.world import World
 from tests.crash.reference import ReferenceExecutor

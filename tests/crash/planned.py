@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from engine.meta.flush_plan import RECOMPUTE, DomainPlan, Step, Work
-from engine.runtime.flush import FlushRun
-from engine.runtime.report import FlushReport, ViewReport
+from engine.runtime.domains.flush import FlushRun
+from engine.runtime.epoch.report import FlushReport, ViewReport
 from tests.crash.broken import Broken
 
 EPOCHS: tuple[Work, ...] = ("first content", "epoch", "computed whole")

@@ -17,15 +17,15 @@ import sqlglot
 from engine.errors import RowFailed
 from engine.hummock import Hummock, TableVersion
 from engine.operators.aggregate import all_partials
-from engine.operators.sink import write_change
+from engine.operators.materialize import write_change
 from engine.runtime.executor import Computed, FragmentTask
 from engine.sql.catalog import Catalog
 from engine.sql.expression.nodes import Expr
 from engine.sql.expression.spark_sql import quote, spark_sql
-from engine.sql.fragments import Fragment
-from engine.sql.partials import GLOBAL_KEY
+from engine.sql.incremental.fragments import Fragment
+from engine.sql.incremental.partials import GLOBAL_KEY
 from engine.sql.plan import Aggregate, Filter, Join, Node, Project, Scan, UnionAll, children, scans
-from engine.sql.types import to_arrow
+from engine.sql.typing.types import to_arrow
 
 LOWEST = -(1 << 63)
 POISON = "poison"

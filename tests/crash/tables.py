@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.sql.types import to_arrow
+from engine.sql.typing.types import to_arrow
 
 Row = tuple[Any, ...]
 FIRST_DAY = date(1999, 12, 28)

@@ -28,7 +28,7 @@ from engine.runtime import (
     mutation_run,
     partition_run,
 )
-from engine.runtime.partition_cut import Cut
+from engine.runtime.partitions.cut import Cut
 from tests.crash.broken import Broken
 from tests.crash.program import Program
 

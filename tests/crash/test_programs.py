@@ -10,9 +10,9 @@ import pytest
 
 from engine.hummock import Put
 from engine.meta.recovery import failures
-from engine.runtime.drop import drop
 from engine.runtime.executor import FragmentTask
-from engine.sql import statements as st
+from engine.runtime.statements.drop import drop
+from engine.sql.statements import reader as st
 from tests.crash.program import Program
 
 SEEDS = int(os.environ.get("TIDELINE_SEEDS", "1000"))

@@ -12,7 +12,7 @@ from engine.hummock.clock import ManualClock
 from engine.hummock.object_store.memory import MemoryObjectStore
 from engine.meta.catalog_store import load
 from engine.meta.content import Content
-from engine.runtime.flush import FlushRun
+from engine.runtime.domains.flush import FlushRun
 from tests.crash.program.view_verbs import ViewVerbs
 from tests.crash.program.world import START, World
 from tests.crash.reference import ReferenceExecutor

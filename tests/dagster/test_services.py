@@ -14,12 +14,12 @@ import pytest
 
 from dagster_project.services import Service, Services, free_port
 from engine.errors import EnvironmentNotReady
-from engine.runtime.spark_connect import LOOPBACK, TOKEN_VARIABLE, find
+from engine.runtime.spark.connect import LOOPBACK, TOKEN_VARIABLE, find
 
 CLIENT = """
 import sys
 from engine.errors import TidelineError
-from engine.runtime.spark import connect
+from engine.runtime.spark.session import connect
 try:
     print(connect(sys.stdin.readline().strip()).range(5).count())
 except TidelineError as error:

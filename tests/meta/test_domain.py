@@ -9,7 +9,7 @@ from engine.meta.catalog_store import StoredCatalog
 from engine.meta.domain import domains
 from engine.sql.catalog import Catalog, Column, Relation
 from engine.sql.expression import nodes
-from engine.sql.fragments import Fragment, IncrementalPlan
+from engine.sql.incremental.fragments import Fragment, IncrementalPlan
 from engine.sql.plan import Project, Scan
 
 KEY = ("id",)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.hummock import TableOptions
-from engine.runtime.alter import alter
-from engine.sql import statements as st
+from engine.runtime.statements.alter import alter
+from engine.sql.statements import reader as st
 from tests.crash.program import Program
 from tests.crash.tables import TABLES
 

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from engine.operators import context
-from engine.runtime import executor, spark_executor
+from engine.runtime import executor
+from engine.runtime.epoch import spark_executor
 from engine.session import Session
 from tests.oracle.batch import assert_equal, by_duckdb, content
 

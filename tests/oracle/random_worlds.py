@@ -80,7 +80,7 @@ def check(
 def main() -> None:
     """Run the worlds, or the cases, that the command line names, and print what went wrong."""
     os.environ.setdefault("TIDELINE_VERIFY", "1")
-    from engine.runtime.spark import connect
+    from engine.runtime.spark.session import connect
 
     many = sys.argv[1] == "range"
     seeds = range(int(sys.argv[2]), int(sys.argv[3])) if many else [int(sys.argv[1])]

@@ -10,7 +10,7 @@ import pytest
 
 from engine.errors import SqlError
 from engine.session import Session
-from tests.runtime.test_dml import rows
+from tests.runtime.writes.test_dml import rows
 
 
 @pytest.fixture

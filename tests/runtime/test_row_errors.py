@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 
 from engine.errors import EpochFailed
 from engine.meta.recovery import failures
-from engine.runtime import failing_row
+from engine.runtime.epoch import failing_row
 from engine.session import Session
-from tests.runtime.test_dml import rows
+from tests.runtime.writes.test_dml import rows
 
 
 @pytest.fixture

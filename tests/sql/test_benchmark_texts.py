@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.sql.binder import bind
+from engine.sql.bind.binder import bind
 from engine.sql.catalog import Catalog, Relation
-from engine.sql.statements import CreateTable, Select, parse, split
+from engine.sql.statements.reader import CreateTable, Select, parse, split
 
 FOLDER = Path(__file__).parent.parent / "oracle"
 TEXTS = sorted([*FOLDER.glob("tpch/q*.sql"), *FOLDER.glob("nexmark/q*.sql")])

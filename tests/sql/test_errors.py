@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import SqlError
-from engine.sql.binder import bind
-from engine.sql.statements import CreateMaterializedView, Explain, parse
+from engine.sql.bind.binder import bind
+from engine.sql.statements.reader import CreateMaterializedView, Explain, parse
 from tests.sql.catalog import small_catalog
 
 # (query of a view, what the message says, the text that the caret stands under, a word of the remedy)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.sql.binder import bind
+from engine.sql.bind.binder import bind
 from engine.sql.explain import explain
-from engine.sql.statements import Select, parse
+from engine.sql.statements.reader import Select, parse
 from tests.sql.catalog import small_catalog
 
 FIXTURE = Path(__file__).with_name("plans.txt")

@@ -9,10 +9,10 @@ import pytest
 import sqlglot.expressions as exp
 
 from engine.errors import SqlError
-from engine.sql.ad_hoc import query_tables, to_spark
+from engine.sql.batch.ad_hoc import query_tables, to_spark
+from engine.sql.batch.point_read import PointRead, Predicate, point_read
 from engine.sql.catalog import Catalog, Column, Relation
-from engine.sql.point_read import PointRead, Predicate, point_read
-from engine.sql.statements import Select, parse
+from engine.sql.statements.reader import Select, parse
 from tests.sql.catalog import small_catalog, table
 
 

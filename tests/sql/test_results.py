@@ -12,10 +12,10 @@ import pytest
 from _pytest.mark import ParameterSet
 from pyspark.sql import SparkSession
 
-from engine.sql.binder import bind
+from engine.sql.bind.binder import bind
 from engine.sql.catalog import Catalog, Column, Relation
-from engine.sql.statements import Select, parse
-from engine.sql.types import from_arrow
+from engine.sql.statements.reader import Select, parse
+from engine.sql.typing.types import from_arrow
 from tests.oracle.batch import assert_equal, by_duckdb
 from tests.sql.plan_query import plan_query
 

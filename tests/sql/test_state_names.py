@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from engine.sql.binder import bind
-from engine.sql.fragments import Fragment
-from engine.sql.incremental_plan import Rules, build_incremental_plan
+from engine.sql.bind.binder import bind
+from engine.sql.incremental.fragments import Fragment
+from engine.sql.incremental.incremental_plan import Rules, build_incremental_plan
 from engine.sql.plan import Node, Scan, scans
-from engine.sql.statements import Select, parse
+from engine.sql.statements.reader import Select, parse
 from tests.sql.catalog import small_catalog
 
 

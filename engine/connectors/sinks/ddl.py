@@ -26,16 +26,16 @@ from engine.meta.sinks import (
     state_entry,
     state_of,
 )
-from engine.runtime.create_schema import check_schema
-from engine.runtime.drop import drop_own_view
 from engine.runtime.rows import ROW_ID
+from engine.runtime.statements.create_schema import check_schema
+from engine.runtime.statements.drop import drop_own_view
 from engine.sql.catalog import Catalog, Column, Relation
-from engine.sql.dialects import Dialect
-from engine.sql.partials import GLOBAL_KEY
-from engine.sql.refusals import line_and_column
-from engine.sql.sink_statements import AlterSink, CreateSink, view_of
-from engine.sql.statement_types import CreateMaterializedView
-from engine.sql.types import to_arrow
+from engine.sql.dialect import Dialect
+from engine.sql.incremental.partials import GLOBAL_KEY
+from engine.sql.parsing.refusals import line_and_column
+from engine.sql.statements.sink_statements import AlterSink, CreateSink, view_of
+from engine.sql.statements.statement_types import CreateMaterializedView
+from engine.sql.typing.types import to_arrow
 
 RACE_ATTEMPTS = 20
 

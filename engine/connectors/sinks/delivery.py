@@ -24,7 +24,7 @@ from engine.log_store.sink import SinkLogStore, VnodeGroup
 from engine.meta.catalog_store import load
 from engine.meta.creation import computed
 from engine.meta.sinks import Standing, consumers_of, released, source_of, standing, state_entry, state_of
-from engine.runtime.report import SinkReport
+from engine.runtime.epoch.report import SinkReport
 from engine.sql.catalog import Relation
 
 RANGES_PER_COMMIT = 64

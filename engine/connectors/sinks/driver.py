@@ -13,7 +13,7 @@ from engine.log_store.fan_out import Channel, FanOut
 from engine.meta.catalog_store import load
 from engine.meta.creation import computed
 from engine.meta.sinks import sinks, source_of, standing
-from engine.runtime.report import SinkReport
+from engine.runtime.epoch.report import SinkReport
 
 MOST_THREADS = 16
 WAIT_SECONDS = 5.0

@@ -22,7 +22,7 @@ from engine.hummock.object_store import ObjectStore
 from engine.log_store.changes import DELETE, Changes, in_pieces
 from engine.log_store.sink import LogRange, VnodeGroup
 from engine.sql.catalog import Relation
-from engine.sql.types import to_arrow
+from engine.sql.typing.types import to_arrow
 
 OPERATION, EPOCH = "_op", "_epoch"
 

@@ -10,8 +10,8 @@ from engine.connectors.landing_folder import project_path
 from engine.connectors.sinks.address import check_reachable
 from engine.errors import PathNotAllowed, SqlError
 from engine.log_store.sink import VNODES
-from engine.sql.refusals import line_and_column
-from engine.sql.sink_statements import CreateSink
+from engine.sql.parsing.refusals import line_and_column
+from engine.sql.statements.sink_statements import CreateSink
 
 FORMATS = ("parquet", "jsonl")
 TYPES = ("upsert", "append-only")

@@ -15,9 +15,9 @@ from engine.hummock.batch import TableBuffer, finish
 from engine.log_store.changes import DELETE, INSERT, Changes
 from engine.log_store.sink import LogRange, VnodeGroup
 from engine.meta.catalog_store import load
-from engine.runtime.conflicts import UPDATE_IF_NOT_NULL, not_null, unchanged
-from engine.runtime.row_versions import newer
 from engine.runtime.rows import stored_names, typed_rows, with_row_ids
+from engine.runtime.writes.conflicts import UPDATE_IF_NOT_NULL, not_null, unchanged
+from engine.runtime.writes.row_versions import newer
 from engine.sql.catalog import Relation
 
 

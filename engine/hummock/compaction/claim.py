@@ -13,7 +13,7 @@ from engine.errors import Conflict
 from engine.hummock.store_clock import AGREE_SECONDS
 from engine.hummock.version import Version
 
-PREFIX = "compaction/"
+CLAIM_PREFIX = "compaction/"
 CLAIM_SECONDS = 60.0
 
 
@@ -26,7 +26,7 @@ class Claim(msgspec.Struct, frozen=True):
 
 def claim_of(version: Version, table: str) -> Claim | None:
     """Return who is at a table, also if the claim is over."""
-    text = version.catalog.get(PREFIX + table)
+    text = version.catalog.get(CLAIM_PREFIX + table)
     return None if text is None else msgspec.json.decode(text, type=Claim)
 
 
@@ -38,7 +38,9 @@ def is_free(version: Version, table: str, worker: str, now: float) -> bool:
 
 def lapsed(version: Version, now: float) -> dict[str, str | None]:
     """Return the catalog entries that take away the claims that are over: their workers have died, or the table is gone."""
-    claims = [(key, key.removeprefix(PREFIX)) for key in version.catalog if key.startswith(PREFIX)]
+    claims = [
+        (key, key.removeprefix(CLAIM_PREFIX)) for key in version.catalog if key.startswith(CLAIM_PREFIX)
+    ]
     return {
         key: None
         for key, table in claims
@@ -54,12 +56,12 @@ def _is_over(claim: Claim, now: float) -> bool:
 def held(table: str, worker: str, now: float) -> dict[str, str | None]:
     """Return the catalog entry of a claim that begins, or goes on, now."""
     claim = Claim(worker, now + CLAIM_SECONDS)
-    return {PREFIX + table: msgspec.json.encode(claim).decode()}
+    return {CLAIM_PREFIX + table: msgspec.json.encode(claim).decode()}
 
 
 def released(table: str) -> dict[str, str | None]:
     """Return the catalog entry that ends a claim."""
-    return {PREFIX + table: None}
+    return {CLAIM_PREFIX + table: None}
 
 
 def still_free(table: str, worker: str, now: float) -> Callable[[Version], None]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlglot.expressions as exp
 
-from engine.sql.dialects import Dialect
+from engine.sql.dialect import Dialect
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like, exp.ILike)
 

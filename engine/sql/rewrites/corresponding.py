@@ -5,10 +5,10 @@ from __future__ import annotations
 import sqlglot.expressions as exp
 
 from engine.sql.catalog import Catalog
-from engine.sql.names import identifier
-from engine.sql.position import copy_place
-from engine.sql.query_types import QueryTypes
-from engine.sql.refusals import mistake, unsupported
+from engine.sql.parsing.names import identifier
+from engine.sql.parsing.position import copy_place
+from engine.sql.parsing.refusals import mistake, unsupported
+from engine.sql.typing.query_types import QueryTypes
 
 _HINT = "give columns that are to meet the same name, or write BY (column, …)"
 

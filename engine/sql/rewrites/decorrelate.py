@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from engine.sql.join_keys import JoinKeys
 from engine.sql.plan import Node
-from engine.sql.rewrites.domain import over_domain
 from engine.sql.rewrites.equalities import Equalities
 from engine.sql.rewrites.free import free_columns
+from engine.sql.rewrites.free_values import over_domain
+from engine.sql.rewrites.join_keys import JoinKeys
 from engine.sql.rewrites.pull_up import Pulled, pull_up
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 
 from engine.sql.expression.nodes import Column, Expr
 from engine.sql.expression.template import null_of
-from engine.sql.join_keys import JoinKeys, Pair
 from engine.sql.plan import Node, Project, UnionAll
+from engine.sql.rewrites.join_keys import JoinKeys, Pair
 
 
 def full_join(

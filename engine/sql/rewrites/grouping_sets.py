@@ -12,9 +12,9 @@ import sqlglot.expressions as exp
 
 from engine.sql.expression.nodes import Column, Comparison, Expr, Literal
 from engine.sql.expression.template import null_of
-from engine.sql.join_keys import JoinKeys
 from engine.sql.plan import AggCall, Aggregate, Filter, Node, Project
 from engine.sql.rewrites.full_join import union_all
+from engine.sql.rewrites.join_keys import JoinKeys
 
 Sets = list[list[exp.Expr]]
 _SETS = (exp.Cube, exp.Rollup, exp.GroupingSets)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from engine.sql.expression.nodes import FALSE, TRUE, Column, Expr
 from engine.sql.expression.template import call, present
-from engine.sql.join_keys import JoinKeys, Pair
 from engine.sql.plan import AggCall, Aggregate, Join, Node, Project
+from engine.sql.rewrites.join_keys import JoinKeys, Pair
 from engine.sql.rewrites.pull_up import Pulled
 
 

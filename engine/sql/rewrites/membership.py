@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from engine.sql.expression.nodes import FALSE, NULL, TRUE, Case, Comparison, Expr, IsNull
 from engine.sql.expression.template import both, call, conjunction, present
-from engine.sql.join_keys import JoinKeys
-from engine.sql.nullability import never_null
 from engine.sql.plan import Filter, Join, JoinKind, Node
+from engine.sql.rewrites.join_keys import JoinKeys
 from engine.sql.rewrites.mark import distinct_keys, mark
 from engine.sql.rewrites.pull_up import Pulled
+from engine.sql.typing.nullability import never_null
 
 
 class Membership:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import msgspec
 
 from engine.sql.expression.nodes import Column, Expr
-from engine.sql.join_keys import JoinKeys, Pair
 from engine.sql.plan import Aggregate, Filter, Join, Node, Project, Unnest
 from engine.sql.rewrites.equalities import Equalities
 from engine.sql.rewrites.free import call_expressions, free_columns
+from engine.sql.rewrites.join_keys import JoinKeys, Pair
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from __future__ import annotations
 from engine.sql.expression.nodes import NULL, Column, Expr, Literal
 from engine.sql.expression.substitute import substitute
 from engine.sql.expression.template import call, conjunction, template
-from engine.sql.join_keys import JoinKeys
 from engine.sql.plan import AggCall, Aggregate, Filter, Join, Node, Project
 from engine.sql.rewrites.decorrelate import decorrelate
-from engine.sql.rewrites.domain import empty_value
 from engine.sql.rewrites.equalities import Equalities
 from engine.sql.rewrites.free import call_expressions, free_columns
+from engine.sql.rewrites.free_values import empty_value
+from engine.sql.rewrites.join_keys import JoinKeys
 from engine.sql.rewrites.pull_up import Pulled, pull_up
 
 MORE_THAN_ONE = "more than one row returned by a subquery used as an expression"

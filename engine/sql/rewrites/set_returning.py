@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlglot.expressions as exp
 
-from engine.sql.position import copy_place
-from engine.sql.postgres_calls import SETS
+from engine.sql.dialects.postgres.calls import SETS
+from engine.sql.parsing.position import copy_place
 
 
 def set_returning(tree: exp.Expr) -> exp.Expr:

@@ -20,9 +20,10 @@ from engine.hummock import Hummock, TableVersion
 from engine.log_store.changes import Changes
 from engine.log_store.sink import LogRange, SinkLogStore
 from engine.meta.catalog_store import load
-from engine.runtime import ddl, dml
+from engine.runtime.statements import ddl
+from engine.runtime.writes import dml
 from engine.session import Session
-from engine.sql.statements import CreateSink, CreateTable, parse
+from engine.sql.statements.reader import CreateSink, CreateTable, parse
 from tests.connectors.sinks.conftest import Target, applied, delete, put
 from tests.log_store.faults import Crash, DyingClient, MemoryObjectStore
 

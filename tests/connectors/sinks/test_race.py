@@ -18,9 +18,10 @@ from engine.errors import Conflict, SqlError
 from engine.hummock import Hummock
 from engine.meta.catalog_store import load
 from engine.meta.sinks import sinks, state_of
-from engine.runtime import ddl, dml
-from engine.runtime.drop import drop
-from engine.sql import statements as st
+from engine.runtime.statements import ddl
+from engine.runtime.statements.drop import drop
+from engine.runtime.writes import dml
+from engine.sql.statements import reader as st
 from tests.connectors.sinks.conftest import Target
 from tests.connectors.sinks.test_delivery import no_spark
 from tests.crash.delivered import replayed

@@ -12,9 +12,9 @@ import pytest
 from engine.connectors.sinks.ddl import alter_sink, create_sink
 from engine.connectors.sinks.driver import SinkDriver
 from engine.hummock import Hummock
-from engine.runtime.drop import drop
+from engine.runtime.statements.drop import drop
 from engine.session import Session
-from engine.sql import statements as st
+from engine.sql.statements import reader as st
 from tests.connectors.sinks.conftest import Target, applied, delete, put
 from tests.connectors.sinks.test_delivery import FILE_SINK, create
 

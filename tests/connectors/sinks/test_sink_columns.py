@@ -8,8 +8,8 @@ import pytest
 
 from engine.errors import SqlError
 from engine.session import Session
-from engine.sql import statements as st
-from engine.sql.sink_statements import CreateSink
+from engine.sql.statements import reader as st
+from engine.sql.statements.sink_statements import CreateSink
 
 
 def _rows(session: Session, text: str) -> list[tuple]:

@@ -12,9 +12,9 @@ from engine.hummock.object_store.faulty import FaultyObjectStore
 from engine.hummock.object_store.memory import MemoryObjectStore
 from engine.meta.catalog_store import load
 from engine.meta.sinks import sinks, source_of, state_of
-from engine.runtime.drop import drop
-from engine.sql import statements as st
+from engine.runtime.statements.drop import drop
 from engine.sql.catalog import Relation
+from engine.sql.statements import reader as st
 from tests.crash.broken import Broken
 from tests.crash.delivered import replayed
 from tests.crash.program.world import World

@@ -16,7 +16,7 @@ from engine.meta.policy import epochs_of
 from engine.meta.recovery import failures
 from engine.meta.sinks import sinks, source_of, state_of
 from engine.meta.waits import quarantine_waits, waits
-from engine.sql import statements as st
+from engine.sql.statements import reader as st
 from tests.crash.checks import Broken, bag_of
 from tests.crash.program.sink_verbs import SinkVerbs
 from tests.crash.program.view_verbs import ViewVerbs

@@ -9,17 +9,17 @@ from engine.hummock import Commit
 from engine.meta.catalog_store import StoredCatalog, entries, load
 from engine.meta.creation import computed
 from engine.meta.retention import READERS_SECONDS
-from engine.runtime import ddl
-from engine.runtime.alter import alter
-from engine.runtime.drop import drop
-from engine.runtime.mutation_run import ask
-from engine.sql import statements as st
-from engine.sql.access import index_name
-from engine.sql.binder import bind
+from engine.runtime.epoch.mutation_run import ask
+from engine.runtime.statements import ddl
+from engine.runtime.statements.alter import alter
+from engine.runtime.statements.drop import drop
+from engine.sql.batch.point_read import query_tables
+from engine.sql.bind.binder import bind
 from engine.sql.catalog import Column, Relation
-from engine.sql.fragments import IncrementalPlan
-from engine.sql.incremental_plan import build_incremental_plan
-from engine.sql.point_read import query_tables
+from engine.sql.incremental.access import index_name
+from engine.sql.incremental.fragments import IncrementalPlan
+from engine.sql.incremental.incremental_plan import build_incremental_plan
+from engine.sql.statements import reader as st
 from tests.crash.program.table_verbs import POISONOUS, TableVerbs
 from tests.crash.program.world import RETENTION
 from tests.crash.reference import POISON, DuckAnalyzer

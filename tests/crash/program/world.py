@@ -12,8 +12,8 @@ from engine.hummock.clock import ManualClock
 from engine.hummock.object_store.faulty import FaultPlan, FaultyObjectStore
 from engine.hummock.object_store.memory import MemoryObjectStore
 from engine.meta.catalog_store import entries, load
+from engine.runtime.domains.flush import FlushRun
 from engine.runtime.executor import FragmentTask
-from engine.runtime.flush import FlushRun
 from engine.sql.catalog import Column, Relation
 from tests.crash.checks import Broken, Checks, bag_of
 from tests.crash.reference import ReferenceExecutor

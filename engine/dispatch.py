@@ -1,0 +1,174 @@
+"""Which part of the engine carries a statement of a session out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from engine.connectors.sinks.ddl import alter_sink, create_sink, show_sinks
+from engine.connectors.table_options import check_table_options
+from engine.meta.domain import BACKGROUND
+from engine.runtime.reads import query
+from engine.runtime.relations import known
+from engine.runtime.statements import ddl
+from engine.runtime.statements.alter import alter, comment
+from engine.runtime.statements.create_schema import change_schemas, checked_schema
+from engine.runtime.statements.drop import checked_parts, drop
+from engine.runtime.statements.jobs import jobs
+from engine.runtime.statements.set_variable import set_variable, show_variable
+from engine.runtime.statements.show import describe, explain, explain_incremental, show, show_create
+from engine.runtime.writes import dml
+from engine.sql.statements import reader as st
+
+if TYPE_CHECKING:
+    from engine.session import Session
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """Carries out the statements of one call of `Session.sql`; `build` and `policy` are that call's."""
+
+    session: Session
+    build: bool
+    policy: str | None
+
+    def run(self, statement: st.Statement) -> pa.Table | None:
+        """Carry a statement out; what asks for something gives a table, and DML with RETURNING does."""
+        match statement:
+            case st.Insert() | st.Update() | st.DeleteFrom():
+                return self._write(statement)
+            case st.Several():
+                for part in checked_parts(self.session.stored, statement):
+                    self.run(part)
+            case (
+                st.CreateSchema()
+                | st.CreateTable()
+                | st.CreateIndex()
+                | st.CreateFunction()
+                | st.CreateView()
+                | st.CreateMaterializedView()
+                | st.CreateSink()
+            ):
+                self._create(statement)
+            case (
+                st.Select()
+                | st.Show()
+                | st.ShowSinks()
+                | st.ShowJobs()
+                | st.CancelJobs()
+                | st.ShowCreate()
+                | st.ShowVariable()
+                | st.Describe()
+                | st.Explain()
+            ):
+                return self._answer(statement)
+            case _:
+                self._change(statement)
+        return None
+
+    def _write(self, statement: st.Insert | st.Update | st.DeleteFrom) -> pa.Table | None:
+        session = self.session
+        done = dml.run(session.store, session.stored, lambda: session.spark, statement, session.dialect)
+        if session.settings.is_on("rw_implicit_flush"):
+            session.reflect(statement.table)
+        return done
+
+    def _answer(self, statement: st.Statement) -> pa.Table | None:
+        """Return what a statement asks for."""
+        session = self.session
+        store, stored, dialect = session.store, session.stored, session.dialect
+        match statement:
+            case st.Select():
+                policy = self.policy or session.query_policy
+                return query.select(
+                    store, stored, lambda: session.spark, statement.query, statement.sql, dialect, policy
+                )
+            case st.Show():
+                return show(stored, statement, lambda: session.spark, dialect)
+            case st.ShowSinks():
+                return show_sinks(store.refresh(), session.sinks.errors(), store.clock())
+            case st.ShowJobs() | st.CancelJobs():
+                return jobs(store, statement)
+            case st.ShowCreate():
+                return show_create(stored, statement)
+            case st.ShowVariable():
+                return show_variable(session.settings, statement)
+            case st.Describe():
+                return describe(stored, statement, lambda: session.spark)
+            case st.Explain(incremental=True):
+                return explain_incremental(stored, session.spark, statement, dialect)
+            case st.Explain():
+                return explain(stored, statement, dialect)
+        raise AssertionError(statement)
+
+    def _create(self, statement: st.Statement) -> None:
+        """Make what CREATE says; with `build` a view has content when it returns."""
+        session = self.session
+        store, dialect = session.store, session.dialect
+        match statement:
+            case st.CreateSchema():
+                change_schemas(store, statement, dialect)
+            case st.CreateTable():
+                check_table_options(statement)
+                ddl.create_table(store, lambda: session.spark, statement, dialect)
+            case st.CreateIndex():
+                if ddl.create_index(store, statement, dialect) and self.build:
+                    table = session.catalog.get(statement.name).options["table"]
+                    session.flush([table]).raise_for_errors()
+            case st.CreateFunction():
+                ddl.create_function(store, lambda: session.spark, statement, dialect)
+            case st.CreateView():
+                ddl.create_view(store, statement, dialect)
+            case st.CreateMaterializedView():
+                self._create_materialized_view(statement)
+            case st.CreateSink():
+                if create_sink(store, statement, dialect, self._create_materialized_view) and self.build:
+                    session.sinks.run([statement.source])
+
+    def _create_materialized_view(self, statement: st.CreateMaterializedView) -> None:
+        session = self.session
+        statement = replace(statement, options={**session.settings.view_options(), **statement.options})
+        created = ddl.create_materialized_view(
+            session.store, lambda: session.spark, statement, session.dialect
+        )
+        if created and self.build and statement.options.get(BACKGROUND, "").lower() != "true":
+            report = session.flush([statement.name])
+            if report.failed:
+                drop(
+                    session.store,
+                    st.Drop("materialized view", statement.name, True, False, statement.sql),
+                )
+                report.raise_for_errors()
+
+    def _change(self, statement: st.Statement) -> None:
+        """Alter or drop what exists, let views catch up, or set something of the session."""
+        session = self.session
+        match statement:
+            case st.Flush():
+                session.flush().raise_for_all()
+            case st.Wait():
+                session.wait(statement.views, seconds=statement.seconds)
+            case st.Refresh():
+                known(session.stored, "materialized view", statement.name, statement.sql)
+                session.flush([statement.name]).raise_for_errors()
+            case st.DropSchema():
+                change_schemas(session.store, statement, session.dialect)
+            case st.Drop():
+                drop(session.store, statement)
+            case st.AlterSink():
+                alter_sink(session.store, statement)
+            case st.Alter():
+                session.notice(alter(session.store, lambda: session.spark, statement))
+            case st.Comment():
+                comment(session.store, statement)
+            case st.Use():
+                path = checked_schema(session.catalog, statement, session.dialect)
+                session.settings.put("search_path", path)
+            case st.Set():
+                session.notice(set_variable(session.settings, statement))
+            case st.Taken():
+                session.notice(statement.notice)
+            case _:
+                raise AssertionError(statement)

@@ -1,0 +1,55 @@
+"""Which scans of a fragment can be read in pieces so that the pieces' results add up to the whole.
+
+A fragment's query is linear in a scan that no outer side of a join hides: f(A + B) = f(A) + f(B). Such a scan drives:
+each step brings some of its rows, joined with the other inputs as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.sql.incremental.fragments import Fragment
+from engine.sql.plan import Aggregate, Join, Node, Project, Scan, UnionAll, Values, children
+
+LINEAR_RULES = ("linear", "join", "aggregate", "index")
+
+
+def drivers(fragment: Fragment, rows_of: Callable[[str], int]) -> tuple[Scan, ...] | None:
+    """Return the scans that drive a backfill, one for each branch of a UNION ALL; None where the rule is not linear.
+
+    Of an inner join the side with the largest table drives, of any other join the left side.
+    """
+    if fragment.rule not in LINEAR_RULES:
+        return None
+    node: Node = fragment.plan
+    if fragment.rule == "aggregate":
+        if not isinstance(node, Project) or not isinstance(node.input, Aggregate):
+            return None
+        node = node.input.input
+    return _drivers(node, rows_of)
+
+
+def _drivers(node: Node, rows_of: Callable[[str], int]) -> tuple[Scan, ...] | None:
+    match node:
+        case Scan():
+            return (node,)
+        case Join(kind="inner"):
+            sides = (node.left, node.right)
+            return _drivers(max(sides, key=lambda side: _largest(side, rows_of)), rows_of)
+        case Join():
+            return _drivers(node.left, rows_of)
+        case UnionAll():
+            found = [_drivers(child, rows_of) for child in node.inputs]
+            whole = [scans for scans in found if scans is not None]
+            return tuple(scan for scans in whole for scan in scans) if len(whole) == len(found) else None
+        case Aggregate() | Values():
+            return None
+        case _:
+            (below,) = children(node)
+            return _drivers(below, rows_of)
+
+
+def _largest(node: Node, rows_of: Callable[[str], int]) -> int:
+    if isinstance(node, Scan):
+        return rows_of(node.table)
+    return max((_largest(child, rows_of) for child in children(node)), default=0)

@@ -1,0 +1,240 @@
+"""Snapshot backfill of one domain: each step reads a range of hashes of an input at the pinned epoch; progress is committed.
+
+The view has no live edge to its inputs meanwhile: it reads their snapshot at one epoch, and afterwards their change log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from engine.hummock import Commit, Hummock, Version
+from engine.hummock.epoch import Clock
+from engine.hummock.merge import HASHES, HIGHEST, LOWEST
+from engine.meta.barrier import closed, minted, opened
+from engine.meta.catalog_store import StoredCatalog, is_planned, load, planned, table_of
+from engine.meta.creation import CONSUMING_SNAPSHOT, CREATED, Creation, creations, entry
+from engine.meta.domain import Domain, in_background, rate_limit
+from engine.meta.mutation import control_of
+from engine.meta.partitions import entry as quarantine
+from engine.meta.partitions import partitioning_of, quarantined, with_failures
+from engine.meta.placement import placed
+from engine.meta.recovery import recovered
+from engine.operators.context import SMALL_CHANGE_ROWS
+from engine.operators.materialize import NetChange
+from engine.runtime.backfill.drivers import drivers
+from engine.runtime.backfill.due import BACKFILL_ROWS, snapshot_rows
+from engine.runtime.backfill.pace import LARGEST_AWAITED_STEP, Pace, most_at_once, rest_seconds
+from engine.runtime.backfill.step import compute_step
+from engine.runtime.epoch.mutation_run import take_mutations
+from engine.runtime.epoch.row_checks import check_rows
+from engine.runtime.executor import Executor, FragmentTask
+from engine.runtime.spark.slots import Slots
+from engine.sql.incremental.fragments import Fragment
+from engine.sql.plan import Scan
+
+_LABELS_BELOW = 60_000
+"""Steps are labelled with the epochs just below the snapshot's own, which the last step gets; nobody can read them."""
+
+
+@dataclass(frozen=True)
+class _Build:
+    """What the steps of one backfill share: whose it is, whether it still may be, and how large they may get."""
+
+    domain: Domain
+    generation: int
+    unchanged: Callable[[Version], None]
+    slots: Slots
+    pace: Pace
+    most_rows: int
+
+    @property
+    def commit(self) -> Commit:
+        """A commit of the domain by whoever holds its generation, of nothing yet."""
+        domain, generation = self.domain, self.generation
+        return Commit(writer=domain.writer, generation=generation, precondition=self.unchanged)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one step reads: a piece of a scan, or the whole; `after` is how far the backfill is when it is read."""
+
+    rows: int
+    piece: tuple[Scan, tuple[int, int]] | None
+    old: int | None
+    last: bool
+    after: Creation
+
+
+class BackfillRun:
+    """Brings new domains to the epoch of their snapshot, step by step; any process can go on where another one stopped."""
+
+    def __init__(
+        self,
+        store: Hummock,
+        executor: Executor,
+        least_rows: int = BACKFILL_ROWS,
+        clock: Clock | None = None,
+        largest_step: int = LARGEST_AWAITED_STEP,
+    ) -> None:
+        self.store, self.executor, self.least_rows = store, executor, least_rows
+        self.clock = clock or store.clock
+        self.largest_step = largest_step
+        self._paces: dict[str, Pace] = {}
+
+    def pace(self, domain: str, awaited: bool = False) -> Pace:
+        """Return the step size of a domain's backfill as this process has learned it; `awaited` if somebody waits for its end."""
+        return self._paces.setdefault(domain, Pace.awaited() if awaited else Pace())
+
+    def run(
+        self,
+        domain: Domain,
+        stored: StoredCatalog,
+        reach: int,
+        generation: int,
+        slots: Slots,
+        stop: Callable[[], bool],
+    ) -> Creation | None:
+        """Do steps until the snapshot is read, `stop` says so, or the rate limit is 0; None if the domain was dropped meanwhile.
+
+        Raises Fenced if another process has taken over.
+        """
+        unchanged = planned(stored, domain.members)
+        creation = creations(self.store.version).get(domain.name)
+        if creation is None or creation.state != CONSUMING_SNAPSHOT:
+            creation = self._begin(domain, reach, generation, unchanged)
+        background = in_background(domain, stored)
+        pace = self.pace(domain.name, awaited=not background)
+        most_rows = min(most_at_once(creation.total) if background else pace.largest, self.largest_step)
+        build = _Build(domain, generation, unchanged, slots, pace, most_rows)
+        while creation.state == CONSUMING_SNAPSHOT and not stop():
+            version = self.store.refresh()
+            if not is_planned(version, stored, domain.members):
+                return None
+            control = take_mutations(self.store, domain, stored, generation, self.clock)
+            limit = rate_limit(domain, load(self.store.version), control)
+            if limit == 0 or control.paused:
+                break
+            started = self.clock.monotonic()
+            before = creation.rows
+            creation = self._step(build, creation, version, limit)
+            rest = rest_seconds(creation.rows - before, self.clock.monotonic() - started, limit)
+            while rest > 0 and not stop():
+                self.clock.sleep(min(rest, 0.05))
+                rest -= 0.05
+        return creation
+
+    def _begin(
+        self, domain: Domain, reach: int, generation: int, unchanged: Callable[[Version], None]
+    ) -> Creation:
+        """Pin what is read, create the tables, and write down where to begin."""
+        version = self.store.version
+        tables = tuple(fragment.table for _, fragment in domain.fragments)
+        sizes = {name: version.tables[name].row_count for name in domain.inputs}
+        total = snapshot_rows(domain, version) or 0
+        stored, control = load(version), control_of(version, domain.name)
+        creation = Creation(reach, tables, self.clock(), total, sizes)
+        barrier = minted(version, domain, reach, self.clock())
+        acks: dict[str, dict[str, int | None]] = {}
+        for table, dependencies in domain.dependencies.items():
+            for name in dependencies:
+                if name in version.tables:
+                    acks.setdefault(name, {})[table] = reach
+        self.store.commit(
+            Commit(
+                create=tuple(placed(table_of(f), owner, stored, control) for owner, f in domain.fragments),
+                acks=acks,
+                catalog=entry(domain.name, creation) | opened(domain.name, barrier),
+                writer=domain.writer,
+                generation=generation,
+                precondition=unchanged,
+            )
+        )
+        return creation
+
+    def _step(self, build: _Build, creation: Creation, version: Version, limit: int | None) -> Creation:
+        """Compute and commit the next piece of a backfill, of `limit` rows a second at most; return how far it is then."""
+        domain = build.domain
+        fragments = {fragment.table: fragment for _, fragment in domain.fragments}
+        fragment = fragments[creation.tables[creation.fragment]]
+        started = self.clock.monotonic()
+        part = _next_part(fragment, creation, version, build, limit)
+        table = version.tables[fragment.table].table
+        task = FragmentTask(fragment, table, version.tables, part.old, creation.epoch, part.rows)
+        task = replace(task, piece=part.piece)
+        stored, owner = load(version), next(o for o, f in domain.fragments if f.table == fragment.table)
+
+        def check(made: Sequence[NetChange]) -> None:
+            if fragment.table == owner:  # the view itself, not a state table of its plan
+                check_rows(self.store, version, task.table, [sst for one in made for sst in one.ssts])
+
+        standing = quarantined(version, owner)
+        with build.slots.taken(alone=task.is_large, building=True):
+            how = partitioning_of(stored, owner)
+            written, poison = compute_step(self.executor, task, how, standing, check)
+        notes: dict[str, str | None] = {}
+        if poison.failures:
+            errors = {key: str(one) for key, one in poison.failures.items()}
+            standing = with_failures(standing, errors, None, creation.epoch, self.clock(), poison.suspects)
+            notes = quarantine(owner, standing)
+        label = creation.epoch if part.last else creation.epoch - _LABELS_BELOW + creation.step
+        after = _stepped(creation, part, self.clock())
+        if after.state != CONSUMING_SNAPSHOT:
+            notes |= closed(version.catalog, domain.name)
+        reads = domain.dependencies[fragment.table] if part.last else ()
+        self.store.commit(
+            replace(
+                build.commit,
+                writes={fragment.table: tuple(sst for change in written for sst in change.ssts)},
+                epochs={fragment.table: label},
+                acks={name: {fragment.table: creation.epoch} for name in reads},
+                catalog=entry(domain.name, after) | notes | recovered(version, domain.name),
+            )
+        )
+        build.pace.took(part.rows, self.clock.monotonic() - started)
+        return after
+
+
+def _next_part(
+    fragment: Fragment, creation: Creation, version: Version, build: _Build, limit: int | None
+) -> _Part:
+    """Return what the next step of a fragment reads, by the pace that was learned."""
+    scans = drivers(fragment, lambda name: creation.sizes.get(name, 0))
+    if scans is None:
+        rows = sum(version.tables[name].row_count for name in fragment.inputs)
+        return _Part(rows, None, None, True, creation)
+    scan = scans[creation.driver]
+    total = version.tables[scan.table].row_count
+    most = SMALL_CHANGE_ROWS if build.slots.busy else max(SMALL_CHANGE_ROWS, build.pace.rows)
+    wanted = build.pace.next_rows(total, min(most, build.most_rows), limit)
+    high = creation.position + build.pace.span(wanted, total, HIGHEST - creation.position + 1) - 1
+    rows = total * (high - creation.position + 1) // HASHES
+    ended = high == HIGHEST
+    last = ended and creation.driver == len(scans) - 1
+    after = msgspec.structs.replace(
+        creation,
+        position=LOWEST if ended else high + 1,
+        driver=creation.driver + 1 if ended else creation.driver,
+        rows=creation.rows + (0 if scan.table in creation.tables else rows),
+    )
+    if len(scans) == 1 and creation.step == 0 and last and rows > SMALL_CHANGE_ROWS:
+        return _Part(rows, None, None, last, after)  # one step for all: there is nothing to add it to
+    return _Part(rows, (scan, (creation.position, high)), creation.epoch, last, after)
+
+
+def _stepped(creation: Creation, part: _Part, now: float) -> Creation:
+    """Return how far a backfill is after a step; after the last one of a fragment the next fragment begins."""
+    after = msgspec.structs.replace(part.after, step=creation.step + 1, updated=now)
+    if not part.last:
+        return after
+    done = creation.fragment + 1 == len(creation.tables)
+    return msgspec.structs.replace(
+        after,
+        fragment=creation.fragment + 1,
+        driver=0,
+        position=LOWEST,
+        step=0,
+        state=CREATED if done else CONSUMING_SNAPSHOT,
+    )

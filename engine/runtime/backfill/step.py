@@ -1,0 +1,69 @@
+"""What one step of a snapshot backfill computes; of a view that is cut, without the partitions on which a row fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
+from engine.errors import RowFailed
+from engine.operators.materialize import NetChange
+from engine.runtime.executor import Executor, FragmentTask
+from engine.runtime.partitions.poison import MOST_CANDIDATES, Poison, poisoned, with_rows
+from engine.sql.incremental.partitions import Partitioning
+
+Written = tuple[NetChange, ...]
+
+
+def compute_step(
+    executor: Executor,
+    task: FragmentTask,
+    how: Partitioning | None,
+    behind: Collection[str],
+    check: Callable[[Sequence[NetChange]], None],
+) -> tuple[Written, Poison]:
+    """Return what a step writes without the partitions `behind`, and those that it found to fail.
+
+    What earlier steps have written of a partition that fails now goes: nobody is to see a part of it. `check` raises RowFailed
+    for rows that must not be written. Raises RowFailed if the view is not cut.
+    """
+
+    def compute(part: FragmentTask) -> Written:
+        written = executor.compute(part).written
+        check(written)
+        return written
+
+    try:
+        return compute(_beside(task, how, behind)), Poison()
+    except RowFailed as failure:
+        if how is None:
+            raise
+
+        def fails(keys: Collection[str]) -> RowFailed | None:
+            fragment, mine = how.restricted(task.fragment, keys), how.mine(task.table.name, keys)
+            try:
+                compute(replace(task, fragment=fragment, mine=mine))
+            except RowFailed as error:
+                return error.with_traceback(None)
+            return None
+
+        read = executor.partitions(task, how.sources(task.fragment), MOST_CANDIDATES)
+        poison = poisoned(how.view, read, behind, fails, failure)
+        if not poison.failures:
+            raise
+    poison.failures |= with_rows(poison.failures)
+    gone = _taken_back(executor, task, how, poison.failures) if task.piece is not None else ()
+    return (*gone, *compute(_beside(task, how, {*behind, *poison.failures}))), poison
+
+
+def _taken_back(executor: Executor, task: FragmentTask, how: Partitioning, keys: Collection[str]) -> Written:
+    """Delete what a table holds of some partitions."""
+    nothing, mine = how.restricted(task.fragment, ()), how.mine(task.table.name, keys)
+    return executor.compute(replace(task, fragment=nothing, piece=None, whole=True, mine=mine)).written
+
+
+def _beside(task: FragmentTask, how: Partitioning | None, behind: Collection[str]) -> FragmentTask:
+    """Return the task for all partitions but those `behind`."""
+    if how is None or not behind:
+        return task
+    fragment = how.restricted(task.fragment, behind, inside=False)
+    return replace(task, fragment=fragment, mine=how.mine(task.table.name, behind, inside=False))

@@ -1,0 +1,140 @@
+"""How a domain's part of a run ended, and what is told of each of its views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from engine.errors import RowFailed, TidelineError
+from engine.hummock import Version
+from engine.meta.barrier import Barrier
+from engine.meta.catalog_store import StoredCatalog
+from engine.meta.creation import computed, creations
+from engine.meta.domain import Domain
+from engine.meta.flush_plan import Step
+from engine.meta.partitions import quarantined
+from engine.runtime.domains.domain_run import DomainEpoch
+from engine.runtime.epoch.epoch_run import FragmentEpoch
+from engine.runtime.epoch.report import ViewReport
+
+
+@dataclass
+class DomainOutcome:
+    """How a domain's part of a run ended; `steps` are those that it has carried out."""
+
+    fragments: dict[str, list[FragmentEpoch]] = field(default_factory=dict)
+    commit_seconds: float = 0.0
+    seconds: float = 0.0
+    lag_seconds: float = 0.0
+    error: str | None = None
+    failing_row: RowFailed | None = None
+    waits_for: str | None = None
+    barrier: Barrier | None = None
+    mutations: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
+
+    def followed_by(self, later: DomainOutcome) -> DomainOutcome:
+        """Return both parts of a run as one."""
+        fragments = {
+            owner: [*self.fragments.get(owner, ()), *later.fragments.get(owner, ())]
+            for owner in {**self.fragments, **later.fragments}
+        }
+        timed = replace(
+            later,
+            commit_seconds=self.commit_seconds + later.commit_seconds,
+            seconds=self.seconds + later.seconds,
+            lag_seconds=max(self.lag_seconds, later.lag_seconds),
+        )
+        return replace(
+            timed,
+            fragments=fragments,
+            barrier=later.barrier or self.barrier,
+            mutations=self.mutations + later.mutations,
+            steps=self.steps + later.steps,
+        )
+
+    def fail(self, failure: Exception) -> None:
+        """Note what a domain has failed on."""
+        self.failing_row = failure if isinstance(failure, RowFailed) else None
+        told = isinstance(failure, TidelineError)
+        self.error = str(failure) if told else f"{type(failure).__name__}: {_first_lines(failure)}"
+
+    def add(self, done: DomainEpoch) -> None:
+        """Count one more epoch in."""
+        self.barrier = done.barrier
+        for owner, epochs in done.fragments.items():
+            self.fragments[owner] = [*self.fragments.get(owner, ()), *epochs]
+        self.commit_seconds += done.commit_seconds
+
+
+def reports_of(
+    domain: Domain, version: Version, stored: StoredCatalog, outcome: DomainOutcome
+) -> Iterator[ViewReport]:
+    """Yield what a run did for each view of a domain, which stands as in `version` now."""
+    for owner in domain.members:
+        done = outcome.fragments.get(owner, [])
+        table = computed(version, owner)
+        committed = table.committed_epoch if table is not None else None
+        report = ViewReport(owner, committed, done[-1].previous if done else committed)
+        report = _with_changes(report, done)
+        report = _with_ending(report, done, outcome)
+        yield _with_standing(report, domain, version, stored)
+
+
+def _with_changes(report: ViewReport, done: list[FragmentEpoch]) -> ViewReport:
+    """Return a report with the rows that a view's fragments have read and written."""
+    own = [epoch for epoch in done if epoch.table == report.view]
+    report = replace(
+        report,
+        rows_in=sum(epoch.rows_in for epoch in done),
+        inserted=sum(epoch.inserted for epoch in own),
+        updated=sum(epoch.updated for epoch in own),
+        deleted=sum(epoch.deleted for epoch in own),
+    )
+    return replace(
+        report,
+        partition_rows_read=sum(epoch.rows_read_again for epoch in done),
+        partition_rows_written=sum(epoch.rows_written_again for epoch in own),
+        rebuilt=next((epoch.rebuilt for epoch in done if epoch.rebuilt is not None), None),
+    )
+
+
+def _with_ending(report: ViewReport, done: list[FragmentEpoch], outcome: DomainOutcome) -> ViewReport:
+    """Return a report with how long its domain took, how it ended and what it waits for."""
+    stages: dict[str, float] = {}
+    for epoch in done:
+        for stage, spent in epoch.seconds.items():
+            stages[stage] = stages.get(stage, 0.0) + spent
+    if done:
+        stages["commit"] = outcome.commit_seconds
+    report = replace(report, seconds=outcome.seconds, stages=stages, lag_seconds=outcome.lag_seconds)
+    skipped = not done and outcome.error is None
+    report = replace(report, error=outcome.error, skipped=skipped, waits_for=outcome.waits_for)
+    barrier = outcome.barrier.text if outcome.barrier is not None else None
+    return replace(report, barrier=barrier, mutations=outcome.mutations)
+
+
+def _with_standing(report: ViewReport, domain: Domain, version: Version, stored: StoredCatalog) -> ViewReport:
+    """Return a report with where its view stands after the run."""
+    view = report.view
+    plan, creation = stored.plans[view], creations(version).get(domain.name)
+    tables = [version.tables[f.table] for f in plan.fragments if f.table in version.tables]
+    reads = stored.catalog.relations[view].depends_on
+    report = replace(
+        report,
+        state_bytes=sum(table.size_bytes for table in tables),
+        input_epochs={name: report.epoch for name in reads if report.epoch},
+        rule=plan.fragments[-1].rule,
+        quarantined={key: one.text for key, one in quarantined(version, view).items()},
+    )
+    if creation is None:
+        return report
+    return replace(report, backfill_phase=creation.phase, consumed=creation.consumed)
+
+
+def _first_lines(failure: Exception) -> str:
+    """Return the beginning of an error; of one in a Spark worker what it says, without the places in the code."""
+    lines = [line for line in str(failure).splitlines() if line.strip()]
+    if any(line.startswith("Traceback ") for line in lines):
+        lines = [line for line in lines if not line.startswith(("Traceback ", "  ", "\t"))]
+    return "\n".join(lines[:12])

@@ -1,0 +1,149 @@
+"""One epoch of one domain: its fragments run one after the other over what is staged so far, then everything is one commit."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from engine.errors import RowFailed
+from engine.hummock import Commit, Hummock, Version, without_new_keys
+from engine.meta.barrier import BARRIER_PREFIX, Barrier
+from engine.meta.catalog_store import StoredCatalog, load, planned, table_of
+from engine.meta.checkpoint import Checkpoint
+from engine.meta.creation import creations, entry
+from engine.meta.domain import Domain
+from engine.meta.frontier import lapsed_at, pending
+from engine.meta.mutation import control_of
+from engine.meta.placement import placed
+from engine.meta.recovery import recovered
+from engine.runtime.epoch.claims import check_append_only, check_change, required_of
+from engine.runtime.epoch.epoch_run import FragmentEpoch, run_fragment, task_of
+from engine.runtime.epoch.row_checks import check_rows
+from engine.runtime.executor import Executor
+from engine.runtime.partitions.cut import NO_CUTS, UNCUT, Cuts
+from engine.runtime.spark.slots import Slots
+
+
+@dataclass
+class DomainEpoch:
+    """What a domain's run did: the epochs of its fragments by their owner, and the seconds that the commit took."""
+
+    fragments: dict[str, list[FragmentEpoch]] = field(default_factory=dict)
+    commit_seconds: float = 0.0
+    barrier: Barrier | None = None
+
+
+@dataclass(frozen=True)
+class DomainRun:
+    """Runs epochs of one domain, planned as in `stored`."""
+
+    store: Hummock
+    executor: Executor
+    slots: Slots
+    domain: Domain
+    stored: StoredCatalog
+
+    def commit(
+        self,
+        version: Version,
+        barrier: Barrier,
+        generation: int,
+        cuts: Cuts = NO_CUTS,
+        catalog: Mapping[str, str | None] | None = None,
+    ) -> DomainEpoch:
+        """Bring all tables of the domain to the end of its open barrier in one commit, the entries `catalog` in it.
+
+        `cuts` say of views, by name, which of their partitions take part. Raises Fenced if another writer has taken over,
+        Conflict if a view of it was dropped, RowFailed if a row cannot be computed.
+        """
+        self._pin_inputs(version, barrier.curr, generation)
+        checkpoint, done = self.compute(version, barrier, cuts)
+        started = time.perf_counter()
+        closing = _closing(self.domain, version, self.store.version, done) | dict(catalog or {})
+        commit = checkpoint.commit(self.domain.writer, generation, closing)
+        unchanged = planned(self.stored, self.domain.members)
+        self.store.commit(dataclasses.replace(commit, precondition=unchanged))
+        done.commit_seconds = time.perf_counter() - started
+        return done
+
+    def compute(
+        self,
+        version: Version,
+        barrier: Barrier,
+        cuts: Cuts = NO_CUTS,
+        *,
+        upto: str | None = None,
+    ) -> tuple[Checkpoint, DomainEpoch]:
+        """Compute what an epoch of the domain, or of its views as far as `upto`, changes; nothing is committed."""
+        domain, reach = self.domain, barrier.curr
+        control, options = control_of(version, domain.name), load(version)
+        done = DomainEpoch(barrier=barrier)
+        checkpoint = Checkpoint(version)
+        owners = [i for i, (owner, _) in enumerate(domain.fragments) if upto in (None, owner)]
+        for owner, whole in domain.fragments[: 1 + max(owners, default=-1)]:
+            dependencies = domain.dependencies[whole.table]
+            cut = cuts.get(owner, UNCUT)
+            if not cut.again and not pending(checkpoint.version, whole.table, dependencies, reach):
+                continue
+            made = placed(table_of(whole), owner, options, control)
+            task = dataclasses.replace(
+                task_of(checkpoint.version, cut.fragment(whole), dependencies, reach, made),
+                again=cut.computed_again(whole),
+                mine=cut.mine(whole.table),
+            )
+            try:
+                with self.slots.taken(alone=task.is_large):
+                    epoch, part = run_fragment(self.executor, checkpoint.version, task, dependencies)
+                check_append_only(task, epoch)
+                if not cut.leaves_out:
+                    check_change(
+                        self.store.reader,
+                        task,
+                        epoch,
+                        part.writes[whole.table],
+                        required_of(options, whole.table),
+                    )
+                if whole.table == owner:
+                    check_rows(self.store, version, table_of(whole), part.writes[whole.table])
+            except RowFailed as failure:
+                failure.view = owner
+                raise
+            if (
+                cut.leaves_out
+            ):  # a row that has left such a partition stands in the table yet, under the same key
+                writes = {name: without_new_keys(ssts) for name, ssts in part.writes.items()}
+                part = dataclasses.replace(part, writes=writes)
+            checkpoint.add(part)
+            done.fragments.setdefault(owner, []).append(epoch)
+        return checkpoint, done
+
+    def _pin_inputs(self, version: Version, reach: int, generation: int) -> None:
+        """Hold the history of what a computation of the whole reads: it may take long, and must find it there when it is done."""
+        domain = self.domain
+        acks: dict[str, dict[str, int | None]] = {}
+        for _, fragment in domain.fragments:
+            dependencies = domain.dependencies[fragment.table]
+            own = version.tables.get(fragment.table)
+            known = tuple(name for name in dependencies if name in version.tables)
+            if own is None or lapsed_at(version, own.committed_epoch, known) is not None:
+                for name in known:
+                    acks.setdefault(name, {})[fragment.table] = reach
+        if acks:
+            unchanged = planned(self.stored, domain.members)
+            self.store.commit(
+                Commit(acks=acks, writer=domain.writer, generation=generation, precondition=unchanged)
+            )
+
+
+def _closing(domain: Domain, version: Version, newest: Version, done: DomainEpoch) -> dict[str, str | None]:
+    """Return what a checkpoint changes beside the tables: its barrier is closed, failures are forgotten, rows are counted."""
+    assert done.barrier is not None
+    catalog = recovered(version, domain.name) | {BARRIER_PREFIX + domain.name: None}
+    creation = creations(version).get(domain.name)
+    if creation is not None:
+        rows = sum(epoch.rows_in for epochs in done.fragments.values() for epoch in epochs)
+        changed = max((newest.tables[name].last_change for name in domain.inputs), default=0)
+        catalog |= entry(domain.name, creation.consuming(rows, done.barrier.curr, changed))
+    return catalog

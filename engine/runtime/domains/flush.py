@@ -1,0 +1,393 @@
+"""One run over every lagging domain: it makes its plan and carries it out; each domain commits, fails and is retried by itself.
+
+What a domain does is decided in `flush_planning.py`; after each of its steps, and where another process was faster, the plan
+of the domain is made anew from the newest version. Fencing decides races between processes.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+
+from engine.errors import Conflict, Fenced, RowFailed, TableExists
+from engine.hummock import Commit, Hummock, Version
+from engine.hummock.epoch import Clock, seconds_of
+from engine.meta.barrier import Barrier, closed, opened, recomputed_from
+from engine.meta.catalog_store import StoredCatalog, load, planned
+from engine.meta.content import Content
+from engine.meta.creation import CREATED, computed
+from engine.meta.cut import noted, still_met, unmoved, unread
+from engine.meta.domain import Domain, in_background, rate_limit
+from engine.meta.flush_plan import RECOMPUTE, Aim, DomainPlan, FlushPlan, FlushRequest, Step
+from engine.meta.mutation import control_of
+from engine.meta.recovery import failing
+from engine.meta.text_plans import refreshed
+from engine.runtime.backfill.due import BACKFILL_ROWS
+from engine.runtime.backfill.run import BackfillRun
+from engine.runtime.domains.blame import name_failing_rows, remember
+from engine.runtime.domains.domain_outcome import DomainOutcome, reports_of
+from engine.runtime.domains.domain_run import DomainEpoch
+from engine.runtime.domains.flush_planning import (
+    MOST_STEPS,
+    Course,
+    next_step,
+    plan_flush,
+    recomputation,
+    recompute_step,
+    waiting_for,
+)
+from engine.runtime.domains.lapse import lapse_overdue
+from engine.runtime.domains.partition_run import PartitionRun
+from engine.runtime.epoch.mutation_run import take_mutations
+from engine.runtime.epoch.report import FlushReport, ViewReport
+from engine.runtime.executor import Executor
+from engine.runtime.spark.slots import Slots
+
+MEETINGS = 3
+"""How often a run goes on where others have passed it by."""
+BACKGROUND_SECONDS = 5.0
+MOST_THREADS = 16
+
+
+class FlushRun:
+    """Runs what is pending over a store; holds the writer generations that this process has claimed."""
+
+    def __init__(
+        self,
+        store: Hummock,
+        executor: Executor,
+        backfill_rows: int = BACKFILL_ROWS,
+        threads: int = MOST_THREADS,
+        clock: Clock | None = None,
+    ) -> None:
+        self.store, self.threads, self.clock = store, threads, clock or store.clock
+        self.executor = executor
+        self.backfill = BackfillRun(store, executor, backfill_rows, self.clock)
+        self.generations: dict[str, int] = {}
+        self.planned = FlushPlan(0, ())
+        self.executed: Mapping[str, tuple[Step, ...]] = {}
+        """What the last run was to do, and what it has done, by domain: no more, unless another process came between."""
+        self.slots = Slots(1)
+        self._request = self.request()
+        self._aim, self._aim_lock = Aim(0), threading.Lock()
+
+    def request(
+        self,
+        views: Collection[str] | None = None,
+        *,
+        eager: bool = True,
+        partitions: Mapping[str, Collection[str]] | None = None,
+    ) -> FlushRequest:
+        """Return what a run is asked for as a value, at this moment."""
+        asked = {view: frozenset(keys) for view, keys in (partitions or {}).items()}
+        named = None if views is None else tuple(views)
+        return FlushRequest(self.clock(), self.backfill.least_rows, named, eager, asked)
+
+    def plan(self, request: FlushRequest) -> FlushPlan:
+        """Return what a run would do now; nothing is done."""
+        return plan_flush(self.store.refresh(), request)
+
+    def run(
+        self,
+        views: Collection[str] | None = None,
+        *,
+        eager: bool = True,
+        background_seconds: float = BACKGROUND_SECONDS,
+        partitions: Mapping[str, Collection[str]] | None = None,
+    ) -> FlushReport:
+        """Bring `views` (None: all), and what they are computed from, to the newest epoch; never raises for one view.
+
+        All domains are brought to one cut, the store's newest epoch when the run began or a newer one of another run, as far as
+        their inputs have content there. Without `eager` a domain that has failed is left alone until its time to be tried again
+        has come, and so is what reads it.
+        Views that are created in the background are worked on for `background_seconds`. `partitions` are by view those to be
+        computed again from the inputs, whatever they are; quarantined ones are tried again if their inputs have changed.
+        """
+        started = time.perf_counter()
+        version = refreshed(self.store)
+        stored = load(version)
+        self._request = self.request(views, eager=eager, partitions=partitions)
+        plan = self.planned = plan_flush(version, self._request)
+        self.slots = Slots(self.executor.parallelism) if plan.due else self.slots
+        self._background_seconds = background_seconds
+        done = self._carry_out(plan, stored, version)
+        domains = [one.domain for one in plan.domains]
+        failed_rows = {n: f for n, one in done.items() if (f := one.failing_row) is not None}
+        everything = {domain.name: domain for domain in domains}
+        for name, error in name_failing_rows(self.store, failed_rows, everything, stored).items():
+            done[name].error = error
+        lapse_overdue(self.store, domains, stored, self.clock)
+        self.executed = {name: outcome.steps for name, outcome in done.items()}
+        reports = self._reports(plan, done, stored)
+        shown = tuple(r for r in reports if stored.catalog.relations[r.view].kind != "index" or r.error)
+        return FlushReport(shown, time.perf_counter() - started)
+
+    def _carry_out(
+        self, plan: FlushPlan, stored: StoredCatalog, version: Version
+    ) -> dict[str, DomainOutcome]:
+        """Do what is planned over a version, and once more where other runs have passed this one by meanwhile."""
+        due = plan.due
+        done = self._bring_all(due, stored, version)
+        for _ in range(MEETINGS):
+            free = _free((one.domain for one in plan.domains if one.held is None), done)
+            if free.isdisjoint(done) or self._have_met(free, plan, stored, version.epoch):
+                break
+            due = tuple(replace(one, built=False) for one in due if one.name in free)
+            for name, outcome in self._bring_all(due, stored, self.store.refresh()).items():
+                done[name] = done[name].followed_by(outcome)
+        return done
+
+    def _bring_all(
+        self, due: Sequence[DomainPlan], stored: StoredCatalog, version: Version
+    ) -> dict[str, DomainOutcome]:
+        """Bring domains to the newest epoch of `version`, those that are built step by step after the others."""
+        self._aim = Aim(version.epoch)
+        running: dict[str, Future[DomainOutcome]] = {}
+        others: list[Future[DomainOutcome]] = []
+        with ThreadPoolExecutor(min(self.threads, max(1, len(due)))) as pool:
+            for plan in due:  # inputs first: a thread waits only for others that were started before it
+                before = [running[upstream] for upstream in plan.domain.upstreams if upstream in running]
+                before += others if plan.built else []
+                running[plan.name] = pool.submit(self._bring_after, before, plan.domain, stored)
+                others += [] if plan.built else [running[plan.name]]
+        return {name: one.result() for name, one in running.items()}
+
+    def _have_met(self, names: Collection[str], plan: FlushPlan, stored: StoredCatalog, begun: int) -> bool:
+        """Tell whether domains have content together at `begun` or a newer epoch: another run may have taken one past it."""
+        version = self.store.version
+        tables = [
+            t
+            for one in plan.domains
+            if one.name in names
+            for t in one.domain.tables
+            if computed(version, t) is not None
+        ]
+        met = Content(version, stored.inputs).common(tables, version.epoch)
+        return met is None or met >= begun
+
+    def _bring_after(
+        self, before: Collection[Future[DomainOutcome]], domain: Domain, stored: StoredCatalog
+    ) -> DomainOutcome:
+        wait(before)
+        started = time.perf_counter()
+        outcome = self._bring(domain, stored)
+        outcome.seconds = time.perf_counter() - started
+        if outcome.error is not None:
+            remember(self.store, domain, stored, outcome.error, self.clock())
+        return outcome
+
+    def _bring(self, domain: Domain, stored: StoredCatalog) -> DomainOutcome:
+        """Bring one domain to the cut of the run, following another process where it was faster."""
+        outcome = DomainOutcome()
+        try:
+            self._go(domain, stored, outcome)
+        except (
+            Exception
+        ) as failure:  # Spark's own among them: the domain stays at its epoch, the others go on
+            outcome.fail(failure)
+        return outcome
+
+    def _go(self, domain: Domain, stored: StoredCatalog, outcome: DomainOutcome) -> None:
+        """Do one step after the other until there is none, each planned from the newest version."""
+        course = Course(self._aim, failing(self.store.version, domain.name))
+        for attempt in range(MOST_STEPS):
+            began, version = self.clock.monotonic(), self.store.refresh()
+            course = replace(course, aim=self._aim_seen(version))
+            step = next_step(domain, version, stored, self._now(), course)
+            if step.oldest_change is not None:
+                waited = max(0.0, self.clock() - seconds_of(step.oldest_change))
+                outcome.lag_seconds = max(outcome.lag_seconds, waited)
+            try:
+                if not self._do(step, domain, stored, version, outcome):
+                    return
+                if step.barrier is not None:
+                    course = replace(course, arrived=step.stop >= course.aim.cut)
+            except RowFailed:
+                if course.straight or step.work == RECOMPUTE or step.stop >= course.aim.cut:
+                    raise
+                # what it failed on at a stop on the way may be mended at the end of it
+                course = replace(course, straight=True)
+            except (Fenced, Conflict, TableExists):
+                self.generations.pop(domain.writer, None)
+                if attempt == MOST_STEPS - 1:
+                    raise
+                self._give_way(domain, attempt, self.clock.monotonic() - began)
+
+    def _do(
+        self, step: Step, domain: Domain, stored: StoredCatalog, version: Version, outcome: DomainOutcome
+    ) -> bool:
+        """Carry out a step that was planned over a version; return whether the domain is to go on."""
+        match step.work:
+            case "nothing":
+                outcome.waits_for = step.waits_for
+                return False
+            case "mutation":
+                self._take(domain, stored, step, outcome)
+                return True
+            case _ if step.work == RECOMPUTE:
+                self._retry(domain, stored, outcome)
+            case "backfill step":
+                generation = self._generation(domain)
+                outcome.waits_for = self._backfill(domain, step.stop, generation, stored)
+            case _:
+                barrier = self._mint(domain, stored, version, step)
+                run = self._partition_run(domain, stored)
+                outcome.add(run.run(self.store.version, barrier, self.generations[domain.writer]))
+        outcome.steps += (step,)
+        return step.work != RECOMPUTE and outcome.waits_for is None
+
+    def _now(self) -> FlushRequest:
+        """Return what the run was asked for, at this moment."""
+        return replace(self._request, now=self.clock())
+
+    def _give_way(self, domain: Domain, attempt: int, lost: float) -> None:
+        """Wait until the process that was faster has brought the domain on; at most twice as long as the `lost` seconds.
+
+        Two processes that took over from each other at once would each make the other's work worthless, again and again.
+        """
+        most = self.clock.jitter(0.05 * (attempt + 1)) + lost + self.clock.jitter(lost)
+        until, before = self.clock.monotonic() + most, _labels(domain, self.store.version)
+        while (left := until - self.clock.monotonic()) > 0 and _labels(
+            domain, self.store.refresh()
+        ) == before:
+            self.clock.sleep(min(left, 0.05 + lost / 20))
+
+    def _partition_run(self, domain: Domain, stored: StoredCatalog) -> PartitionRun:
+        return PartitionRun(self.store, self.executor, self.slots, domain, stored, self.clock)
+
+    def _retry(self, domain: Domain, stored: StoredCatalog, outcome: DomainOutcome) -> None:
+        """Compute partitions again: those that somebody asks for, and quarantined ones whose inputs have changed."""
+
+        def mint(version: Version, reach: int) -> tuple[Barrier, int]:
+            step = recompute_step(domain, version, reach, self._now())
+            return self._mint(domain, stored, version, step), self.generations[domain.writer]
+
+        for view in domain.members:
+            version = self.store.refresh()
+            again = recomputation(domain, version, stored, view, self._now())
+            if again is not None:
+                for done in self._partition_run(domain, stored).retry(version, again, mint):
+                    outcome.add(done)
+                    self._go_on_to(done)
+        self._close_left(domain, stored)
+
+    def _close_left(self, domain: Domain, stored: StoredCatalog) -> None:
+        """Close the barrier that a broken off recomputation has left open: what follows the domain would wait for its end."""
+        if domain.tables[0] not in recomputed_from(self.store.version):
+            return
+        generation = self._generation(domain)
+        version = self.store.refresh()
+        self.store.commit(
+            Commit(
+                catalog=closed(version.catalog, domain.name),
+                writer=domain.writer,
+                generation=generation,
+                precondition=planned(stored, domain.members),
+            )
+        )
+
+    def _go_on_to(self, done: DomainEpoch) -> None:
+        """Let what reads a domain follow it where partitions that were computed again have taken it beyond the run's cut."""
+        assert done.barrier is not None
+        with self._aim_lock:
+            self._aim = self._aim.beyond(done.barrier.curr)
+
+    def _generation(self, domain: Domain) -> int:
+        """Return the generation under which this process writes a domain; it takes over if it has none."""
+        if domain.writer not in self.generations:
+            self.generations[domain.writer] = self.store.claim(domain.writer)
+        return self.generations[domain.writer]
+
+    def _take(self, domain: Domain, stored: StoredCatalog, step: Step, outcome: DomainOutcome) -> None:
+        """Put the mutations in force that are queued for a domain."""
+        try:
+            take_mutations(self.store, domain, stored, self._generation(domain), self.clock)
+        except (Fenced, Conflict):
+            self.generations.pop(domain.writer, None)
+            return
+        outcome.mutations += step.mutations
+        outcome.steps += (step,)
+
+    def _aim_seen(self, version: Version) -> Aim:
+        """Return where this run goes: until it has told others of its cut, a newer one of another run takes its place."""
+        with self._aim_lock:
+            self._aim = self._aim.seen(version)
+            return self._aim
+
+    def _mint(self, domain: Domain, stored: StoredCatalog, version: Version, step: Step) -> Barrier:
+        """Make the barrier of a step durable before its work, in one commit with the claim where there is none.
+
+        Raises Conflict if another run has minted a cut since `version`, over which the step was planned, or the domain's inputs
+        have no content there any more, or it is to recompute what others have read.
+        """
+        assert step.barrier is not None
+        curr = step.epoch.curr
+        checks = [planned(stored, domain.members), unmoved(version, step.stop)]
+        checks.append(still_met(domain, stored, version, curr))
+        if step.minting == "recompute":
+            checks.append(unread(domain, curr))
+
+        def standing(base: Version) -> None:
+            for check in checks:
+                check(base)
+
+        generation = self.generations.get(domain.writer)
+        catalog = opened(domain.name, step.barrier) | noted(version, step.stop)
+        commit = Commit(catalog=catalog, precondition=standing)
+        if generation is None:
+            made = self.store.commit(replace(commit, claim=domain.writer))
+            self.generations[domain.writer] = made.generations[domain.writer]
+        else:
+            self.store.commit(replace(commit, writer=domain.writer, generation=generation))
+        with self._aim_lock:  # not before: a refused barrier has told no other run of this cut
+            self._aim = self._aim.told(version, step.stop)
+        return step.epoch
+
+    def _backfill(self, domain: Domain, reach: int, generation: int, stored: StoredCatalog) -> str | None:
+        """Go on with a domain's backfill; return why it is not whole yet, or None when it is."""
+        background = in_background(domain, stored)
+        until = self.clock.monotonic() + self._background_seconds
+
+        def stop() -> bool:
+            return background and self.clock.monotonic() > until
+
+        creation = self.backfill.run(domain, stored, reach, generation, self.slots, stop)
+        if creation is None:
+            return "it was dropped"
+        if creation.state == CREATED:
+            return None
+        control = control_of(self.store.version, domain.name)
+        if control.paused:
+            return f"{creation.text}; {control.reason}"
+        return creation.text + (
+            "; paused by backfill_rate_limit = 0" if rate_limit(domain, stored, control) == 0 else ""
+        )
+
+    def _reports(
+        self, plan: FlushPlan, done: Mapping[str, DomainOutcome], stored: StoredCatalog
+    ) -> Iterable[ViewReport]:
+        reasons = {name: outcome.error or outcome.waits_for for name, outcome in done.items()}
+        for one in plan.domains:
+            outcome = done.get(one.name) or DomainOutcome(waits_for=one.held)
+            if one.name in done and not (outcome.fragments or outcome.error or outcome.waits_for):
+                outcome.waits_for = reasons[one.name] = waiting_for(one.domain, reasons)
+            yield from reports_of(one.domain, self.store.version, stored, outcome)
+
+
+def _labels(domain: Domain, version: Version) -> tuple[int | None, ...]:
+    """The epochs at which the tables of a domain stand."""
+    found = (version.tables.get(table) for table in domain.tables)
+    return tuple(table.committed_epoch if table is not None else None for table in found)
+
+
+def _free(domains: Iterable[Domain], done: Mapping[str, DomainOutcome]) -> set[str]:
+    """Return those of some domains, inputs first, that neither wait nor have failed, nor read what does."""
+    free: set[str] = set()
+    for domain in domains:
+        ended = done.get(domain.name) or DomainOutcome()
+        if ended.error is None and ended.waits_for is None and free.issuperset(domain.upstreams):
+            free.add(domain.name)
+    return free

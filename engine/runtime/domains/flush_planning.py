@@ -1,0 +1,289 @@
+"""How a run's plan is made, from a version alone: no commit, no claim, no Spark.
+
+`next_step` is the one place that decides what a domain does next. A run asks it each time with the newest version; a plan asks it
+again and again, each time with the version as it is expected after the step before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from engine.hummock import Version
+from engine.meta.barrier import Minting, minted, open_barrier, recomputed_from
+from engine.meta.catalog_store import StoredCatalog, is_planned, load
+from engine.meta.creation import CONSUMING_SNAPSHOT, computed, creations
+from engine.meta.cut import have_met, label_of, newer_reach, next_stop, reach_of, reader_of
+from engine.meta.domain import Domain, domains, rate_limit
+from engine.meta.flush_plan import (
+    RECOMPUTE,
+    Aim,
+    DomainPlan,
+    FlushPlan,
+    FlushRequest,
+    Recomputation,
+    Step,
+    Work,
+)
+from engine.meta.fragment_work import FragmentWork, fragment_work
+from engine.meta.frontier import frontiers, pending
+from engine.meta.mutation import control_of
+from engine.meta.partitions import QUARANTINE_PREFIX, described, quarantined, retries, source_tables
+from engine.meta.partitions import due as to_retry
+from engine.meta.recovery import Failure, failing, failures
+from engine.meta.waits import describe_failure, is_lagging, waits
+from engine.runtime.backfill.due import is_due
+from engine.runtime.domains.expected import ExpectedTable, expected
+
+MOST_STEPS = 20
+"""So many steps a domain takes in one run at most, those that a race made void included."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """How far a run has brought a domain: `straight` if it has failed, and so takes all that it lacks as one range; `arrived` at
+    the cut of the run.
+    """
+
+    aim: Aim
+    straight: bool = False
+    arrived: bool = False
+
+
+def plan_flush(version: Version, request: FlushRequest) -> FlushPlan:
+    """Return what a run over a version does; raises SqlError for a view that there is not."""
+    stored = load(version)
+    everything = domains(stored)
+    names = list(everything) if request.views is None else _with_upstreams(everything, stored, request.views)
+    known = frontiers(version, stored.order, stored.inputs)
+    held = {} if request.eager else _held(version, stored, request.now)
+    again = {*request.partitions, *retries(version, stored, request.now, eager=request.eager)}
+    found: dict[str, DomainPlan] = {}
+    building: set[str] = set()
+    for name in names:
+        domain = everything[name]
+        goes_on = is_lagging(domain, known) or not again.isdisjoint(domain.members)
+        is_taken = (goes_on and name not in held) or bool(control_of(version, name).asked)
+        built = is_due(domain, version, stored, request.backfill_rows) if is_taken else False
+        if is_taken and (built or not building.isdisjoint(domain.upstreams)):
+            building.add(name)
+        found[name] = DomainPlan(domain, is_taken, name in building, held.get(name))
+    plan = FlushPlan(Aim(version.epoch).seen(version).cut, tuple(found.values()))
+    done = _Forecast(version, stored, request).of(plan.due)
+    failed, told = failures(version), []
+    for one in plan.domains:
+        after = done.get(one.name) or replace(one, waits_for=one.held)
+        told.append(replace(after, notes=_notes(after, version, failed, request)))
+    return replace(plan, domains=tuple(told))
+
+
+def next_step(
+    domain: Domain, version: Version, stored: StoredCatalog, request: FlushRequest, course: Course
+) -> Step:
+    """Return what a domain does next on its course over a version, `nothing` if it has arrived or has to wait."""
+    if not is_planned(version, stored, domain.members):
+        return Step("nothing", waits_for="it was dropped or planned anew meanwhile")
+    control = control_of(version, domain.name)
+    if control.asked and not course.arrived:  # what is asked for meanwhile is the next run's
+        return Step("mutation", mutations=tuple(asked.text for asked in control.asked))
+    if control.paused:
+        return Step("nothing", waits_for=control.reason)
+    aim = course.aim
+    stop = next_stop(domain, version, stored, aim.cut, aim.before, straight=course.straight)
+    if stop is None:
+        return _last_step(domain, version, stored, request)
+    if is_due(domain, version, stored, request.backfill_rows):
+        return _backfill_step(domain, version, stop)
+    label = label_of(domain, version, stored, stop)
+    how: Minting = "anew" if course.straight or _is_passed_by(domain, version, stored) else "rerun"
+    barrier = minted(version, domain, label, request.now, how)
+    fragments = tuple(_fragments(domain, version, barrier.barrier.curr))
+    oldest = _oldest_change(domain, version, stop)
+    return Step(_work_of(fragments), stop, barrier, how, fragments, oldest_change=oldest)
+
+
+def _last_step(domain: Domain, version: Version, stored: StoredCatalog, request: FlushRequest) -> Step:
+    """Return what is left to do for a domain that stands at the cut: partitions may have to be computed again."""
+    found = (recomputation(domain, version, stored, view, request) for view in domain.members)
+    again = tuple(one for one in found if one is not None)
+    broken_off = domain.tables[0] in recomputed_from(version)
+    reach = max((one.reach for one in again), default=0)
+    return Step(RECOMPUTE if again or broken_off else "nothing", reach, again=again)
+
+
+def _backfill_step(domain: Domain, version: Version, stop: int) -> Step:
+    """Return the step that begins a snapshot backfill at `stop`, or goes on with one."""
+    oldest = _oldest_change(domain, version, stop)
+    creation = creations(version).get(domain.name)
+    if creation is not None and creation.state == CONSUMING_SNAPSHOT:
+        return Step("backfill step", stop, oldest_change=oldest, snapshot=creation.epoch)
+    fragments = tuple(_fragments(domain, version, stop))
+    return Step("backfill step", stop, fragments=fragments, oldest_change=oldest, snapshot=stop)
+
+
+def _is_passed_by(domain: Domain, version: Version, stored: StoredCatalog) -> bool:
+    """Whether a barrier that was left open ends where what the domain reads has no content any more."""
+    left = open_barrier(version, domain.name)
+    return left is not None and not have_met(domain, version, stored, left.barrier.curr)
+
+
+def _work_of(fragments: Sequence[FragmentWork]) -> Work:
+    hows = {fragment.how for fragment in fragments}
+    if "computed whole" in hows:
+        return "computed whole"
+    return "first content" if hows == {"first content"} else "epoch"
+
+
+def recomputation(
+    domain: Domain, version: Version, stored: StoredCatalog, view: str, request: FlushRequest
+) -> Recomputation | None:
+    """Return which partitions of a view are to be computed again over a version, None if none can be."""
+    asked, waiting = request.partitions.get(view, frozenset[str]()), frozenset[str]()
+    if QUARANTINE_PREFIX + view in version.catalog:
+        inputs = source_tables(stored, view)
+        waiting = to_retry(version, view, inputs, request.now, eager=request.eager)
+    if not asked and not waiting:
+        return None
+    reach = newer_reach(domain, version, stored, view)
+    if reach is None:
+        return None
+    if not asked and reader_of(domain, version, reach) is not None:
+        return None  # they stay due until its inputs go on
+    return Recomputation(view, asked, waiting, reach)
+
+
+def recompute_step(domain: Domain, version: Version, reach: int, request: FlushRequest) -> Step:
+    """Return the step that computes partitions again over a domain's inputs at `reach`."""
+    barrier = minted(version, domain, reach, request.now, "recompute")
+    return Step(RECOMPUTE, reach, barrier, "recompute")
+
+
+def waiting_for(domain: Domain, reasons: Mapping[str, str | None]) -> str | None:
+    """Return the first of the `reasons`, by domain, for which what a domain reads does not go on."""
+    for upstream in domain.upstreams:
+        if reason := reasons.get(upstream):
+            return f"waits for {upstream}: {reason}"
+    return None
+
+
+class _Forecast:
+    """Goes through the domains that are due as a run does, over the versions that it expects to see."""
+
+    def __init__(self, version: Version, stored: StoredCatalog, request: FlushRequest) -> None:
+        self._version, self._stored, self._request = version, stored, request
+        self._aim = Aim(version.epoch)
+
+    def of(self, due: Sequence[DomainPlan]) -> dict[str, DomainPlan]:
+        """Return the plans with their steps, by domain."""
+        done: dict[str, DomainPlan] = {}
+        reasons: dict[str, str | None] = {}
+        for plan in due:
+            try:
+                steps, waits_for = self._steps(plan.domain)
+            except (
+                Exception
+            ) as failure:  # the run fails so, too, when it comes to this domain; the others go on
+                steps, waits_for = (), f"it cannot be planned: {failure}"
+            if waits_for is None and not steps:
+                why = (waiting_for(plan.domain, reasons), self._why_not(plan.domain))
+                waits_for = "; ".join(reason for reason in why if reason) or None
+            reads = (name for name in plan.domain.upstreams if name in done)
+            busy = tuple(name for name in reads if done[name].steps or done[name].reads)
+            done[plan.name] = replace(plan, steps=steps, waits_for=waits_for, reads=busy)
+            reasons[plan.name] = waits_for
+        return done
+
+    def _steps(self, domain: Domain) -> tuple[tuple[Step, ...], str | None]:
+        steps: list[Step] = []
+        course = Course(self._aim, failing(self._version, domain.name))
+        while len(steps) < MOST_STEPS:
+            version, aim = self._version, self._aim.seen(self._version)
+            course = replace(course, aim=aim)
+            step = next_step(domain, version, self._stored, self._request, course)
+            if step.work == "nothing":
+                return tuple(steps), step.waits_for
+            steps.append(step)
+            if step.work == "backfill step" and (halted := self._halted(domain)) is not None:
+                return tuple(steps), halted
+            self._version = expected(version, domain, step, self._request.now)
+            if step.work == RECOMPUTE:
+                self._aim = aim.beyond(step.label or 0)
+                break
+            if step.work not in ("mutation", "backfill step"):
+                self._aim = aim.told(version, step.stop)
+                course = replace(course, arrived=step.stop >= aim.cut)
+        return tuple(steps), None
+
+    def _halted(self, domain: Domain) -> str | None:
+        """Return why a backfill does not go on, None if it does."""
+        if rate_limit(domain, self._stored, control_of(self._version, domain.name)) == 0:
+            return "paused by backfill_rate_limit = 0"
+        return None
+
+    def _why_not(self, domain: Domain) -> str | None:
+        """Return that the inputs of a domain have not met, where they have not."""
+        if reach_of(domain, self._version, self._stored) is not None:
+            return None
+        return f"there is no epoch yet at which all that it reads has content ({', '.join(domain.inputs)})"
+
+
+def _notes(
+    plan: DomainPlan, version: Version, failed: Mapping[str, Failure], request: FlushRequest
+) -> tuple[str, ...]:
+    """Return what is the matter with a domain whatever a run does: its failure, its backfill, its quarantine."""
+    found = []
+    if (failure := failed.get(plan.name)) is not None and plan.due:
+        found.append(describe_failure(failure, request.now))
+    creation = creations(version).get(plan.name)
+    if creation is not None and creation.state == CONSUMING_SNAPSHOT:
+        found.append(creation.text)
+    taken = {one.view: one.asked | one.waiting for step in plan.steps for one in step.again}
+    for view in plan.domain.members:
+        out = {k: one for k, one in quarantined(version, view).items() if k not in taken.get(view, ())}
+        found += [text for text in (described(out),) if text is not None]
+    return tuple(found)
+
+
+def _fragments(domain: Domain, version: Version, upto: int) -> Iterator[FragmentWork]:
+    """Yield how the fragments of a domain are brought to an epoch that have to be, those that read another of them included."""
+    foreseen = {name for name in domain.inputs if isinstance(version.tables.get(name), ExpectedTable)}
+    coming: set[str] = set()
+    for _, fragment in domain.fragments:
+        dependencies = domain.dependencies[fragment.table]
+        if coming.isdisjoint(dependencies) and not pending(version, fragment.table, dependencies, upto):
+            continue
+        yield fragment_work(version, fragment, dependencies, upto, coming | foreseen)
+        coming.add(fragment.table)
+
+
+def _oldest_change(domain: Domain, version: Version, stop: int) -> int | None:
+    """Return the oldest change up to `stop` that a domain lacks."""
+    oldest: int | None = None
+    for _, fragment in domain.fragments:
+        own = computed(version, fragment.table)
+        for name in domain.dependencies[fragment.table]:
+            if own is not None and name in version.tables:
+                change = version.tables[name].first_change(own.committed_epoch)
+                if change is not None and change <= stop:
+                    oldest = change if oldest is None else min(oldest, change)
+    return oldest
+
+
+def _held(version: Version, stored: StoredCatalog, now: float) -> dict[str, str]:
+    """Return why each domain that is not due waits."""
+    return {w.domain: w.reason for w in waits(version, stored, now) if not w.goes_on}
+
+
+def _with_upstreams(
+    everything: Mapping[str, Domain], stored: StoredCatalog, views: Collection[str]
+) -> list[str]:
+    """Return the domains of `views` and all that they read, inputs first."""
+    of = {owner: name for name, domain in everything.items() for owner in domain.members}
+    wanted: set[str] = set()
+    queue = [of[name] for name in (stored.catalog.get(view).name for view in views) if name in of]
+    while queue:
+        name = queue.pop()
+        if name not in wanted:
+            wanted.add(name)
+            queue += everything[name].upstreams
+    return [name for name in everything if name in wanted]

@@ -1,0 +1,223 @@
+"""Epochs of views that are cut into partitions: a poison one is found and put into quarantine, the others go on.
+
+An epoch in which no row fails costs what it costs without partitions. One that fails is halved by partition until those are found
+on which it does; then it is run without them. What is left behind is computed again as a whole, from its inputs alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from engine.errors import Conflict, Fenced, RowFailed
+from engine.hummock import Commit, Version
+from engine.hummock.epoch import Clock
+from engine.meta.barrier import Barrier, closed
+from engine.meta.catalog_store import planned, table_of
+from engine.meta.cut import is_pending, newer_reach
+from engine.meta.flush_plan import Recomputation
+from engine.meta.frontier import lapsed_at
+from engine.meta.partitions import (
+    Quarantined,
+    entry,
+    looked_at,
+    partitioning_of,
+    quarantined,
+    source_tables,
+    with_failures,
+)
+from engine.runtime.domains.domain_run import DomainEpoch, DomainRun
+from engine.runtime.executor import FragmentTask
+from engine.runtime.partitions.cut import Cut, Cuts
+from engine.runtime.partitions.poison import MOST_CANDIDATES, Attempts, Poison, poisoned, with_rows
+from engine.sql.incremental.partitions import Partitioning
+
+MOST_RETRIES = 32
+"""So often quarantined partitions are computed again in one run, all or some together."""
+Mint = Callable[[Version, int], tuple[Barrier, int]]
+
+
+@dataclass(frozen=True)
+class PartitionRun(DomainRun):
+    """Runs epochs of one domain, some of whose views are cut into partitions."""
+
+    clock: Clock
+
+    @property
+    def cut_views(self) -> dict[str, Partitioning]:
+        """The views of the domain that are cut, and how."""
+        found = {view: partitioning_of(self.stored, view) for view in self.domain.members}
+        return {view: how for view, how in found.items() if how is not None}
+
+    def run(
+        self,
+        version: Version,
+        barrier: Barrier,
+        generation: int,
+        again: Mapping[str, Collection[str]] | None = None,
+    ) -> DomainEpoch:
+        """Bring the domain to the end of its barrier; partitions on which a row fails go into quarantine.
+
+        Those `again`, by view, are computed as a whole, and leave the quarantine; then a failing row is raised instead.
+        """
+        views = self.cut_views
+        if not views:
+            return self.commit(version, barrier, generation)
+        cuts: dict[str, Cut] = {}
+        standing: dict[str, dict[str, Quarantined]] = {}
+        catalog: dict[str, str | None] = {}
+        found: dict[str, dict[str, RowFailed]] = {}
+        for view, how in views.items():
+            wanted = frozenset((again or {}).get(view, ()))
+            known = dict(quarantined(version, view))
+            standing[view] = {key: one for key, one in known.items() if key not in wanted}
+            cuts[view] = Cut(how, frozenset(standing[view]), wanted)
+            if len(standing[view]) < len(known):
+                catalog |= entry(view, standing[view])
+        while True:
+            try:
+                done = self.commit(version, barrier, generation, cuts, catalog)
+                self._name_rows(found, generation)
+                return done
+            except RowFailed as failure:
+                failed = failure.view
+                if again or failed is None or failed not in views:
+                    raise
+                poison = self._poison(failed, version, barrier, cuts, failure)
+                if not poison.failures.keys() - standing[failed].keys():
+                    raise  # none, or only such as take no part already
+                found[failed] = found.get(failed, {}) | poison.failures
+                held = version.tables.get(failed)
+                committed = held.committed_epoch if held is not None else None
+                errors = {key: str(one) for key, one in poison.failures.items()}
+                standing[failed] = with_failures(
+                    standing[failed], errors, committed, barrier.curr, self.clock(), poison.suspects
+                )
+                catalog |= entry(failed, standing[failed])
+                cuts[failed] = replace(cuts[failed], behind=frozenset(standing[failed]))
+
+    def retry(self, version: Version, planned: Recomputation, mint: Mint) -> list[DomainEpoch]:
+        """Compute partitions of a view again as a whole, as planned over a version.
+
+        Of those that wait only those are whose inputs have changed. Those on which a row fails stay in, or go into, quarantine.
+        """
+        view, reach = planned.view, planned.reach
+        known = quarantined(version, view)
+        waiting = known.keys() & set(planned.waiting) - planned.asked
+        told = {key for key in waiting if not known[key].suspect}
+        if told:
+            unchanged = told - self._changed_since(view, version, told, reach)
+            if unchanged:
+                standing = looked_at(quarantined(version, view), unchanged, reach, self.clock())
+                self._remember(view, standing, mint(version, reach)[1])
+            waiting -= unchanged
+        inputs = sorted(waiting, key=lambda key: (known[key].last, key))  # those that waited longest first
+        keys = [*sorted(planned.asked), *inputs]
+        return self._computed_again(view, keys, mint, Attempts(MOST_RETRIES + 2 * len(planned.asked)))
+
+    def _computed_again(
+        self, view: str, keys: list[str], mint: Mint, attempts: Attempts
+    ) -> list[DomainEpoch]:
+        version = self.store.refresh()
+        reach = newer_reach(self.domain, version, self.stored, view) if keys else None
+        if reach is None:
+            return []
+        if not attempts.taken():
+            return []  # they stay due, and the next run begins with them
+        barrier, generation = mint(version, reach)
+        version = self.store.version
+        try:
+            return [self.run(version, barrier, generation, {view: keys})]
+        except RowFailed as failure:
+            if len(keys) > 1:
+                middle = len(keys) // 2
+                first = self._computed_again(view, keys[:middle], mint, attempts)
+                return [*first, *self._computed_again(view, keys[middle:], mint, attempts)]
+            again: RowFailed | None = failure
+            if is_pending(self.domain, version, barrier.curr):  # it may be a row of another partition
+                alone = Cut(self.cut_views[view], again=frozenset(keys), only=frozenset())
+                again = self._failure(view, version, barrier, {view: alone})
+            if again is None:
+                raise
+            error, known = str(again), quarantined(version, view).get(keys[0])
+            if known is not None and known.error.startswith(again.reason):
+                error = known.error  # which names the row as well
+            committed = version.tables[view].committed_epoch
+            before = quarantined(version, view)
+            standing = with_failures(before, {keys[0]: error}, committed, barrier.curr, self.clock())
+            self._remember(view, standing, generation)
+            return []
+
+    def _changed_since(
+        self, view: str, version: Version, keys: Collection[str], reach: int
+    ) -> frozenset[str]:
+        """Return those of some quarantined partitions whose inputs have changed since they were tried."""
+        tried = min(quarantined(version, view)[key].tried for key in keys)
+        inputs = source_tables(self.stored, view)
+        if lapsed_at(version, tried, inputs) is not None:  # the log that could tell is gone
+            return frozenset(keys)
+        touched = self._touched(view, version, tried, reach)
+        return frozenset(keys if len(touched) >= MOST_CANDIDATES else set(touched) & set(keys))
+
+    def _poison(
+        self, view: str, version: Version, barrier: Barrier, cuts: Cuts, failure: RowFailed
+    ) -> Poison:
+        """Return the partitions of a view on which an epoch fails."""
+        cut, held = cuts[view], version.tables.get(view)
+        old = held.committed_epoch if held is not None else None
+        touched = self._touched(view, version, old, barrier.curr)
+
+        def fails(keys: Collection[str]) -> RowFailed | None:
+            probe = {**cuts, view: Cut(cut.partitioning, only=frozenset(keys))}
+            return self._failure(view, version, barrier, probe)
+
+        return poisoned(view, touched, cut.behind, fails, failure)
+
+    def _touched(self, view: str, version: Version, old: int | None, new: int) -> tuple[str, ...]:
+        """Return the partitions of the rows that a view reads and that change in (old, new], of a first build all; not more than
+        MOST_CANDIDATES.
+        """
+        how = self.cut_views[view]
+        fragments = self.stored.plans[view].fragments
+        scans = [pair for f in fragments for pair in how.sources(f) if pair[0].table not in how.tables]
+        tables = [version.tables[name] for name in {scan.table for scan, _ in scans}]
+        whole = old is None or lapsed_at(version, old, [table.name for table in tables]) is not None
+        rows = sum(table.row_count if whole else table.changed_rows(old or 0, new) for table in tables)
+        start = None if whole else old
+        task = FragmentTask(fragments[-1], table_of(fragments[-1]), version.tables, start, new, rows)
+        return self.executor.partitions(task, scans, MOST_CANDIDATES)
+
+    def _failure(self, view: str, version: Version, barrier: Barrier, cuts: Cuts) -> RowFailed | None:
+        """Return on what an epoch of a view under `cuts` fails, None if it does not; nothing is committed."""
+        try:
+            self.compute(version, barrier, cuts, upto=view)
+        except RowFailed as failure:
+            if failure.view == view:
+                return failure.with_traceback(None)
+            raise
+        return None
+
+    def _name_rows(self, found: Mapping[str, Mapping[str, RowFailed]], generation: int) -> None:
+        """Look for the rows on which partitions fail, of some of them, once the others are visible."""
+        for view, failures in found.items():
+            errors = {key: str(one) for key, one in with_rows(failures).items()}
+            with suppress(Fenced, Conflict):  # another process has gone on: it finds out by itself
+                standing = dict(quarantined(self.store.refresh(), view))
+                for key in errors.keys() & standing.keys():
+                    standing[key] = msgspec.structs.replace(standing[key], error=errors[key])
+                if errors:
+                    self._remember(view, standing, generation)
+
+    def _remember(self, view: str, standing: Mapping[str, Quarantined], generation: int) -> None:
+        """Write down how the quarantine stands after an attempt, whose barrier is closed."""
+        self.store.commit(
+            Commit(
+                catalog=entry(view, standing) | closed(self.store.version.catalog, self.domain.name),
+                writer=self.domain.writer,
+                generation=generation,
+                precondition=planned(self.stored, self.domain.members),
+            )
+        )

@@ -1,0 +1,150 @@
+"""One epoch of one fragment: its inputs' changes in (committed, e] become its table's change, in files that a commit can name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from engine.hummock import Commit, Table, Version
+from engine.hummock.epoch import epoch_text
+from engine.meta.fragment_work import fragment_work
+from engine.operators import full_refresh, reference, top_n
+from engine.operators.aggregate import keyed_recompute, partials_delta
+from engine.operators.compile import delta
+from engine.operators.context import EpochContext
+from engine.operators.flow import Rows
+from engine.runtime.epoch.first_content import first_content, is_batch_step, step_content
+from engine.runtime.executor import Executor, FragmentTask
+from engine.runtime.spark.analyze import whole_fragment
+from engine.sql.expression.nodes import Expr
+from engine.sql.incremental.fragments import Fragment
+from engine.sql.incremental.group_keys import is_global
+from engine.sql.plan import Aggregate, Project, Recompute, TopN
+
+
+@dataclass(frozen=True)
+class FragmentEpoch:
+    """What one fragment's epoch did."""
+
+    previous: int | None
+    epoch: int
+    rows_in: int
+    inserted: int
+    updated: int
+    deleted: int
+    seconds: dict[str, float]
+    rebuilt: str | None = None
+    rows_read_again: int = 0
+    rows_written_again: int = 0
+    table: str = ""
+
+
+def run_fragment(
+    executor: Executor, version: Version, task: FragmentTask, dependencies: tuple[str, ...]
+) -> tuple[FragmentEpoch, Commit]:
+    """Compute a task of `task_of` over a version; return what was done, and the commit that makes it visible."""
+    table = task.fragment.table
+    computed = executor.compute(task)
+    written = computed.written
+    commit = Commit(
+        create=() if task.old is not None else (task.table,),
+        writes={table: tuple(sst for change in written for sst in change.ssts)},
+        epochs={table: task.new},
+        acks={name: {table: task.new} for name in dependencies},
+    )
+    done = FragmentEpoch(
+        task.old,
+        task.new,
+        task.rows,
+        sum(change.inserted for change in written),
+        sum(change.updated for change in written),
+        sum(change.deleted for change in written),
+        dict(computed.seconds),
+        lapse_of(version, table, dependencies) if task.whole else None,
+        computed.rows_read,
+        sum(change.again for change in written),
+        table,
+    )
+    return done, commit
+
+
+def task_of(
+    version: Version,
+    fragment: Fragment,
+    dependencies: tuple[str, ...],
+    upto: int,
+    made: Table,
+) -> FragmentTask:
+    """Return what has to be computed to bring a fragment's table to `upto`: as a whole where an input's log was let go.
+
+    `made` is the table as it is to be created if it does not exist.
+    """
+    work = fragment_work(version, fragment, dependencies, upto)
+    table = made if work.previous is None else version.tables[fragment.table].table
+    task = FragmentTask(fragment, table, version.tables, work.previous, upto, work.rows)
+    return replace(task, whole=work.how == "computed whole")
+
+
+def lapse_of(version: Version, name: str, dependencies: tuple[str, ...]) -> str:
+    """Return in words why a table cannot follow the change logs of what it reads."""
+    own = version.tables[name].committed_epoch
+    cut = [(table, version.tables[table].safe_epoch) for table in dependencies]
+    logs = ", ".join(
+        f"that of {table} begins at epoch {epoch_text(safe)}" for table, safe in cut if safe > own
+    )
+    at = epoch_text(own)
+    return (
+        f"{name} was at epoch {at} and could not follow the change log ({logs}): the difference was committed"
+    )
+
+
+def context_of(fragment: Fragment, context: EpochContext) -> EpochContext:
+    """Return the context in which a fragment's rule runs: that of a recomputed query is as large as its tables."""
+    if isinstance(fragment.plan, Recompute):
+        return context.over_whole([fragment.table, *(scan.table for scan in fragment.plan.inputs)])
+    return context
+
+
+def fragment_change(
+    fragment: Fragment, context: EpochContext, *, whole: bool = False, mine: Expr | None = None
+) -> Rows | None:
+    """Return the signed change of a fragment's table in the context's epoch, or None if there is none.
+
+    With `whole` it is the difference between the query over the whole inputs and what the table has, of rows that `mine` is
+    true for.
+    """
+    if context.old is None:
+        return first_content(fragment, context)
+    if is_batch_step(fragment, context):
+        return step_content(fragment, context)
+    plan = fragment.plan
+    if fragment.rule == "full" or whole:
+        return full_refresh.difference(whole_fragment(fragment, context), fragment.table, context, mine)
+    if fragment.rule == "reference":
+        assert isinstance(plan, Project)
+        return reference.keyed_delta(plan, context)
+    if fragment.rule == "top-n":
+        return _top_n_change(fragment, context)
+    if fragment.rule not in ("aggregate", "keyed recompute"):
+        return delta(plan, context)
+    assert isinstance(plan, Project) and isinstance(plan.input, Aggregate)
+    change = delta(plan.input.input, context)
+    if change is None:
+        return None
+    context.terms = 0  # an aggregate's own output has one old and one new row a group
+    if fragment.rule == "keyed recompute" and is_global(plan.input):
+        return full_refresh.difference(whole_fragment(fragment, context), fragment.table, context)
+    if fragment.rule == "aggregate":
+        return partials_delta(plan, fragment.table, fragment.partials, change, context)
+    return keyed_recompute(plan, fragment.table, change, context)
+
+
+def _top_n_change(fragment: Fragment, context: EpochContext) -> Rows | None:
+    top = fragment.plan
+    assert isinstance(top, Project) and isinstance(top.input, TopN)
+    change = delta(top.input.input, context)
+    if change is None:
+        return None
+    context.terms = 0  # a key has one old and one new row at most
+    if not top.input.partition:
+        return full_refresh.difference(whole_fragment(fragment, context), fragment.table, context)
+    return top_n.delta(top, fragment.table, change, context)

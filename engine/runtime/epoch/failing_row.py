@@ -1,0 +1,176 @@
+"""Which row made an epoch fail: the changed rows are halved until one is left whose result cannot be computed.
+
+Only a failing epoch pays for it, some twenty small jobs for a million changed rows; and only who asks, so that nobody waits for
+it who has something to commit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from pyspark.errors import PySparkException
+
+from engine.errors import EpochExpired, RowFailed
+from engine.hummock import Reader, TableVersion
+from engine.hummock.hash import xxhash64
+from engine.hummock.merge import HASHES, HIGHEST, LOWEST
+from engine.meta.catalog_store import table_of
+from engine.meta.recovery import FailedRow
+from engine.operators.context import EpochContext
+from engine.operators.flow import Rows, as_frame
+from engine.sql.incremental.fragments import Fragment
+from engine.sql.plan import Filter, Node, Project, Scan, scans
+
+BUDGET_SECONDS = 120.0
+MOST_ROWS = 2_000_000
+DATA_EXCEPTION = "22"  # the class of SQLSTATE for values on which an expression fails
+WHAT_NOW = (
+    "correct the row, or make the view WITH (on_row_error = 'null'); nothing is lost, "
+    "the next run starts where this one did"
+)
+Change = Callable[[Fragment, EpochContext], Rows | None]
+
+
+def is_row_error(error: PySparkException) -> bool:
+    """Tell whether an expression failed on a value: a division by zero, an overflow, a wrong cast."""
+    return (error.getSqlState() or "").startswith(DATA_EXCEPTION)
+
+
+def row_failed(
+    error: PySparkException, fragment: Fragment, context: EpochContext, reader: Reader, change: Change
+) -> RowFailed:
+    """Return the failure of an epoch, which can tell on which row if it is asked to search.
+
+    `change` is the function that computes a fragment's change.
+    """
+    empty = {fragment.table: TableVersion(table_of(fragment), 0)}  # of a first build: there is no table yet
+    context = replace(context, tables={**empty, **context.tables})
+    return RowSearch(error, fragment, context, reader, change).told(None)
+
+
+def reason_of(error: PySparkException) -> str:
+    """Return what Spark says of a failing row, in one line."""
+    reason = (error.getMessage() or str(error)).splitlines()[0]
+    condition = error.getCondition() or type(error).__name__
+    return reason if condition in reason else f"[{condition}] {reason}"
+
+
+@dataclass(frozen=True)
+class RowSearch:
+    """Searches the changed rows of an epoch that failed for one that fails alone; nothing is read before it is asked to."""
+
+    error: PySparkException
+    fragment: Fragment
+    context: EpochContext
+    reader: Reader
+    change: Change
+
+    def told(self, row: FailedRow | None) -> RowFailed:
+        """Return the failure with a row that is known to be the one, None: without any."""
+        reason = reason_of(self.error)
+        where = "" if row is None else f"\n  {row.text}"
+        failure = RowFailed(f"{reason}{where}\n  {WHAT_NOW}", reason)
+        failure.row = row
+        failure.search = None if row is not None or self.fragment.rule == "full" else self
+        return failure
+
+    def find(self, remembered: FailedRow | None, seconds: float) -> RowFailed:
+        """Return the failure with its row, if one alone fails; first `remembered` is tried, the one of the last time."""
+        if remembered is not None and (self._is_unchanged(remembered) or self._still_fails(remembered)):
+            return self.told(msgspec.structs.replace(remembered, epoch=self.context.new))
+        return self.told(self._searched(time.monotonic() + min(seconds, BUDGET_SECONDS)))
+
+    def _fails(self, scan: Scan, low: int, high: int) -> bool:
+        """Tell whether the rows of a scan in a range of hashes fail as the epoch did."""
+        context = self.context
+        piece = replace(
+            context, old=context.new, piece=(scan, (low, high)), rows_in=1, terms=0, parameters=None
+        )
+        try:
+            rows = self.change(self.fragment, piece)
+            if rows is not None:
+                as_frame(rows).write.format("noop").mode("overwrite").save()
+        except PySparkException as other:
+            return other.getCondition() == self.error.getCondition()
+        return False
+
+    def _is_unchanged(self, row: FailedRow) -> bool:
+        """Tell whether a row fails for certain: nothing but itself decides, and it is as it was when it failed so."""
+        table = self.context.tables.get(row.table)
+        if (
+            table is None
+            or row.reason != reason_of(self.error)
+            or not _is_linear(self.fragment.plan, row.table)
+        ):
+            return False
+        if table.changed_rows(row.epoch, self.context.new) > MOST_ROWS:
+            return False
+        hashes = (row.hash, row.hash)
+        try:
+            changes = self.reader.changes(table, row.epoch, self.context.new, hash_range=hashes)
+            return not any(batch.num_rows for batch in changes)
+        except EpochExpired:  # the log that could tell is gone
+            return False
+
+    def _still_fails(self, row: FailedRow) -> bool:
+        driver, (low, high) = self.context.piece or (None, (LOWEST, HIGHEST))
+        return low <= row.hash <= high and any(
+            self._fails(scan, row.hash, row.hash)
+            for scan in scans(self.fragment.plan)
+            if scan.table == row.table and driver in (None, scan)
+        )
+
+    def _searched(self, deadline: float) -> FailedRow | None:
+        for scan in scans(self.fragment.plan):
+            rows = _changed_rows(scan, self.context, self.reader)
+            if rows is None or not len(rows):
+                continue
+            table = self.context.tables[scan.table]
+            by = table.distribution_key
+            hashes = xxhash64([rows.column(name) for name in by]) if by else np.zeros(len(rows), np.int64)
+            candidates = np.unique(hashes)
+            if not self._fails(scan, int(candidates[0]), int(candidates[-1])):
+                continue
+            while len(candidates) > 1 and time.monotonic() < deadline:
+                half = candidates[: len(candidates) // 2]
+                lower = self._fails(scan, int(half[0]), int(half[-1]))
+                candidates = half if lower else candidates[len(half) :]
+            if len(candidates) == 1:
+                first = rows.filter(pa.array(hashes == candidates[0])).slice(0, 1)
+                key, reason = str(first.to_pylist()[0]), reason_of(self.error)
+                return FailedRow(scan.table, key, int(candidates[0]), self.context.new, reason)
+        return None
+
+
+def _is_linear(plan: Node, table: str) -> bool:
+    """Tell whether each row of a plan is computed from one row of a table alone."""
+    while isinstance(plan, Project | Filter):
+        plan = plan.input
+    return isinstance(plan, Scan) and plan.table == table
+
+
+def _changed_rows(scan: Scan, context: EpochContext, reader: Reader) -> pa.Table | None:
+    """Return the keys of the rows that came in, None if they are too many to look at."""
+    table = context.tables[scan.table]
+    keys = list(table.primary_key)
+    if context.old is None or context.piece is not None:
+        driver, within = context.piece or (scan, (LOWEST, HIGHEST))
+        share = (within[1] - within[0] + 1) / HASHES
+        if scan is not driver or table.row_count * share > MOST_ROWS:
+            return None
+        return pa.Table.from_batches(
+            list(reader.scan(table, context.new, columns=keys, hash_range=within)),
+            pa.schema([table.schema.field(name) for name in keys]),
+        )
+    if table.changed_rows(context.old, context.new) > MOST_ROWS:
+        return None
+    batches = [
+        batch.filter(pa.array(batch.column("_w").to_numpy() > 0)).select(keys)
+        for batch in reader.changes(table, context.old, context.new)
+    ]
+    return pa.Table.from_batches(batches) if batches else None

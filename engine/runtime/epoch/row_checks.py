@@ -1,0 +1,130 @@
+"""Checks of a view's rows by its pandera schema, on files that are written and that nobody sees yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.errors import RowFailed, SqlError
+from engine.hummock import Hummock, SstInfo, Table, Version
+from engine.hummock.version import OP, PUT
+from engine.meta.catalog_store import load
+from engine.runtime.epoch.schema_modules import imported
+from engine.sql.catalog import Column, Relation
+
+OPTION = "pandera"
+CHECKED_AT_ONCE = 200_000
+SHOWN_FAILURES = 5
+
+
+def check_rows(store: Hummock, version: Version, table: Table, ssts: Sequence[SstInfo]) -> None:
+    """Check the new rows in files of a view's table, if it declares a schema; raises RowFailed with the rows that break it.
+
+    A frame holds some of the new and changed rows, at most CHECKED_AT_ONCE: checks are of rows, not of the whole view.
+    """
+    view = table.name
+    relation = load(version).catalog.relations.get(view)
+    if relation is None or OPTION not in relation.options:
+        return
+    schema = schema_of(relation.options[OPTION])
+    for rows in _new_rows(store, relation, table, ssts):
+        broken = _broken(schema, rows)
+        if broken:
+            raise RowFailed(
+                f"rows of {view} break its schema {relation.options[OPTION]}: {'; '.join(broken)}; the view stays as it is: "
+                f"correct the rows that it reads, or the schema"
+            )
+
+
+def check_declared(relation: Relation) -> None:
+    """Check that the schema of a new view exists, names only its columns, and asks for nothing that rows alone cannot tell."""
+    if OPTION not in relation.options:
+        return
+    name = relation.options[OPTION]
+    schema = schema_of(name)
+    columns = [column.name for column in _shown(relation)]
+    unknown = [
+        column for column in schema.columns if column not in columns and not schema.columns[column].regex
+    ]
+    if unknown:
+        raise SqlError(
+            f"schema {name} names {', '.join(unknown)}, which {relation.name} does not have",
+            sql=relation.sql,
+            hint=f"its columns are {', '.join(columns)}",
+        )
+    if schema.unique or any(column.unique for column in schema.columns.values()):
+        raise SqlError(
+            f"schema {name} asks for unique values, which new rows alone cannot tell",
+            sql=relation.sql,
+            hint="leave unique out: a view's key is unique, SHOW CREATE and EXPLAIN INCREMENTAL name it",
+        )
+
+
+def schema_of(name: str) -> Any:
+    """Return the DataFrameSchema that `module:name` is; raises SqlError if there is none, or none that may be imported."""
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(imported(module), attribute)
+    except (ImportError, AttributeError) as error:
+        hint = "pandera = 'module:name' names a DataFrameSchema or DataFrameModel that can be imported"
+        raise SqlError(f"schema {name} cannot be loaded: {error}", hint=hint) from error
+    schema = found.to_schema() if hasattr(found, "to_schema") else found
+    if not hasattr(schema, "validate") or not hasattr(schema, "columns"):
+        raise SqlError(f"{name} is no pandera schema", hint="name a DataFrameSchema or a DataFrameModel")
+    return schema
+
+
+def _new_rows(
+    store: Hummock, relation: Relation, table: Table, ssts: Sequence[SstInfo]
+) -> Iterator[pa.Table]:
+    """Yield the rows of files that hold no key twice, at most CHECKED_AT_ONCE together; no file is read as a whole."""
+    shown = _shown(relation)
+    sources, names = [column.source for column in shown], [column.name for column in shown]
+    held: list[pa.Table] = []
+    for rows in _puts(store, table, ssts, sources):
+        if held and sum(part.num_rows for part in held) + rows.num_rows > CHECKED_AT_ONCE:
+            yield pa.concat_tables(held)
+            held = []
+        held.append(rows.rename_columns(names))
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _puts(store: Hummock, table: Table, ssts: Sequence[SstInfo], columns: list[str]) -> Iterator[pa.Table]:
+    for sst in ssts:
+        for rows in store.reader.files.in_parts(sst, [OP, *columns], table.schema):
+            if sst.has_tombstones:
+                rows = rows.filter(pc.equal(rows.column(OP), pa.scalar(PUT, pa.uint8())))
+            for start in range(0, rows.num_rows, CHECKED_AT_ONCE):
+                yield rows.select(columns).slice(start, CHECKED_AT_ONCE)
+
+
+def _shown(relation: Relation) -> list[Column]:
+    return [column for column in relation.columns if not column.hidden]
+
+
+def _broken(schema: Any, rows: pa.Table) -> list[str]:
+    """Return what is wrong with rows, in words; nothing if they are right."""
+    import pandas as pd
+    from pandera.errors import SchemaError, SchemaErrors
+
+    frame = rows.to_pandas()
+    for field in rows.schema:
+        if pa.types.is_integer(field.type) and rows.column(field.name).null_count:
+            whole = rows.column(field.name).to_pandas(types_mapper=lambda _: pd.Int64Dtype())
+            frame[field.name] = whole
+    try:
+        schema.validate(frame, lazy=True)
+    except SchemaErrors as error:
+        cases = error.failure_cases
+        told = []
+        for (column, check), failures in cases.groupby(["column", "check"], dropna=False, sort=False):
+            values = ", ".join(repr(value) for value in failures["failure_case"].head(SHOWN_FAILURES))
+            told.append(f"column {column}, {check}: {len(failures)} rows, such as {values}")
+        return told
+    except SchemaError as error:
+        return [str(error)]
+    return []

@@ -1,0 +1,165 @@
+"""The executor that runs fragments on Spark, each as one action."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from engine.errors import RowFailed
+from engine.hummock import Hummock
+from engine.operators.arrow_values import MARK
+from engine.operators.context import EpochContext
+from engine.operators.materialize import NetChange, collected, write_change, written
+from engine.operators.table_parameters import TableParameters
+from engine.runtime.epoch.claims import check_kept_frame
+from engine.runtime.epoch.epoch_run import context_of, fragment_change
+from engine.runtime.epoch.failing_row import is_row_error, reason_of, row_failed
+from engine.runtime.epoch.first_content import is_batch_step
+from engine.runtime.epoch.prepared import Prepared, PreparedFrames, may_be_kept, shape_of
+from engine.runtime.executor import Computed, FragmentTask
+from engine.runtime.partitions.frames import changed_partitions, rows_read, with_partitions
+from engine.runtime.spark.session import parallelism
+from engine.spark_internals import activate
+from engine.sql.expression.nodes import Expr
+from engine.sql.incremental.emptiness import is_empty_over_nothing
+from engine.sql.plan import Scan
+from engine.verification import verifying
+
+COPIED_ROWS = 300_000
+"""A change or the first rows of an index up to here are copied here: a Spark action would cost more than the copy."""
+
+
+class SparkExecutor:
+    """Runs tasks in a Spark session that starts when it is first needed."""
+
+    def __init__(self, store: Hummock, spark: Callable[[], SparkSession]) -> None:
+        self._store, self._session = store, spark
+        self._prepared = PreparedFrames()
+
+    @property
+    def parallelism(self) -> int:
+        """How many Spark tasks run at the same time."""
+        return parallelism(self._session())
+
+    def _spark(self) -> SparkSession:
+        session = self._session()
+        activate(session)  # a run's tasks are planned in threads of its own
+        return session
+
+    def compute(self, task: FragmentTask) -> Computed:
+        """Compute a task in one Spark action, in a second one if values overflow.
+
+        A copy to an index needs none, nor does the first content of a table that has nothing to be computed from.
+        """
+        started = time.perf_counter()
+        if task.old is None and not task.rows and is_empty_over_nothing(task.fragment.plan):
+            return Computed((), {"plan": time.perf_counter() - started})
+        copied = task.piece is None and not task.whole and task.rows <= COPIED_ROWS
+        if task.fragment.rule == "index" and copied:
+            written = self._copy_index(task)
+            return Computed(written, {"write": time.perf_counter() - started})
+        try:
+            return self._computed(task, exact=False)
+        except PySparkException as error:
+            if MARK not in str(error):
+                raise
+        return self._computed(task, exact=True)
+
+    def _computed(self, task: FragmentTask, exact: bool) -> Computed:
+        """Compute a task in one Spark action; with `exact` Spark computes every expression of it."""
+        started, spark = time.perf_counter(), self._spark()
+        keep = may_be_kept(spark, task) and not exact
+        context = self._context(task, spark, TableParameters() if keep else None, exact)
+        context = context_of(task.fragment, context)
+        if task.again is not None:
+            context = context.over_whole([task.again.fragment.table, *task.again.fragment.inputs])
+        try:
+            prepared = self._prepared.take(task) if keep else None
+            known = prepared is not None
+            frame = prepared.frame if prepared is not None else self._frame(task, context)
+            if prepared is None and frame is not None and context.parameters is not None:
+                prepared = Prepared(shape_of(task), task.fragment, task.table, frame, context.parameters)
+            planned = time.perf_counter()
+            if frame is None:
+                changes = []
+            elif prepared is None:
+                changes = collected(frame)
+            else:
+                changes = prepared.run(spark, task)
+                if known and verifying():
+                    self._check_kept_frame(task, changes)
+                if known or prepared.runs_again():
+                    self._prepared.give(prepared)
+        except PySparkException as error:
+            if not is_row_error(error):
+                raise
+            if task.again is not None:
+                raise RowFailed(reason_of(error)) from error
+            seen = replace(context, old=None if task.whole else context.old, exact=True)
+            raise row_failed(error, task.fragment, seen, self._store.reader, fragment_change) from error
+        seconds = {"plan": planned - started, "spark": time.perf_counter() - planned}
+        read = rows_read(task.again, context) if task.again is not None else 0
+        return Computed(tuple(changes), seconds, read)
+
+    def _check_kept_frame(self, task: FragmentTask, kept: list[NetChange]) -> None:
+        """Compute a task by a new frame as well; what that writes is nobody's, and goes again."""
+        context = context_of(task.fragment, self._context(task, self._spark(), None, False))
+        frame = self._frame(task, context)
+        anew = [] if frame is None else collected(frame)
+        try:
+            check_kept_frame(self._store.reader, task, kept, anew)
+        finally:
+            self._store.objects.delete(sorted({sst.path for one in anew for sst in one.ssts}))
+
+    def partitions(self, task: FragmentTask, keys: Sequence[tuple[Scan, Expr]], most: int) -> tuple[str, ...]:
+        """Return the partitions, at most `most`, of the rows that change in a task, in one Spark job."""
+        return changed_partitions(keys, self._context(task, self._spark(), None, exact=True), most)
+
+    def _context(
+        self, task: FragmentTask, spark: SparkSession, parameters: TableParameters | None, exact: bool
+    ) -> EpochContext:
+        return EpochContext(
+            spark,
+            self._store.url,
+            self._store.options,
+            task.tables,
+            task.old,
+            task.new,
+            task.table.options.vnode_groups or parallelism(spark),
+            task.rows,
+            piece=task.piece,
+            parameters=parameters,
+            exact=exact,
+        )
+
+    def _frame(self, task: FragmentTask, context: EpochContext) -> DataFrame | None:
+        """Return the frame of a task's one action; None where nothing changes."""
+        whole = task.old is None or task.fragment.rule == "full" or task.whole
+        whole = whole or is_batch_step(task.fragment, context)
+        adapts = whole and not context.small  # in one partition there is nothing to adapt
+        context.spark.conf.set("spark.sql.adaptive.enabled", "true" if adapts else "false")
+        context.spark.conf.set("spark.sql.shuffle.partitions", str(context.partitions))
+        frame = fragment_change(task.fragment, context, whole=task.whole, mine=task.mine)
+        if task.again is not None:
+            frame = with_partitions(frame, task.again, task.table, context)
+        return None if frame is None else written(frame, task.table, context)
+
+    def _copy_index(self, task: FragmentTask) -> tuple[NetChange, ...]:
+        """Write the change of the indexed table, or its first rows, as the index's own."""
+        assert isinstance(task.fragment.plan, Scan)
+        source, reader = task.tables[task.fragment.plan.table], self._store.reader
+        if task.old is not None:
+            batches = list(reader.changes(source, task.old, task.new))
+        else:
+            batches = list(reader.scan(source, task.new))
+        if not batches:
+            return ()
+        rows = pa.Table.from_batches(batches)
+        if task.old is None:
+            rows = rows.append_column("_w", pa.repeat(pa.scalar(1, pa.int64()), len(rows)))
+        return (write_change(reader, task.table, rows),)

@@ -1,0 +1,69 @@
+"""Frames over partitions: the difference that some make when they are computed again, and which ones an epoch touches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from pyspark.sql import DataFrame
+
+from engine.hummock import Table
+from engine.operators.compile import batch
+from engine.operators.context import EpochContext, select
+from engine.operators.flow import COMES, Rows, added, as_frame, compute
+from engine.operators.full_refresh import difference
+from engine.operators.materialize import AGAIN, OPERATION, WAS
+from engine.operators.scan import delta, snapshot
+from engine.runtime.executor import Again
+from engine.runtime.spark.analyze import whole_fragment
+from engine.sql.expression.nodes import FALSE, TRUE, Expr, Literal
+from engine.sql.expression.template import as_columns
+from engine.sql.plan import Scan
+
+
+def with_partitions(change: Rows | None, again: Again, table: Table, context: EpochContext) -> Rows:
+    """Return a change of other partitions together with the difference that those computed `again` make, marked as such."""
+    whole = whole_fragment(again.fragment, context)
+    if table.name not in context.tables or context.old is None:
+        difference_made = added(whole, COMES)
+    else:
+        difference_made = difference(whole, table.name, context, again.mine)
+    context.placed = False
+    columns = [*table.schema.names, "_w"]
+    if change is None:
+        return select(difference_made, columns, (AGAIN, TRUE))
+    if OPERATION in change.columns:
+        given: tuple[tuple[str, Expr], ...] = (
+            ("_w", Literal("0", "bigint")),
+            *as_columns((WAS, OPERATION)),
+            (AGAIN, FALSE),
+        )
+        others = select(change, list(table.schema.names), *given)
+        marked = select(difference_made, columns, (WAS, FALSE), (OPERATION, Literal("0")), (AGAIN, TRUE))
+    else:
+        others = select(change, columns, (AGAIN, FALSE))
+        marked = select(difference_made, columns, (AGAIN, TRUE))
+    merged = context.union([others, marked])
+    assert merged is not None
+    return merged
+
+
+def rows_read(again: Again, context: EpochContext) -> int:
+    """Count the input rows, at the new epoch, of the partitions that were computed again."""
+    frames = [batch(node, context).selectExpr("1 AS `one`") for node in again.counted]
+    return reduce(DataFrame.union, frames).count() if frames else 0
+
+
+def changed_partitions(
+    keys: Sequence[tuple[Scan, Expr]], context: EpochContext, most: int
+) -> tuple[str, ...]:
+    """Return at most `most` of the partitions of the rows that change in an epoch, or of all rows of a first build."""
+    frames = []
+    for scan, key in keys:
+        rows = snapshot(scan, context) if context.old is None else delta(scan, context)
+        if rows is not None:
+            frames.append(as_frame(compute(rows, [("key", key)])))
+    if not frames:
+        return ()
+    found = reduce(DataFrame.union, frames).distinct().limit(most).collect()
+    return tuple(sorted(row.key for row in found))

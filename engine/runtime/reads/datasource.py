@@ -1,0 +1,180 @@
+"""Tideline tables as a Spark source: `spark.read.format("tideline").option("store", url).load("table")`, with time travel."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from engine.errors import SqlError, TidelineError
+from engine.hummock import Hummock, Reader, TableVersion
+from engine.hummock.merge import HIGHEST, LOWEST
+from engine.meta.catalog_store import StoredCatalog, load
+from engine.meta.policy import epochs_at, epochs_of
+from engine.operators.context import partitions_for
+from engine.operators.scan import hash_ranges
+from engine.runtime.reads.local_read import matches, point_keys
+from engine.spark_internals import spark_schema
+from engine.sql.batch.point_read import Predicate, point_read
+from engine.sql.batch.time_travel import Moment, moment_of_text
+from engine.sql.catalog import Relation
+from engine.sql.expression.spark_sql import quote
+from engine.sql.statements.reader import Select, parse
+
+_FORM = 'format "tideline" needs .option("store", url) and .load("table")'
+
+
+@dataclass(frozen=True)
+class _HashRange(InputPartition):
+    low: int
+    high: int
+
+
+class TidelineReader(DataSourceReader):
+    """Reads one table at one epoch, a hash range a task; `items` are (name in Spark, stored column)."""
+
+    def __init__(
+        self,
+        url: str,
+        options: dict[str, Any],
+        table: TableVersion,
+        items: tuple[tuple[str, str], ...],
+        epoch: int,
+        parts: int | None,
+        predicates: tuple[Predicate, ...],
+    ) -> None:
+        self.url, self.options, self.table, self.items = url, options, table, items
+        self.epoch, self.parts, self.predicates = epoch, parts, predicates
+
+    def partitions(self) -> list[InputPartition]:
+        """Return the hash ranges that are read apart: one where the key is given, else by the table's size."""
+        if point_keys(self.table, self.predicates) is not None:
+            return [_HashRange(*hash_ranges(1)[0])]
+        parts = self.parts or partitions_for(self.table.row_count, 2)
+        return [_HashRange(low, high) for low, high in hash_ranges(parts)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one hash range that satisfy the filters."""
+        assert isinstance(partition, _HashRange)
+        reader = Reader.open(self.url, self.options)
+        names = [name for name, _ in self.items]
+        for rows in self._rows(reader, partition):
+            found = matches(rows, self.predicates)
+            shown = pa.Table.from_arrays([found.column(column) for _, column in self.items], names=names)
+            yield from shown.combine_chunks().to_batches()
+
+    def _rows(self, reader: Reader, partition: _HashRange) -> Iterator[pa.Table]:
+        columns = list(
+            dict.fromkeys([*(column for _, column in self.items), *(p.column for p in self.predicates)])
+        )
+        keys = point_keys(self.table, self.predicates)
+        if keys is not None:
+            yield reader.lookup(self.table, keys, self.epoch, columns=columns)[1]
+            return
+        whole = (partition.low, partition.high) == (LOWEST, HIGHEST)
+        bounds = None if whole else (partition.low, partition.high)
+        for batch in reader.scan(self.table, self.epoch, columns=columns, hash_range=bounds):
+            yield pa.Table.from_batches([batch])
+
+
+class TidelineDataSource(DataSource):
+    """Tables and materialized views of a store.
+
+    Options: `store` (its address), `columns` ("a, b": only these; a schema given to Spark does the same), `filter` (comparisons
+    of columns with literals, joined by AND: evaluated in the store, a key that is given is looked up), `epoch` or `timestamp`
+    (time travel; ISO, UTC unless it names a zone) and `partitions`.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the format's name."""
+        return "tideline"
+
+    def _open(self) -> tuple[Hummock, StoredCatalog, Relation]:
+        url, table = self.options.get("store"), self.options.get("path")
+        if not url or not table:
+            raise TidelineError(_FORM)
+        store = Hummock.open(url, create=False)
+        stored = load(store.refresh())
+        relation = stored.catalog.get(table)
+        if relation.kind not in ("table", "materialized view"):
+            raise TidelineError(f"{table} is a {relation.kind}: read it by Session.sql, or name a table")
+        if relation.name not in store.version.tables:
+            raise TidelineError(f"view {table} has not been computed yet: run FLUSH")
+        return store, stored, relation
+
+    def _items(self, relation: Relation, wanted: list[str] | None) -> tuple[tuple[str, str], ...]:
+        known = {column.name: column.source for column in relation.columns if not column.hidden}
+        for name in wanted or ():
+            if name not in known:
+                raise TidelineError(
+                    f"{relation.name} has no column {name}; its columns are {', '.join(known)}"
+                )
+        return tuple((name, known[name]) for name in (known if wanted is None else wanted))
+
+    def schema(self) -> StructType:
+        """Return the schema of the columns asked for, by default all that are visible."""
+        store, _, relation = self._open()
+        given = self.options.get("columns")
+        wanted = None if given is None else [part.strip() for part in given.split(",")]
+        schema = store.version.tables[relation.name].schema
+        return spark_schema(
+            pa.schema(
+                pa.field(name, schema.field(column).type) for name, column in self._items(relation, wanted)
+            )
+        )
+
+    def reader(self, schema: StructType) -> TidelineReader:
+        """Return the reader of the table at the epoch or timestamp asked for, or at the newest at which it has content."""
+        store, stored, relation = self._open()
+        moment = self._moment()
+        if moment is None:
+            epoch = epochs_of(store.version, stored, (relation.name,))[relation.name]
+        else:
+            epoch = epochs_at({relation.name: moment}, store.version, stored, time.time())[relation.name]
+        parts = self.options.get("partitions")
+        return TidelineReader(
+            store.url,
+            dict(store.options),
+            store.version.tables[relation.name],
+            self._items(relation, list(schema.names)),
+            epoch,
+            int(parts) if parts else None,
+            self._predicates(stored, relation),
+        )
+
+    def _predicates(self, stored: StoredCatalog, relation: Relation) -> tuple[Predicate, ...]:
+        text = self.options.get("filter")
+        if text is None:
+            return ()
+        sql = f"SELECT * FROM {quote(relation.name)} WHERE {text}"
+        statement = parse(sql, "spark")
+        point = (
+            point_read(statement.query, stored.catalog, "spark") if isinstance(statement, Select) else None
+        )
+        if point is None or point.order or point.limit is not None:
+            hint = (
+                "write comparisons of columns with literals, joined by AND; leave the rest to Spark's where()"
+            )
+            raise SqlError(f'the filter "{text}" cannot be evaluated in the store', hint=hint)
+        return point.predicates
+
+    def _moment(self) -> Moment | None:
+        epoch, text = self.options.get("epoch"), self.options.get("timestamp")
+        if epoch is not None and text is not None:
+            raise TidelineError('give one of the options "epoch" and "timestamp"')
+        if epoch is not None:
+            return Moment(epoch=int(epoch))
+        if text is None:
+            return None
+        found = moment_of_text(text)
+        if found is None:
+            raise SqlError(
+                f"{text} is no timestamp", hint="write 2026-01-31 10:00:00, in UTC unless it names a zone"
+            )
+        return found

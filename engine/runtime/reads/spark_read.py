@@ -1,0 +1,115 @@
+"""Queries answered by Spark: tables at their epochs become temporary views for as long as the query runs."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from engine.hummock import Hummock, Version
+from engine.meta.catalog_store import StoredCatalog
+from engine.meta.policy import epochs_at
+from engine.operators.context import partitions_for
+from engine.operators.scan import read_table
+from engine.operators.table_parameters import TableAt
+from engine.runtime.rows import frame_of
+from engine.runtime.spark.errors import failed, refused
+from engine.runtime.spark.session import parallelism
+from engine.sql.batch.ad_hoc import Reading
+from engine.sql.batch.time_travel import Moment
+
+_queries = itertools.count(1)
+
+
+def view_prefix() -> str:
+    """Return a prefix for temporary views that no other query of this process has."""
+    return f"_q{next(_queries)}_"
+
+
+@contextmanager
+def temporary_views(
+    session: SparkSession,
+    store: Hummock,
+    version: Version,
+    stored: StoredCatalog,
+    readings: Collection[Reading],
+    epochs: Mapping[str, int],
+    *,
+    given: Mapping[str, pa.Table | DataFrame] | None = None,
+) -> Iterator[None]:
+    """Make tables known to Spark at their epochs, or at the moment that a reading names.
+
+    A table that is `given` has these rows instead of those of the store.
+    """
+    cores = parallelism(session)
+    moments = {r.view: (r.table, r.moment) for r in readings if r.moment is not None}
+    at_moments = _at_moments(moments, version, stored)
+    made = []
+    try:
+        for reading in readings:
+            if given and reading.table in given:
+                found = given[reading.table]
+                frame = frame_of(session, found) if isinstance(found, pa.Table) else found
+                frame.createOrReplaceTempView(reading.view)
+                made.append(reading.view)
+                continue
+            table = version.tables[reading.table]
+            relation = stored.catalog.get(reading.table)
+            shown = (c for c in relation.columns if not c.hidden or reading.whole)
+            items = tuple((column.name, column.source) for column in shown)
+            at = epochs[reading.table] if reading.moment is None else at_moments[reading.view]
+            parts = partitions_for(table.row_count, cores)
+            rows = read_table(
+                session, store.url, store.options, TableAt(table, None, at), table.schema, items, parts=parts
+            )
+            rows.frame.createOrReplaceTempView(reading.view)
+            made.append(reading.view)
+        size = sum(version.tables[r.table].row_count for r in readings if r.table in version.tables)
+        session.conf.set("spark.sql.shuffle.partitions", str(partitions_for(size, cores)))
+        session.conf.set("spark.sql.adaptive.enabled", "true")
+        yield
+    finally:
+        for view in made:
+            session.catalog.dropTempView(view)
+
+
+def _at_moments(
+    readings: Mapping[str, tuple[str, Moment]], version: Version, stored: StoredCatalog
+) -> dict[str, int]:
+    """Return the epoch of each temporary view that reads its table at a moment; tables of one moment are read at one epoch."""
+    now, found = time.time(), dict[str, int]()
+    for moment in dict.fromkeys(moment for _, moment in readings.values()):
+        views = {view: table for view, (table, at) in readings.items() if at == moment}
+        epochs = epochs_at(dict.fromkeys(views.values(), moment), version, stored, now)
+        found |= {view: epochs[table] for view, table in views.items()}
+    return found
+
+
+def answer(session: SparkSession, text: str, sql: str) -> pa.Table:
+    """Return the rows of a text in Spark SQL; errors name the place in `sql`, which the user wrote."""
+    return collect(analysed(session, text, sql), sql)
+
+
+def analysed(session: SparkSession, text: str, sql: str) -> DataFrame:
+    """Return the frame of a text in Spark SQL; raises SqlError with the place in `sql`."""
+    try:
+        frame = session.sql(text)
+        frame.schema  # noqa: B018  a client analyses when it is asked for the schema
+        return frame
+    except AnalysisException as error:
+        raise refused(error, sql) from error
+
+
+def collect(frame: DataFrame, sql: str) -> pa.Table:
+    """Return a frame's rows; raises SqlError or InvalidRow with the place in `sql`."""
+    try:
+        return frame.toArrow()
+    except AnalysisException as error:
+        raise refused(error, sql) from error
+    except PySparkException as error:
+        raise failed(error, sql) from error

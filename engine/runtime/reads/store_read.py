@@ -1,0 +1,67 @@
+"""Queries that the store answers alone: constants, and small reads of one table. Loads nothing of Spark."""
+
+from __future__ import annotations
+
+import time
+
+import pyarrow as pa
+import sqlglot.expressions as exp
+
+from engine.hummock import Hummock, TableVersion, Version
+from engine.meta.catalog_store import StoredCatalog
+from engine.meta.content import Content
+from engine.meta.policy import epochs_at, epochs_of
+from engine.runtime.reads.constants import constants
+from engine.runtime.reads.local_read import answer_locally
+from engine.runtime.reads.time_travel import place_of_moment
+from engine.sql.batch.ad_hoc import query_tables
+from engine.sql.batch.point_read import PointRead, point_read
+
+
+def answer_from_store(
+    store: Hummock,
+    stored: StoredCatalog,
+    query: exp.Query,
+    sql: str,
+    dialect: str,
+    policy: str = "consistent",
+) -> pa.Table | None:
+    """Return the rows of a query, or None where Spark should compute it; unknown names are told first, with their places."""
+    told = constants(query, sql)
+    if told is not None:
+        return told
+    with place_of_moment(sql):
+        version = store.refresh()
+        query_tables(query, stored.catalog, sql)
+        point = point_read(query, stored.catalog, dialect, sql)
+        if point is None:
+            return None
+        try:
+            return _point_answer(store, version, stored, point, policy)
+        except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError):
+            return None  # a comparison of unlike types: Spark's rules decide
+
+
+def _point_answer(
+    store: Hummock, version: Version, stored: StoredCatalog, point: PointRead, policy: str
+) -> pa.Table | None:
+    if point.moment is not None:
+        epoch = epochs_at({point.table: point.moment}, version, stored, time.time())[point.table]
+    else:
+        epoch = epochs_of(version, stored, (point.table,), policy)[point.table]
+    indexes = _indexes(version, stored, point.table, epoch) if point.predicates else ()
+    return answer_locally(store, version.tables[point.table], point, epoch, indexes)
+
+
+def _indexes(version: Version, stored: StoredCatalog, table: str, epoch: int) -> tuple[TableVersion, ...]:
+    """Return the indexes of a table that are known at `epoch`."""
+    found = []
+    for name, relation in stored.catalog.relations.items():
+        own = relation.kind == "index" and not relation.sql and relation.depends_on == (table,)
+        if own and name in version.tables:
+            found.append(name)
+    if not found:
+        return ()
+    content = Content(version, stored.inputs)
+    reached = (name for name in found if content.has(name, epoch))
+    return tuple(version.tables[name] for name in reached if version.tables[name].safe_epoch <= epoch)

@@ -1,0 +1,150 @@
+"""The Spark session that Tideline runs on: local, a standalone master, or Spark Connect."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from engine.jars import check_java, jar_paths
+from engine.runtime.spark.connect import connect_to
+from engine.runtime.spark.logging import silence_own_calls
+from engine.spark_internals import activate, is_in_process
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSource
+
+SparkTarget: TypeAlias = "SparkSession | str | None"
+
+SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.timeType.enabled": "true",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.execution.pythonUDF.arrow.enabled": "true",
+    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.EliminateSorts",
+}
+"""EliminateSorts: Spark 4.2 takes the ORDER BY away below a LIMIT over whose rows a scalar subquery is selected and joined."""
+CHANGED_SETTINGS = {"spark.sql.shuffle.partitions": "2"}
+"""Where a session begins with a setting that each epoch sets anew."""
+STATIC_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.python.worker.reuse": "true",
+    "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
+    "spark.python.daemon.module": "engine.runtime.spark.worker_daemon",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
+"""Unix domain sockets: over TCP each job of Python bodies waits some 40 ms for a delayed acknowledgement."""
+
+_OWN: weakref.WeakSet[SparkSession] = weakref.WeakSet()
+"""The sessions of this process that `connect` has made."""
+_BESIDE: weakref.WeakKeyDictionary[SparkSession, SparkSession] = weakref.WeakKeyDictionary()
+
+LOCAL_SETTINGS = {"spark.authenticate": "true"}
+"""Spark makes the secret itself where driver and tasks are one process; a cluster's is configured with the cluster."""
+
+
+def connect(spark: SparkTarget | Callable[[], SparkTarget] = None) -> SparkSession:
+    """Return a session for `spark`: one that exists, `sc://host:port`, a master's address, a function that says which, or None.
+
+    None takes SPARK_REMOTE from the environment where it is set, else local[*]. A session that somebody else has made, handed in
+    or found in this process, keeps its settings and temporary views: what is returned is another one on the same Spark, with
+    SETTINGS. Raises EnvironmentNotReady without Java or jars, or when a server refuses the token.
+    """
+    if callable(spark):  # a session is none
+        spark = spark()
+    if isinstance(spark, str) or spark is None:
+        target = spark or os.environ.get("SPARK_REMOTE") or "local[*]"
+        session = connect_to(target) if target.startswith("sc://") else _classic(target)
+    elif spark in _OWN and all(spark.conf.get(key, None) == value for key, value in SETTINGS.items()):
+        return spark
+    else:
+        session = _beside(spark)
+    silence_own_calls()
+    for key, value in {**SETTINGS, **CHANGED_SETTINGS}.items():
+        session.conf.set(key, value)
+    _OWN.add(session)
+    return session
+
+
+def _beside(spark: SparkSession) -> SparkSession:
+    """Return a session beside another one, the same for all who ask; of Spark Connect a clone, which begins with its settings."""
+    if spark not in _BESIDE:
+        clone = getattr(spark, "cloneSession", None)
+        _BESIDE[spark] = clone() if clone is not None else spark.newSession()
+    return _BESIDE[spark]
+
+
+def register(session: SparkSession, source: type[DataSource]) -> None:
+    """Register a Python data source in a session, whatever other sessions of this process have registered.
+
+    Spark looks for one of that name in the session that is active in this thread, and refuses the name if that is another one.
+    """
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import SparkSession
+
+    try:
+        session.dataSource.register(source)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
+        before = SparkSession.getActiveSession()
+        activate(session)
+        try:
+            session.dataSource.register(source)
+        finally:
+            if before is not None:
+                activate(before)
+
+
+def parallelism(spark: SparkSession) -> int:
+    """Return how many tasks of the session run at the same time."""
+    if is_in_process(spark):
+        return int(spark.sparkContext.defaultParallelism)
+    return int(spark.conf.get("spark.tideline.parallelism", None) or os.cpu_count() or 2)
+
+
+def _running() -> SparkSession | None:
+    """Return a session of the engine's on the Spark that runs in this process, None if none does.
+
+    Asking the builder for one would write settings into the session that somebody else has made.
+    """
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    try:
+        there = SparkSession.active()
+    except PySparkRuntimeError:
+        return None
+    return there if there in _OWN else _beside(there)
+
+
+def _classic(master: str) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    check_java()
+    if (session := _running()) is not None:
+        return session
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.master(master).appName("tideline")
+    builder = builder.config("spark.jars", ",".join(jar_paths()))
+    memory = os.environ.get("TIDELINE_DRIVER_MEMORY", "4g")
+    builder = builder.config("spark.driver.memory", memory)
+    local = LOCAL_SETTINGS if master.startswith("local") else {}
+    for key, value in {**STATIC_SETTINGS, **SETTINGS, **CHANGED_SETTINGS, **local}.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session

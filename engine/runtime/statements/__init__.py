@@ -1,0 +1,1 @@
+"""Statements carried out: CREATE, ALTER, DROP, SHOW, SET; errors that name their place."""

@@ -1,0 +1,382 @@
+"""Statements that create: each is one commit, checked again whenever the commit is rebased."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import msgspec
+import pyarrow as pa
+import sqlglot.expressions as exp
+from pyspark.sql import SparkSession
+
+from engine.errors import Conflict, SqlError, UnsupportedSql
+from engine.hummock import Commit, Hummock, SstInfo, Table, Version
+from engine.meta.catalog_store import StoredCatalog, catalog_unchanged, entries, load
+from engine.meta.domain import domains
+from engine.runtime.epoch.row_checks import check_declared
+from engine.runtime.partitions.checks import check_partitions
+from engine.runtime.reads.spark_read import analysed, view_prefix
+from engine.runtime.relations import known, place_of, readers
+from engine.runtime.rows import ROW_ID
+from engine.runtime.spark.analyze import SparkAnalyzer
+from engine.runtime.statements.create_schema import check_schema
+from engine.runtime.statements.full_view import check_columns, named, plan_full
+from engine.runtime.statements.table_as import columns_of, table_query, written_rows
+from engine.sql.batch.ad_hoc import query_tables, query_views, spark_query
+from engine.sql.batch.full_refresh import OFFER, is_deterministic
+from engine.sql.batch.row_errors import null_on_error
+from engine.sql.bind.binder import bind
+from engine.sql.bind.macros import Macro, body_of, function_body, functions_called
+from engine.sql.catalog import Catalog, Column, Relation
+from engine.sql.dialect import Dialect
+from engine.sql.incremental.access import index_name
+from engine.sql.incremental.fragments import IncrementalPlan, index_fragment
+from engine.sql.incremental.incremental_plan import build_incremental_plan
+from engine.sql.incremental.key_types import check_key_types, check_plain
+from engine.sql.parsing.refusals import mistake
+from engine.sql.schemas import schema_entry, schema_of
+from engine.sql.statements.defaults import why_not_fed
+from engine.sql.statements.statement_types import (
+    CreateFunction,
+    CreateIndex,
+    CreateMaterializedView,
+    CreateTable,
+    CreateView,
+)
+from engine.sql.statements.view_options import on_row_error, rules
+from engine.sql.typing.types import cast_type, to_arrow
+
+
+def create_table(
+    store: Hummock, spark: Callable[[], SparkSession], statement: CreateTable, dialect: Dialect
+) -> bool:
+    """Create a source table, filled if it is made from a query; returns False if it exists and IF NOT EXISTS is said."""
+    stored = load(store.refresh())
+    if _exists(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
+        return False
+    ssts: tuple[SstInfo, ...] = ()
+    if statement.as_query is None:
+        relation = _table_relation(statement, dialect, tuple(statement.columns), statement.primary_key)
+        table = _table_of(relation)
+    else:
+        with table_query(store, stored, spark, statement, dialect) as rows:
+            relation = _table_relation(statement, dialect, *columns_of(rows, statement))
+            table = _table_of(relation)
+            ssts = written_rows(rows, relation, table)
+    store.commit(
+        Commit(
+            create=(table,),
+            writes={statement.name: ssts} if ssts else {},
+            catalog=entries({statement.name: relation}, {}),
+            precondition=_still_absent(statement.name),
+        )
+    )
+    return True
+
+
+def _table_relation(
+    statement: CreateTable, dialect: Dialect, columns: tuple[Column, ...], key: tuple[str, ...]
+) -> Relation:
+    """Return a new table as the catalog has it; raises SqlError for a key or options that it cannot have."""
+    hint = "make a plain column of it the key, or leave PRIMARY KEY out"
+    check_plain((c for c in columns if c.name in key), "a key", hint, statement.sql)
+    if not key:
+        columns, key = (*columns, Column(ROW_ID, "bigint", False, None, True)), (ROW_ID,)
+    relation = Relation(
+        name=statement.name,
+        kind="table",
+        columns=columns,
+        primary_key=key,
+        distribution_key=key,
+        append_only=statement.append_only,
+        sql=statement.sql,
+        dialect=dialect,
+        options=dict(statement.options),
+        on_conflict=statement.on_conflict or _usual_conflict(statement, dialect),
+        version_columns=statement.version_columns,
+    )
+    reason = why_not_fed(relation) if "connector" in statement.options else None
+    if reason is not None:
+        line, column = place_of(statement.name, statement.sql)
+        hint = "or leave the connector out"
+        raise SqlError(reason, sql=statement.sql, line=line, column=column, hint=hint)
+    return relation
+
+
+def _table_of(relation: Relation) -> Table:
+    schema = pa.schema([pa.field(column.name, to_arrow(column.type)) for column in relation.columns])
+    return Table(relation.name, schema, relation.primary_key, relation.distribution_key)
+
+
+def _usual_conflict(statement: CreateTable, dialect: Dialect) -> str:
+    """Return what an INSERT of a known key does where CREATE TABLE does not say it: RisingWave's tables take the newest row."""
+    return "overwrite" if dialect == "risingwave" and not statement.append_only else "error"
+
+
+def create_view(store: Hummock, statement: CreateView, dialect: Dialect) -> bool:
+    """Create a plain view: a name for a query, computed where it is read."""
+    version = store.refresh()
+    stored = load(version)
+    before = stored.catalog.relations.get(statement.name) if statement.replaces else None
+    if before is not None:
+        check_replaced(stored, before, statement)
+    elif _exists(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
+        return False
+    bound = bind(statement.query, stored.catalog, dialect=dialect, sql=statement.sql)
+    names = [name for name, _ in bound.columns]
+    named(statement, tuple(names))
+    relation = Relation(
+        name=statement.name,
+        kind="view",
+        columns=tuple(Column(name, "") for name in statement.columns or names),
+        sql=statement.sql,
+        dialect=dialect,
+        depends_on=query_tables(statement.query, stored.catalog),
+        through=texts_used(statement.query, stored.catalog),
+        renamed=bool(statement.columns),
+    )
+    inputs = relation.depends_on + relation.through
+    check = _inputs_stand(statement.name, inputs) if before is None else catalog_unchanged(version)
+    store.commit(Commit(catalog=entries({statement.name: relation}, {}), precondition=check))
+    return True
+
+
+def check_replaced(stored: StoredCatalog, before: Relation, statement: CreateView) -> None:
+    """Raise SqlError if a relation cannot be replaced by a plain view: what reads it was planned with its text."""
+
+    def wrong(message: str, hint: str) -> SqlError:
+        line, column = place_of(before.name, statement.sql)
+        return SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
+
+    if before.kind != "view":
+        hint = f"DROP {before.kind.upper()} {before.name} first"
+        raise wrong(f"{before.name} is a {before.kind}, not a view", hint)
+    found = readers(stored, before.name)
+    if found:
+        message = f"{before.name} is read by {', '.join(found)}, which would go on with its old text"
+        raise wrong(message, f"DROP VIEW {before.name} CASCADE, and make them again")
+    if before.name in query_views(statement.query, stored.catalog):
+        raise wrong(f"{before.name} would read itself", "read what it reads")
+
+
+def texts_used(query: exp.Query, catalog: Catalog) -> tuple[str, ...]:
+    """Return the plain views and functions whose text a query uses."""
+    return query_views(query, catalog) + functions_called(query, catalog)
+
+
+def create_index(store: Hummock, statement: CreateIndex, dialect: Dialect) -> bool:
+    """Create an index under a user's name; the table behind it is shared with the views that look up by these columns."""
+    stored = load(store.refresh())
+    if _exists(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
+        return False
+    base = known(stored, "", statement.table, statement.sql)
+    if base.kind not in ("table", "materialized view"):
+        hint = "index a table or a materialized view"
+        line, column = place_of(base.name, statement.sql)
+        message = f"{base.name} is a {base.kind} and has no rows of its own"
+        raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
+    shown = {column.name: column for column in base.columns if not column.hidden}
+    for name in (*statement.columns, *(statement.include or ())):
+        if name not in shown:
+            node = exp.to_identifier(name)
+            raise mistake(
+                f"{base.name} has no column {name}",
+                node,
+                statement.sql,
+                f"its columns are {', '.join(shown)}",
+            )
+    hint = "index a plain part of it, in a view that has it as a column"
+    check_plain((shown[name] for name in statement.columns), "indexed", hint, statement.sql)
+    by = tuple(shown[name].source for name in statement.columns)
+    table = index_name(base.name, by)
+    options = {"on": base.name, "table": table}
+    if statement.include is not None:
+        options["include"] = ",".join(shown[name].source for name in statement.include)
+    relations: dict[str, Relation | None] = {}
+    plans: dict[str, IncrementalPlan | None] = {}
+    if table not in stored.catalog.relations:
+        relations[table], plans[table] = index_of(stored.catalog, base, by, dialect)
+    relations[statement.name] = Relation(
+        name=statement.name,
+        kind="index",
+        columns=tuple(shown[name] for name in statement.columns),
+        sql=statement.sql,
+        dialect=dialect,
+        options=options,
+        depends_on=(table,),
+    )
+    store.commit(
+        Commit(catalog=entries(relations, plans), precondition=_inputs_stand(statement.name, (base.name,)))
+    )
+    return True
+
+
+def index_of(
+    catalog: Catalog, base: Relation, columns: tuple[str, ...], dialect: Dialect
+) -> tuple[Relation, IncrementalPlan]:
+    """Return the relation and the plan of the shared index of a table by `columns`."""
+    fragment = index_fragment(base.name, columns, catalog)
+    relation = Relation(
+        name=fragment.table,
+        kind="index",
+        columns=base.columns,
+        primary_key=fragment.key,
+        distribution_key=fragment.distribution_key,
+        append_only=base.append_only,
+        dialect=dialect,
+        depends_on=(base.name,),
+    )
+    return relation, IncrementalPlan(fragment.table, (fragment,))
+
+
+def create_function(
+    store: Hummock, spark: Callable[[], SparkSession], statement: CreateFunction, dialect: Dialect
+) -> bool:
+    """Create a function in SQL: an expression that is written into the queries that call it."""
+    stored = load(store.refresh())
+    if _exists(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
+        return False
+    macro = Macro(statement.parameters, statement.returns, function_body(statement, dialect))
+    relation = Relation(
+        name=statement.name,
+        kind="function",
+        columns=(),
+        sql=statement.sql,
+        dialect=dialect,
+        options={"macro": msgspec.json.encode(macro).decode()},
+        through=functions_called(body_of(macro, dialect), stored.catalog),
+    )
+    catalog = Catalog({**stored.catalog.relations, statement.name: relation})
+    call = exp.Anonymous(
+        this=statement.name,
+        expressions=[exp.Cast(this=exp.Null(), to=cast_type(kind)) for _, kind in statement.parameters],
+    )
+    probe = spark_query(exp.select(call), catalog, dialect, view_prefix(), statement.sql)
+    analysed(spark(), probe.text, statement.sql)
+    store.commit(
+        Commit(
+            catalog=entries({statement.name: relation}, {}),
+            precondition=_inputs_stand(statement.name, relation.through),
+        )
+    )
+    return True
+
+
+def plan_view(
+    catalog: Catalog, spark: SparkSession, statement: CreateMaterializedView, dialect: Dialect
+) -> tuple[Relation, IncrementalPlan]:
+    """Return the relation and the incremental plan of a materialized view, without a trace in the catalog."""
+    options = statement.options
+    if options.get("refresh_policy", "auto").lower() == "full":
+        plan, shown = plan_full(catalog, spark, statement, dialect)
+    else:
+        plan, shown = _plan_incremental(catalog, spark, statement, dialect)
+    check_key_types(plan, statement.query, catalog, statement.sql)
+    last = plan.fragments[-1]
+    relation = Relation(
+        name=statement.name,
+        kind="materialized view",
+        columns=tuple(Column(name, kind, hidden=name not in shown) for name, kind in last.columns),
+        primary_key=last.key,
+        distribution_key=last.distribution_key,
+        append_only=last.plan.append_only,
+        sql=statement.sql,
+        dialect=dialect,
+        options=dict(options),
+        depends_on=query_tables(statement.query, catalog),
+        through=texts_used(statement.query, catalog),
+    )
+    check_columns(relation, shown, statement)
+    check_declared(relation)
+    check_partitions(relation, plan)
+    return relation, plan
+
+
+def _plan_incremental(
+    catalog: Catalog, spark: SparkSession, statement: CreateMaterializedView, dialect: Dialect
+) -> tuple[IncrementalPlan, tuple[str, ...]]:
+    try:
+        bound = bind(statement.query, catalog, dialect=dialect, sql=statement.sql)
+    except UnsupportedSql as error:
+        if not is_deterministic(statement.query):
+            raise
+        hint = f"{error.hint}; {OFFER}"
+        place = {"line": error.line, "column": error.column}
+        raise UnsupportedSql(error.message, sql=statement.sql, hint=hint, **place) from error
+    shown = named(statement, tuple(name for name, _ in bound.columns))
+    columns = tuple((name, internal) for name, (_, internal) in zip(shown, bound.columns, strict=True))
+    if on_row_error(statement.options, dialect) == "null":
+        bound = replace(bound, plan=null_on_error(bound.plan))
+    analyzer = SparkAnalyzer(spark, catalog, statement.sql)
+    plan = build_incremental_plan(statement.name, bound.plan, columns, analyzer, rules(statement.options))
+    return plan, shown
+
+
+def create_materialized_view(
+    store: Hummock, spark: Callable[[], SparkSession], statement: CreateMaterializedView, dialect: Dialect
+) -> bool:
+    """Create a materialized view with the indexes that it needs; its content comes with the next epoch run."""
+    stored = load(store.refresh())
+    if _exists(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
+        return False
+    relation, plan = plan_view(stored.catalog, spark(), statement, dialect)
+    relations: dict[str, Relation | None] = {statement.name: relation}
+    plans: dict[str, IncrementalPlan | None] = {statement.name: plan}
+    for table, columns in plan.indexes:
+        name = index_name(table, columns)
+        if name not in stored.catalog.relations:
+            relations[name], plans[name] = index_of(
+                stored.catalog, stored.catalog.get(table), columns, dialect
+            )
+    _check_domains(stored, relations, plans)
+    store.commit(
+        Commit(
+            catalog=entries(relations, plans),
+            precondition=_inputs_stand(statement.name, relation.depends_on + relation.through),
+        )
+    )
+    return True
+
+
+def _check_domains(
+    stored: StoredCatalog,
+    relations: Mapping[str, Relation | None],
+    plans: Mapping[str, IncrementalPlan | None],
+) -> None:
+    """Raise SqlError if with these new relations two domains would read each other."""
+    catalog = Catalog({**stored.catalog.relations, **{n: r for n, r in relations.items() if r is not None}})
+    domains(StoredCatalog(catalog, {**stored.plans, **{n: p for n, p in plans.items() if p is not None}}))
+
+
+def _exists(catalog: Catalog, name: str, if_not_exists: bool, sql: str) -> bool:
+    check_schema(catalog, name, sql)
+    if name not in catalog.relations:
+        return False
+    if if_not_exists:
+        return True
+    kind = catalog.relations[name].kind
+    line, column = place_of(name, sql)
+    hint = f"drop it first: DROP {kind.upper()} {name}"
+    raise SqlError(f"{name} exists already: it is a {kind}", sql=sql, line=line, column=column, hint=hint)
+
+
+def _still_absent(name: str) -> Callable[[Version], None]:
+    def check(version: Version) -> None:
+        if f"relation/{name}" in version.catalog:
+            raise Conflict(f"{name} was created by another process at the same time")
+        schema = schema_of(name)
+        if schema and f"relation/{schema_entry(schema)}" not in version.catalog:
+            raise Conflict(f"schema {schema} was dropped by another process at the same time")
+
+    return check
+
+
+def _inputs_stand(name: str, inputs: tuple[str, ...]) -> Callable[[Version], None]:
+    def check(version: Version) -> None:
+        _still_absent(name)(version)
+        for upstream in inputs:
+            if f"relation/{upstream}" not in version.catalog:
+                raise Conflict(f"{upstream}, which {name} reads, was dropped by another process")
+
+    return check

@@ -1,0 +1,148 @@
+"""DROP: a relation leaves the catalog, and with it the state that nothing else needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.errors import Conflict, SqlError
+from engine.hummock import Commit, Hummock, Version
+from engine.meta.catalog_store import StoredCatalog, catalog_unchanged, entries, load
+from engine.meta.creation import without
+from engine.meta.domain import domain_of
+from engine.meta.mutation import CONTROL_PREFIX, stopped
+from engine.meta.partitions import forgotten
+from engine.meta.recovery import recovered
+from engine.meta.sinks import KIND as SINK
+from engine.meta.sinks import Holds, released, state_entry
+from engine.runtime.relations import known, place_of, readers
+from engine.sql.catalog import Relation
+from engine.sql.incremental.access import index_name
+from engine.sql.statements.sink_statements import view_of
+from engine.sql.statements.statement_types import DeleteFrom, Drop, Several, Statement
+
+
+def drop(store: Hummock, statement: Drop) -> bool:
+    """Drop a relation, with CASCADE also what reads it; state tables and indexes that nobody uses go with it."""
+    version = store.refresh()
+    stored = load(version)
+    relation = _meant(stored, statement)
+    if relation is None:
+        return False
+    store.commit(_removal(version, stored, {relation.name, *readers(stored, relation.name)}))
+    return True
+
+
+def _meant(stored: StoredCatalog, statement: Drop) -> Relation | None:
+    """Return the relation to drop, None if it may be missing and is; raises SqlError if it cannot be dropped so."""
+    if statement.name not in stored.catalog.relations and statement.if_exists:
+        return None
+    line, column = place_of(statement.name, statement.sql)
+    if statement.name not in stored.catalog.relations:
+        hint = stored.catalog.near(statement.name)
+        message = f"there is no {statement.kind} {statement.name}"
+        raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
+    relation = stored.catalog.get(statement.name)
+    if relation.kind != statement.kind or statement.name.startswith("_"):
+        message = f"{relation.name} is a {relation.kind}, not a {statement.kind}"
+        hint = f"write DROP {relation.kind.upper()} {relation.name}"
+        raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
+    dependents = readers(stored, relation.name)
+    if dependents and not statement.cascade:
+        shown = ", ".join(f"{stored.catalog.get(name).kind} {name}" for name in dependents)
+        message = f"{relation.name} is read by {', '.join(dependents)}: {shown}"
+        hint = f"drop those first, or write DROP {relation.kind.upper()} {relation.name} CASCADE"
+        raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
+    return relation
+
+
+def drop_own_view(store: Hummock, sink: str) -> None:
+    """Drop the view that a sink AS SELECT was to have for itself, unless the sink was made."""
+    version = store.refresh()
+    stored = load(version)
+    if view_of(sink) in stored.catalog.relations and sink not in stored.catalog.relations:
+        store.commit(_removal(version, stored, {view_of(sink)}))
+
+
+def _removal(version: Version, stored: StoredCatalog, named: set[str]) -> Commit:
+    """Return the commit that takes away relations, and what only these use."""
+    gone = _gone(stored, named)
+    planned = gone & set(stored.plans)
+    fragments = {f.table for name in planned for f in stored.plans[name].fragments}
+    acks, pins = _let_go(stored, gone, fragments)
+    touched = {domain_of(stored, name) for name in planned}  # what fails in them fails again
+    changed, unfinished = without(version, gone | fragments)
+    dropped = {*gone, *fragments, *unfinished} & set(version.tables)
+    for name in gone:
+        changed |= forgotten(version, name)
+        if stored.catalog.get(name).kind == SINK:
+            changed |= state_entry(name, None)
+    for name in touched:
+        stay = sorted(o for o in stored.plans if o not in gone and domain_of(stored, o) == name)
+        changed |= recovered(version, name) | stopped(version, name, gone, stay)
+    return Commit(
+        drop=tuple(sorted(dropped)),
+        acks={upstream: consumers for upstream, consumers in acks.items() if upstream not in dropped},
+        pins={upstream: consumers for upstream, consumers in pins.items() if upstream not in dropped},
+        catalog=entries(dict.fromkeys(gone), dict.fromkeys(planned)) | changed,
+        precondition=_unchanged(version),
+    )
+
+
+def _gone(stored: StoredCatalog, named: set[str]) -> set[str]:
+    """Return all that goes with relations: indexes, the views of sinks, and the system's own indexes that nobody else uses."""
+    gone = named | {view_of(name) for name in named if _has_own_view(stored.catalog.get(name))}
+    gone |= {
+        n for one in gone for n in stored.catalog.dependents(one) if stored.catalog.get(n).kind == "index"
+    }
+    kept = [plan for name, plan in stored.plans.items() if name not in gone]
+    used = {index_name(table, by) for plan in kept for table, by in plan.indexes}
+    for name, other in stored.catalog.relations.items():
+        if other.kind == "index" and other.sql and name not in gone:
+            used.update(other.depends_on)
+    own = {n for n, r in stored.catalog.relations.items() if r.kind == "index" and not r.sql}
+    return gone | (own - used)
+
+
+def _let_go(stored: StoredCatalog, gone: set[str], fragments: set[str]) -> tuple[Holds, Holds]:
+    """Return the acknowledgements and pins that are taken from the tables that stay."""
+    inputs = {upstream for table in fragments for upstream in stored.inputs[table]} - gone - fragments
+    acks: dict[str, dict[str, int | None]] = {
+        upstream: {table: None for table in fragments if upstream in stored.inputs[table]}
+        for upstream in inputs
+    }
+    pins: dict[str, dict[str, int | None]] = {}
+    for sink in (stored.catalog.get(name) for name in gone):
+        if sink.kind == SINK:
+            for held, holds in zip((acks, pins), released(sink), strict=True):
+                for table, consumers in holds.items():
+                    if table not in gone | fragments:
+                        held.setdefault(table, {}).update(consumers)
+    return acks, pins
+
+
+def _has_own_view(relation: Relation) -> bool:
+    """Tell whether a relation is a sink AS SELECT."""
+    return relation.kind == SINK and relation.options.get("query") == "true"
+
+
+def checked_parts(stored: StoredCatalog, statement: Several) -> tuple[Statement, ...]:
+    """Return the parts of a statement whose relations are all there; raises SqlError before any is touched."""
+    for part in statement.parts:
+        if isinstance(part, DeleteFrom):
+            known(stored, "table", part.table, part.sql)
+        elif not part.if_exists:
+            known(stored, part.kind, part.name, part.sql)
+    return statement.parts
+
+
+def _unchanged(seen: Version) -> Callable[[Version], None]:
+    """Return the precondition that nobody changed the catalog, or asked a domain for a mutation, since `seen`."""
+    catalog = catalog_unchanged(seen)
+    controls = {key: text for key, text in seen.catalog.items() if key.startswith(CONTROL_PREFIX)}
+
+    def check(version: Version) -> None:
+        catalog(version)
+        if {key: text for key, text in version.catalog.items() if key.startswith(CONTROL_PREFIX)} != controls:
+            raise Conflict("a domain was asked for a mutation at the same time; try again")
+
+    return check

@@ -1,0 +1,115 @@
+"""Planning of views that are recomputed: one fragment with rule `full`, its columns and its key."""
+
+from __future__ import annotations
+
+import re
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
+
+from engine.errors import SqlError
+from engine.operators.compile import batch
+from engine.operators.context import EpochContext
+from engine.runtime.spark.analyze import SparkAnalyzer
+from engine.runtime.spark.errors import refused
+from engine.spark_internals import spark_schema
+from engine.sql.batch.full_refresh import WholeQuery, whole_query
+from engine.sql.catalog import Catalog, Relation, check_name
+from engine.sql.expression.spark_sql import quote
+from engine.sql.incremental.fragments import Fragment, IncrementalPlan
+from engine.sql.parsing.refusals import mistake
+from engine.sql.plan import OCCURRENCE, Recompute
+from engine.sql.statements.statement_types import CreateMaterializedView, CreateView
+from engine.sql.statements.view_options import column_list, on_row_error
+
+_NESTED = (ArrayType, MapType, StructType, VariantType)
+
+
+def plan_full(
+    catalog: Catalog, spark: SparkSession, statement: CreateMaterializedView, dialect: str
+) -> tuple[IncrementalPlan, tuple[str, ...]]:
+    """Return the plan of a view with refresh_policy = 'full' and its visible columns; raises SqlError with the place."""
+    null = on_row_error(statement.options, dialect) == "null"
+    whole = whole_query(statement.query, catalog, dialect, statement.sql, null)
+    schema = _schema(whole, catalog, spark, statement)
+    names = named(statement, _names(schema, statement))
+    given = statement.options.get("key")
+    if given is not None:
+        key = column_list(given)
+        for name in key:
+            if name not in names:
+                hint = f"columns are {', '.join(names)}"
+                raise mistake(
+                    f"option key names {name}, which is no column of the view", None, statement.sql, hint
+                )
+        node = Recompute(whole.text, whole.pruned(), names, key)
+    else:
+        kinds = {name: field.dataType for name, field in zip(names, schema.fields, strict=True)}
+        plain = tuple(name for name, kind in kinds.items() if not isinstance(kind, _NESTED))
+        node = Recompute(whole.text, whole.pruned(), names, (*plain, OCCURRENCE), _number(kinds, plain))
+    why = "the query is computed as a whole, and the difference to the old content is committed"
+    fragment = Fragment(statement.name, "full", node, node.key, node.key, why)
+    analyzer = SparkAnalyzer(spark, catalog, statement.sql)
+    return IncrementalPlan(statement.name, (analyzer.add(fragment),)), names
+
+
+def named(statement: CreateMaterializedView | CreateView, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of a view's columns: those after its name, else those that its query gives; raises SqlError."""
+    if statement.columns and len(statement.columns) != len(names):
+        message = f"view {statement.name} names {len(statement.columns)} columns of {len(names)}"
+        raise mistake(message, statement.query, statement.sql, f"the query gives {', '.join(names)}")
+    return statement.columns or names
+
+
+def check_columns(relation: Relation, shown: tuple[str, ...], statement: CreateMaterializedView) -> None:
+    """Raise SqlError if an option of a view names columns that it lacks."""
+    for option in ("key", "partition_by"):
+        for name in column_list(statement.options[option]) if option in statement.options else ():
+            if name not in shown:
+                hint = f"columns are {', '.join(shown)}"
+                message = f"option {option} names {name}, which is no column of {relation.name}"
+                raise mistake(message, None, statement.sql, hint)
+
+
+def _schema(
+    whole: WholeQuery, catalog: Catalog, spark: SparkSession, statement: CreateMaterializedView
+) -> StructType:
+    analyzer = SparkAnalyzer(spark, catalog, statement.sql)
+    schemas = {scan.table: spark_schema(analyzer.table_schema(scan.table)) for scan in whole.inputs}
+    context = EpochContext(spark, "", {}, {}, None, 0, 1, 0, schemas=schemas)
+    inputs = {
+        f"t{n}": batch(scan, context).select(*(quote(c) for c in scan.columns if not c.startswith("_")))
+        for n, scan in enumerate(whole.inputs)
+    }
+    try:
+        return spark.sql(whole.text, None, **inputs).schema
+    except AnalysisException as error:
+        raise refused(error, statement.sql) from error
+
+
+def _names(schema: StructType, statement: CreateMaterializedView) -> tuple[str, ...]:
+    names: list[str] = []
+    for n, field in enumerate(schema.fields, 1):
+        name = field.name
+        if re.fullmatch(r"[A-Za-z_]\w*", name) is None:
+            call = re.match(r"([A-Za-z_]\w*)\(", name)
+            name = call[1].lower() if call else f"column_{n}"
+            while name in names:
+                name = f"column_{n}" if name != f"column_{n}" else f"{name}_{n}"
+        check_name(name, "column", statement.sql, 1, 1)
+        if name.lower() in (known.lower() for known in names):
+            hint = "give one of them another name with AS"
+            raise mistake(f"two columns are named {name}", statement.query, statement.sql, hint)
+        names.append(name)
+    if not names:
+        raise SqlError("the query has no columns", sql=statement.sql)
+    return tuple(names)
+
+
+def _number(kinds: dict[str, DataType], plain: tuple[str, ...]) -> str:
+    """Return the expression that counts rows which are equal in all plain columns, in the order of their other columns."""
+    nested = [quote(name) for name in kinds if name not in plain]
+    order = f"to_json(struct({', '.join(nested)}))" if nested else "1"
+    part = f"PARTITION BY {', '.join(quote(name) for name in plain)} " if plain else ""
+    return f"row_number() OVER ({part}ORDER BY {order})"

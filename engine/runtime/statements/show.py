@@ -1,0 +1,166 @@
+"""SHOW, DESCRIBE and EXPLAIN: what the catalog and the plans hold, as tables."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable
+
+import pyarrow as pa
+import sqlglot.expressions as exp
+from pyspark.sql import SparkSession
+
+from engine.meta.catalog_store import StoredCatalog
+from engine.runtime.relations import known
+from engine.runtime.spark.analyze import SparkAnalyzer
+from engine.runtime.statements.create_schema import no_schema
+from engine.runtime.statements.ddl import plan_view
+from engine.sql.bind.binder import bind
+from engine.sql.bind.macros import macro_of
+from engine.sql.dialect import Dialect
+from engine.sql.explain import explain as explain_plan
+from engine.sql.incremental.access import index_name
+from engine.sql.incremental.fragments import IncrementalPlan
+from engine.sql.schemas import SYSTEM, own_schema, schema_of, schemas
+from engine.sql.statements.reader import (
+    CreateMaterializedView,
+    CreateView,
+    Describe,
+    Explain,
+    Show,
+    ShowCreate,
+    parse,
+)
+from engine.sql.typing.text_lengths import shown_type
+
+_KINDS = {
+    "tables": ("table",),
+    "views": ("view", "materialized view"),
+    "materialized views": ("materialized view",),
+    "indexes": ("index",),
+    "functions": ("function",),
+    "sources": (),
+    "all": ("table", "view", "materialized view"),
+}
+
+
+def show(
+    stored: StoredCatalog, statement: Show, spark: Callable[[], SparkSession], dialect: Dialect
+) -> pa.Table:
+    """Return name and kind of the relations asked for; of COLUMNS FROM a relation its columns."""
+    if statement.what == "columns":
+        return describe(stored, Describe(statement.name, statement.sql), spark)
+    if statement.what == "schemas":
+        names = [own_schema(dialect), *sorted(schemas(stored.catalog)), *SYSTEM]
+        shown = [name for name in names if statement.like is None or _matches(name, statement.like)]
+        return pa.table({"name": shown}, _text("name"))
+    if statement.schema is not None:
+        _check_schema(stored, statement, dialect)
+    kinds = _KINDS[statement.what]
+    wanted = {
+        n: r for n, r in sorted(stored.catalog.relations.items()) if r.kind in kinds and not n.startswith("_")
+    }
+    if statement.what == "sources":
+        wanted = {
+            n: r
+            for n, r in stored.catalog.relations.items()
+            if "connector" in r.options and r.kind == "table"
+        }
+    if statement.name:
+        base = known(stored, "", statement.name, statement.sql, system=True).name
+        wanted = {n: r for n, r in wanted.items() if r.options.get("on") == base}
+    if statement.schema is not None:
+        schema = "" if statement.schema == own_schema(dialect) else statement.schema
+        wanted = {n: r for n, r in wanted.items() if schema_of(n) == schema}
+    found = [(n, r.kind) for n, r in wanted.items()]
+    if statement.like is not None:
+        found = [(name, kind) for name, kind in found if _matches(name, statement.like)]
+    return pa.table({"name": [n for n, _ in found], "kind": [k for _, k in found]}, _text("name", "kind"))
+
+
+def _matches(name: str, like: str) -> bool:
+    return fnmatch.fnmatchcase(name, like.replace("%", "*").replace("_", "?"))
+
+
+def _check_schema(stored: StoredCatalog, statement: Show, dialect: Dialect) -> None:
+    name = statement.schema
+    if name is not None and name != own_schema(dialect) and name not in schemas(stored.catalog):
+        raise no_schema(stored.catalog, name, statement.sql)
+
+
+def show_create(stored: StoredCatalog, statement: ShowCreate) -> pa.Table:
+    """Return the statement that created a relation."""
+    relation = known(stored, "", statement.name, statement.sql, system=True)
+    return pa.table({"name": [relation.name], "create_statement": [relation.sql]})
+
+
+def describe(stored: StoredCatalog, statement: Describe, spark: Callable[[], SparkSession]) -> pa.Table:
+    """Return the columns of a relation with type, nullability and key; of a plain view Spark tells the types."""
+    relation = known(stored, "", statement.name, statement.sql, system=True)
+    if relation.kind == "function":
+        macro = macro_of(relation)
+        shown_parts = (*macro.parameters, ("returns", macro.returns))
+        return pa.table({"parameter": [n for n, _ in shown_parts], "type": [k for _, k in shown_parts]})
+    shown = [column for column in relation.columns if not column.hidden]
+    types = [shown_type(column) for column in shown]
+    if relation.kind == "view":
+        view = parse(relation.sql, relation.dialect)
+        assert isinstance(view, CreateView)
+        bound = bind(view.query, stored.catalog, dialect=relation.dialect, sql=relation.sql)
+        found = SparkAnalyzer(spark(), stored.catalog, relation.sql).types(bound.plan)
+        types = [found[internal] for _, internal in bound.columns]
+    return pa.table(
+        {
+            "column": [column.name for column in shown],
+            "type": types,
+            "nullable": [not relation.is_never_null(column) for column in shown],
+            "key": [column.source in relation.primary_key for column in shown],
+            "comment": [column.comment or "" for column in shown],
+        }
+    )
+
+
+def explain(stored: StoredCatalog, statement: Explain, dialect: str) -> pa.Table:
+    """Return the bound plan of a query or view as text."""
+    query = (
+        statement.target.query if isinstance(statement.target, CreateMaterializedView) else statement.target
+    )
+    bound = bind(query, stored.catalog, dialect=dialect, sql=statement.sql)
+    return _lines("\n".join([explain_plan(bound.plan), *(f"rule {note}" for note in bound.notes)]))
+
+
+def explain_incremental(
+    stored: StoredCatalog, spark: SparkSession, statement: Explain, dialect: Dialect
+) -> pa.Table:
+    """Return the incremental plan of a query or view: fragments, rules, keys, state tables and why."""
+    target = statement.target
+    if not isinstance(target, CreateMaterializedView):
+        assert isinstance(target, exp.Query)
+        target = CreateMaterializedView("explained", target, statement.sql, {}, False, statement.sql)
+    _, plan = plan_view(stored.catalog, spark, target, dialect)
+    return _lines(incremental_text(plan))
+
+
+def incremental_text(plan: IncrementalPlan) -> str:
+    """Return an incremental plan as text, one paragraph a fragment."""
+    parts = []
+    for table, by in plan.indexes:
+        parts.append(f"index {index_name(table, by)}: {table} by {', '.join(by)} (shared)")
+    for fragment in plan.fragments:
+        role = "view" if fragment.table == plan.view else "state"
+        parts.append(
+            f"{role} {fragment.table}: rule {fragment.rule} ({fragment.why}); key {', '.join(fragment.key)}; "
+            f"distributed by {', '.join(fragment.distribution_key)}\n{_indent(explain_plan(fragment.plan))}"
+        )
+    return "\n".join(parts)
+
+
+def _indent(text: str) -> str:
+    return "\n".join("  " + line for line in text.splitlines())
+
+
+def _lines(text: str) -> pa.Table:
+    return pa.table({"plan": pa.array(text.splitlines(), pa.string())})
+
+
+def _text(*names: str) -> pa.Schema:
+    return pa.schema([(name, pa.string()) for name in names])

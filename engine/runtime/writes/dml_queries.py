@@ -1,0 +1,182 @@
+"""The queries behind UPDATE, DELETE and ON CONFLICT: which rows are read, and what is assigned to their columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import sqlglot.expressions as exp
+
+from engine.errors import InvalidRow
+from engine.sql.batch.ad_hoc import read_whole
+from engine.sql.catalog import Column, Relation
+from engine.sql.parsing.refusals import mistake
+from engine.sql.statements.statement_types import OnConflict
+from engine.sql.statements.values import NotLiteral, literal
+from engine.sql.typing.types import cast_type, to_arrow
+
+
+def renamed(relation: Relation, name: str) -> Relation:
+    """Return a relation under another name."""
+    return msgspec.structs.replace(relation, name=name)
+
+
+def selection(
+    relation: Relation,
+    alias: str,
+    items: list[exp.Expr],
+    sources: tuple[exp.Expr, ...],
+    where: exp.Expr | None,
+) -> exp.Select:
+    """Return the query of a table under an alias, beside other sources."""
+    table = read_whole(
+        exp.Table(
+            this=exp.to_identifier(relation.name, quoted=True),
+            alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)),
+        )
+    )
+    query = exp.Select(expressions=[item.copy() for item in items]).from_(table, copy=False)
+    for source in sources:
+        query.append("joins", exp.Join(this=source.copy(), kind="CROSS"))
+    return query.where(where.copy(), copy=False) if where is not None else query
+
+
+def qualified(node: exp.Expr, alias: str) -> exp.Expr:
+    """Return an expression in which a column without a table, outside of subqueries, is one of `alias`."""
+
+    def qualify(part: exp.Expr) -> exp.Expr:
+        bare = isinstance(part, exp.Column) and not part.args.get("table")
+        if bare and part.find_ancestor(exp.Query) is None:
+            part.set("table", exp.to_identifier(alias, quoted=True))
+        return part
+
+    return node.copy().transform(qualify, copy=False)
+
+
+def assignable(
+    relation: Relation, assignments: tuple[tuple[str, exp.Expr], ...], sql: str
+) -> dict[str, exp.Expr]:
+    """Return the new values by column; raises SqlError for a column that cannot be set."""
+    columns = {column.name: column for column in relation.columns if not column.hidden}
+    for name, value in assignments:
+        if name not in columns:
+            hint = f"its columns are {', '.join(columns)}"
+            raise mistake(f"table {relation.name} has no column {name}", value.parent or value, sql, hint)
+        if columns[name].generated is not None and not is_default(value):
+            hint = "set the columns that it is computed from"
+            raise mistake(f"column {name} of {relation.name} is generated", value.parent or value, sql, hint)
+    return dict(assignments)
+
+
+def refuse_key(relation: Relation, changed: dict[str, exp.Expr], sql: str) -> None:
+    """Raise SqlError if ON CONFLICT DO UPDATE sets a column of the key: the row that it updates is the one of the key."""
+    for column in key_columns(relation):
+        if column.name in changed:
+            value = changed[column.name]
+            message = f"{column.name} is part of the primary key of {relation.name}, which ON CONFLICT DO UPDATE keeps"
+            raise mistake(message, value.parent or value, sql, "UPDATE the row afterwards")
+
+
+def key_columns(relation: Relation) -> tuple[Column, ...]:
+    """Return the columns of a table's key."""
+    return tuple(column for column in relation.columns if column.source in relation.primary_key)
+
+
+def is_default(node: exp.Expr) -> bool:
+    """Whether a value is the word DEFAULT."""
+    if isinstance(node, exp.Var):
+        return node.name.upper() == "DEFAULT"
+    return (
+        isinstance(node, exp.Column)
+        and not node.args.get("table")
+        and not node.this.args.get("quoted")
+        and node.name.upper() == "DEFAULT"
+    )
+
+
+def key_is_meant(relation: Relation, conflict: OnConflict, sql: str) -> None:
+    """Raise SqlError if ON CONFLICT names other columns than the primary key."""
+    if any(column.hidden for column in key_columns(relation)):
+        if not conflict.keys and not conflict.assignments:
+            return
+        message = f"table {relation.name} has no PRIMARY KEY, so that nothing can conflict"
+        raise mistake(message, conflict.node, sql, "leave ON CONFLICT out")
+    key = [column.name for column in key_columns(relation)]
+    if set(conflict.keys) != set(key) and (conflict.keys or conflict.assignments):
+        shown = ", ".join(key)
+        message = f"ON CONFLICT needs the primary key of {relation.name}, which is ({shown})"
+        raise mistake(message, conflict.node, sql, f"write ON CONFLICT ({shown})")
+
+
+def refuse_append_only(relation: Relation, verb: str) -> None:
+    """Raise InvalidRow if rows of the table can only be inserted."""
+    if relation.append_only:
+        raise InvalidRow(f"{verb} on {relation.name}: the table is APPEND ONLY, rows can only be inserted")
+
+
+def assigned(value: exp.Expr, kind: str, name: str) -> exp.Expr:
+    """Return an expression as the new value of a column."""
+    cast = exp.Cast(this=exp.Paren(this=value.copy()), to=cast_type(kind))
+    return exp.alias_(cast, exp.to_identifier(name, quoted=True))
+
+
+def update_items(relation: Relation, alias: str, changed: dict[str, exp.Expr]) -> list[exp.Expr]:
+    """Return what an UPDATE selects: new values and old ones, without what is completed later."""
+    items = []
+    for column in relation.columns:
+        if column.generated is not None or (column.name in changed and is_default(changed[column.name])):
+            continue
+        if column.name in changed:
+            items.append(assigned(changed[column.name], column.type, column.name))
+        else:
+            items.append(exp.column(exp.to_identifier(column.name, quoted=True), table=alias))
+    return items
+
+
+def merge_query(relation: Relation, conflict: OnConflict, sql: str) -> exp.Select:
+    """Return the query of ON CONFLICT DO UPDATE over the table and `excluded`, which has the rows with known keys."""
+    changed = assignable(relation, conflict.assignments, sql)
+    refuse_key(relation, changed, sql)
+    t = relation.name
+    seen = {name: v if is_default(v) else qualified(v, t) for name, v in changed.items()}
+    items = update_items(relation, t, seen)
+    both = exp.and_(
+        *(
+            exp.column(c.name, table=t, quoted=True).eq(exp.column(c.name, table="excluded", quoted=True))
+            for c in key_columns(relation)
+        )
+    )
+    where = both if conflict.where is None else exp.and_(both, qualified(conflict.where, t))
+    return selection(relation, t, items, (exp.to_table("excluded"),), where)
+
+
+def constants_of(
+    relation: Relation, changed: dict[str, exp.Expr], dialect: str
+) -> dict[str, pa.Scalar[Any]] | None:
+    """Return the new values of an UPDATE if all of them are literals of their columns' types, else None."""
+    found = {}
+    for column in relation.columns:
+        if column.name in changed and not is_default(changed[column.name]):
+            try:
+                value = literal(changed[column.name], column.type, dialect)
+                found[column.name] = pa.scalar(value, to_arrow(column.type))
+            except (NotLiteral, pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, ValueError):
+                return None
+    return found
+
+
+def old_key_items(relation: Relation, alias: str) -> list[exp.Expr]:
+    """Return the key that rows have before an UPDATE, under the names of `old_key`."""
+    items = []
+    for column in key_columns(relation):
+        value = exp.column(
+            exp.to_identifier(column.name, quoted=True), table=exp.to_identifier(alias, quoted=True)
+        )
+        items.append(exp.alias_(value, exp.to_identifier(old_key(column), quoted=True)))
+    return items
+
+
+def old_key(column: Column) -> str:
+    """Return the name under which an UPDATE that changes keys selects a column of the old key."""
+    return f"_old_{column.name}"

@@ -1,0 +1,56 @@
+"""Rows of an UPDATE that get another key: each is deleted under its old key and comes under its new one, in one commit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from engine.arrow import table_of
+from engine.errors import DuplicateKey
+from engine.hummock import Delete, Hummock, Put, TableVersion
+from engine.hummock.batch import Operation
+from engine.runtime.writes.conflicts import key_at, key_that_stands_twice
+from engine.runtime.writes.dml_queries import key_columns, old_key
+from engine.runtime.writes.dml_run import TWO_NEW_ROWS, Spark, whole_rows
+from engine.sql.catalog import Relation
+
+
+def moved_rows(
+    store: Hummock, relation: Relation, table: TableVersion, rows: pa.Table, spark: Spark
+) -> tuple[tuple[Operation, ...], pa.Table]:
+    """Return what an UPDATE of key columns writes, and its new rows under the names of the store.
+
+    `rows` have their new values and, as `old_key` names it, the key that they had. Raises DuplicateKey if two of the new rows
+    have one key, or one has the key of a row of `table` that keeps it.
+    """
+    key = key_columns(relation)
+    before = {column.source: rows.column(old_key(column)) for column in key}
+    whole = whole_rows(relation, rows.drop_columns([old_key(column) for column in key]), spark)
+    names = list(relation.primary_key)
+    gone = table_of({name: before[name].cast(whole.schema.field(name).type) for name in names})
+    if key_that_stands_twice(gone, relation.primary_key) is not None:
+        raise DuplicateKey(TWO_NEW_ROWS.format(table=relation.name))
+    twice = key_that_stands_twice(whole, relation.primary_key)
+    if twice is not None:
+        raise DuplicateKey(f"UPDATE of {relation.name}: two rows would have the key {twice}")
+    index, _ = store.reader.lookup(table, whole.select(names), table.committed_epoch, columns=names)
+    known = whole.select(names).take(pa.array(index, pa.int64()))
+    stays = ~_among(known, gone)
+    if stays.any():
+        first = key_at(known, relation.primary_key, int(np.flatnonzero(stays)[0]))
+        raise DuplicateKey(
+            f"UPDATE of {relation.name}: {int(stays.sum())} rows would get keys that other rows have, the first is {first}"
+        )
+    return (Delete(gone), Put(whole)), whole
+
+
+def _among(keys: pa.Table, others: pa.Table) -> np.ndarray:
+    """Tell for each of some keys, none of them null, whether it is among others."""
+    place, names = "_place", keys.column_names
+    if not keys.num_rows:
+        return np.zeros(0, dtype=bool)
+    placed = keys.append_column(place, pa.array(np.arange(keys.num_rows)))
+    found = placed.join(others.group_by(names).aggregate([]), names, join_type="left semi")
+    among = np.zeros(keys.num_rows, dtype=bool)
+    among[found.column(place).to_numpy()] = True
+    return among

@@ -1,0 +1,311 @@
+"""Rows of a large statement become files of its table in Spark's tasks: each key's rows one, set against what the table holds.
+
+A task answers with the files that it has written and with what is wrong with its rows; the driver's commit names the files, or
+raises and names none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from engine.errors import DuplicateKey, InvalidRow
+from engine.hummock import Reader, SstInfo, Table, TableVersion, with_new_keys
+from engine.operators.context import partitions_for
+from engine.runtime.rows import completed_frame, no_value, stored_names, text_too_long, typed_rows
+from engine.runtime.spark.session import parallelism
+from engine.runtime.writes.conflicts import (
+    UPDATE_IF_NOT_NULL,
+    first_by_key,
+    key_at,
+    key_that_stands_twice,
+    keys_exist,
+    last_by_key,
+    last_values_by_key,
+    new_only,
+    not_null,
+)
+from engine.runtime.writes.row_versions import folded, newer
+from engine.runtime.writes.spilled import (
+    ANSWER_SCHEMA,
+    PLACE,
+    Spilled,
+    answered,
+    answers,
+    as_stream,
+    concatenated,
+    write_spill,
+)
+from engine.sql.catalog import Column, Relation
+from engine.sql.expression.spark_sql import quote
+from engine.sql.typing.text_lengths import fitted
+
+WRITE_BYTES = 64 << 20
+WRITE_ROWS = 1_000_000
+"""A task writes a file when it holds so much."""
+TWICE = "insert into {table}: the key {key} stands twice"
+Rule = Literal[
+    "once", "new", "delete", "error", "overwrite", "ignore", "update if not null", "versions", "split"
+]
+"""What becomes of a key's rows: `once` refuses a second one, `new` knows that there is none, `delete` deletes it, `split` writes
+new keys and keeps the rows of known ones in spill files; the others are what a table says ON CONFLICT, `versions` for one with
+version columns.
+"""
+LOOKS_UP = ("error", "ignore", UPDATE_IF_NOT_NULL, "versions", "split")
+_FOLD: Mapping[str, Callable[[pa.Table, tuple[str, ...]], pa.Table]] = {
+    "delete": last_by_key,
+    "overwrite": last_by_key,
+    "ignore": first_by_key,
+    UPDATE_IF_NOT_NULL: last_values_by_key,
+}
+
+
+class Wrong(msgspec.Struct):
+    """What is wrong with the rows of a statement: values missing by column, texts that are too long by column and one of each,
+    a row that fits no column, a key that comes twice, known keys.
+    """
+
+    missing: dict[str, int] = {}
+    too_long: dict[str, tuple[int, str]] = {}
+    invalid: str = ""
+    twice: str = ""
+    known: int = 0
+    first_known: str = ""
+
+    def __bool__(self) -> bool:
+        return self.refuses or self.known > 0
+
+    @property
+    def refuses(self) -> bool:
+        """Whether more is wrong than known keys."""
+        return bool(self.missing or self.too_long or self.invalid or self.twice)
+
+
+class Written(msgspec.Struct):
+    """What one task has written: files, those of which all keys are new, and rows of known keys in spill files.
+
+    Few rows are answered instead, as an Arrow stream in the form that files are written from.
+    """
+
+    ssts: tuple[SstInfo, ...] = ()
+    new: bool = False
+    known: tuple[SstInfo, ...] = ()
+    rows: bytes = b""
+    wrong: Wrong = msgspec.field(default_factory=Wrong)
+
+
+@dataclass(frozen=True)
+class WriteRows:
+    """A task's body: whole rows of a relation, a key's together, become files by a rule.
+
+    `version` is the table that keys are looked up in, if the rule asks for that.
+    """
+
+    url: str
+    options: Mapping[str, Any]
+    relation: Relation
+    table: Table
+    rule: Rule
+    version: TableVersion | None = None
+    inline_bytes: int = 0
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = _Task(self, Reader.open(self.url, self.options))
+        for batch in batches:
+            task.take(batch)
+        yield answered(task.answer())
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that rows come with: all of the relation's, or for a deletion those of the key."""
+        columns = self.relation.columns
+        key = self.relation.primary_key
+        return [c.name for c in columns if self.rule != "delete" or c.source in key]
+
+
+class _Task:
+    """The rows of one task on their way into files."""
+
+    def __init__(self, body: WriteRows, reader: Reader) -> None:
+        self.body, self.reader, self.done = body, reader, Written()
+        self.done.new = body.rule in ("new", "error", "ignore", "split")
+        self._held: list[pa.RecordBatch] = []
+        self._rows = self._bytes = 0
+        self._carried: pa.Table | None = None
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Take rows that come after all others."""
+        self._held.append(batch)
+        self._rows, self._bytes = self._rows + batch.num_rows, self._bytes + batch.nbytes
+        if self._bytes > WRITE_BYTES or self._rows >= WRITE_ROWS:
+            rows = self._folded()
+            if rows is not None:  # a key's rows may go on: its last row so far waits
+                self._carried = rows.slice(rows.num_rows - 1)
+                self._write(rows.slice(0, rows.num_rows - 1))
+
+    def answer(self) -> Written:
+        """Write what is left, and return what there is to say."""
+        few = not self.done.ssts and self._bytes <= self.body.inline_bytes
+        rows = self._folded()
+        if rows is not None:
+            self._write(rows, few=few)
+        return self.done
+
+    def _folded(self) -> pa.Table | None:
+        """Return the rows that are held, under the names of the store, one a key; None if there are none or they are wrong."""
+        held, self._held, self._rows, self._bytes = self._held, [], 0, 0
+        body, wrong = self.body, self.done.wrong
+        parts = [] if self._carried is None else [self._carried]
+        self._carried = None
+        if any(batch.num_rows for batch in held):
+            given = pa.Table.from_batches(held).select(body.columns)
+            self._count(given)
+            if wrong.refuses:
+                return None
+            try:
+                parts.append(stored_names(body.relation, typed_rows(body.relation, given, body.columns)))
+            except InvalidRow as error:
+                wrong.invalid = str(error)
+                return None
+        if not parts:
+            return None
+        rows, key = pa.concat_tables(parts), body.relation.primary_key
+        if body.rule == "new":
+            return rows
+        if body.rule == "versions":
+            return folded(body.relation, rows)
+        if body.rule in _FOLD:
+            return _FOLD[body.rule](rows, key)
+        wrong.twice = key_that_stands_twice(rows, key) or ""
+        return None if wrong.twice else rows
+
+    def _count(self, rows: pa.Table) -> None:
+        """Count the values that are missing or too long."""
+        wrong = self.done.wrong
+        for column in self.body.relation.columns:
+            if column.name not in rows.column_names:
+                continue
+            values, name = rows.column(column.name), column.name
+            needed = column.source in self.body.relation.primary_key or not column.nullable
+            if needed and values.null_count:
+                wrong.missing = {**wrong.missing, name: wrong.missing.get(name, 0) + values.null_count}
+            if column.length is not None:
+                found = fitted(values, column).long
+                if len(found):
+                    count, least = wrong.too_long.get(name, (0, None))
+                    texts = [pc.min(found).as_py(), *([] if least is None else [least])]
+                    wrong.too_long = {**wrong.too_long, name: (count + len(found), min(texts))}
+
+    def _write(self, rows: pa.Table, *, few: bool = False) -> None:
+        if self.body.rule in LOOKS_UP:
+            rows = self._resolved(rows)
+        if self.done.wrong or not rows.num_rows:
+            return
+        whole = with_operation(self.body.table, rows, delete=self.body.rule == "delete")
+        if few:
+            self.done.rows = as_stream(whole)
+        else:
+            self.done.ssts += tuple(self.reader.write_run(self.body.table, whole))
+
+    def _resolved(self, rows: pa.Table) -> pa.Table:
+        version, key, rule = self.body.version, self.body.relation.primary_key, self.body.rule
+        assert version is not None
+        index, stored = self.reader.lookup(
+            version, rows.select(list(key)), version.committed_epoch, columns=rows.column_names
+        )
+        if rule == "versions":
+            return newer(self.body.relation, rows, index, stored)
+        if rule == UPDATE_IF_NOT_NULL:
+            return not_null(rows, index, stored)
+        if rule == "error" and len(index):
+            wrong = self.done.wrong
+            wrong.first_known = wrong.first_known or key_at(rows, key, int(index[0]))
+            wrong.known += len(index)
+        elif rule == "split" and len(index):
+            self.done.known += tuple(write_spill(self.reader, rows.take(pa.array(index)), 0, 0))
+        return new_only(rows, index, stored)
+
+
+def with_operation(table: Table, rows: pa.Table, *, delete: bool) -> pa.Table:
+    """Return rows of the store with `_op`; a deletion has no values."""
+    given = set(rows.column_names)
+    arrays = [
+        rows.column(field.name) if field.name in given else pa.nulls(rows.num_rows, field.type)
+        for field in table.schema
+    ]
+    operations = pa.repeat(pa.scalar(int(delete), pa.uint8()), rows.num_rows)
+    return pa.table([*arrays, operations], names=[*table.schema.names, "_op"])
+
+
+def in_key_order(relation: Relation, rows: DataFrame, count: int, spark: SparkSession) -> DataFrame:
+    """Return rows of a relation with `_place` in the order of its files: a vnode's in one task, a key's by their place."""
+    names = {column.source: _as_kept(column) for column in relation.columns}
+    hashed = f"xxhash64({', '.join(names[name] for name in relation.distribution_key)})"
+    parts = partitions_for(count, parallelism(spark))
+    vnode = f"CAST((shiftright({hashed}, 56) + 128) * {parts} / 256 AS INT) AS `_vnode`"
+    placed = rows.selectExpr("*", vnode).repartitionById(parts, F.col("_vnode"))
+    keys = [F.expr(names[name]) for name in relation.primary_key]
+    return placed.sortWithinPartitions(F.expr(hashed), *keys, F.col(PLACE)).drop("_vnode")
+
+
+def _as_kept(column: Column) -> str:
+    """Return a column as Spark SQL, texts as VARCHAR(n) and CHAR(n) keep them: keys that become equal have to meet."""
+    name = quote(column.name)
+    if column.length is None:
+        return name
+    return f"left({f'rtrim({name})' if column.fixed else name}, {column.length})"
+
+
+def spilled_rows(body: WriteRows, rows: Spilled, spark: SparkSession) -> DataFrame:
+    """Return spilled rows, completed by defaults and generated columns, in the order that `body` takes them."""
+    relation, frame = body.relation, rows.frame(spark, body.url, body.options)
+    whole = frame if body.rule == "delete" else completed_frame(relation, frame)
+    return in_key_order(relation, whole, rows.rows, spark)
+
+
+def write_frame(
+    body: WriteRows, rows: DataFrame, sql: str, twice: str = TWICE
+) -> tuple[tuple[SstInfo, ...], tuple[SstInfo, ...]]:
+    """Write the rows of a frame, which are in the order of their keys; returns the files, and spill files of known keys.
+
+    Raises InvalidRow, or DuplicateKey for a key that the rule refuses; `twice` is the message for one that comes twice.
+    """
+    done = answers(rows.mapInArrow(body, ANSWER_SCHEMA), Written, sql)
+    _raise(body.relation, [one.wrong for one in done], twice)
+    ssts: list[SstInfo] = []
+    for one in done:
+        ssts += with_new_keys(body.table, one.ssts) if one.new else one.ssts
+    few = concatenated([one.rows for one in done if one.rows])
+    if few is not None:
+        ssts += Reader.open(body.url, body.options).write_run(body.table, few)
+    return tuple(ssts), tuple(file for one in done for file in one.known)
+
+
+def _raise(relation: Relation, found: Sequence[Wrong], twice: str) -> None:
+    """Raise the error for what is wrong with rows, as it would be raised for few of them."""
+    for column in relation.columns:
+        missing = sum(wrong.missing.get(column.name, 0) for wrong in found)
+        if missing:
+            raise no_value(relation, column, missing)
+        long = [wrong.too_long[column.name] for wrong in found if column.name in wrong.too_long]
+        if long:
+            raise text_too_long(
+                relation, column, sum(count for count, _ in long), min(text for _, text in long)
+            )
+    for wrong in found:
+        if wrong.invalid:
+            raise InvalidRow(wrong.invalid)
+    for wrong in found:
+        if wrong.twice:
+            raise DuplicateKey(twice.format(table=relation.name, key=wrong.twice))
+    known = sum(wrong.known for wrong in found)
+    if known:
+        first = next(wrong.first_known for wrong in found if wrong.known)
+        raise keys_exist(relation.name, known, first)

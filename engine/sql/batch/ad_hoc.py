@@ -1,0 +1,273 @@
+"""Queries that are answered once, by Spark: which relations they read, and their text in Spark SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import sqlglot.expressions as exp
+
+from engine.errors import SqlError
+from engine.sql.batch.time_travel import Moment, moment_of
+from engine.sql.bind.written_out import written_out
+from engine.sql.catalog import Catalog, Relation, is_named_index
+from engine.sql.dialects.postgres.rows import as_spark_rows
+from engine.sql.dialects.postgres.translate import as_spark
+from engine.sql.expression.sketches import keep_percentiles
+from engine.sql.functions import function_name
+from engine.sql.parsing.lost_arguments import lost_argument
+from engine.sql.parsing.names import identifier, item_name, relation_of
+from engine.sql.parsing.position import place
+from engine.sql.parsing.refusals import unsupported
+from engine.sql.rewrites.array_comparison import array_comparison
+from engine.sql.statements.reader import parse
+from engine.sql.statements.statement_types import CreateView
+from engine.sql.typing.query_types import QueryTypes
+
+_WHOLE = "whole"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One table as a query reads it: `view` is its name in Spark, `moment` that of FOR SYSTEM_TIME AS OF.
+
+    One that is read `whole` shows its hidden columns, too.
+    """
+
+    view: str
+    table: str
+    moment: Moment | None
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class SparkQuery:
+    """A query as Spark SQL over temporary views, and the tables that they stand for."""
+
+    text: str
+    readings: tuple[Reading, ...]
+
+
+def read_whole(table: exp.Table) -> exp.Table:
+    """Return a table of FROM, which from now on is read with its hidden columns; other mentions of the table are not."""
+    table.meta[_WHOLE] = True
+    return table
+
+
+def is_read_whole(table: exp.Table) -> bool:
+    """Tell whether a table of FROM is read with its hidden columns."""
+    return bool(table.meta.get(_WHOLE))
+
+
+def query_tables(query: exp.Query | exp.Values, catalog: Catalog, sql: str = "") -> tuple[str, ...]:
+    """Return the tables and materialized views that a query reads, each once, plain views followed.
+
+    Raises SqlError for unknown names, with the place if the query's text `sql` is given.
+    """
+    found: dict[str, None] = {}
+
+    def visit(table: exp.Table) -> None:
+        relation = _relation(table, catalog, sql)
+        inner: tuple[str, ...] = (relation.options["on"] if is_named_index(relation) else relation.name,)
+        if relation.kind == "view":
+            inner = query_tables(_view_query(relation), catalog)
+        found.update(dict.fromkeys(inner))
+
+    _walk(query, frozenset(), visit)
+    return tuple(found)
+
+
+def query_views(query: exp.Query, catalog: Catalog) -> tuple[str, ...]:
+    """Return the plain views and indexes that a query names, each once; views that they read are not followed."""
+    found: dict[str, None] = {}
+
+    def visit(table: exp.Table) -> None:
+        relation = relation_of(table, catalog)
+        if relation is not None and (relation.kind == "view" or is_named_index(relation)):
+            found[relation.name] = None
+
+    _walk(query, frozenset(), visit)
+    return tuple(found)
+
+
+def to_spark(query: exp.Query, catalog: Catalog, dialect: str = "spark") -> str:
+    """Return a query as Spark SQL that means what it means in `dialect`, with plain views written out as subqueries."""
+    return _Writer(catalog, None, "").written(query, dialect).sql(dialect="spark")
+
+
+def spark_query(
+    query: exp.Query | exp.Values, catalog: Catalog, dialect: str, prefix: str, sql: str = ""
+) -> SparkQuery:
+    """Return a query over temporary views whose names begin with `prefix`, one for each table and moment that it reads.
+
+    Raises SqlError, with the place if the query's text `sql` is given, for a moment that cannot be read.
+    """
+    tree, readings = spark_tree(query, catalog, dialect, prefix, sql)
+    return SparkQuery(tree.sql(dialect="spark"), readings)
+
+
+def spark_tree(
+    query: exp.Query | exp.Values, catalog: Catalog, dialect: str, prefix: str, sql: str = ""
+) -> tuple[exp.Expr, tuple[Reading, ...]]:
+    """Return the same query as it was parsed, before it is printed, and what it reads."""
+    writer = _Writer(catalog, prefix, sql)
+    tree = writer.written(query, dialect)
+    return tree, tuple(writer.readings.values())
+
+
+class _Writer:
+    """Writes queries as Spark SQL; with a `prefix` tables get the names of temporary views, collected in `readings`."""
+
+    def __init__(self, catalog: Catalog, prefix: str | None, sql: str) -> None:
+        self.catalog, self.prefix, self.sql = catalog, prefix, sql
+        self.readings: dict[tuple[str, Moment | None, bool], Reading] = {}
+
+    def written(
+        self, query: exp.Query | exp.Values, dialect: str, top: bool = True, moment: Moment | None = None
+    ) -> exp.Expr:
+        """Return the tree of a query as Spark reads it."""
+        tree = written_out(query.copy(), self.catalog, dialect, self.sql)
+        if dialect != "spark":
+            for name in tree.find_all(exp.Identifier):
+                if not name.args.get("quoted"):
+                    name.set("this", name.name.lower())
+            tree = tree.transform(array_comparison, dialect, copy=False)
+            tree = as_spark_rows(as_spark(tree, QueryTypes(tree, self.catalog).of))
+        self._expand(keep_percentiles(tree), {}, top, moment)
+        if top and (lost := lost_argument(tree, tree.sql(dialect="spark"))) is not None:
+            call = lost.find_ancestor(exp.Func) or lost
+            what = f"{lost.sql(dialect='spark')} as an argument of {function_name(call)}"
+            raise unsupported(what, lost, self.sql, "leave it out, or write the call by other functions")
+        return tree
+
+    def _expand(
+        self,
+        node: exp.Expr,
+        items: Mapping[str, exp.CTE | None],
+        top: bool,
+        moment: Moment | None,
+    ) -> None:
+        """Write plain views and inner WITH items out as subqueries.
+
+        The printer moves every WITH to the top, where a name of an inner one would hide a table of the outer query.
+        """
+        with_ = node.args.get("with_")
+        if with_ is not None:
+            stays = top or with_.args.get("recursive")
+            for cte in with_.expressions:
+                own = {**items, item_name(cte): None} if with_.args.get("recursive") else items
+                self._expand(cte.this, own, False, moment)
+                items = {**items, item_name(cte): None if stays else cte}
+            if not stays:
+                node.set("with_", None)
+        for child in list(node.iter_expressions()):
+            if child is with_:
+                continue
+            self._expand(child, items, False, moment)
+            if (
+                isinstance(child, exp.Table)
+                and isinstance(child.this, exp.Identifier)
+                and not child.args.get("db")
+            ):
+                inner = self._meaning(child, items, moment)
+                if inner is not None:
+                    child.replace(inner)
+
+    def _meaning(
+        self, table: exp.Table, items: Mapping[str, exp.CTE | None], moment: Moment | None
+    ) -> exp.Expr | None:
+        """Return what a table is replaced by: a subquery, a temporary view, or None if it stays as it is."""
+        name = item_name(table)
+        alias = (table.args.get("alias") or exp.TableAlias(this=table.this)).copy()
+        if name in items:
+            cte = items[name]
+            if cte is None:
+                return None
+            inner, given = cte.this.copy(), cte.args["alias"].args.get("columns")
+        else:
+            relation = relation_of(table, self.catalog)
+            index = relation is not None and is_named_index(relation)
+            if relation is None or not (index or relation.kind in ("table", "view", "materialized view")):
+                return None
+            moment = moment_of(table, self.sql) or moment
+            if relation.kind != "view" and not index:
+                return self._temporary(table, relation, alias, moment)
+            inner = self._rows_of_index(relation, moment) if index else self._rows_of_view(relation, moment)
+            given = [exp.to_identifier(column.name, quoted=True) for column in relation.columns]
+            given = given if relation.renamed else None
+        if given and not alias.args.get("columns"):
+            alias.set("columns", [column.copy() for column in given])
+        dropped = ("this", "alias", "version", "when")
+        kept = {k: v for k, v in table.args.items() if k in exp.Subquery.arg_types and k not in dropped}
+        return exp.Subquery(this=inner, alias=alias, **kept)
+
+    def _rows_of_view(self, relation: Relation, moment: Moment | None) -> exp.Expr:
+        return self.written(_view_query(relation), relation.dialect, False, moment)
+
+    def _rows_of_index(self, relation: Relation, moment: Moment | None) -> exp.Expr:
+        names = [column.name for column in self.catalog.columns_of_index(relation)]
+        base = exp.Table(this=exp.to_identifier(relation.options["on"], quoted=True))
+        items = [exp.column(exp.to_identifier(name, quoted=True)) for name in names]
+        query = exp.Select(expressions=items).from_(base, copy=False)
+        self._expand(query, {}, False, moment)
+        return query
+
+    def _temporary(
+        self, table: exp.Table, relation: Relation, alias: exp.TableAlias, moment: Moment | None
+    ) -> exp.Table | None:
+        if self.prefix is None:
+            return None
+        whole = is_read_whole(table)
+        key = (relation.name, moment, whole)
+        if key not in self.readings:
+            taken = {
+                reading.view.lower() for reading in self.readings.values()
+            }  # to Spark case makes no other name
+            view = f"{self.prefix}{relation.name.replace('.', '__')}"
+            view = f"{view}_{len(self.readings)}" if moment or view.lower() in taken else view
+            self.readings[key] = Reading(view, relation.name, moment, whole)
+        new = table.copy()
+        for part in ("version", "when"):
+            new.set(part, None)
+        new.set("this", exp.to_identifier(self.readings[key].view, quoted=True))
+        new.set("alias", alias)
+        return new
+
+
+def _walk(node: exp.Expr, hidden: frozenset[str], visit: Callable[[exp.Table], None]) -> None:
+    """Visit every table that is no WITH item in its place."""
+    with_ = node.args.get("with_")
+    if with_ is not None:
+        for cte in with_.expressions:
+            own = hidden | {item_name(cte)} if with_.args.get("recursive") else hidden
+            _walk(cte.this, own, visit)
+            hidden = hidden | {item_name(cte)}
+    if (
+        isinstance(node, exp.Table)
+        and isinstance(node.this, exp.Identifier)
+        and (item_name(node) not in hidden or node.args.get("db"))
+    ):
+        visit(node)
+    for child in node.iter_expressions():
+        if child is not with_:
+            _walk(child, hidden, visit)
+
+
+def _relation(table: exp.Table, catalog: Catalog, sql: str) -> Relation:
+    name = table.sql() if table.args.get("db") else identifier(table.this)
+    found = None if table.args.get("db") else relation_of(table, catalog)
+    if found is not None and (is_named_index(found) or found.kind not in ("function", "sink", "index")):
+        return found
+    message = (
+        f"there is no table or view {name}"
+        if found is None
+        else f"{found.name} is a {found.kind} and has no rows"
+    )
+    line, column = place(table, sql) if sql else (0, 0)
+    raise SqlError(message, sql=sql, line=line, column=column, hint=catalog.near(name))
+
+
+def _view_query(relation: Relation) -> exp.Query:
+    statement = parse(relation.sql, relation.dialect)
+    assert isinstance(statement, CreateView)
+    return statement.query

@@ -1,0 +1,144 @@
+"""Queries that are recomputed as a whole: what they may not hold, and their text over the rows of their inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+import sqlglot.expressions as exp
+
+from engine.errors import UnsupportedSql
+from engine.sql.batch.ad_hoc import query_tables, spark_tree
+from engine.sql.batch.row_errors import without_errors
+from engine.sql.catalog import Catalog, Relation
+from engine.sql.functions import function_name, is_non_deterministic
+from engine.sql.parsing.names import identifier
+from engine.sql.parsing.parsed import parsed
+from engine.sql.parsing.refusals import unsupported
+from engine.sql.plan import Scan
+
+POLICY = "refresh_policy"
+OFFER = "or write WITH (refresh_policy = 'full'): then every epoch recomputes the query, and commits the difference only"
+_BY_ORDER = frozenset(
+    (
+        "first",
+        "first_value",
+        "last",
+        "last_value",
+        "any_value",
+        "collect_list",
+        "array_agg",
+        "listagg",
+        "string_agg",
+    )
+)
+_SORTED = frozenset(("sort_array", "array_sort"))
+_MARK = "_input_of_this_query_"
+
+
+@dataclass(frozen=True)
+class WholeQuery:
+    """A query as Spark SQL in which `{t0}`, `{t1}`, … stand for `inputs`.
+
+    `used` are the names in it, None if columns may be meant that are not named.
+    """
+
+    text: str
+    inputs: tuple[Scan, ...]
+    used: frozenset[str] | None
+
+    def pruned(self) -> tuple[Scan, ...]:
+        """Return the inputs without the columns that the query does not use."""
+        if self.used is None:
+            return self.inputs
+        return tuple(_pruned(scan, self.used) for scan in self.inputs)
+
+
+def check_deterministic(query: exp.Query, sql: str) -> None:
+    """Raise UnsupportedSql, with the place, if the query's rows are not certain from its tables' rows."""
+    for part in query.walk():
+        if is_non_deterministic(part):
+            hint = "store the value in a column when the row is written"
+            raise unsupported(f"{part.sql()} gives another value each time", part, sql, hint)
+        if isinstance(part, exp.TableSample):
+            raise unsupported("TABLESAMPLE gives other rows each time", part, sql, "write a WHERE condition")
+        cut = (part.args.get("limit") or part.args.get("offset")) if isinstance(part, exp.Query) else None
+        if cut is not None and not part.args.get("order"):
+            raise unsupported("LIMIT without ORDER BY does not say which rows", cut, sql, "add ORDER BY")
+        if isinstance(part, exp.Table) and (part.args.get("version") or part.args.get("when")):
+            hint = "a view follows the newest content of its inputs: leave it out"
+            raise unsupported("FOR SYSTEM_TIME AS OF in a view", part, sql, hint)
+        _check_order(part, sql)
+
+
+def _check_order(part: exp.Expr, sql: str) -> None:
+    if not isinstance(part, exp.Func) or function_name(part) not in _BY_ORDER:
+        return
+    ordered = part.find(exp.Order) is not None or isinstance(part.parent, exp.WithinGroup)
+    window = part.find_ancestor(exp.Window)
+    if window is not None and window.args.get("order"):
+        ordered = True
+    if function_name(part.parent) in _SORTED if isinstance(part.parent, exp.Func) else False:
+        ordered = True
+    if not ordered:
+        name = function_name(part)
+        hint = f"write min, max, or sort_array({name}(…)); over a window add ORDER BY"
+        raise unsupported(f"the result of {name} depends on the order of rows", part, sql, hint)
+
+
+def is_deterministic(query: exp.Query) -> bool:
+    """Tell whether a query could be recomputed as a whole."""
+    try:
+        check_deterministic(query, "")
+    except UnsupportedSql:
+        return False
+    return True
+
+
+def whole_query(
+    query: exp.Query, catalog: Catalog, dialect: str, sql: str, null_on_error: bool
+) -> WholeQuery:
+    """Return the text of a query that is recomputed; raises SqlError or UnsupportedSql with the place."""
+    check_deterministic(query, sql)
+    if not query_tables(query, catalog, sql):
+        raise unsupported("a view that reads no table", query, sql, "read at least one table")
+    tree, readings = spark_tree(query, catalog, dialect, _MARK, sql)
+    if null_on_error:
+        tree = without_errors(parsed(tree.sql(dialect="spark"), "spark"))
+    by_all = (exp.Star, exp.Pivot)  # and NATURAL joins: they mean columns without naming them
+    natural = any(str(join.args.get("method")).upper() == "NATURAL" for join in tree.find_all(exp.Join))
+    used = frozenset(identifier(part).lower() for part in tree.find_all(exp.Identifier))
+    inputs = tuple(_scan(catalog.get(reading.table)) for reading in readings)
+    text = _with_inputs(tree, [reading.view for reading in readings])
+    return WholeQuery(text, inputs, None if natural or tree.find(*by_all) else used)
+
+
+def _with_inputs(tree: exp.Expr, views: Sequence[str]) -> str:
+    """Return the text of a query in which `{t0}`, `{t1}`, … stand for its views, and braces of its own are doubled."""
+    places = {view: f"{{t{n}}}" for n, view in enumerate(views)}
+
+    def placed(part: exp.Expr) -> exp.Expr:
+        if isinstance(part, exp.Identifier) and isinstance(part.parent, exp.Table) and part.name in places:
+            return exp.Identifier(this=places[part.name], quoted=False)
+        if isinstance(part.args.get("this"), str) and ("{" in part.this or "}" in part.this):
+            part.set("this", part.this.replace("{", "{{").replace("}", "}}"))
+        return part
+
+    return tree.transform(placed).sql(dialect="spark")
+
+
+def _scan(relation: Relation) -> Scan:
+    keys = {*relation.primary_key, *relation.distribution_key}
+    items = tuple(
+        (column.source if column.hidden else column.name, column.source)
+        for column in relation.columns
+        if not column.hidden or column.source in keys
+    )
+    return Scan(relation.name, items, relation.primary_key, relation.distribution_key, relation.append_only)
+
+
+def _pruned(scan: Scan, used: frozenset[str]) -> Scan:
+    keys = {*scan.primary_key, *scan.distribution_key}
+    items = tuple((name, column) for name, column in scan.items if name.lower() in used or column in keys)
+    return msgspec.structs.replace(scan, items=items)

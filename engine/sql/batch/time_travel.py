@@ -1,0 +1,87 @@
+"""Moments of the past at which a query reads a table: FOR SYSTEM_TIME AS OF, TIMESTAMP AS OF, VERSION AS OF."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from dataclasses import dataclass
+
+import sqlglot.expressions as exp
+
+from engine.sql.parsing.refusals import mistake
+
+_SECONDS_BELOW = 100_000_000_000
+_HINT = "write an epoch, TIMESTAMP '2026-01-31 10:00:00', or now() - INTERVAL '10' MINUTE"
+_UNITS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86_400, "WEEK": 604_800}
+
+
+@dataclass(frozen=True)
+class Moment:
+    """An epoch, or seconds since 1970, or seconds before the present; exactly one is given."""
+
+    epoch: int | None = None
+    seconds: float | None = None
+    ago: float | None = None
+
+
+def moment_of(table: exp.Table, sql: str) -> Moment | None:
+    """Return the moment at which a table of FROM is to be read, or None; raises SqlError for one that cannot be told."""
+    version = table.args.get("version") or table.args.get("when")
+    if version is None:
+        return None
+    given = version.expression
+    if (
+        not isinstance(version, exp.Version)
+        or str(version.args.get("kind")).upper() != "AS OF"
+        or given is None
+    ):
+        raise mistake("a table is read AS OF one moment", table, sql, _HINT)
+    found = _moment(given)
+    if found is None:
+        raise mistake(f"{given.sql()} is no moment of the past", given, sql, _HINT)
+    return found
+
+
+def moment_of_text(text: str) -> Moment | None:
+    """Return the moment that an ISO timestamp means, in UTC unless it names a zone; None if it is none."""
+    try:
+        found = datetime.datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    return Moment(seconds=(found if found.tzinfo else found.replace(tzinfo=datetime.UTC)).timestamp())
+
+
+def _moment(node: exp.Expr) -> Moment | None:
+    match node:
+        case exp.Paren():
+            return _moment(node.this)
+        case exp.Literal(is_string=True):
+            return moment_of_text(node.name)
+        case exp.Literal():
+            if not node.name.isdigit():
+                return None
+            number = int(node.name)  # no store has an epoch this low: it counts seconds
+            return Moment(seconds=float(number)) if number < _SECONDS_BELOW else Moment(epoch=number)
+        case exp.Cast() | exp.TsOrDsToTimestamp() if (
+            isinstance(node.this, exp.Literal) and node.this.is_string
+        ):
+            return moment_of_text(node.this.name)
+        case exp.CurrentTimestamp() | exp.Anonymous() if _is_now(node):
+            return Moment(ago=0.0)
+        case exp.Sub() if _is_now(node.this) and isinstance(node.expression, exp.Interval):
+            seconds = _seconds(node.expression)
+            return None if seconds is None else Moment(ago=seconds)
+    return None
+
+
+def _is_now(node: exp.Expr) -> bool:
+    return isinstance(node, exp.CurrentTimestamp) or node.sql().upper() in ("NOW()", "CURRENT_TIMESTAMP()")
+
+
+def _seconds(interval: exp.Interval) -> float | None:
+    unit = _UNITS.get(interval.text("unit").upper().removesuffix("S"))
+    try:
+        seconds = float("nan") if unit is None else float(interval.this.name) * unit
+    except ValueError:
+        return None
+    return seconds if math.isfinite(seconds) else None

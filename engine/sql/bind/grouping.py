@@ -1,0 +1,268 @@
+"""GROUP BY and HAVING of one query: keys, grouping sets, aggregate calls, and expressions over groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+import sqlglot.expressions as exp
+
+from engine.sql.bind.aggregates import Aggregates
+from engine.sql.bind.expressions import Expressions, bound_column, conjuncts
+from engine.sql.bind.scope import Scope
+from engine.sql.bind.subqueries import is_subquery
+from engine.sql.expression.nodes import Column, Expr, known
+from engine.sql.parsing.names import identifier
+from engine.sql.plan import AggCall, Aggregate, Node
+from engine.sql.rewrites.free import free_columns, rename_free
+from engine.sql.rewrites.grouping_sets import grouping_sets, grouping_sets_of
+from engine.sql.rewrites.outer_to_inner import outer_to_inner
+from engine.sql.rewrites.pushdown import push_filter
+from engine.sql.typing.expression_types import call_type, kind_of
+
+Items = list[tuple[str, exp.Expr]]
+_OTHER_FORMS = 16
+"""Two ways to write one expression differ in their number of parts by less than this factor."""
+
+
+@dataclass
+class Groups:
+    """What one GROUP BY computes: the names of its keys and calls by what they compute, and the subqueries over its rows.
+
+    `largest` bounds the parts of an expression that may be a key, however it is written.
+    """
+
+    keys: Mapping[Expr, str]
+    aggregates: Aggregates
+    number: str | None = None
+    calls: dict[Expr, AggCall] = field(default_factory=dict)
+    pending: list[Callable[[Node], Node]] = field(default_factory=list)
+    nodes: list[tuple[exp.Expr, str]] = field(default_factory=list)
+    largest: int = 0
+
+    def key_of(self, node: exp.Expr) -> str | None:
+        """Return the key that a subquery is grouped by: it is bound once, so its column tells nothing."""
+        return next((name for key, name in self.nodes if key == node), None)
+
+
+@dataclass
+class Grouping:
+    """Binds what one SELECT says over groups; `types` are the certain types of internal columns."""
+
+    scope: Scope
+    expressions: Expressions
+    types: dict[str, str]
+    fresh: Callable[[str], str]
+
+    def bind(
+        self,
+        plan: Node,
+        items: Items,
+        group: exp.Group | None,
+        having: exp.Having | None,
+        order: list[exp.Expr],
+    ) -> tuple[Node, list[tuple[str, Expr]], list[Expr]]:
+        keys: dict[Expr, str] = {}
+        named: list[tuple[str, Expr]] = []
+        nodes: list[tuple[exp.Expr, str]] = []
+        largest = 0
+
+        def take(node: exp.Expr) -> str:
+            nonlocal largest
+            expr = self.expressions.scalar(node, "GROUP BY")
+            largest = max(largest, _OTHER_FORMS * _size(node))
+            if expr not in keys:
+                name = self.fresh(f"group:{expr.column or len(keys)}")
+                keys[expr] = name
+                if self.expressions.has_subquery(node):
+                    nodes.append((node, name))
+                named.append((name, expr))
+                self._note(name, kind_of(expr, self.types))
+            return keys[expr]
+
+        sets = grouping_sets_of(group) if group is not None else None
+        kept = None
+        if sets is not None:
+            kept = [{take(node) for part in one for node in self._meant(part, items)} for one in sets]
+        for node in self._group_nodes(group, items) if sets is None else ():
+            take(node)
+        groups = Groups(keys, Aggregates(self.expressions, plan.key), nodes=nodes, largest=largest)
+        if kept is not None:
+            groups.number = self.fresh("grouping")
+            self.types[groups.number] = "bigint"
+        bound = [(name, self._over_groups(item, groups)) for name, item in items]
+        sorted_by = [self._over_groups(node, groups) for node in order]
+        conditions = []
+        if having is not None:
+            aliases = dict(items)
+            condition = having.this.transform(lambda node: self._alias_meaning(node, aliases))
+            conditions = [self._over_groups(part, groups) for part in conjuncts(condition)]
+        plan = self.expressions.subqueries.attach(plan)
+        plan = self._aggregate(plan, named, kept, groups)
+        for step in groups.pending:
+            plan = step(plan)
+        for expr in conditions:
+            plan = outer_to_inner(push_filter(plan, expr))
+        return plan, bound, sorted_by
+
+    def _group_nodes(self, group: exp.Group | None, items: Items) -> list[exp.Expr]:
+        if group is None:
+            return []
+        if group.args.get("totals"):
+            raise self.expressions.refuse("WITH TOTALS", group, "write GROUPING SETS ((…), ())")
+        if group.args.get("all"):
+            return [item for _, item in items if not self.expressions.has_aggregate(item)]
+        return [meant for node in group.expressions for meant in self._meant(node, items)]
+
+    def _meant(self, node: exp.Expr, items: Items) -> list[exp.Expr]:
+        """Return the expressions that an element of GROUP BY means: those of a list, of an ordinal or of an alias."""
+        found = []
+        for part in _flat(node):
+            meant = self.meaning(part, items)
+            self.expressions.check(meant)
+            if self.expressions.has_aggregate(meant):
+                hint = "group by columns or expressions of them"
+                raise self.scope.error("GROUP BY of an aggregate", part, hint)
+            found.append(meant)
+        return found
+
+    def _aggregate(
+        self, plan: Node, named: list[tuple[str, Expr]], kept: list[set[str]] | None, groups: Groups
+    ) -> Node:
+        calls = tuple(groups.calls.values())
+        if kept is None or groups.number is None:
+            return Aggregate(plan, tuple(named), calls)
+        keys = self.expressions.subqueries.keys
+        whole = self.expressions.dialect != "spark"  # Spark gives no row for the whole of nothing
+        return grouping_sets(plan, named, kept, calls, groups.number, keys, whole)
+
+    def meaning(self, node: exp.Expr, items: Items) -> exp.Expr:
+        if not isinstance(node, exp.Literal) or node.is_string:
+            return self._alias_meaning(node, dict(items))
+        if not node.name.isdigit() or not 1 <= int(node.name) <= len(items):
+            message = f"GROUP BY {node.name}: the SELECT list has {len(items)} columns"
+            raise self.scope.error(
+                message, node, "GROUP BY a column, or the number of one in the SELECT list"
+            )
+        return items[int(node.name) - 1][1]
+
+    def _alias_meaning(self, node: exp.Expr, items: Mapping[str, exp.Expr]) -> exp.Expr:
+        """Return what an alias of the SELECT list stands for, unless a source has a column of that name."""
+        if not isinstance(node, exp.Column) or node.args.get("table") or node.meta.get("bound"):
+            return node
+        name = identifier(node.this)
+        if self.scope.visible(name, self.scope.sources):
+            return node
+        return items[name].copy() if name in items else node
+
+    def _over_groups(self, node: exp.Expr, groups: Groups) -> Expr:
+        """Bind an expression over groups: group keys and aggregate calls become columns of the Aggregate."""
+
+        def rewrite(part: exp.Expr) -> exp.Expr:
+            if isinstance(part, exp.Grouping | exp.GroupingId):
+                return self._grouping(part, groups)
+            if self.expressions.is_call(part):
+                return bound_column(self._call(part, groups))
+            key = groups.key_of(part)
+            if key is not None:
+                return bound_column(key)
+            if is_subquery(part):
+                return self.expressions.subqueries.column(
+                    part,
+                    lambda outer: self._over_groups(outer, groups),
+                    lambda inner: self._renamed(inner, part, groups),
+                    groups.pending,
+                )
+            may_be_key = groups.keys and _size(part) <= groups.largest
+            plain = not self.expressions.has_aggregate(part) and not self.expressions.has_subquery(part)
+            if may_be_key and plain:
+                expr = self.expressions.scalar(part, "SELECT")
+                if expr in groups.keys:
+                    return bound_column(groups.keys[expr])
+            if isinstance(part, exp.Column):
+                name, _ = (part.this.name, ()) if part.meta.get("bound") else self.scope.resolve(part)
+                if name in self.scope.outer_columns:
+                    return part
+                shown = part.meta.get("shown", part.sql())
+                hint = "add it to GROUP BY, or aggregate it, e.g. max"
+                raise self.scope.error(f"{shown} is neither grouped nor inside an aggregate", part, hint)
+            copy = part.copy()
+            for key, value in part.args.items():
+                if isinstance(value, exp.Expr):
+                    copy.set(key, rewrite(value))
+                elif isinstance(value, list):
+                    copy.set(key, [rewrite(v) if isinstance(v, exp.Expr) else v for v in value])
+            return copy
+
+        found = self.expressions.printed(rewrite(node))
+        return known(found, position=self.expressions.position(node))
+
+    def _renamed(self, inner: Node, node: exp.Expr, groups: Groups) -> Node:
+        """Return the plan of a subquery over groups: it reads group keys where it says the columns they group."""
+        mine = {column for source in self.scope.sources for column in source.plan.columns}
+        by = {}
+        for column in free_columns(inner):
+            if column in mine:
+                key = groups.keys.get(Column(column))
+                if key is None:
+                    hint = "add it to GROUP BY"
+                    shown = column.partition(":")[2] or column
+                    raise self.scope.error(f"the subquery reads {shown}, which is not grouped", node, hint)
+                by[column] = Column(key)
+        self.expressions.subqueries.equalities.rename(by)
+        return rename_free(inner, by)
+
+    def _grouping(self, node: exp.Expr, groups: Groups) -> exp.Expr:
+        """`grouping(a, b)` -> the bits of a and b in the number of the grouping set, a's the higher."""
+        places = list(groups.keys.values())
+        wanted = []
+        for argument in node.expressions:
+            key = groups.keys.get(self.expressions.scalar(argument, "GROUPING"))
+            if key is None:
+                hint = "name an expression of GROUP BY"
+                raise self.scope.error(f"{argument.sql()} is not grouped", argument, hint)
+            wanted.append(key)
+        if not wanted and isinstance(node, exp.Grouping):
+            raise self.scope.error("GROUPING needs an argument", node, "name an expression of GROUP BY")
+        if groups.number is None:
+            return exp.Cast(this=exp.Literal.number(0), to=exp.DataType.build("INT", dialect="spark"))
+        keys = wanted or places
+        kind = "BIGINT" if isinstance(node, exp.GroupingId) else "INT"
+        total: exp.Expr | None = None
+        for n, key in enumerate(keys):
+            away = 1 << (len(places) - 1 - places.index(key))
+            bit = exp.Mod(
+                this=exp.Paren(
+                    this=exp.IntDiv(this=bound_column(groups.number), expression=exp.Literal.number(away))
+                ),
+                expression=exp.Literal.number(2),
+            )
+            weight = exp.Literal.number(1 << (len(keys) - 1 - n))
+            part = exp.Mul(this=exp.Paren(this=bit), expression=weight)
+            total = part if total is None else exp.Add(this=total, expression=part)
+        return exp.Cast(this=total, to=exp.DataType.build(kind, dialect="spark"))
+
+    def _call(self, node: exp.Expr, groups: Groups) -> str:
+        """Return the column of an aggregate call; a call that stands twice is computed once."""
+        call, kind = groups.aggregates.bind(node)
+        if call.expression not in groups.calls:
+            named = msgspec.structs.replace(call, name=self.fresh(f"agg:{call.function}"))
+            groups.calls[call.expression] = named
+            kinds = [kind_of(argument, self.types) for argument in call.arguments]
+            self._note(named.name, kind if call.whole is not None else call_type(call.function, kinds))
+        return groups.calls[call.expression].name
+
+    def _note(self, column: str, kind: str | None) -> None:
+        if kind is not None:
+            self.types[column] = kind
+
+
+def _flat(node: exp.Expr) -> list[exp.Expr]:
+    if isinstance(node, exp.Paren):
+        return _flat(node.this)
+    return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
+
+
+def _size(node: exp.Expr) -> int:
+    return sum(1 for _ in node.walk())

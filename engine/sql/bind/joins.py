@@ -1,0 +1,278 @@
+"""FROM and JOIN: equalities become the joins' keys, one-sided conditions move to their side, the rest stays with the join."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import sqlglot.expressions as exp
+
+from engine.sql.bind.expressions import Expressions, Refuse, conjuncts
+from engine.sql.bind.scope import Scope, Source
+from engine.sql.expression.nodes import Column, Comparison, Expr, known
+from engine.sql.expression.template import call as call_of
+from engine.sql.parsing.names import identifier
+from engine.sql.parsing.position import place
+from engine.sql.plan import JoinKind, Node
+from engine.sql.rewrites.decorrelate import decorrelate
+from engine.sql.rewrites.equalities import Equalities
+from engine.sql.rewrites.free import free_columns
+from engine.sql.rewrites.full_join import full_join
+from engine.sql.rewrites.join_keys import JoinKeys, Pair, with_columns
+from engine.sql.rewrites.pushdown import push_filter
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One conjunct, bound; `sides` are the two sides of an equality, for which null may equal null."""
+
+    expr: Expr
+    sides: tuple[Expr, Expr] | None = None
+    null_safe: bool = False
+
+    def pair(self, left: set[str], right: set[str]) -> Pair | None:
+        """Return the sides in the order (left, right) if the equality compares one input with the other."""
+        if self.sides is None or not all(side.columns for side in self.sides):
+            return None
+        for a, b in (self.sides, self.sides[::-1]):
+            if set(a.columns) <= left and set(b.columns) <= right:
+                return a, b
+        return None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One JOIN: what is joined, how, and its own conditions."""
+
+    source: Source
+    kind: str
+    conditions: tuple[Condition, ...]
+    node: exp.Expr
+    apply: Callable[[Node], Node] | None = None
+    coalesced: tuple[tuple[str, Expr], ...] = ()
+
+    @property
+    def waits(self) -> bool:
+        """Whether the source may be joined later, when an equality connects it."""
+        return self.kind == "inner" and self.apply is None and not free_columns(self.source.plan)
+
+
+class JoinBuilder:
+    """Joins the sources of one SELECT: inner joins in the first order in which each has an equality, the others as written."""
+
+    def __init__(
+        self, scope: Scope, expressions: Expressions, keys: JoinKeys, equalities: Equalities, refuse: Refuse
+    ) -> None:
+        self.scope, self.expressions, self.keys = scope, expressions, keys
+        self.equalities, self.refuse = equalities, refuse
+        self.deferred: list[exp.Expr] = []
+
+    def step(self, join: exp.Join, source: Source, apply: Callable[[Node], Node] | None = None) -> Step:
+        """Add a joined source to the scope and bind its conditions, which see nothing that follows."""
+        kind = self._kind(join)
+        self.scope.add(source, join.this)
+        using = [part for part in join.args.get("using") or ()]
+        if str(join.args.get("method") or "").upper() == "NATURAL":
+            using = self._common(source)
+        coalesced: list[tuple[str, Expr]] = []
+        conditions = [self._using(part, source, kind, coalesced) for part in using]
+        on = join.args.get("on")
+        for part in conjuncts(on) if on is not None else []:
+            if not self.expressions.has_subquery(part):
+                conditions.append(self.condition(part, "ON"))
+            elif kind == "inner":
+                self.deferred.append(part)
+            else:
+                raise self.refuse("a subquery in ON of an outer join", part, "join it in FROM first")
+        if kind in ("semi", "anti"):
+            self.scope.sources.remove(source)
+        return Step(source, kind, tuple(conditions), join.this, apply, tuple(coalesced))
+
+    def condition(self, node: exp.Expr, clause: str) -> Condition:
+        """Bind one conjunct."""
+        expr = self.expressions.scalar(node, clause)
+        if not isinstance(node, exp.EQ | exp.NullSafeEQ):
+            return Condition(expr)
+        sides = self.expressions.printed(node.this), self.expressions.printed(node.expression)
+        if isinstance(node, exp.EQ):
+            self.equalities.note(expr, *sides)
+        return Condition(expr, sides, isinstance(node, exp.NullSafeEQ))
+
+    def build(self, first: Source, steps: Sequence[Step], where: Sequence[Condition]) -> Node:
+        """Return the plan of FROM with WHERE applied as near to the scans as is safe."""
+        plan, rest = first.plan, list(where)
+        waiting: list[Step] = []
+        pool: list[Condition] = []
+        for n, step in enumerate(steps):
+            # below a RIGHT or FULL JOIN a condition of WHERE would keep rows that it should drop
+            later = any(after.kind in ("right", "full") for after in steps[n + 1 :])
+            usable = [] if later else rest
+            if step.waits:
+                waiting.append(step)
+                pool += step.conditions
+                plan = self._attach(plan, waiting, pool, usable)
+                continue
+            plan = self._cross(plan, waiting, pool, [] if step.kind in ("right", "full") else usable)
+            if pool and step.kind in ("right", "full"):
+                raise self.refuse("a condition on an outer query below an outer join", step.node, "use WHERE")
+            plan = self._written(plan, step)
+        plan = self._cross(plan, waiting, pool, rest)
+        for condition in (*pool, *rest):
+            plan = push_filter(plan, condition.expr)
+        return plan
+
+    # ---- inner joins -----------------------------------------------------------------------------------------
+    def _attach(self, plan: Node, waiting: list[Step], pool: list[Condition], where: list[Condition]) -> Node:
+        """Join every waiting source that an equality connects to the plan; conditions that are used leave their list."""
+        progress = True
+        while progress:
+            progress = False
+            for step in waiting:
+                mine, theirs = set(plan.columns), set(step.source.plan.columns)
+                used = [c for c in (*pool, *where) if not c.null_safe and c.pair(mine, theirs) is not None]
+                if not used:
+                    used = [c for c in (*pool, *where) if c.pair(mine, theirs) is not None]
+                if not used:
+                    continue
+                pairs = [pair for c in used if (pair := c.pair(mine, theirs)) is not None]
+                pool[:] = [c for c in pool if c not in used]
+                where[:] = [c for c in where if c not in used]
+                plan = self._inner(plan, step, pairs, pool, used[0].null_safe)
+                waiting.remove(step)
+                progress = True
+                break
+        return plan
+
+    def _cross(self, plan: Node, waiting: list[Step], pool: list[Condition], where: list[Condition]) -> Node:
+        """Join what no equality connects: every pair of rows, under the conditions that compare the two sides."""
+        while waiting:
+            step = waiting.pop(0)
+            both = set(plan.columns) | set(step.source.plan.columns)
+            sides = (set(plan.columns), set(step.source.plan.columns))
+            used = [
+                c
+                for c in where
+                if set(c.expr.columns) <= both and not any(set(c.expr.columns) <= side for side in sides)
+            ]
+            where[:] = [c for c in where if c not in used]
+            pool += used
+            plan = self._inner(plan, step, [], pool)
+            plan = self._attach(plan, waiting, pool, where)
+        return plan
+
+    def _inner(
+        self, left: Node, step: Step, pairs: list[Pair], pool: list[Condition], null_safe: bool = False
+    ) -> Node:
+        right = step.source.plan
+        mine, theirs = set(left.columns), set(right.columns)
+        ready = [c for c in pool if set(c.expr.columns) <= mine | theirs]
+        pool[:] = [c for c in pool if c not in ready]
+        residual: list[Expr] = []
+        for expr in (c.expr for c in ready):
+            if expr.columns and set(expr.columns) <= theirs:
+                right = push_filter(right, expr)
+            elif expr.columns and set(expr.columns) <= mine:
+                left = push_filter(left, expr)
+            else:
+                residual.append(expr)
+        return self.keys.join(left, right, "inner", pairs, residual, null_safe)
+
+    # ---- joins in the written order --------------------------------------------------------------------------
+    def _written(self, plan: Node, step: Step) -> Node:
+        if step.apply is not None:
+            joined = step.apply(plan)
+            for condition in step.conditions:
+                joined = push_filter(joined, condition.expr)
+            return joined
+        if set(free_columns(step.source.plan)) & set(plan.columns):
+            return self._lateral(plan, step)
+        if step.kind == "full":
+            pairs, residual, null_safe = self._split(plan, step.source.plan, step.conditions)
+            joined = full_join(plan, step.source.plan, pairs, residual, self.keys, null_safe)
+            return with_columns(joined, step.coalesced)
+        return self._outer(plan, step)
+
+    def _outer(self, plan: Node, step: Step) -> Node:
+        """LEFT JOIN as it is, RIGHT JOIN with its sides exchanged; conditions on the kept side alone stay with the join."""
+        left, right = (step.source.plan, plan) if step.kind == "right" else (plan, step.source.plan)
+        theirs = set(right.columns)
+        rest: list[Condition] = []
+        for condition in step.conditions:
+            if condition.expr.columns and set(condition.expr.columns) <= theirs:
+                right = push_filter(right, condition.expr)
+            else:
+                rest.append(condition)
+        pairs, residual, null_safe = self._split(left, right, rest)
+        kinds: dict[str, JoinKind] = {"right": "left", "left": "left", "semi": "semi", "anti": "anti"}
+        return self.keys.join(left, right, kinds.get(step.kind, "inner"), pairs, residual, null_safe)
+
+    def _split(
+        self, left: Node, right: Node, conditions: Sequence[Condition]
+    ) -> tuple[list[Pair], list[Expr], bool]:
+        """Return the conditions as pairs and the rest, and whether the pairs are null-safe: all of them or none."""
+        mine, theirs = set(left.columns), set(right.columns)
+        found = [(c, c.pair(mine, theirs)) for c in conditions]
+        plain = any(pair is not None and not c.null_safe for c, pair in found)
+        pairs = [pair for c, pair in found if pair is not None and not (plain and c.null_safe)]
+        residual = [c.expr for c, pair in found if pair is None or (plain and c.null_safe)]
+        return pairs, residual, bool(pairs) and not plain
+
+    def _lateral(self, plan: Node, step: Step) -> Node:
+        """A source that reads columns of those before it is computed for each row of them."""
+        if step.kind not in ("inner", "left"):
+            raise self.refuse(f"{step.kind.upper()} JOIN LATERAL", step.node, "write LEFT or INNER JOIN")
+        other = decorrelate(plan, step.source.plan, self.equalities, self.keys, residual=True)
+        pairs, residual, null_safe = self._split(plan, other.node, step.conditions)
+        if other.null_safe or null_safe:  # the domain's columns match null with null; conditions of ON do not
+            pairs, residual = [], [c.expr for c in step.conditions]
+        kind: JoinKind = "left" if step.kind == "left" else "inner"
+        return self.keys.join(
+            plan, other.node, kind, (*other.pairs, *pairs), (*other.residual, *residual), other.null_safe
+        )
+
+    # ---- USING -----------------------------------------------------------------------------------------------
+    def _kind(self, join: exp.Join) -> str:
+        side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
+        method = str(join.args.get("method") or "").upper()
+        if method not in ("", "NATURAL"):
+            raise self.refuse(f"{method} JOIN", join.this, "write JOIN … ON")
+        for name in ("SEMI", "ANTI"):
+            if name in (kind, side):
+                return name.lower()
+        if kind not in ("", "INNER", "OUTER", "CROSS"):
+            raise self.refuse(f"{kind} JOIN", join.this, "write JOIN … ON")
+        return {"LEFT": "left", "RIGHT": "right", "FULL": "full"}.get(side, "inner")
+
+    def _common(self, source: Source) -> list[exp.Expr]:
+        """Return the names that NATURAL compares: those that both sides have."""
+        before = [other for other in self.scope.sources if other is not source]
+        return [
+            exp.to_identifier(name, quoted=True)
+            for name, _ in source.columns
+            if self.scope.visible(name, before)
+        ]
+
+    def _using(
+        self, part: exp.Expr, source: Source, kind: str, coalesced: list[tuple[str, Expr]]
+    ) -> Condition:
+        name = identifier(part)
+        left = self.scope.visible(name, [other for other in self.scope.sources if other is not source])
+        right = self.scope.visible(name, [source])
+        if len(left) != 1 or len(right) != 1:
+            hint = "write ON with the columns' full names"
+            raise self.scope.error(f"USING ({name}): the column is not once on each side", part, hint)
+        if kind == "full":
+            either = self.keys.fresh(f"using:{name}")
+            self.scope.show_instead(name, either, left[0], right[0])
+            kinds = {self.keys.types.get(column) for column in (left[0], right[0])}
+            if len(kinds) == 1 and None not in kinds:
+                self.keys.types[either] = str(kinds.pop())
+            coalesced.append((either, call_of("coalesce", Column(left[0]), Column(right[0]))))
+        elif kind not in ("semi", "anti"):
+            kept, hidden = (right[0], left[0]) if kind == "right" else (left[0], right[0])
+            self.scope.merge(kept, hidden)
+        at = place(part, self.scope.sql)
+        sides = (known(Column(left[0]), position=at), known(Column(right[0]), position=at))
+        expr = known(Comparison("=", *sides), position=at)
+        self.equalities.note(expr, *sides)
+        return Condition(expr, sides)

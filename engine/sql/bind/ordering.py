@@ -1,0 +1,105 @@
+"""ORDER BY, LIMIT and OFFSET of a query: which output columns order it, and how many rows are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import sqlglot.expressions as exp
+
+from engine.sql.bind.scope import Scope
+from engine.sql.parsing.names import identifier
+from engine.sql.plan import Node, SortKey, TopN
+
+if TYPE_CHECKING:
+    from engine.sql.bind.expressions import Refuse
+
+
+MOST_ROWS = (1 << 63) - 1
+
+
+@dataclass(frozen=True)
+class OrderItem:
+    """One item of ORDER BY: what is ordered by, and how."""
+
+    node: exp.Expr
+    descending: bool
+    nulls_first: bool
+
+    def key(self, column: str) -> SortKey:
+        """Return the item as the order of an internal column."""
+        return SortKey(column, self.descending, self.nulls_first)
+
+
+def order_items(order: exp.Order | None, dialect: str) -> list[OrderItem]:
+    """Return the items of ORDER BY; nulls stand first where the dialect has them if nothing is said."""
+    found = []
+    for item in order.expressions if order is not None else ():
+        ordered = item if isinstance(item, exp.Ordered) else exp.Ordered(this=item)
+        descending = bool(ordered.args.get("desc"))
+        first = ordered.args.get("nulls_first")
+        if first is None:
+            first = descending if dialect != "spark" else not descending
+        found.append(OrderItem(ordered.this, descending, bool(first)))
+    return found
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many rows a query keeps, and how many it skips before them."""
+
+    limit: int | None
+    offset: int
+
+    def __bool__(self) -> bool:
+        return self.limit is not None or self.offset > 0
+
+    def notes(self, ordered: bool) -> tuple[str, ...]:
+        """Say what becomes of ORDER BY and LIMIT."""
+        if not self:
+            return ("ORDER BY: left out, a view has no order",) if ordered else ()
+        by = "" if ordered else ": without ORDER BY the key decides which"
+        return (f"LIMIT: the first rows are computed again when the rows they are taken of change{by}",)
+
+    def over(self, plan: Node, keys: tuple[SortKey, ...]) -> Node:
+        """Return the first rows of the plan, or the plan if all rows are kept."""
+        return TopN(plan, (), keys, self.limit, self.offset) if self else plan
+
+
+def limits(query: exp.Expr, refuse: Refuse) -> Limits:
+    """Return LIMIT, FETCH FIRST and OFFSET of a query; raises UnsupportedSql for what is no plain number."""
+    node, offset = query.args.get("limit"), query.args.get("offset")
+    count = None
+    options = node.args.get("limit_options") if node is not None else None
+    for part, name in (("percent", "PERCENT"), ("with_ties", "WITH TIES")):
+        if options is not None and options.args.get(part):
+            raise refuse(f"LIMIT … {name}", node, "write LIMIT n")
+    if isinstance(node, exp.Fetch):
+        count = _number(node.args.get("count") or exp.Literal.number(1), node, refuse)
+    elif node is not None:
+        if node.args.get("expressions"):
+            raise refuse("LIMIT … BY", node, "write a LATERAL subquery with LIMIT")
+        if not isinstance(node.expression, exp.Null) and node.expression.name.upper() != "ALL":
+            count = _number(node.expression, node, refuse)
+    return Limits(count, _number(offset.expression, offset, refuse) if offset is not None else 0)
+
+
+def _number(value: exp.Expr, node: exp.Expr, refuse: Refuse) -> int:
+    if isinstance(value, exp.Literal) and not value.is_string and value.name.isdigit():
+        if int(value.name) > MOST_ROWS:
+            raise refuse(f"{value.name} as a number of rows", node, f"write one up to {MOST_ROWS}")
+        return int(value.name)
+    raise refuse(f"{value.sql()} as a number of rows", node, "write a whole number")
+
+
+def output_position(node: exp.Expr, names: Mapping[str, int], scope: Scope) -> int | None:
+    """Return the output column, counted from 0, that an item of ORDER BY means by name or number, else None."""
+    if isinstance(node, exp.Literal) and not node.is_string:
+        if not node.name.isdigit() or not 1 <= int(node.name) <= len(names):
+            message = f"ORDER BY {node.name}: the SELECT list has {len(names)} columns"
+            raise scope.error(message, node, "ORDER BY a column, or the number of one in the SELECT list")
+        return int(node.name) - 1
+    if isinstance(node, exp.Column) and not node.args.get("table"):
+        return names.get(identifier(node.this))
+    return None

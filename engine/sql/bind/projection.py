@@ -1,0 +1,210 @@
+"""The SELECT list, DISTINCT, ORDER BY and LIMIT of one query over the plan of its FROM."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import sqlglot.expressions as exp
+
+from engine.sql.bind.expressions import Expressions, bound_column
+from engine.sql.bind.generators import expand_generators
+from engine.sql.bind.grouping import Grouping
+from engine.sql.bind.ordering import Limits, OrderItem, limits, order_items, output_position
+from engine.sql.bind.scope import Scope
+from engine.sql.expression.nodes import Column, Expr
+from engine.sql.functions import function_name
+from engine.sql.parsing.names import identifier
+from engine.sql.parsing.position import copy_place
+from engine.sql.plan import Aggregate, Node, Project, SortKey, TopN
+from engine.sql.typing.expression_types import kind_of
+
+Items = list[tuple[str, exp.Expr]]
+Columns = tuple[tuple[str, str], ...]
+
+
+@dataclass
+class Projection:
+    """Binds what one SELECT computes; `types` are the certain types of internal columns."""
+
+    scope: Scope
+    expressions: Expressions
+    types: dict[str, str]
+    fresh: Callable[[str], str]
+    grouped: bool = False
+
+    def bind(self, select: exp.Select, plan: Node) -> tuple[Node, Columns]:
+        """Return the plan of the whole SELECT over the plan of its FROM and WHERE, and its columns."""
+        items = self._items(select)
+        group, having = select.args.get("group"), select.args.get("having")
+        order = order_items(select.args.get("order"), self.expressions.dialect)
+        for _, item in items:
+            self.expressions.check(item)
+        if having is not None:
+            self.expressions.check(having.this)
+        calls = any(self.expressions.has_aggregate(item) for _, item in items)
+        distinct, rows = select.args.get("distinct"), limits(select, self.expressions.refuse)
+        by = self._order_nodes(order, items)
+        for note in rows.notes(bool(order)) if distinct is None or not distinct.args.get("on") else ():
+            self.expressions.subqueries.keys.note(note)
+        self.grouped = group is not None or having is not None or calls
+        grouping = Grouping(self.scope, self.expressions, self.types, self.fresh)
+        if self.grouped:
+            plan, bound, sorted_by = grouping.bind(plan, items, group, having, by)
+        else:
+            bound = [(name, self.expressions.scalar(item, "SELECT")) for name, item in items]
+            sorted_by = [self.expressions.scalar(node, "ORDER BY") for node in by]
+            plan = self.expressions.subqueries.attach(plan)
+        named = tuple((self.fresh(f"out:{name}"), expr) for name, expr in bound)
+        columns = tuple((name, internal) for (name, _), (internal, _) in zip(bound, named, strict=True))
+        for internal, expr in named:
+            self._note(internal, kind_of(expr, self.types))
+        if distinct is not None and distinct.args.get("on") is not None:
+            return self._first_of_each(
+                plan, named, order, sorted_by, distinct.args["on"], items, rows
+            ), columns
+        if distinct is not None:
+            return self._distinct(Project(plan, named), columns, named, order, sorted_by, rows)
+        if not rows:
+            return Project(plan, named), columns
+        plan, keys = self._sorted(plan, named, order, sorted_by)
+        return rows.over(plan, keys), columns
+
+    def _order_nodes(self, order: list[OrderItem], items: Items) -> list[exp.Expr]:
+        """Return what each item of ORDER BY orders by: an output column's expression, or its own."""
+        names = {name: n for n, (name, _) in enumerate(items)}
+        found = []
+        for item in order:
+            position = output_position(item.node, names, self.scope)
+            node = item.node if position is None else items[position][1]
+            self.expressions.check(node)
+            found.append(node)
+        return found
+
+    def _sorted(
+        self,
+        plan: Node,
+        named: tuple[tuple[str, Expr], ...],
+        order: list[OrderItem],
+        sorted_by: list[Expr],
+    ) -> tuple[Node, tuple[SortKey, ...]]:
+        """Return the projection with a column for each item of ORDER BY, and those columns as an order."""
+        known = {expr: internal for internal, expr in named}
+        extra: list[tuple[str, Expr]] = []
+        keys = []
+        for item, expr in zip(order, sorted_by, strict=True):
+            if expr not in known:
+                known[expr] = self.fresh("order")
+                extra.append((known[expr], expr))
+            keys.append(item.key(known[expr]))
+        return Project(plan, named + tuple(extra)), tuple(keys)
+
+    def _first_of_each(
+        self,
+        plan: Node,
+        named: tuple[tuple[str, Expr], ...],
+        order: list[OrderItem],
+        sorted_by: list[Expr],
+        on: exp.Expr,
+        items: Items,
+        rows: Limits,
+    ) -> Node:
+        """`SELECT DISTINCT ON (k) … ORDER BY k, x` -> the first row of each k by x."""
+        if self.grouped:
+            hint = "aggregate in a subquery in FROM first"
+            raise self.expressions.refuse("DISTINCT ON beside GROUP BY", on, hint)
+        grouping = Grouping(self.scope, self.expressions, self.types, self.fresh)
+        nodes = [grouping.meaning(node, items) for node in (on.expressions or [on])]
+        groups = [self.expressions.scalar(node, "DISTINCT ON") for node in nodes]
+        leading = sorted_by[: len(groups)]
+        if order and set(leading) != set(groups):
+            hint = "let ORDER BY start with the expressions of DISTINCT ON"
+            raise self.scope.error("DISTINCT ON does not fit ORDER BY", order[0].node, hint)
+        names = [self.fresh("distinct:on") for _ in groups]
+        by = tuple(zip(names, groups, strict=True))
+        sorted_plan, keys = self._sorted(plan, named + by, order, sorted_by)
+        first = TopN(sorted_plan, tuple(names), keys, 1)
+        return rows.over(first, keys)
+
+    def _distinct(
+        self,
+        plan: Node,
+        columns: Columns,
+        named: tuple[tuple[str, Expr], ...],
+        order: list[OrderItem],
+        sorted_by: list[Expr],
+        rows: Limits,
+    ) -> tuple[Node, Columns]:
+        keys = tuple((self.fresh(f"distinct:{name}"), Column(internal)) for name, internal in columns)
+        for (_, internal), (key, _) in zip(columns, keys, strict=True):
+            self._note(key, self.types.get(internal))
+        known = {expr: key for (_, expr), (key, _) in zip(named, keys, strict=True)}
+        for item, expr in zip(order, sorted_by, strict=True):
+            if expr not in known:
+                hint = "add it to the SELECT list"
+                raise self.scope.error("DISTINCT is ordered by what it does not select", item.node, hint)
+        by = tuple(item.key(known[expr]) for item, expr in zip(order, sorted_by, strict=True))
+        found = tuple((n, key) for (n, _), (key, _) in zip(columns, keys, strict=True))
+        return rows.over(Aggregate(plan, keys, ()), by), found
+
+    def _note(self, column: str, kind: str | None) -> None:
+        if kind is not None:
+            self.types[column] = kind
+
+    # ---- the SELECT list -------------------------------------------------------------------------------------
+    def _items(self, select: exp.Select) -> Items:
+        found: list[tuple[str | None, exp.Expr]] = []
+        taken: set[str] = set()
+
+        def take(name: str, node: exp.Expr, what: exp.Expr) -> None:
+            if name.lower() in taken:
+                hint = "give one of them another name with AS"
+                raise self.scope.error(f"two columns are named {name}", node, hint)
+            if name.startswith("_"):
+                hint = "choose another name with AS"
+                raise self.scope.error(f"names that start with _ are the system's own: {name}", node, hint)
+            taken.add(name.lower())
+            found.append((name, what))
+
+        for item in expand_generators(select, self.expressions, self.fresh, self._note):
+            if isinstance(item, exp.Star | exp.Column) and item.is_star:
+                for name, internal in self._star(item):
+                    column = copy_place(bound_column(internal), item)
+                    column.meta["shown"] = name
+                    take(name, item, column)
+            elif isinstance(item, exp.Alias):
+                take(identifier(item.args["alias"]), item, item.this)
+            elif isinstance(item, exp.Column):
+                take(identifier(item.this), item, item)
+            elif isinstance(item, exp.Dot):
+                take(item.name.lower(), item, item)
+            else:
+                found.append((None, item))
+        return [(name or _unused(_name(item, n), taken), item) for n, (name, item) in enumerate(found, 1)]
+
+    def _star(self, item: exp.Expr) -> list[tuple[str, str]]:
+        star = item.find(exp.Star)
+        if star is not None and any(value for part, value in star.args.items() if part != "except_"):
+            raise self.expressions.refuse("* REPLACE or RENAME", item, "list the columns")
+        alias = identifier(item.args["table"]) if isinstance(item, exp.Column) else None
+        found = self.scope.star(alias, item)
+        for left_out in (star.args.get("except_") or ()) if star is not None else ():
+            name = left_out.name.lower()
+            if all(shown.lower() != name for shown, _ in found):
+                hint = f"* has {', '.join(shown for shown, _ in found)}"
+                raise self.scope.error(f"* EXCEPT leaves out {name}, which is not there", left_out, hint)
+            found = [(shown, internal) for shown, internal in found if shown.lower() != name]
+        return found
+
+
+def _name(item: exp.Expr, position: int) -> str:
+    name = function_name(item.this if isinstance(item, exp.Filter) else item) or ""
+    return name if name.isidentifier() and name not in ("cast", "try_cast", "case") else f"column_{position}"
+
+
+def _unused(base: str, taken: set[str]) -> str:
+    tries = itertools.chain((base,), (f"{base}_{n}" for n in itertools.count(2)))
+    name = next(candidate for candidate in tries if candidate not in taken)
+    taken.add(name)
+    return name

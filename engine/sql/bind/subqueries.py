@@ -1,0 +1,248 @@
+"""Subqueries in expressions: each is bound in the scope around it and attached to the plan as a join."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import sqlglot.expressions as exp
+
+from engine.sql.bind.scope import Scope
+from engine.sql.expression.nodes import Column, Expr
+from engine.sql.parsing.position import copy_place
+from engine.sql.plan import Node, Project
+from engine.sql.rewrites.decorrelate import decorrelate
+from engine.sql.rewrites.equalities import Equalities
+from engine.sql.rewrites.join_keys import JoinKeys
+from engine.sql.rewrites.mark import mark
+from engine.sql.rewrites.membership import Membership, kept_if_exists
+from engine.sql.rewrites.quantified import quantified
+from engine.sql.rewrites.scalar import ScalarSubqueries
+
+Attach = Callable[[Node], Node]
+Bind = Callable[[exp.Expr], Expr]
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+
+
+class Bound(Protocol):
+    """A bound query: its plan, and its columns as (output name, the plan's column)."""
+
+    @property
+    def plan(self) -> Node: ...
+
+    @property
+    def columns(self) -> tuple[tuple[str, str], ...]: ...
+
+
+def plain(node: exp.Expr) -> exp.Expr:
+    """Return an expression without the parentheses around it."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def query_of(node: exp.Expr | None) -> exp.Query | exp.Values | None:
+    """Return the query that stands in parentheses, or None; one with ORDER BY, LIMIT or WITH after them stays whole."""
+    while isinstance(node, exp.Paren | exp.Subquery) and not any(
+        node.args.get(part) for part in ("with_", "order", "limit", "offset")
+    ):
+        node = node.this
+    return node if isinstance(node, exp.Query | exp.Values) else None
+
+
+def is_subquery(node: exp.Expr) -> bool:
+    """Tell whether an expression is one that a subquery decides: EXISTS, IN, ANY, ALL, or a query for one value."""
+    match node:
+        case exp.Exists():
+            return query_of(node.this) is not None
+        case exp.In():
+            return _searched(node) is not None
+        case exp.Query():
+            return True
+    return isinstance(node, _COMPARISONS) and _quantifier(node) is not None
+
+
+def _searched(node: exp.In) -> exp.Query | exp.Values | None:
+    """Return the query in which IN looks, or None if it is a list of values."""
+    given = node.expressions
+    return query_of(node.args.get("query") or (given[0] if len(given) == 1 else None))
+
+
+def _quantifier(node: exp.Expr) -> exp.Query | exp.Values | None:
+    right = node.expression
+    return query_of(right.this) if isinstance(right, exp.Any | exp.All) else None
+
+
+def _normal(node: exp.Expr) -> exp.Expr:
+    """`x = ANY (q)` -> `x IN (q)`, `x <> ALL (q)` -> `NOT x IN (q)`"""
+    query = _quantifier(node) if isinstance(node, exp.EQ | exp.NEQ) else None
+    if query is None:
+        return node
+    inside = copy_place(exp.In(this=node.this, query=exp.Subquery(this=query)), node)
+    if isinstance(node, exp.EQ) and isinstance(node.expression, exp.Any):
+        return inside
+    return (
+        exp.Not(this=inside) if isinstance(node, exp.NEQ) and isinstance(node.expression, exp.All) else node
+    )
+
+
+@dataclass
+class Subqueries:
+    """The subqueries of one SELECT; `pending` are the joins that the plan still needs before their columns can be read."""
+
+    scope: Scope
+    keys: JoinKeys
+    equalities: Equalities
+    known: set[str]
+    bind: Callable[[exp.Expr, Scope], Bound]
+    outer: Bind = field(init=False)
+    pending: list[Attach] = field(default_factory=list)
+
+    def attach(self, plan: Node) -> Node:
+        """Return the plan with everything joined that bound expressions read."""
+        waiting, self.pending = self.pending, []
+        for step in waiting:
+            plan = step(plan)
+        return plan
+
+    # ---- conditions of WHERE ---------------------------------------------------------------------------------
+    def condition(self, node: exp.Expr) -> Attach | None:
+        """Return what a conjunct of WHERE does to the plan if it is EXISTS, IN or their negation, else None."""
+        node, wanted = _normal(plain(node)), True
+        while isinstance(node, exp.Not):
+            node, wanted = _normal(plain(node.this)), not wanted
+        if isinstance(node, exp.Exists) and is_subquery(node):
+            inner = self._inner(node.this).plan
+
+            def exists(plan: Node) -> Node:
+                other = decorrelate(plan, inner, self.equalities, self.keys, residual=True)
+                return kept_if_exists(plan, other, self.keys, wanted)
+
+            return exists
+        if isinstance(node, exp.In) and is_subquery(node):
+            return self._membership(node, wanted)
+        return None
+
+    def _membership(self, node: exp.In, wanted: bool) -> Attach:
+        inner = self._inner(node)
+        members = self._members(node, inner, self.outer)
+
+        def member(plan: Node) -> Node:
+            other = decorrelate(plan, inner.plan, self.equalities, self.keys, residual=True)
+            rule = Membership(self.keys, self.known)
+            if wanted:
+                return rule.kept_in(plan, other, members)
+            if len(members) == 1:
+                return rule.kept_not_in(plan, other, *members[0])
+            return rule.rows_not_in(plan, other, members)
+
+        before, self.pending = self.pending, []
+
+        def attached(plan: Node) -> Node:
+            for step in before:
+                plan = step(plan)
+            return member(plan)
+
+        return attached
+
+    # ---- subqueries anywhere in an expression ----------------------------------------------------------------
+    def column(
+        self,
+        node: exp.Expr,
+        outer: Bind | None = None,
+        rename: Attach | None = None,
+        into: list[Attach] | None = None,
+    ) -> exp.Expr:
+        """Return a reference to the column that will hold the subquery's value.
+
+        `outer` binds expressions of the query around it, `rename` replaces its columns in the subquery's plan; the join goes
+        to the list `into`.
+        """
+        node = _normal(node)
+        if isinstance(node, exp.Not):
+            return exp.Not(this=self.column(node.this, outer, rename, into))
+        outer, pending = outer or self.outer, self.pending if into is None else into
+        out = self.keys.fresh("subquery")
+        query = self._query(node)
+        inner = self._inner(query)
+        plan = rename(inner.plan) if rename is not None else inner.plan
+        if isinstance(node, exp.Exists):
+            pending.append(self._marked(plan, out))
+            kind: str | None = "boolean"
+        elif isinstance(node, exp.In):
+            members = self._members(node, inner, outer)
+            if len(members) != 1:
+                hint = "write EXISTS with one equality for each column"
+                raise self.scope.error("IN with several columns stands inside an expression", node, hint)
+            pending.append(self._contained(plan, members[0], out))
+            kind = "boolean"
+        elif isinstance(node, exp.Query):
+            self._one_column(inner, query)
+            kind = self.keys.types.get(inner.columns[0][1])
+            pending.append(self._valued(plan, inner.columns[0][1], out))
+        else:
+            self._one_column(inner, query)
+            y, every = inner.columns[0][1], isinstance(node.expression, exp.All)
+            value = quantified(plan, type(node), outer(node.this), y, every, self.keys.fresh)
+            pending.append(self._valued(value, value.columns[0], out))
+            kind = "boolean"
+        if kind is not None:
+            self.keys.types[out] = kind
+        found = exp.Column(this=exp.Identifier(this=out, quoted=True))
+        found.meta["bound"] = True
+        return copy_place(found, node)
+
+    def _marked(self, inner: Node, out: str) -> Attach:
+        def attached(plan: Node) -> Node:
+            other = decorrelate(plan, inner, self.equalities, self.keys, residual=False)
+            marked, found = mark(plan, other, self.keys)
+            return _with_value(plan, marked, found, out)
+
+        return attached
+
+    def _contained(self, inner: Node, member: tuple[Expr, Expr], out: str) -> Attach:
+        def attached(plan: Node) -> Node:
+            other = decorrelate(plan, inner, self.equalities, self.keys, residual=False)
+            rule = Membership(self.keys, self.known)
+            marked, value = rule.marked(plan, other, *member)
+            return _with_value(plan, marked, value, out)
+
+        return attached
+
+    def _valued(self, inner: Node, column: str, out: str) -> Attach:
+        rule = ScalarSubqueries(self.keys, self.equalities)
+        return lambda plan: rule.attach(plan, inner, column, out)
+
+    def _query(self, node: exp.Expr) -> exp.Expr:
+        match node:
+            case exp.Exists():
+                found = query_of(node.this)
+            case exp.In():
+                found = _searched(node)
+            case _:
+                found = query_of(node) or _quantifier(node)
+        assert found is not None
+        return found
+
+    def _inner(self, node: exp.Expr) -> Bound:
+        query = _searched(node) if isinstance(node, exp.In) else query_of(node)
+        assert query is not None
+        return self.bind(query, self.scope)
+
+    def _members(self, node: exp.In, inner: Bound, outer: Bind) -> tuple[tuple[Expr, Expr], ...]:
+        values = node.this.expressions if isinstance(node.this, exp.Tuple) else [plain(node.this)]
+        if len(values) != len(inner.columns):
+            message = f"IN compares {len(values)} values with {len(inner.columns)} columns"
+            raise self.scope.error(message, node, "give both sides the same number")
+        columns = [Column(internal) for _, internal in inner.columns]
+        return tuple((outer(value), column) for value, column in zip(values, columns, strict=True))
+
+    def _one_column(self, inner: Bound, node: exp.Expr) -> None:
+        if len(inner.columns) != 1:
+            message = f"a subquery used as a value has {len(inner.columns)} columns"
+            raise self.scope.error(message, node, "select just one")
+
+
+def _with_value(plan: Node, joined: Node, value: Expr, out: str) -> Node:
+    return Project(joined, (*((c, Column(c)) for c in plan.columns), (out, value)))

@@ -1,0 +1,159 @@
+"""Functions of PostgreSQL that are written out by several of Spark's: `array_replace(a, 1, 2)` and the like.
+
+Those of `SETS` give rows: each is translated to the array of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+import sqlglot
+import sqlglot.expressions as exp
+
+from engine.sql.dialects.postgres.matches import matches
+from engine.sql.dialects.postgres.patterns import NotSaid
+
+SETS = (
+    "regexp_matches",
+    "regexp_split_to_table",
+    "string_to_table",
+    "generate_subscripts",
+    "jsonb_array_elements",
+    "json_array_elements",
+    "jsonb_array_elements_text",
+    "json_array_elements_text",
+    "jsonb_object_keys",
+    "json_object_keys",
+)
+_PART = re.compile(r"_p(\d+)")
+
+
+def _filled(text: str, *parts: exp.Expr) -> exp.Expr:
+    """Return the tree of a text in Spark SQL, in which `_p0`, `_p1` … stand for expressions."""
+
+    def plain(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.ParseJSON):  # which sqlglot prints for Spark as nothing but its argument
+            return exp.Anonymous(this="PARSE_JSON", expressions=[node.this])
+        return node
+
+    def part(node: exp.Expr) -> exp.Expr:
+        found = _PART.fullmatch(node.name) if isinstance(node, exp.Column) else None
+        return exp.Paren(this=parts[int(found[1])].copy()) if found is not None else node
+
+    return sqlglot.parse_one(text, read="spark").transform(plain).transform(part)
+
+
+def _of(count: int, text: str) -> Callable[[list[exp.Expr]], exp.Expr | None]:
+    """Return the translation of a call with `count` arguments; with another number of them it is no such call."""
+    return lambda given: _filled(text, *given) if len(given) == count else None
+
+
+def _written(node: exp.Expr, what: str) -> str:
+    if isinstance(node, exp.Literal) and node.is_string:
+        return str(node.name)
+    raise NotSaid(f"{what} that is no literal", "write it in quotes")
+
+
+def _counted(text: str) -> Callable[[list[exp.Expr]], exp.Expr | None]:
+    def build(given: list[exp.Expr]) -> exp.Expr | None:
+        parts = " + ".join(text.format(f"_p{n}") for n in range(len(given)))
+        return _filled(f"({parts})", *given) if given else None
+
+    return build
+
+
+def _utf8(text: str) -> Callable[[list[exp.Expr]], exp.Expr | None]:
+    def build(given: list[exp.Expr]) -> exp.Expr | None:
+        if len(given) != 2:
+            return None
+        name = _written(given[1], "an encoding").lower().replace("-", "")
+        if name != "utf8":
+            raise NotSaid(f"the encoding {name}", "texts are UTF-8: write 'UTF8'")
+        return _filled(text, given[0])
+
+    return build
+
+
+def _first_dimension(text: str) -> Callable[[list[exp.Expr]], exp.Expr | None]:
+    def build(given: list[exp.Expr]) -> exp.Expr | None:
+        if len(given) != 2:
+            return None
+        if given[1].sql() != "1":
+            raise NotSaid("a second dimension of an array", "take an element, and its dimension")
+        return _filled(text, given[0])
+
+    return build
+
+
+def _json_path(text: str) -> Callable[[list[exp.Expr]], exp.Expr | None]:
+    def build(given: list[exp.Expr]) -> exp.Expr | None:
+        if len(given) < 2:
+            return None
+        keys = (_written(part, "a JSON key").replace("\\", "\\\\").replace("'", "\\'") for part in given[1:])
+        steps = (f"[{key}]" if key.isdigit() else f"['{key}']" for key in keys)
+        return _filled(text, given[0], exp.Literal.string("$" + "".join(steps)))
+
+    return build
+
+
+def _split(given: list[exp.Expr]) -> exp.Expr | None:
+    """Return the parts of a text between separators that are taken as they stand; an empty text has none."""
+    if len(given) != 2:
+        return None
+    pattern = exp.Literal.string(
+        re.sub(r"([^\w\s])", r"[\1]", _written(given[1], "a separator")).replace("[^]", "\\^")
+    )
+    if "[\\]" in pattern.name:
+        raise NotSaid("a backslash in a separator", "write regexp_split_to_table(text, pattern)")
+    return _filled("filter(split(_p0, _p1, -1), _e -> _p0 <> '')", given[0], pattern)
+
+
+_TYPE = (
+    "CASE WHEN _p0 IS NULL THEN NULL WHEN {0} LIKE 'OBJECT<%' THEN 'object' WHEN {0} LIKE 'ARRAY<%' THEN 'array' "
+    "WHEN {0} = 'STRING' THEN 'string' WHEN {0} = 'BOOLEAN' THEN 'boolean' WHEN {0} = 'VOID' THEN 'null' ELSE 'number' END"
+).format("schema_of_variant(parse_json(_p0))")
+_ELEMENTS = "variant_get(parse_json(_p0), '$', 'array<variant>')"
+_ELEMENT_TEXT = (
+    "CASE schema_of_variant(_e) WHEN 'VOID' THEN NULL WHEN 'STRING' THEN variant_get(_e, '$', 'string') "
+    "ELSE to_json(_e) END"
+)
+CALLS: Mapping[str, Callable[[list[exp.Expr]], exp.Expr | None]] = {
+    # ---- values ---------------------------------------------------------------------------------------------
+    "num_nulls": _counted("if({} IS NULL, 1, 0)"),
+    "num_nonnulls": _counted("if({} IS NULL, 0, 1)"),
+    "isfinite": _of(1, "if(_p0 IS NULL, NULL, TRUE)"),
+    # ---- texts and bytes ------------------------------------------------------------------------------------
+    "quote_nullable": _of(
+        1, r"coalesce(concat('\'', replace(CAST(_p0 AS STRING), '\'', '\'\''), '\''), 'NULL')"
+    ),
+    "convert_from": _utf8("decode(_p0, 'UTF-8')"),
+    "convert_to": _utf8("encode(_p0, 'UTF-8')"),
+    "get_byte": _of(2, "CAST(conv(hex(substring(_p0, _p1 + 1, 1)), 16, 10) AS INT)"),
+    # ---- arrays ---------------------------------------------------------------------------------------------
+    "array_positions": _of(
+        2, "filter(transform(_p0, (_e, _i) -> if(_e <=> _p1, _i + 1, NULL)), _e -> _e IS NOT NULL)"
+    ),
+    "array_replace": _of(3, "transform(_p0, _e -> if(_e <=> _p1, _p2, _e))"),
+    "array_lower": _first_dimension("if(size(_p0) > 0, 1, NULL)"),
+    "array_upper": _first_dimension("nullif(size(_p0), 0)"),
+    "trim_array": _of(2, "slice(_p0, 1, greatest(size(_p0) - _p1, 0))"),
+    "array_flatten": _of(1, "flatten(_p0)"),
+    # ---- documents ------------------------------------------------------------------------------------------
+    "jsonb_typeof": _of(1, _TYPE),
+    "json_typeof": _of(1, _TYPE),
+    "jsonb_extract_path": _json_path("to_json(try_variant_get(parse_json(_p0), _p1))"),
+    "json_extract_path": _json_path("to_json(try_variant_get(parse_json(_p0), _p1))"),
+    "jsonb_extract_path_text": _json_path("get_json_object(_p0, _p1)"),
+    "json_extract_path_text": _json_path("get_json_object(_p0, _p1)"),
+    # ---- rows -----------------------------------------------------------------------------------------------
+    "regexp_matches": matches,
+    "regexp_split_to_table": _of(2, "split(_p0, _p1, -1)"),
+    "string_to_table": _split,
+    "generate_subscripts": _first_dimension("transform(_p0, (_e, _i) -> _i + 1)"),
+    "jsonb_array_elements": _of(1, f"transform({_ELEMENTS}, _e -> to_json(_e))"),
+    "json_array_elements": _of(1, f"transform({_ELEMENTS}, _e -> to_json(_e))"),
+    "jsonb_array_elements_text": _of(1, f"transform({_ELEMENTS}, _e -> {_ELEMENT_TEXT})"),
+    "json_array_elements_text": _of(1, f"transform({_ELEMENTS}, _e -> {_ELEMENT_TEXT})"),
+    "jsonb_object_keys": _of(1, "json_object_keys(_p0)"),
+}

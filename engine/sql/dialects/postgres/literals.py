@@ -1,0 +1,118 @@
+"""Texts in quotes that have no type of their own: PostgreSQL reads them as what they stand beside."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+import sqlglot.expressions as exp
+
+from engine.sql.parsing.position import copy_place
+from engine.sql.typing.expression_types import INTEGRAL, is_number
+from engine.sql.typing.types import cast_type
+
+TypeOf = Callable[[exp.Expr], str | None]
+_TWO_SIDED = (
+    *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ),
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod),
+)
+_CAST = ("boolean", "date", "timestamp", "timestamp_ntz")
+_PLAIN = {"int": 1 << 31, "bigint": 1 << 63}
+_WHOLE = re.compile(r"\s*[+-]?\d{1,38}\s*")
+_DECIMAL = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)\s*")
+
+
+def type_literals(node: exp.Expr, type_of: TypeOf) -> None:
+    """Give the texts among an expression's operands the type of the numbers beside them, in place.
+
+    `n = '5'` -> `n = 5`, `COALESCE(d, '0')` -> `COALESCE(d, CAST('0' AS DOUBLE))`. A text that is no such number
+    stays as it is: who checks operands tells it.
+    """
+    match node:
+        case _ if isinstance(node, _TWO_SIDED):
+            _alike([node.this, node.expression], type_of)
+        case exp.Between():
+            _alike([node.this, node.args["low"], node.args["high"]], type_of)
+        case exp.In() if not node.args.get("query"):
+            _alike([node.this, *node.expressions], type_of)
+        case exp.Coalesce():
+            _alike([node.this, *node.expressions], type_of)
+        case exp.Greatest() | exp.Least():
+            _alike([node.this, *node.expressions], type_of)
+        case exp.Nullif():
+            _alike([node.this, node.expression], type_of)
+        case exp.Case():
+            values = [part.args["true"] for part in node.args["ifs"]]
+            _alike([*values, node.args.get("default")], type_of)
+            if node.this is not None:
+                _alike([node.this, *(part.this for part in node.args["ifs"])], type_of)
+        case exp.Values():
+            rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
+            for column in zip(*rows, strict=False):
+                _alike(column, type_of)
+
+
+def typed_for(values: exp.Values, kinds: tuple[str, ...]) -> exp.Values:
+    """Return VALUES that an INSERT writes into columns of some types: texts in quotes are cast to these."""
+    found = values.copy()
+    for row in found.expressions:
+        cells = row.expressions if isinstance(row, exp.Tuple) else [row]
+        for cell, kind in zip(cells, kinds, strict=False):
+            if _is_text(cell) and (is_number(kind) or kind in _CAST):
+                cell.replace(copy_place(exp.Cast(this=cell.copy(), to=cast_type(kind)), cell))
+    return found
+
+
+def typed(literal: exp.Literal, kind: str) -> exp.Expr | None:
+    """Return a text as the number of a type that it is read as, None if it is none or the type is no number's."""
+    text = literal.name.strip()
+    found: exp.Expr
+    if kind in ("int", "bigint") and _WHOLE.fullmatch(text) and abs(int(text)) < _PLAIN[kind]:
+        found = _number(text)
+    elif kind in INTEGRAL and _WHOLE.fullmatch(text):
+        found = exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build(kind, dialect="spark"))
+    elif kind in ("float", "double"):
+        try:
+            float(text)
+        except ValueError:
+            return None
+        found = exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build(kind, dialect="spark"))
+    elif kind.startswith("decimal") and _DECIMAL.fullmatch(text):
+        found = _number(text)
+    else:
+        return None
+    return copy_place(found, literal)
+
+
+def _number(text: str) -> exp.Expr:
+    number = exp.Literal.number(text.lstrip("+-"))
+    return exp.Neg(this=number) if text.startswith("-") else number
+
+
+def _alike(parts: Iterable[exp.Expr | None], type_of: TypeOf) -> None:
+    """Type the texts among parts that are to have one type by the numbers among them."""
+    given = [part for part in parts if part is not None]
+    texts = [part for part in given if isinstance(part, exp.Literal) and part.is_string]
+    if not texts or len(texts) == len(given):
+        return
+    kinds = {type_of(part) for part in given if not isinstance(part, exp.Null) and not _is_text(part)}
+    if not kinds or not all(kind is not None and is_number(kind) for kind in kinds):
+        return
+    kind = _widest({kind for kind in kinds if kind is not None})
+    for text in texts:
+        found = typed(text, kind)
+        if found is not None:
+            text.replace(found)
+
+
+def _is_text(part: exp.Expr) -> bool:
+    return isinstance(part, exp.Literal) and bool(part.is_string)
+
+
+def _widest(kinds: set[str]) -> str:
+    for wide in ("double", "float"):
+        if wide in kinds:
+            return wide
+    return next((kind for kind in kinds if kind.startswith("decimal")), None) or max(
+        kinds, key=INTEGRAL.index
+    )

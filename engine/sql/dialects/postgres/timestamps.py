@@ -1,0 +1,126 @@
+"""Functions of Postgres over moments: formats, units, zones."""
+
+from __future__ import annotations
+
+import re
+
+import sqlglot.expressions as exp
+
+from engine.sql.dialects.postgres.patterns import NotSaid
+from engine.sql.dialects.postgres.terms import Rules, TypeOf, call
+from engine.sql.dialects.postgres.terms import text as text_of
+
+_CODES = re.compile(r"%-?[YymdHIMSfjpbB%]")
+
+_CODE_OF = {
+    "yyyy": "%Y",
+    "mm": "%m",
+    "dd": "%d",
+    "hh24": "%H",
+    "hh12": "%I",
+    "hh": "%I",
+    "mi": "%M",
+    "ss": "%S",
+}
+_UNITS = {
+    "MICROSECOND": ("MICROSECOND", "MICROSECONDS", "US", "USEC", "USECS"),
+    "MILLISECOND": ("MILLISECOND", "MILLISECONDS", "MS", "MSEC", "MSECS"),
+    "SECOND": ("SECOND", "SECONDS", "S", "SEC", "SECS"),
+    "MINUTE": ("MINUTE", "MINUTES", "M", "MIN", "MINS"),
+    "HOUR": ("HOUR", "HOURS", "H", "HR", "HRS"),
+    "DAY": ("DAY", "DAYS", "D"),
+    "WEEK": ("WEEK", "WEEKS", "W"),
+    "MONTH": ("MONTH", "MONTHS", "MON", "MONS"),
+    "QUARTER": ("QUARTER", "QTR"),
+    "YEAR": ("YEAR", "YEARS", "Y", "YR", "YRS"),
+    "DECADE": ("DECADE", "DECADES", "DEC", "DECS"),
+    "CENTURY": ("CENTURY", "CENTURIES", "C", "CENT"),
+    "MILLENNIUM": ("MILLENNIUM", "MILLENNIA", "MIL", "MILS"),
+}
+"""The units of date_trunc as PostgreSQL reads them (datetime.c of its source), by Spark's word for them."""
+_SPARKS = "of Spark"  # a call that means what Spark's function means
+_YEARS_OF = {"DECADE": (10, 0), "CENTURY": (100, 1), "MILLENNIUM": (1000, 1)}
+"""How many years, and the number of the first of one."""
+_PATTERNS = re.compile(rf"(%-?\w)|({'|'.join(_CODE_OF)})", re.IGNORECASE)
+"""Patterns of a format that sqlglot leaves: PostgreSQL reads them in either case, and HH as the hour of a half day."""
+
+
+def _format(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
+    kind = type_of(node.this) or ""
+    if isinstance(node, exp.TimeToStr) and (
+        kind in ("int", "bigint", "double", "float") or "decimal" in kind
+    ):
+        raise NotSaid("to_char of a number", "CAST it to a text")
+    text = text_of(node.args.get("format"), "a format")
+    said = _PATTERNS.sub(lambda found: found[1] or _CODE_OF[found[2].lower()], text)
+    if said != text:
+        text = said
+        node.set("format", exp.Literal.string(text))
+    if re.search(r"[A-Za-z\"]", _CODES.sub("", text)):
+        raise NotSaid(
+            f"a part of the format that reads {_CODES.sub(' ', text).strip()}", "use YYYY MM DD HH24 MI SS"
+        )
+    return None
+
+
+def _from_parts(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    return call(
+        "make_timestamp_ntz", *(node.args[part] for part in ("year", "month", "day", "hour", "min", "sec"))
+    )
+
+
+def _from_epoch(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    return call("timestamp_seconds", node.this)
+
+
+def _truncated(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
+    """The result has a zone only if the moment has one; Spark knows no units of several years.
+
+    `date_trunc('decade', t)` -> the first moment of the year less the years since the decade began.
+    """
+    if node.meta.get(_SPARKS):
+        return None
+    if node.args.get("zone") is not None:
+        raise NotSaid("date_trunc in a time zone", "write date_trunc(unit, moment AT TIME ZONE zone)")
+    written = node.args["unit"].name.upper()
+    unit = next((unit for unit, words in _UNITS.items() if written in words), None)
+    if unit is None:
+        raise NotSaid(f"date_trunc of {written.lower()}", f"the units are {', '.join(_UNITS).lower()}")
+    plain = type_of(node.this) == "timestamp_ntz"
+    kind = exp.DataType.Type.TIMESTAMPNTZ if plain else exp.DataType.Type.TIMESTAMPLTZ
+    years, first = _YEARS_OF.get(unit, (1, 0))
+    word = "YEAR" if years > 1 else unit
+    truncated = exp.TimestampTrunc(this=node.this.copy(), unit=exp.Var(this=word))
+    truncated.meta[_SPARKS] = True
+    whole = exp.Cast(this=truncated, to=exp.DataType(this=kind))
+    if years == 1:
+        return whole
+    year = exp.Extract(this=exp.Var(this="YEAR"), expression=node.this.copy())
+    since = exp.Paren(this=exp.Sub(this=year, expression=exp.Literal.number(first)))
+    return exp.Paren(
+        this=exp.Sub(this=whole, expression=call("make_ym_interval", call("pmod", since, years), 0))
+    )
+
+
+def _at_zone(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    """A moment with a zone loses it, one without gets it; Spark computes in UTC."""
+    kind, zone = type_of(node.this), node.args["zone"]
+    plain = exp.DataType(this=exp.DataType.Type.TIMESTAMPNTZ)
+    if kind == "timestamp":
+        return call("convert_timezone", "UTC", zone, exp.Cast(this=node.this.copy(), to=plain))
+    if kind in ("timestamp_ntz", "date"):
+        local = exp.Cast(this=node.this.copy(), to=plain)
+        moved = call("convert_timezone", zone, "UTC", local)
+        return exp.Cast(this=moved, to=exp.DataType(this=exp.DataType.Type.TIMESTAMPLTZ))
+    raise NotSaid("AT TIME ZONE of a value whose type is not certain", "CAST it to timestamp or timestamptz")
+
+
+RULES_OF_MOMENTS: Rules = {
+    exp.TimeToStr: _format,
+    exp.StrToTime: _format,
+    exp.StrToDate: _format,
+    exp.UnixToTime: _from_epoch,
+    exp.TimestampTrunc: _truncated,
+    exp.AtTimeZone: _at_zone,
+    exp.TimestampFromParts: _from_parts,
+}

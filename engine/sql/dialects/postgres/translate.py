@@ -1,0 +1,189 @@
+"""What Postgres means by an expression, said so that Spark does the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import sqlglot.expressions as exp
+
+from engine.sql.dialects.postgres.bytea import as_spark_bytea
+from engine.sql.dialects.postgres.functions import as_spark_call
+from engine.sql.dialects.postgres.json import as_spark_json
+from engine.sql.dialects.postgres.lists import as_spark_list
+from engine.sql.dialects.postgres.literals import type_literals
+from engine.sql.dialects.postgres.patterns import NotSaid
+from engine.sql.expression.sketches import as_spark_percentile
+from engine.sql.typing.expression_types import INTEGRAL
+from engine.sql.typing.intervals import day_time_literal, interval_value, is_interval
+
+TypeOf = Callable[[exp.Expr], str | None]
+_KIND = exp.DataType.Type
+_FIELDS = {"ISODOW": "DOW_ISO", "ISOYEAR": "YEAROFWEEK"}
+_YEARS = {"DECADE": ("FLOOR", 10), "CENTURY": ("CEIL", 100), "MILLENNIUM": ("CEIL", 1000)}
+_OF_SECOND = {"MILLISECONDS": 1000, "MICROSECONDS": 1_000_000}
+UNKNOWN_FIELDS = frozenset(("JULIAN", "TIMEZONE", "TIMEZONE_HOUR", "TIMEZONE_MINUTE"))
+
+
+def as_spark(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    """Rewrite a bound expression, innermost parts first, by the rules below."""
+    for key, value in list(node.args.items()):
+        if isinstance(value, exp.Expr):
+            node.set(key, as_spark(value, type_of))
+        elif isinstance(value, list):
+            node.set(key, [as_spark(v, type_of) if isinstance(v, exp.Expr) else v for v in value])
+    type_literals(node, type_of)
+    for rule in (
+        _json,
+        _list,
+        _percentile,
+        _interval,
+        _type,
+        _bytea,
+        _cast,
+        _division,
+        _dates,
+        _field,
+        _logarithm,
+        _pattern,
+        _function,
+    ):
+        found = rule(node, type_of)
+        if found is not None:
+            return found
+    return node
+
+
+def _json(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
+    """JSON is text. `a -> 'b'` -> `TO_JSON(TRY_VARIANT_GET(PARSE_JSON(a), '$.b'))`"""
+    return as_spark_json(node)
+
+
+def _list(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
+    """Nulls stay, the order counts. `array_agg(x ORDER BY y)` -> `transform(array_sort(collect_list(…), …), _e -> _e.v)`"""
+    return as_spark_list(node)
+
+
+def _percentile(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
+    """`approx_percentile(q, error) WITHIN GROUP (ORDER BY x)` is a sketch's answer: the middle of the bucket at a place."""
+    return as_spark_percentile(node)
+
+
+def _interval(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
+    """A span of days and less is said in full. `INTERVAL '02:00'` -> `INTERVAL '0 02:00:00.000000' DAY TO SECOND`"""
+    plain = isinstance(node, exp.Interval) and node.args.get("unit") is None
+    if not plain and not (isinstance(node, exp.Cast) and is_interval(node.to)):
+        return None
+    span = interval_value(node)
+    return None if span is None else day_time_literal(span)
+
+
+def _type(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
+    """TIMESTAMP has no zone; NUMERIC without digits is wide. `TIMESTAMP` -> `TIMESTAMP_NTZ`"""
+    if not isinstance(node, exp.DataType):
+        return None
+    if node.this == _KIND.TIMESTAMP:
+        return exp.DataType(this=_KIND.TIMESTAMPNTZ)
+    if node.this == _KIND.DECIMAL and not node.expressions:
+        return exp.DataType.build("DECIMAL(38, 10)", dialect="spark")
+    return None
+
+
+def _bytea(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
+    """Bytes are written and shown as hex digits. `CAST('\\xAA' AS BYTEA)` -> `X'AA'`"""
+    return as_spark_bytea(node, type_of)
+
+
+_TEXTS = (_KIND.TEXT, _KIND.VARCHAR, _KIND.CHAR, _KIND.NCHAR, _KIND.NVARCHAR)
+_NOT_AS_TEXT = ("array<", "map<", "struct<", "interval")  # Spark writes them in its own way
+
+
+def _cast(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
+    """A number becomes an integer by rounding, a text is cut to its length. `CAST(d AS INT)` -> `CAST(BROUND(d, 0) AS INT)`"""
+    if not isinstance(node, exp.Cast):
+        return None
+    target = node.to
+    if target.this in _TEXTS:
+        kind = "interval" if isinstance(node.this.unnest(), exp.Interval) else type_of(node.this) or ""
+        if kind.startswith(_NOT_AS_TEXT):
+            raise NotSaid(f"{kind} as a text", "take its parts, or array_to_string")
+    if target.this in (_KIND.TINYINT, _KIND.SMALLINT, _KIND.INT, _KIND.BIGINT):
+        given = type_of(node.this) or ""
+        if given in ("float", "double") or given.startswith("decimal"):
+            name = "ROUND" if given.startswith("decimal") else "BROUND"
+            rounded = exp.Anonymous(this=name, expressions=[node.this, exp.Literal.number(0)])
+            return type(node)(this=rounded, to=target)
+    if target.this in _TEXTS and target.expressions:
+        text = exp.Cast(this=node.this, to=exp.DataType(this=_KIND.TEXT))
+        return exp.Anonymous(this="LEFT", expressions=[text, target.expressions[0].this.copy()])
+    return None
+
+
+def _division(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
+    """`/` of two integers truncates. `i / j` -> `CAST(i DIV j AS INT)`"""
+    if not isinstance(node, exp.Div):
+        return None
+    one, other = type_of(node.this), type_of(node.expression)
+    if one not in INTEGRAL or other not in INTEGRAL:
+        return exp.Div(this=node.this, expression=node.expression)
+    kind = max(one, other, key=INTEGRAL.index)
+    quotient = exp.IntDiv(this=_operand(node.this), expression=_operand(node.expression))
+    return exp.Cast(this=quotient, to=exp.DataType.build(kind, dialect="spark"))
+
+
+def _dates(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
+    """Two dates differ by a number of days, a date moved by an interval is a timestamp. `d - e` -> `DATEDIFF(d, e)`"""
+    moved = isinstance(node, exp.Add | exp.Sub) and isinstance(node.expression, exp.Interval)
+    if moved and type_of(node.this) == "date":
+        moment = exp.Cast(this=node.this, to=exp.DataType(this=_KIND.TIMESTAMPNTZ))
+        return type(node)(this=moment, expression=node.expression)
+    if isinstance(node, exp.Sub) and type_of(node.this) == type_of(node.expression) == "date":
+        return exp.Anonymous(this="DATEDIFF", expressions=[node.this, node.expression])
+    return None
+
+
+def _field(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
+    """Sunday is day 0; an epoch has a fraction. `EXTRACT(DOW FROM t)` -> `(EXTRACT(DOW FROM t) - 1)`"""
+    if not isinstance(node, exp.Extract):
+        return None
+    field = node.name.upper()
+    if field == "DOW":
+        return exp.Paren(this=exp.Sub(this=node, expression=exp.Literal.number(1)))
+    if field == "EPOCH":
+        moment = exp.Cast(this=node.expression, to=exp.DataType.build("TIMESTAMP", dialect="spark"))
+        micros = exp.Anonymous(this="UNIX_MICROS", expressions=[moment])
+        return exp.Paren(this=exp.Div(this=micros, expression=exp.Literal.number(1_000_000)))
+    if field in _YEARS:
+        name, years = _YEARS[field]
+        year = exp.Extract(this=exp.Var(this="YEAR"), expression=node.expression)
+        share = exp.Div(this=year, expression=exp.Literal.number(years))
+        return exp.Anonymous(this=name, expressions=[share])
+    if field in _OF_SECOND:
+        second = exp.Extract(this=exp.Var(this="SECOND"), expression=node.expression)
+        return exp.Paren(this=exp.Mul(this=second, expression=exp.Literal.number(_OF_SECOND[field])))
+    if field in _FIELDS:
+        return exp.Extract(this=exp.Var(this=_FIELDS[field]), expression=node.expression)
+    return None
+
+
+def _logarithm(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
+    """`log(x)` is the decimal one. `LOG(x)` -> `LOG10(x)`"""
+    if isinstance(node, exp.Log) and node.expression is None:
+        return exp.Anonymous(this="LOG10", expressions=[node.this])
+    return None
+
+
+def _pattern(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
+    """`~*` takes no notice of case. `s ~* 'x'` -> `s RLIKE ('(?i)' || 'x')`"""
+    if not isinstance(node, exp.RegexpILike):
+        return None
+    either = exp.DPipe(this=exp.Literal.string("(?i)"), expression=node.expression)
+    return exp.RegexpLike(this=node.this, expression=exp.Paren(this=either))
+
+
+def _function(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
+    """A function that Spark has under another name. `string_to_array(s, ',')` -> `split(s, ',')`"""
+    return as_spark_call(node, type_of)
+
+
+def _operand(node: exp.Expr) -> exp.Expr:
+    return exp.Paren(this=node) if isinstance(node, exp.Binary) else node

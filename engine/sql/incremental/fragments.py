@@ -1,0 +1,69 @@
+"""Fragments: the tables that keep one view up to date, each computed from the changes of others.
+
+A fragment reads nothing but tables: their change logs, and lookups by key at the old or the new epoch. So its epoch is one Spark
+action, and the state of a view is the set of its fragments' tables: indexes of its inputs, partial aggregates, arrangements.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from engine.sql.catalog import Catalog
+from engine.sql.incremental.access import arrange_key, index_name
+from engine.sql.incremental.partials import Partials
+from engine.sql.plan import Node, Scan, scans
+
+
+class Fragment(msgspec.Struct, frozen=True):
+    """One table kept up to date: the plan over other tables, the table's key, the rule that is used and why.
+
+    `columns` are the table's columns with their Spark types, hidden ones included.
+    """
+
+    table: str
+    rule: str
+    plan: Node
+    key: tuple[str, ...]
+    distribution_key: tuple[str, ...]
+    why: str
+    partials: tuple[Partials, ...] = ()
+    columns: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The tables whose changes this fragment follows, each once."""
+        return tuple(dict.fromkeys(scan.table for scan in scans(self.plan)))
+
+
+class IncrementalPlan(msgspec.Struct, frozen=True):
+    """The fragments of one view in the order in which they run; the last one is the view itself.
+
+    `indexes` names the shared index tables, (table, columns), that lookups need.
+    """
+
+    view: str
+    fragments: tuple[Fragment, ...]
+    indexes: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def dependencies(self, fragment: Fragment) -> tuple[str, ...]:
+        """Return every table that a fragment reads: its inputs, and the indexes through which they are looked up."""
+        if fragment.rule == "index":
+            return fragment.inputs
+        mine = tuple(index_name(table, by) for table, by in self.indexes if table in fragment.inputs)
+        return fragment.inputs + mine
+
+
+def index_fragment(table: str, columns: tuple[str, ...], catalog: Catalog) -> Fragment:
+    """Return the fragment of the index of `table` by `columns`: all its rows, distributed by those columns."""
+    relation = catalog.get(table)
+    scan = Scan(
+        table,
+        tuple((column.source, column.source) for column in relation.columns),
+        relation.primary_key,
+        relation.distribution_key,
+        relation.append_only,
+    )
+    name = index_name(table, columns)
+    why = f"lookups in {table} by {', '.join(columns)}"
+    types = tuple((column.source, column.type) for column in relation.columns)
+    return Fragment(name, "index", scan, arrange_key(columns, scan.key), columns, why, columns=types)

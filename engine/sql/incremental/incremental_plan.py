@@ -1,0 +1,50 @@
+"""Bound plan -> incremental plan: a list of fragments, each of which keeps exactly one table up to date."""
+
+from __future__ import annotations
+
+from engine.sql.expression.nodes import Column
+from engine.sql.incremental.fragments import IncrementalPlan
+from engine.sql.incremental.lowering import Analyzer, Lowering, sanitised
+from engine.sql.incremental.reference_rules import ReferenceLowering
+from engine.sql.plan import Node, Project
+from engine.sql.statements.view_options import Rules
+
+
+def build_incremental_plan(
+    view: str,
+    plan: Node,
+    outputs: tuple[tuple[str, str], ...],
+    analyzer: Analyzer,
+    rules: Rules = "fast",
+) -> IncrementalPlan:
+    """Split `plan` into fragments; `outputs` maps the view's column names to the plan's columns.
+
+    `analyzer` gives the Spark types of a node's columns. With `rules` = reference every operator that has a key is a fragment
+    of its own, and recomputes its touched keys.
+    """
+    lowering = (Lowering if rules == "fast" else ReferenceLowering)(view, analyzer)
+    lowering.view_fragment(_compose(_named(plan, outputs)))
+    return IncrementalPlan(view, tuple(lowering.fragments), tuple(lowering.indexes))
+
+
+def _named(plan: Node, outputs: tuple[tuple[str, str], ...]) -> Project:
+    """Give the plan the view's column names; key columns that it lacks become hidden `_key_…` columns."""
+    shown = {internal for _, internal in outputs}
+    hidden = sanitised(tuple(column for column in plan.key if column not in shown))
+    items = tuple((name, Column(internal)) for name, internal in outputs)
+    return Project(
+        plan, items + tuple((f"_key_{new.lstrip('_')}", Column(old)) for old, new in hidden.items())
+    )
+
+
+def _compose(node: Node) -> Node:
+    """Merge a projection that only renames into the projection below it."""
+    while isinstance(node, Project) and isinstance(node.input, Project):
+        if any(expr.column is None for _, expr in node.items):
+            break
+        below = dict(node.input.items)
+        merged = Project(node.input.input, tuple((name, below[expr.columns[0]]) for name, expr in node.items))
+        if merged.columns != node.columns:  # a key column would be added twice
+            break
+        node = merged
+    return node

@@ -1,0 +1,267 @@
+"""A bound plan cut into fragments by the fast rules: aggregates by stored partials where they can be, joins by lookups."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+from engine.sql.expression.nodes import Column, Expr
+from engine.sql.incremental.access import NotPushable, arrange_key, required_indexes
+from engine.sql.incremental.counted_values import OverValues, ValueState, over_values, values_of
+from engine.sql.incremental.counted_values import Values as GroupValues
+from engine.sql.incremental.fragments import Fragment
+from engine.sql.incremental.group_keys import is_global, keys_as_columns, with_global_key
+from engine.sql.incremental.partials import GLOBAL_KEY, Partials, partials_of
+from engine.sql.plan import (
+    Aggregate,
+    Filter,
+    Join,
+    Node,
+    Project,
+    Recompute,
+    Scan,
+    TopN,
+    UnionAll,
+    Values,
+    children,
+)
+
+_BY_VALUES = (
+    "the change is added to stored partials; distinct values and extremes follow the states of values"
+)
+
+
+class Analyzer(Protocol):
+    """Knows the Spark types of a node's columns; it is told of every fragment, whose table later nodes may scan."""
+
+    def types(self, node: Node) -> Mapping[str, str]:
+        """Return the Spark type of each column of `node`."""
+        ...
+
+    def add(self, fragment: Fragment) -> Fragment:
+        """Take note of a fragment; return it with its table's columns."""
+        ...
+
+
+class Lowering:
+    """Cuts one view into fragments, inputs first; `indexes` are the shared ones that their lookups need."""
+
+    def __init__(self, view: str, analyzer: Analyzer) -> None:
+        self.view = view
+        self.analyzer = analyzer
+        self.fragments: list[Fragment] = []
+        self.indexes: dict[tuple[str, tuple[str, ...]], None] = {}
+
+    # ---- the view itself -------------------------------------------------------------------------------------
+    def view_fragment(self, top: Node) -> None:
+        """Add the fragment of the view itself, after those that stand below it."""
+        if isinstance(top, Project) and isinstance(top.input, Aggregate):
+            self._aggregate(self.view, top)
+            return
+        plan = self._lower(top)
+        self._emit(self.view, plan, plan.key)
+
+    def _emit(self, table: str, plan: Node, distribution_key: tuple[str, ...], why: str = "") -> None:
+        joins = _count(plan, Join)
+        rule = "join" if joins else "linear"
+        reason = (
+            f"the change of each input looked up in the others ({joins} joins)"
+            if joins
+            else "on changes alone"
+        )
+        key = arrange_key(distribution_key, plan.key)
+        self._add(Fragment(table, rule, plan, key, distribution_key, why or reason))
+
+    def _next_state(self) -> str:
+        return f"_state_{self.view}_{len(self.fragments) + 1}"
+
+    def _add(self, fragment: Fragment) -> None:
+        assert fragment.table not in {known.table for known in self.fragments}, fragment.table
+        self.fragments.append(self.analyzer.add(fragment))
+
+    # ---- nodes below the top ---------------------------------------------------------------------------------
+    def _lower(self, node: Node) -> Node:
+        """Return the node with every aggregate replaced by a scan of a state table of its own."""
+        if isinstance(node, Scan | Values):
+            return node
+        if isinstance(node, Aggregate):
+            return self._aggregate_state(node)
+        if isinstance(node, TopN):
+            return self._top_n_state(node)
+        if isinstance(node, Join):
+            return self._lower_join(node)
+        if isinstance(node, UnionAll):
+            return UnionAll(tuple(self._lower(child) for child in node.inputs), node.names)
+        assert not isinstance(node, Recompute)  # it is the whole of a plan that is not lowered
+        return msgspec.structs.replace(node, input=self._lower(node.input))
+
+    def _lower_join(self, join: Join) -> Join:
+        left, right = self._lower(join.left), self._lower(join.right)
+        if join.on:  # else whole sides are read, not looked up
+            right_on = tuple(right for _, right in join.on)
+            left = self._accessible(left, tuple(left for left, _ in join.on), join.null_safe)
+            if _is_chain(right):
+                right = self._accessible(right, right_on, join.null_safe)
+            else:
+                right = self._arrange(right, right_on)
+        return msgspec.structs.replace(join, left=left, right=right)
+
+    def _accessible(self, node: Node, columns: tuple[str, ...], null_safe: bool = False) -> Node:
+        """Return a node that can be read by `columns`: itself with indexes noted, or an arrangement of it."""
+        try:
+            needed = required_indexes(node, columns, null_safe)
+        except NotPushable:
+            return self._arrange(node, columns)
+        states = {fragment.table for fragment in self.fragments}
+        if any(table in states for table, _ in needed):  # an index is of a table that the catalog knows
+            return self._arrange(node, columns)
+        self.indexes.update(dict.fromkeys(needed))
+        return node
+
+    def _arrange(self, node: Node, columns: tuple[str, ...]) -> Scan:
+        names = sanitised(node.columns)
+        plan = Project(node, tuple((names[column], Column(column)) for column in node.columns))
+        table = self._next_state()
+        by = tuple(names[column] for column in dict.fromkeys(columns))
+        self._emit(table, plan, by, f"rows arranged by {', '.join(by)}")
+        key = self.fragments[-1].key
+        return Scan(table, tuple((old, new) for old, new in names.items()), key, by, node.append_only)
+
+    def _top_n_state(self, node: TopN) -> Scan:
+        source = self._lower(node.input)
+        if node.partition:
+            source = self._accessible(source, node.partition, null_safe=True)
+        top = msgspec.structs.replace(node, input=source)
+        names = sanitised(top.columns)  # tables below may bring key columns along that the node did not have
+        plan = Project(top, tuple((names[column], Column(column)) for column in top.columns))
+        table = self._next_state()
+        by = tuple(names[column] for column in node.partition)
+        key = arrange_key(by, plan.key)
+        why = "touched groups are ordered again" if by else "all rows are ordered again in each epoch"
+        self._add(Fragment(table, "top-n", plan, key, by or key, why))
+        return Scan(table, tuple((old, new) for old, new in names.items()), key, by or key)
+
+    # ---- aggregates ------------------------------------------------------------------------------------------
+    def _aggregate_state(self, node: Aggregate) -> Scan:
+        node = with_global_key(node)
+        names = sanitised(node.columns)
+        plan = Project(node, tuple((names[column], Column(column)) for column in node.columns))
+        table = self._aggregate(None, plan)
+        key = tuple(names[column] for column in node.key)
+        # two whole aggregates may meet in one join, where each needs a key of its own name
+        items = ((f"{old}:{table}" if old == GLOBAL_KEY else old, new) for old, new in names.items())
+        return Scan(table, tuple(items), key, key, node.append_only)
+
+    def _aggregate(self, table: str | None, top: Project) -> str:
+        """Add the fragment of an aggregate; without a name it is a state, numbered after all that stands below it."""
+        assert isinstance(top.input, Aggregate)
+        node = with_global_key(top.input)
+        top = Project(node, top.items)
+        source = self._lower(node.input)
+        fast, why = self._partials(node, source)
+        if fast is not None:
+            table = table or self._next_state()
+            plan: Node = msgspec.structs.replace(top, input=msgspec.structs.replace(node, input=source))
+            self._add(Fragment(table, "aggregate", plan, top.key, top.key, why, fast))
+            return table
+        over = self._over_values(node, source)
+        if not isinstance(over, str):
+            table = table or self._next_state()
+            plan = msgspec.structs.replace(top, input=over.node)
+            self._add(Fragment(table, "aggregate", plan, top.key, top.key, _BY_VALUES, over.partials))
+            return table
+        why = over or why
+        keyed, source = keys_as_columns(node, source)
+        if not is_global(keyed):
+            by = tuple(expr.columns[0] for _, expr in keyed.keys)
+            source = self._accessible(source, by, null_safe=True)
+        table = table or self._next_state()
+        plan = msgspec.structs.replace(top, input=msgspec.structs.replace(keyed, input=source))
+        self._add(Fragment(table, "keyed recompute", plan, top.key, top.key, why))
+        return table
+
+    def _partials(self, node: Aggregate, source: Node) -> tuple[tuple[Partials, ...] | None, str]:
+        found = []
+        for i, (call, kinds) in enumerate(zip(node.calls, self._argument_types(node, source), strict=True)):
+            partials, why_not = partials_of(i, call, kinds, source.append_only)
+            if partials is None:
+                return None, why_not
+            found.append(partials)
+        return tuple(found), "the change is added to stored partials"
+
+    def _argument_types(self, node: Aggregate, source: Node) -> list[tuple[str, ...]]:
+        arguments = tuple(
+            (f"_argument_{i}_{j}", argument)
+            for i, call in enumerate(node.calls)
+            for j, argument in enumerate(call.arguments)
+        )
+        types = self.analyzer.types(Project(source, arguments)) if arguments else {}
+        return [
+            tuple(types[f"_argument_{i}_{j}"] for j in range(len(call.arguments)))
+            for i, call in enumerate(node.calls)
+        ]
+
+    def _over_values(self, node: Aggregate, source: Node) -> OverValues | str:
+        """Return the aggregate over states that count its values, or why it has to be computed from its rows."""
+        node = msgspec.structs.replace(node, input=source)
+        kinds = self._argument_types(node, source)
+        needed: dict[int, GroupValues] = {}
+        for i, call in enumerate(node.calls):
+            if partials_of(i, call, kinds[i], source.append_only)[0] is not None:
+                continue
+            values, why_not = values_of(call, kinds[i])
+            if values is None:
+                return why_not
+            needed[i] = values
+        key_types = self.analyzer.types(Project(source, node.keys))
+        types = [key_types[name] for name, _ in node.keys]
+        ordered = {values.identity for values in needed.values() if values.ordered}
+        plans = {
+            values.identity: ValueState(
+                node, msgspec.structs.replace(values, ordered=values.identity in ordered)
+            )
+            for values in needed.values()
+        }
+        names = {text: f"_state_{self.view}_{len(self.fragments) + n}" for n, text in enumerate(plans, 1)}
+
+        def scan(text: tuple[Expr, ...]) -> Scan:
+            state, key = plans[text], plans[text].plan.key
+            return state.scan(names[text], key, f"{names[text]}:")
+
+        states = {i: (plans[values.identity], scan(values.identity)) for i, values in needed.items()}
+        over = over_values(node, states, kinds, types)
+        if isinstance(over, str):
+            return over
+        for text, state in plans.items():
+            plan = Project(state.plan, tuple((column, Column(column)) for column in state.plan.columns))
+            by = state.by if state.values.ordered else plan.key
+            why = f"how often each value stands in its group{', in order' if state.values.ordered else ''}"
+            self._add(Fragment(names[text], "aggregate", plan, plan.key, by, why))
+        return over
+
+
+def sanitised(names: tuple[str, ...]) -> dict[str, str]:
+    """Return for each column of a plan the name that it has in a table: without dots and the like, each once."""
+    taken: dict[str, str] = {}
+    for name in names:
+        base = re.sub(r"\W", "_", name)
+        candidate, n = base, 1
+        while candidate in taken.values():
+            n += 1
+            candidate = f"{base}_{n}"
+        taken[name] = candidate
+    return taken
+
+
+def _is_chain(node: Node) -> bool:
+    """Tell whether the node is a scan below nothing but filters and projections."""
+    while isinstance(node, Filter | Project):
+        node = node.input
+    return isinstance(node, Scan)
+
+
+def _count(node: Node, kind: type) -> int:
+    return isinstance(node, kind) + sum(_count(child, kind) for child in children(node))

@@ -1,0 +1,234 @@
+"""Partitions of a view: which rows of every table that it reads, and of its own states, belong to which partition.
+
+A partition is a value of the `partition_by` columns, or with `partitions` = n one of n groups of vnodes of them. The columns are
+followed from the view down to each scan; there a filter restricts a fragment to some partitions, and the rest of its plan
+stays as it is. That is exact only where every operator works within a partition, which is checked when a view is created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import msgspec
+
+from engine.sql.expression.nodes import FALSE, TRUE, Cast, Column, Expr, In, Literal, Not
+from engine.sql.expression.null_on_error import null_where_it_fails
+from engine.sql.expression.substitute import substitute
+from engine.sql.expression.template import call, template
+from engine.sql.incremental.fragments import Fragment, IncrementalPlan
+from engine.sql.incremental.group_keys import is_global
+from engine.sql.plan import (
+    Aggregate,
+    Filter,
+    Join,
+    Node,
+    Project,
+    Recompute,
+    Scan,
+    TopN,
+    UnionAll,
+    Unnest,
+    Values,
+)
+from engine.sql.statements.view_options import column_list
+from engine.sql.typing.types import decimal_digits
+
+PARTITION_BY, PARTITIONS = "partition_by", "partitions"
+VNODES_BITS = 8
+NULL_KEY = "null"
+_TYPES = ("tinyint", "smallint", "int", "bigint", "string", "date", "boolean", "timestamp", "timestamp_ntz")
+
+By = tuple[Expr, ...]
+Leaf = Callable[[Scan | Values, By], Node]
+
+
+class NotPartitionable(Exception):
+    """An operator mixes rows of several partitions; the text names it and what is missing."""
+
+
+@dataclass(frozen=True)
+class Partitioning:
+    """How a view is cut: its `columns`, into `groups` of vnodes or (None) one partition a value.
+
+    `tables` gives for the view and each of its states the expressions of these columns over the table's own.
+    """
+
+    view: str
+    columns: tuple[str, ...]
+    groups: int | None
+    types: tuple[str, ...]
+    tables: Mapping[str, By] = field(default_factory=dict)
+
+    def key(self, by: By) -> Expr:
+        """Return the text of a row's partition, an expression over `by`."""
+        typed = [Cast(e, kind, attempt=True) for e, kind in zip(by, self.types, strict=True)]
+        if self.groups is not None:
+            away, half = 64 - (self.groups.bit_length() - 1), self.groups // 2
+            group = template(
+                "shiftright(:hash, :away) + :half",
+                hash=call("xxhash64", *typed),
+                away=Literal(str(away)),
+                half=Literal(str(half)),
+            )
+            return Cast(group, "string")
+        none = Literal(NULL_KEY, "string")
+        texts = [template("coalesce(CAST(:value AS STRING), :none)", value=each, none=none) for each in typed]
+        return texts[0] if len(texts) == 1 else call("concat_ws", Literal("|", "string"), *texts)
+
+    def within(self, by: By, keys: Collection[str], inside: bool = True) -> Expr:
+        """Return the predicate that a row is in one of the partitions `keys`, or with `inside` False in none of them."""
+        if not keys:
+            return FALSE if inside else TRUE
+        found = In(self.key(by), tuple(Literal(key, "string") for key in sorted(keys)))
+        return found if inside else Not(found)
+
+    def mine(self, table: str, keys: Collection[str], inside: bool = True) -> Expr:
+        """Return the predicate that a stored row of the view, or of one of its states, is in the partitions `keys`, or not."""
+        return self.within(self.tables[table], keys, inside)
+
+    def restricted(self, fragment: Fragment, keys: Collection[str], inside: bool = True) -> Fragment:
+        """Return a fragment over those rows alone that are in the partitions `keys`, or in none of them."""
+
+        def leaf(node: Scan | Values, by: By) -> Node:
+            return Filter(node, self.within(by, keys, inside))
+
+        plan = followed(fragment.plan, self.tables[fragment.table], leaf)
+        return msgspec.structs.replace(fragment, plan=plan)
+
+    def sources(self, fragment: Fragment) -> tuple[tuple[Scan, Expr], ...]:
+        """Return the scans of a fragment, each with the partition of its rows, an expression over its columns."""
+        found: list[tuple[Scan, Expr]] = []
+
+        def leaf(node: Scan | Values, by: By) -> Node:
+            if isinstance(node, Scan):
+                found.append((node, self.key(by)))
+            return node
+
+        followed(fragment.plan, self.tables[fragment.table], leaf)
+        return tuple(found)
+
+
+def declared(options: Mapping[str, str]) -> bool:
+    """Tell whether the options of a view cut it into partitions."""
+    return PARTITION_BY in options or PARTITIONS in options
+
+
+def partitioning(plan: IncrementalPlan, options: Mapping[str, str]) -> Partitioning | None:
+    """Return how a view is cut, None if it is not; raises NotPartitionable with the operator that stands against it."""
+    if not declared(options):
+        return None
+    return _partitioning(plan, options.get(PARTITION_BY), options.get(PARTITIONS))
+
+
+@lru_cache(maxsize=1024)
+def _partitioning(plan: IncrementalPlan, by: str | None, groups: str | None) -> Partitioning:
+    view = plan.fragments[-1]
+    kinds = {name.lower(): (name, kind) for name, kind in view.columns}
+    wanted = column_list(by) if by is not None else tuple(name.lower() for name in view.distribution_key)
+    names = tuple(kinds[name][0] for name in wanted)
+    types = tuple(kinds[name][1].lower() for name in wanted)
+    for name, kind in zip(names, types, strict=True):
+        if kind not in _TYPES and decimal_digits(kind) is None:
+            raise NotPartitionable(f"column {name} is {kind}, whose values do not name partitions")
+    tables: dict[str, By] = {view.table: tuple(Column(name) for name in names)}
+    states = {fragment.table for fragment in plan.fragments}
+
+    def leaf(node: Scan | Values, of: By) -> Node:
+        if isinstance(node, Scan) and node.table in states:
+            columns = {name: Column(column) for name, column in node.items}
+            found = tuple(substitute(expr, columns) for expr in of)
+            if tables.setdefault(node.table, found) != found:
+                raise NotPartitionable("one subquery is read twice, each time by other columns")
+        return node
+
+    for fragment in reversed(plan.fragments):
+        if fragment.table not in tables:
+            raise NotPartitionable("a subquery has rows of all partitions")
+        followed(fragment.plan, tables[fragment.table], leaf)
+    return Partitioning(view.table, names, None if groups is None else int(groups), types, tables)
+
+
+def followed(node: Node, by: By, leaf: Leaf) -> Node:
+    """Return `node` with each of its scans replaced by what `leaf` makes of it and of the expressions `by` over it."""
+    match node:
+        case Scan() | Values():
+            return leaf(node, tuple(null_where_it_fails(expr) for expr in by))
+        case Filter():
+            below = by
+        case Project():
+            items = dict(node.items)
+            below = tuple(substitute(expr, items) for expr in by)
+        case Unnest():
+            _need(by, node.input.columns, "unnest", "not an element of the array")
+            below = by
+        case TopN():
+            _need(by, node.partition, "the first rows of each group", "among the PARTITION BY columns")
+            below = by
+        case Aggregate():
+            if not node.keys or is_global(node):
+                raise NotPartitionable("the aggregate has no GROUP BY: its one row is made of all partitions")
+            keys = dict(node.keys)
+            _need(by, tuple(keys), "the aggregate", "among its GROUP BY columns")
+            below = tuple(substitute(expr, keys) for expr in by)
+        case UnionAll():
+            return _union(node, by, leaf)
+        case Join():
+            left, right = _sides(node, by)
+            return msgspec.structs.replace(
+                node, left=followed(node.left, left, leaf), right=followed(node.right, right, leaf)
+            )
+        case Recompute():
+            raise NotPartitionable("refresh_policy = 'full' computes the query as a whole")
+    return msgspec.structs.replace(node, input=followed(node.input, below, leaf))
+
+
+def _union(node: UnionAll, by: By, leaf: Leaf) -> Node:
+    _need(by, node.names, "UNION ALL", "a column of every branch")
+    branches = []
+    for child in node.inputs:
+        names = {name: Column(column) for name, column in zip(node.names, child.columns, strict=False)}
+        branches.append(followed(child, tuple(substitute(expr, names) for expr in by), leaf))
+    return msgspec.structs.replace(node, inputs=tuple(branches))
+
+
+def _sides(join: Join, by: By) -> tuple[By, By]:
+    """Return the columns on the left and on the right side of a join."""
+    to_left, to_right = {right: left for left, right in join.on}, dict(join.on)
+    where = f"the join on {', '.join(_shown(left) for left, _ in join.on)}" if join.on else "the cross join"
+    on = "among the columns that the two sides are joined by"
+
+    def mapped(partners: Mapping[str, str], own: tuple[str, ...], may_map: bool) -> By:
+        columns = {column: Column(column) for column in own}
+        if may_map:
+            columns |= {theirs: Column(ours) for theirs, ours in partners.items()}
+        _need(by, tuple(columns), where, on)
+        return tuple(substitute(expr, columns) for expr in by)
+
+    return mapped(to_left, join.left.columns, join.kind == "inner"), mapped(
+        to_right, join.right.columns, True
+    )
+
+
+def _need(by: By, columns: tuple[str, ...], where: str, what: str) -> None:
+    for expr in by:
+        for column in expr.columns:
+            if column not in columns:
+                raise NotPartitionable(f"{where}: {_shown(column)} is not {what}")
+
+
+def _shown(column: str) -> str:
+    return column.rpartition(":")[2].removeprefix("_group_").removeprefix("_key_")
+
+
+def usable_columns(plan: IncrementalPlan, shown: Collection[str]) -> tuple[str, ...]:
+    """Return the columns of a view by each of which it could be cut."""
+    found = []
+    for name in shown:
+        try:
+            _partitioning(plan, name, None)
+        except (NotPartitionable, KeyError):
+            continue
+        found.append(name)
+    return tuple(found)

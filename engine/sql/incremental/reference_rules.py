@@ -1,0 +1,57 @@
+"""A bound plan cut into fragments by the reference rules, against which the fast ones are tested."""
+
+from __future__ import annotations
+
+import msgspec
+
+from engine.sql.expression.nodes import Column
+from engine.sql.incremental.fragments import Fragment
+from engine.sql.incremental.group_keys import keys_as_columns, with_global_key
+from engine.sql.incremental.lowering import Lowering, sanitised
+from engine.sql.incremental.partials import GLOBAL_KEY
+from engine.sql.plan import Aggregate, Join, Node, Project, Scan, TopN, children
+
+
+class ReferenceLowering(Lowering):
+    """Every join, aggregate and choice of first rows is a table of its own, kept by keyed recompute."""
+
+    def view_fragment(self, top: Node) -> None:
+        """Add the fragment of the view itself, after those that stand below it."""
+        if isinstance(top, Project) and isinstance(top.input, Join | Aggregate | TopN):
+            self._keyed(self.view, Project(self._fed(top.input), top.items))
+            return
+        super().view_fragment(top)
+
+    def _lower(self, node: Node) -> Node:
+        if not isinstance(node, Join | Aggregate | TopN):
+            return super()._lower(node)
+        node = self._fed(node)  # first, since a whole aggregate below brings a key column along
+        names = sanitised(node.columns)
+        self._keyed(None, Project(node, tuple((names[column], Column(column)) for column in node.columns)))
+        table, key = self.fragments[-1].table, self.fragments[-1].key
+        items = ((f"{old}:{table}" if old == GLOBAL_KEY else old, new) for old, new in names.items())
+        return Scan(table, tuple(items), key, key, node.append_only)
+
+    def _keyed(self, table: str | None, plan: Project) -> None:
+        why = "touched keys are computed before and after"
+        self._add(Fragment(table or self._next_state(), "reference", plan, plan.key, plan.key, why))
+
+    def _fed(self, node: Join | Aggregate | TopN) -> Join | Aggregate | TopN:
+        """Return the operator over inputs that can be read by its key."""
+        match node:
+            case Join():
+                on = tuple(zip(*node.on, strict=True)) or ((), ())
+                left, right = (self._found(side, by) for side, by in zip(children(node), on, strict=True))
+                return msgspec.structs.replace(node, left=left, right=right)
+            case Aggregate():
+                keyed, source = keys_as_columns(with_global_key(node), self._lower(node.input))
+                by = tuple(expr.columns[0] for _, expr in keyed.keys if expr.columns)
+                return msgspec.structs.replace(keyed, input=self._reached(source, by))
+            case TopN():
+                return msgspec.structs.replace(node, input=self._found(node.input, node.partition))
+
+    def _found(self, node: Node, by: tuple[str, ...]) -> Node:
+        return self._reached(self._lower(node), by)
+
+    def _reached(self, node: Node, by: tuple[str, ...]) -> Node:
+        return self._accessible(node, by, null_safe=True) if by else node

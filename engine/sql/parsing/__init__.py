@@ -1,0 +1,1 @@
+"""Texts -> sqlglot's trees, names, places, and the errors that show them."""

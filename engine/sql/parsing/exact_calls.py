@@ -1,0 +1,101 @@
+"""Calls that sqlglot reads, but does not print again as they were: those stay calls by name, with the arguments in the text.
+
+sqlglot translates the patterns of dates between dialects, and leaves arguments out: Spark's `to_char(n, '99')` comes out as
+a cast, `parse_json(text)` as the text, and in all dialects `date_trunc(unit, d)` as if the column's name were the unit. Spark's
+`any(x)` is an aggregate.
+"""
+
+from __future__ import annotations
+
+import sqlglot
+import sqlglot.expressions as exp
+from sqlglot import Token, TokenType
+from sqlglot.errors import ParseError
+
+from engine.sql.parsing.reading import read_as, with_names, with_places
+
+_NAMES = (
+    "date_format",
+    "date_trunc",
+    "from_unixtime",
+    "parse_json",
+    "to_char",
+    "to_date",
+    "to_timestamp",
+    "to_unix_timestamp",
+    "trunc",
+    "try_to_timestamp",
+    "unix_timestamp",
+)
+_OF_UNITS = ("date_trunc", "date_part", "datepart")
+_BEFORE_QUANTIFIER = ("like", "ilike", "rlike", "=", "<>", "!=", "<", "<=", ">", ">=")
+_MARK = "exact:"
+
+
+def parse(text: str, dialect: str) -> exp.Expr:
+    """Return sqlglot's tree of a text in which every call means what is written; raises what sqlglot raises."""
+    reader = sqlglot.Dialect.get_or_raise(read_as(dialect))
+    tokens = with_places(reader.tokenize(text))
+    if dialect == "spark":
+        tokens = with_names(tokens)
+    calls = {n for n in range(len(tokens) - 2) if _is_inexact(tokens, n, dialect)}
+    if not calls and dialect != "spark" and "?" not in text:
+        return sqlglot.parse_one(text, read=reader)
+    trees = reader.parser().parse([_marked(t) if n in calls else t for n, t in enumerate(tokens)], text)
+    if not trees or trees[0] is None or len(trees) > 1:
+        return sqlglot.parse_one(text, read=reader)  # which says what is wrong
+    found = trees[0]
+    for node in reversed(list(found.find_all(exp.Anonymous, bfs=False))):  # what stands in another first
+        if node.name.startswith(_MARK):
+            node.set("this", node.name.removeprefix(_MARK))
+            if dialect == "spark" and (known := _as_known(node)) is not None:
+                found = known if node is found else found
+                node.replace(known)
+    return found
+
+
+def _is_inexact(tokens: list[Token], at: int, dialect: str) -> bool:
+    """Whether a call begins here that is to be read by its name."""
+    word, kind = tokens[at].text.lower(), tokens[at].token_type
+    if tokens[at + 1].token_type != TokenType.L_PAREN or kind in (TokenType.STRING, TokenType.IDENTIFIER):
+        return False
+    if word in _OF_UNITS and tokens[at + 2].token_type != TokenType.STRING:
+        return True
+    if word == "any":
+        return dialect == "spark" and (at == 0 or tokens[at - 1].text.lower() not in _BEFORE_QUANTIFIER)
+    return dialect == "spark" and word in _NAMES
+
+
+def _marked(token: Token) -> Token:
+    return Token(
+        TokenType.VAR, _MARK + token.text, token.line, token.col, token.start, token.end, token.comments
+    )
+
+
+def _as_known(call: exp.Anonymous) -> exp.Expr | None:
+    """Return sqlglot's own node for a call if it is printed with all that the call says, else None."""
+    parts = [
+        arg.sql(dialect="spark") if isinstance(arg, exp.Literal) else f"_part_{n}"
+        for n, arg in enumerate(call.expressions)
+    ]
+    if call.name.lower() in ("any", "parse_json"):
+        return None
+    try:
+        known = sqlglot.parse_one(f"{call.name}({', '.join(parts)})", read="spark")
+    except ParseError:
+        return None  # Spark says what is wrong with it
+    if _said(known.sql(dialect="spark")) != _said(", ".join(parts)):
+        return None
+    for column in list(known.find_all(exp.Column)):
+        if column.name in parts:
+            column.replace(call.expressions[parts.index(column.name)])
+    known.meta.update(call.meta)
+    return known
+
+
+def _said(text: str) -> list[str]:
+    """Return the literals and the names of parts in a text, in any order."""
+    tokens = sqlglot.tokenize(text, read="spark")
+    kinds = (TokenType.STRING, TokenType.NUMBER)
+    found = (t for t in tokens if t.token_type in kinds or t.text.startswith("_part_"))
+    return sorted(f"{t.token_type == TokenType.STRING} {t.text.lower()}" for t in found)

@@ -1,0 +1,80 @@
+"""sqlglot's trees as everything here reads them: without comments, and with Spark's rule for the case of table names."""
+
+from __future__ import annotations
+
+import re
+
+import sqlglot.expressions as exp
+from sqlglot.errors import ParseError
+
+from engine.sql.parsing.exact_calls import parse
+from engine.sql.parsing.reading import PLACE
+from engine.sql.schemas import qualify
+
+_ANY_CASE = "any_case"
+
+
+def parsed(text: str, dialect: str) -> exp.Expr:
+    """Return the tree of a text; raises sqlglot's ParseError and TokenError, and RecursionError for one that is too deep.
+
+    Comments go: expressions are printed as texts and put into each other, where a comment would take what follows with it.
+    """
+    try:
+        tree = parse(text, dialect)
+    except (
+        AttributeError,
+        IndexError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ) as error:  # its own, on what is no SQL
+        raise ParseError("it cannot be read") from error
+    found = tree.transform(_plain_text, copy=False) if dialect != "spark" else tree
+    for node in found.walk():
+        if isinstance(node, exp.Placeholder) and node.comments:
+            node.meta["start"] = int(node.comments[0].removeprefix(PLACE))
+        node.comments = None
+        if dialect == "spark" and isinstance(node, exp.Table | exp.CTE):
+            node.meta[_ANY_CASE] = True
+    for node in reversed(list(found.find_all(exp.Lambda, bfs=False))):  # those inside others first
+        _bind_variables(node, dialect)
+    qualify(found, dialect)
+    return found
+
+
+def _bind_variables(node: exp.Lambda, dialect: str) -> None:
+    """Make what the body of a lambda calls by a name of its variables these, in whatever case: sqlglot compares spellings."""
+    names = {_folded(name, dialect): name for name in node.expressions if isinstance(name, exp.Identifier)}
+    for column in list(node.this.find_all(exp.Column)):
+        variable = names.get(_folded(column.parts[0], dialect))
+        if variable is None or not isinstance(column.this, exp.Identifier):
+            continue
+        found: exp.Expr = variable.copy()
+        for field in column.parts[1:]:
+            found = exp.Dot(this=found, expression=field.copy())
+        column.replace(found)
+
+
+def _folded(name: exp.Identifier, dialect: str) -> str:
+    exact = dialect != "spark" and name.args.get("quoted")
+    return name.name if exact else name.name.lower()
+
+
+def any_case(node: exp.Table | exp.CTE) -> bool:
+    """Tell whether a table or a WITH item was named in Spark's dialect, where quotes do not make a name case-sensitive."""
+    return bool(node.meta.get(_ANY_CASE))
+
+
+def _plain_text(node: exp.Expr) -> exp.Expr:
+    """Write U&'d\\0061t' as the text that it means: Spark has no such form."""
+    if not isinstance(node, exp.UnicodeString):
+        return node
+    escape = node.args.get("escape")
+    mark = re.escape(escape.name if isinstance(escape, exp.Expr) else "\\")
+    text = re.sub(rf"{mark}(?:{mark}|\+([0-9A-Fa-f]{{6}})|([0-9A-Fa-f]{{4}}))", _character, node.name)
+    return exp.Literal.string(text)
+
+
+def _character(found: re.Match[str]) -> str:
+    code = found[1] or found[2]
+    return chr(int(code, 16)) if code else found[0][0]

@@ -1,0 +1,143 @@
+"""Clauses of CREATE that are read from the tokens: APPEND ONLY, ON CONFLICT, WITH (…), STORED; the parser sees blanks instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlglot import Token, TokenType
+
+from engine.sql.parsing.refusals import refusal
+from engine.sql.parsing.tokens import tokens_of
+
+_ACTIONS = {
+    ("OVERWRITE",): "overwrite",
+    ("IGNORE",): "ignore",
+    ("DO", "NOTHING"): "ignore",
+    ("DO", "UPDATE", "FULL"): "overwrite",
+    ("DO", "UPDATE", "IF", "NOT", "NULL"): "update if not null",
+}
+
+
+@dataclass
+class Clauses:
+    """What a CREATE says outside of the parser's grammar; `places` are the characters at which options stand."""
+
+    readable: str
+    append_only: bool = False
+    on_conflict: str = ""
+    version_columns: tuple[str, ...] = ()
+    version_places: tuple[int, ...] = ()
+    options: dict[str, str] = field(default_factory=dict)
+    places: dict[str, int] = field(default_factory=dict)
+
+
+def clauses_of(readable: str, sql: str, dialect: str) -> Clauses:
+    """Return the clauses of a CREATE TABLE or CREATE VIEW; raises UnsupportedSql with the place for a wrong one."""
+    tokens = tokens_of(readable, dialect)
+    found = Clauses(readable)
+    depth = n = 0
+    while n < len(tokens):
+        token, word = tokens[n], tokens[n].text.upper()
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        length = 0
+        if depth == 0 and token.token_type == TokenType.ALIAS:
+            break  # what follows is the query
+        if depth == 1 and word == "STORED" and tokens[n - 1].token_type == TokenType.R_PAREN:
+            length = 1
+        elif depth == 0 and _words(tokens[n : n + 2]) == ("APPEND", "ONLY"):
+            found.append_only, length = True, 2
+        elif depth == 0 and _words(tokens[n : n + 2]) == ("ON", "CONFLICT"):
+            found.on_conflict, length = _on_conflict(tokens[n:], sql)
+            names = _version_columns(tokens[n + length :], readable, sql)
+            found.version_columns = tuple(name for name, _ in names)
+            found.version_places = tuple(start for _, start in names)
+            length += 3 + 2 * len(names) + 1 if names else 0
+        elif depth == 0 and token.token_type == TokenType.WITH and _is(tokens, n + 1, TokenType.L_PAREN):
+            length = _options(tokens[n:], sql, found)
+        if length:
+            start, end = token.start, tokens[n + length - 1].end + 1
+            found.readable = found.readable[:start] + blanks(readable[start:end]) + found.readable[end:]
+        n += max(length, 1)
+    return found
+
+
+def source_clauses(clauses: Clauses, sql: str, start: int) -> Clauses:
+    """Return the clauses of a CREATE SOURCE, an APPEND ONLY table; raises UnsupportedSql if no connector feeds it."""
+    if "connector" not in clauses.options:
+        hint = "WITH (connector = 'nexmark', …) or WITH (connector = 'landing', …); CREATE TABLE takes rows by INSERT"
+        raise refusal("a source needs a connector", sql, start, hint)
+    return replace(clauses, append_only=True)
+
+
+def blanks(text: str) -> str:
+    """Return as many blanks as the text has characters; lines stay lines."""
+    return re.sub(r"[^\n]", " ", text)
+
+
+def _words(tokens: Sequence[Token]) -> tuple[str, ...]:
+    return tuple(token.text.upper() for token in tokens)
+
+
+def _is(tokens: Sequence[Token], n: int, kind: TokenType) -> bool:
+    return n < len(tokens) and tokens[n].token_type == kind
+
+
+def _on_conflict(tokens: Sequence[Token], sql: str) -> tuple[str, int]:
+    for words, meaning in _ACTIONS.items():
+        if _words(tokens[2 : 2 + len(words)]) == words:
+            return meaning, 2 + len(words)
+    hint = "ON CONFLICT OVERWRITE, IGNORE or DO UPDATE IF NOT NULL"
+    raise refusal("this ON CONFLICT of a table is not offered", sql, tokens[0].start, hint)
+
+
+def _version_columns(tokens: Sequence[Token], readable: str, sql: str) -> list[tuple[str, int]]:
+    """Read WITH VERSION COLUMN (a, b), and return the names with their places."""
+    if _words(tokens[:3]) != ("WITH", "VERSION", "COLUMN"):
+        return []
+    hint = "ON CONFLICT DO UPDATE FULL WITH VERSION COLUMN (column, …)"
+    names: list[tuple[str, int]] = []
+    n = 3
+    while n + 1 < len(tokens) and tokens[n].text == ("," if names else "("):
+        token = tokens[n + 1]
+        quoted = readable[token.start] in '"`'
+        names.append((token.text if quoted else token.text.lower(), token.start))
+        if not quoted and re.fullmatch(r"[^\W\d]\w*", token.text) is None:
+            raise refusal("the name of a column is missing", sql, token.start, hint)
+        n += 2
+    if not names or not _is(tokens, n, TokenType.R_PAREN):
+        raise refusal("WITH VERSION COLUMN needs columns in parentheses", sql, tokens[0].start, hint)
+    return names
+
+
+def _options(tokens: Sequence[Token], sql: str, found: Clauses) -> int:
+    """Read WITH ( name = value, … ) and return how many tokens it has."""
+    hint = "options are WITH (name = 'value', …)"
+    n = 2
+    while True:
+        first = tokens[min(n, len(tokens) - 1)]
+        name = ""
+        while n < len(tokens) and tokens[n].token_type not in (
+            TokenType.EQ,
+            TokenType.COMMA,
+            TokenType.R_PAREN,
+        ):
+            name += tokens[n].text
+            n += 1
+        if not _is(tokens, n, TokenType.EQ) or not name:
+            raise refusal("an option needs a name and a value", sql, first.start, hint)
+        value = ""
+        n += 1
+        while n < len(tokens) and tokens[n].token_type not in (TokenType.COMMA, TokenType.R_PAREN):
+            value += tokens[n].text
+            n += 1
+        if n >= len(tokens):
+            raise refusal("the parenthesis of WITH is not closed", sql, tokens[1].start, hint)
+        name = name.lower()
+        if name in found.options:
+            raise refusal(f"option {name} stands twice", sql, first.start, "write it once")
+        found.options[name], found.places[name] = value, first.start
+        n += 1
+        if tokens[n - 1].token_type == TokenType.R_PAREN:
+            return n

@@ -1,0 +1,162 @@
+"""The column list of CREATE TABLE: names, types, keys, defaults and generated columns."""
+
+from __future__ import annotations
+
+import msgspec
+import sqlglot.expressions as exp
+
+from engine.errors import UnsupportedSql
+from engine.sql.catalog import Column, check_name
+from engine.sql.dialects.postgres.bytea import bytea_of
+from engine.sql.parsing.names import identifier
+from engine.sql.parsing.position import place
+from engine.sql.parsing.refusals import mistake, not_offered, unsupported
+from engine.sql.statements.defaults import default_text, generated_text
+from engine.sql.statements.values import NotLiteral, literal, misfit
+from engine.sql.typing.text_lengths import length_of
+from engine.sql.typing.types import TYPE_NAMES, parse_type
+from engine.sql.typing.wrong_literals import refuse_wrong
+
+
+def columns_of(
+    schema: exp.Schema, table: str, sql: str, dialect: str
+) -> tuple[tuple[Column, ...], tuple[str, ...]]:
+    """Return columns and primary key of a column list; raises SqlError or UnsupportedSql with the place."""
+    columns: dict[str, Column] = {}
+    keys: list[tuple[tuple[str, ...], exp.Expr]] = []
+    generated: dict[str, exp.Expr] = {}
+    for item in schema.expressions:
+        if isinstance(item, exp.PrimaryKey):
+            keys.append((_key(item), item))
+            continue
+        if isinstance(item, exp.WatermarkColumnConstraint):
+            raise not_offered(sql)
+        if not isinstance(item, exp.ColumnDef) or item.args.get("kind") is None:
+            hint = "write: name TYPE [NOT NULL] [DEFAULT …] [GENERATED ALWAYS AS (…)] [PRIMARY KEY]"
+            raise unsupported(f"{item.sql()} is not offered in a column list", item, sql, hint)
+        column, is_key, computed = column_of(item, sql, dialect)
+        if column.name.lower() in (name.lower() for name in columns):
+            raise mistake(f"column {column.name} stands twice", item, sql, "give one of them another name")
+        columns[column.name] = column
+        if computed is not None:
+            generated[column.name] = computed
+        if is_key:
+            keys.append(((column.name,), item))
+    if len(keys) > 1:
+        hint = "write one PRIMARY KEY (a, b) after the columns"
+        raise mistake(f"table {table} has two primary keys", keys[1][1], sql, hint)
+    for key, node in keys:
+        _check_key(key, tuple(columns), tuple(generated), table, node, sql)
+    plain = {name: column.type for name, column in columns.items() if name not in generated}
+    for name, node in generated.items():
+        text = generated_text(node, name, plain, dialect, sql)
+        columns[name] = msgspec.structs.replace(columns[name], generated=text)
+    chosen = keys[0][0] if keys else ()
+    listed = (
+        msgspec.structs.replace(column, nullable=column.nullable and column.name not in chosen)
+        for column in columns.values()
+    )
+    return tuple(listed), chosen
+
+
+def key_only(schema: exp.Schema, sql: str) -> tuple[str, ...] | None:
+    """Return the key of a list that holds nothing but PRIMARY KEY (…), as CREATE TABLE AS takes it; else None."""
+    items = schema.expressions
+    return _key(items[0]) if len(items) == 1 and isinstance(items[0], exp.PrimaryKey) else None
+
+
+def _check_key(
+    key: tuple[str, ...],
+    columns: tuple[str, ...],
+    generated: tuple[str, ...],
+    table: str,
+    node: exp.Expr,
+    sql: str,
+) -> None:
+    for n, part in enumerate(key):
+        if part not in columns:
+            message = f"PRIMARY KEY names {part}, which is no column of {table}"
+            raise mistake(message, node, sql, f"columns are {', '.join(columns)}")
+        if part in key[:n]:
+            raise mistake(f"PRIMARY KEY names {part} twice", node, sql, "name each column once")
+        if part in generated:
+            raise mistake(f"PRIMARY KEY names the generated column {part}", node, sql, "take another column")
+
+
+def _key(item: exp.PrimaryKey) -> tuple[str, ...]:
+    parts = [part.this if isinstance(part, exp.Ordered) else part for part in item.expressions]
+    return tuple(identifier(part.this if isinstance(part, exp.Column) else part) for part in parts)
+
+
+def column_of(item: exp.ColumnDef, sql: str, dialect: str) -> tuple[Column, bool, exp.Expr | None]:
+    """Return a column, whether it is the primary key, and the expression that it is generated from."""
+    nullable, is_key = True, False
+    default: exp.Expr | None = None
+    computed: exp.Expr | None = None
+    comment = None
+    for constraint in item.args.get("constraints") or ():
+        kind = constraint.args.get(
+            "kind"
+        )  # the property of that name fails on what the parser should not have taken
+        match kind:
+            case exp.PrimaryKeyColumnConstraint():
+                is_key = True
+            case exp.NotNullColumnConstraint():
+                nullable = bool(kind.args.get("allow_null"))
+            case exp.DefaultColumnConstraint():
+                default = kind.this
+            case exp.ComputedColumnConstraint():
+                computed = kind.this
+            case exp.GeneratedAsIdentityColumnConstraint() if kind.expression is not None:
+                computed = kind.expression
+            case exp.CommentColumnConstraint():
+                comment = kind.name
+            case _:
+                hint = "take it out: NOT NULL, DEFAULT, GENERATED ALWAYS AS (…), COMMENT and PRIMARY KEY are offered"
+                raise unsupported(f"{constraint.sql()} is not offered", item, sql, hint)
+    name = check_name(identifier(item.this), "column", sql, *place(item, sql))
+    try:
+        kind_text = parse_type(item.args["kind"], dialect)
+    except UnsupportedSql as error:
+        raise unsupported(f"column {name}: {error.message}", item, sql, TYPE_NAMES) from error
+    if default is not None and computed is not None:
+        raise mistake(f"column {name} is generated and has a DEFAULT", item, sql, "leave one of them out")
+    if default is not None:
+        default = bytea_of(default, kind_text, sql) if dialect != "spark" else default
+        refuse_wrong(default, kind_text, name, sql)
+    text = None if default is None else default_text(default, name, dialect, sql)
+    column = _limited(
+        Column(name, kind_text, nullable and not is_key, text, False, comment), item, sql, dialect
+    )
+    wrong = _misfit_of(default, column, dialect) if default is not None else None
+    if wrong is not None:
+        raise mistake(f"the DEFAULT does not fit: {wrong[0]}", default, sql, wrong[1])
+    return column, is_key, computed
+
+
+def _misfit_of(default: exp.Expr, column: Column, dialect: str) -> tuple[str, str] | None:
+    """Return what is wrong with a literal that a column cannot hold, and the remedy."""
+    try:
+        return misfit(literal(default, column.type, dialect), column)
+    except NotLiteral:
+        return None
+
+
+def _limited(column: Column, item: exp.ColumnDef, sql: str, dialect: str) -> Column:
+    """Return a column with the length that its type gives its texts; raises SqlError for a length that there is not."""
+    kind = item.args["kind"]
+    for part in kind.find_all(exp.DataType):
+        if part is not kind and length_of(part, "spark")[0] is not None:
+            hint = "write TEXT or STRING there"
+            raise unsupported(
+                f"column {column.name}: the length of a text inside {kind.sql()} is not kept", item, sql, hint
+            )
+    length, fixed = length_of(kind, dialect)
+    if length == 0:
+        raise mistake(
+            f"column {column.name}: a text needs a length of at least 1",
+            item,
+            sql,
+            "write VARCHAR(1) or more",
+        )
+    return msgspec.structs.replace(column, length=length, fixed=fixed)

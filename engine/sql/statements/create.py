@@ -1,0 +1,335 @@
+"""CREATE and DROP: sqlglot's trees -> typed statements."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import sqlglot.expressions as exp
+from sqlglot import TokenType
+
+from engine.sql.catalog import Column, check_name, check_relation_name
+from engine.sql.functions import spark_functions
+from engine.sql.parsing.names import identifier, table_name
+from engine.sql.parsing.position import place
+from engine.sql.parsing.refusals import mistake, not_offered, offset, unsupported
+from engine.sql.parsing.tokens import tokens_of
+from engine.sql.schemas import last_name, schema_of
+from engine.sql.statements.clauses import Clauses
+from engine.sql.statements.column_list import columns_of, key_only
+from engine.sql.statements.statement_types import (
+    CreateFunction,
+    CreateIndex,
+    CreateMaterializedView,
+    CreateTable,
+    CreateView,
+    Drop,
+)
+from engine.sql.statements.view_options import check_view_options
+from engine.sql.typing.types import parse_type
+
+_DOCUMENTS = (exp.DataType.Type.JSON, exp.DataType.Type.JSONB, exp.DataType.Type.VARIANT)
+_DROPPED = ("table", "view", "materialized view", "index", "function", "sink")
+
+
+def create(
+    tree: exp.Create, clauses: Clauses, sql: str, dialect: str
+) -> CreateTable | CreateMaterializedView | CreateView | CreateIndex | CreateFunction:
+    """Return the statement that a CREATE is; raises SqlError or UnsupportedSql with the place.
+
+    `clauses` hold the text that was parsed: that of `sql`, blank where something stood that sqlglot does not read.
+    """
+    kind = str(tree.args.get("kind")).upper()
+    if tree.args.get("replace") and (kind in ("TABLE", "INDEX", "FUNCTION") or _is_materialized(tree)):
+        raise unsupported("CREATE OR REPLACE is not offered", None, sql, "DROP it, then CREATE")
+    if kind == "INDEX":
+        return _index(tree, sql)
+    if kind == "FUNCTION":
+        return _function(tree, sql, dialect)
+    if kind not in ("TABLE", "VIEW"):
+        raise not_offered(sql)
+    more, places, materialized = _properties(tree, sql)
+    options = {**more, **clauses.options}
+    clauses = replace(clauses, places={**places, **clauses.places})
+    exists = bool(tree.args.get("exists"))
+    target = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
+    name = check_relation_name(table_name(target, sql), kind.lower(), sql, *place(target, sql))
+    if kind == "VIEW":
+        return _view(tree, name, options, clauses, exists, materialized, sql, dialect)
+    return _table(tree, name, options, clauses, exists, sql, dialect)
+
+
+def _table(
+    tree: exp.Create,
+    name: str,
+    options: dict[str, str],
+    clauses: Clauses,
+    exists: bool,
+    sql: str,
+    dialect: str,
+) -> CreateTable:
+    append_only, on_conflict = clauses.append_only, clauses.on_conflict
+    if append_only and on_conflict not in ("", "ignore"):
+        hint = "leave APPEND ONLY out, or write ON CONFLICT IGNORE"
+        raise mistake(
+            f"rows of an APPEND ONLY table are never changed, ON CONFLICT {on_conflict.upper()} would",
+            None,
+            sql,
+            hint,
+        )
+    if isinstance(tree.expression, exp.Values):
+        tree.set("expression", as_query(tree.expression))
+    if tree.expression is not None:
+        key: tuple[str, ...] = ()
+        if isinstance(tree.this, exp.Schema):
+            found = key_only(tree.this, sql)
+            if found is None:
+                hint = "the columns are those of the SELECT; only PRIMARY KEY (…) may stand in the list"
+                raise unsupported("a column list before AS SELECT is not offered", tree.this, sql, hint)
+            key = found
+        query, places = tree.expression, clauses.places
+        if clauses.version_columns:
+            hint = "CREATE TABLE with its columns, then INSERT … SELECT"
+            raise unsupported("WITH VERSION COLUMN before AS SELECT is not offered", tree.this, sql, hint)
+        return CreateTable(name, (), key, append_only, exists, options, query, sql, on_conflict, places)
+    if not isinstance(tree.this, exp.Schema):
+        hint = "CREATE TABLE t (id BIGINT PRIMARY KEY, …)"
+        raise mistake(f"table {name} needs columns", tree.this, sql, hint)
+    columns, key = columns_of(tree.this, name, sql, dialect)
+    _check_versions(clauses, tree.this, columns, sql)
+    if not key and on_conflict:
+        raise mistake(
+            f"table {name} has no key, so that nothing can conflict",
+            tree.this.this,
+            sql,
+            "leave ON CONFLICT out",
+        )
+    places, versions = clauses.places, clauses.version_columns
+    return CreateTable(
+        name, columns, key, append_only, exists, options, None, sql, on_conflict, places, versions
+    )
+
+
+def _check_versions(clauses: Clauses, schema: exp.Schema, columns: tuple[Column, ...], sql: str) -> None:
+    """Raise SqlError for a version column that there is not, or whose values have no order."""
+    if clauses.version_columns and clauses.on_conflict == "ignore":
+        hint = "ON CONFLICT DO UPDATE FULL, or DO UPDATE IF NOT NULL"
+        raise mistake("a row that is ignored needs no VERSION COLUMN", schema.this, sql, hint)
+    kinds = {column.name: column.type for column in columns}
+    texts = [part for part in schema.expressions if isinstance(part, exp.ColumnDef)]
+    documents = {
+        identifier(part.this) for part in texts if part.kind is not None and part.kind.this in _DOCUMENTS
+    }
+    for name, start in zip(clauses.version_columns, clauses.version_places, strict=True):
+        node = exp.to_identifier(name)
+        node.meta["start"] = start
+        if name not in kinds:
+            raise mistake(f"there is no column {name}", node, sql, f"the columns are {', '.join(kinds)}")
+        if name in documents or kinds[name].startswith(("boolean", "array", "map", "struct", "interval")):
+            what = "a document" if name in documents else kinds[name]
+            hint = "take a number, a text, a date or a time"
+            raise mistake(f"column {name} is {what}, which gives versions no order", node, sql, hint)
+
+
+def _view(
+    tree: exp.Create,
+    name: str,
+    options: dict[str, str],
+    clauses: Clauses,
+    exists: bool,
+    materialized: bool,
+    sql: str,
+    dialect: str,
+) -> CreateMaterializedView | CreateView:
+    query, text = tree.expression, query_text(clauses.readable, dialect)
+    query = as_query(query) if isinstance(query, exp.Values) else query
+    for given, clause in ((clauses.append_only, "APPEND ONLY"), (clauses.on_conflict, "ON CONFLICT")):
+        if given:
+            raise unsupported(
+                f"{clause} of a view is not offered", tree.this, sql, "it is a clause of CREATE TABLE"
+            )
+    columns: tuple[str, ...] = ()
+    if isinstance(tree.this, exp.Schema):
+        columns = _view_columns(tree.this, materialized, sql)
+    if not isinstance(query, exp.Query):
+        raise mistake("a view needs AS SELECT …", tree.this, sql, "CREATE VIEW v AS SELECT …")
+    if materialized:
+        check_view_options(options, clauses.places, sql)
+        return CreateMaterializedView(name, query, text, options, exists, sql, columns)
+    if options:
+        hint = "leave it out, or CREATE MATERIALIZED VIEW"
+        raise unsupported("WITH options of a plain view are not offered", tree.this, sql, hint)
+    return CreateView(name, query, text, exists, sql, columns, bool(tree.args.get("replace")))
+
+
+def _is_materialized(tree: exp.Create) -> bool:
+    properties = tree.args.get("properties")
+    return properties is not None and properties.find(exp.MaterializedProperty) is not None
+
+
+def _view_columns(schema: exp.Schema, materialized: bool, sql: str) -> tuple[str, ...]:
+    names: list[str] = []
+    for part in schema.expressions:
+        if not isinstance(part, exp.Identifier | exp.Column):
+            hint = (
+                "the list after a view's name has the names of its columns: CREATE VIEW v (a, b) AS SELECT …"
+            )
+            raise mistake(f"{part.sql()} is no name for a column", part, sql, hint)
+        name = identifier(part if isinstance(part, exp.Identifier) else part.this)
+        if materialized:
+            check_name(name, "column", sql, *place(part, sql))
+        if name.lower() in (known.lower() for known in names):
+            raise mistake(f"column {name} stands twice", part, sql, "give one of them another name")
+        names.append(name)
+    return tuple(names)
+
+
+def _index(tree: exp.Create, sql: str) -> CreateIndex:
+    index = tree.this
+    params = index.args.get("params") or exp.IndexParameters()
+    if index.args.get("table") is None:
+        raise mistake("an index needs a table", tree, sql, "CREATE INDEX i ON t (column)")
+    if tree.args.get("unique"):
+        raise unsupported("CREATE UNIQUE INDEX is not offered", index, sql, "keys are unique by PRIMARY KEY")
+    for part, value in params.args.items():
+        plain = part == "using" and str(getattr(value, "name", value)).lower() in ("btree", "hash")
+        if value and not plain and part not in ("columns", "include"):
+            name = {"with_storage": "WITH", "partition_by": "PARTITION BY"}.get(part, part.upper())
+            hint = "CREATE INDEX i ON t (a, b); every column of the table is in it"
+            raise unsupported(f"{name} of an index is not offered", index, sql, hint)
+    columns = []
+    for item in params.args.get("columns") or ():
+        column = item.this if isinstance(item, exp.Ordered) else item
+        if not isinstance(column, exp.Column):
+            raise unsupported(
+                f"an index on {column.sql()} is not offered", column, sql, "name columns of the table"
+            )
+        if identifier(column.this) in columns:
+            raise mistake(f"column {column.name} stands twice", column, sql, "name each column once")
+        columns.append(identifier(column.this))
+    if not columns:
+        raise mistake("an index needs columns", index, sql, "CREATE INDEX i ON t (column)")
+    table = table_name(index.args["table"], sql)
+    if isinstance(index.this, exp.Identifier):
+        name = check_name(identifier(index.this), "index", sql, *place(index.this, sql))
+    else:  # named as PostgreSQL would
+        name = "_".join((last_name(table), *columns, "idx"))
+    schema = schema_of(table)  # an index is where its table is
+    name = f"{schema}.{name}" if schema else name
+    found = params.args.get("include")
+    include = tuple(_included(part, sql) for part in found) if found else None
+    return CreateIndex(name, table, tuple(columns), bool(tree.args.get("exists")), sql, include)
+
+
+def _included(node: exp.Expr, sql: str) -> str:
+    column = node.this if isinstance(node, exp.Column) else node
+    if not isinstance(column, exp.Identifier):
+        raise unsupported(f"INCLUDE of {node.sql()} is not offered", node, sql, "name columns of the table")
+    return identifier(column)
+
+
+def _function(tree: exp.Create, sql: str, dialect: str) -> CreateFunction:
+    form = "CREATE FUNCTION f(a INT, b INT) RETURNS INT LANGUAGE SQL AS 'SELECT a + b'"
+    if not isinstance(tree.this, exp.UserDefinedFunction):
+        raise mistake("a function needs parameters", tree.this, sql, form)
+    name = check_relation_name(table_name(tree.this, sql), "function", sql, *place(tree.this, sql))
+    if name in spark_functions():
+        raise mistake(f"there is a built-in function {name}", tree.this, sql, "choose another name")
+    language, returns = "SQL", None
+    for item in (tree.args.get("properties") or exp.Properties(expressions=[])).expressions:
+        if isinstance(item, exp.LanguageProperty):
+            language = item.this.name.upper()
+        elif isinstance(item, exp.ReturnsProperty) and not item.args.get("is_table"):
+            returns = item.this
+        elif not isinstance(item, exp.StabilityProperty):
+            raise unsupported(f"{item.sql()} of a function is not offered", tree.this, sql, form)
+    if language != "SQL":
+        raise unsupported(
+            f"functions in {language} are not offered", tree.this, sql, "write it in SQL: LANGUAGE SQL"
+        )
+    if not isinstance(returns, exp.DataType):
+        raise mistake(f"function {name} needs RETURNS and a type", tree.this, sql, form)
+    body = tree.expression
+    if isinstance(body, exp.Return):
+        text = body.this.sql(dialect)
+    elif isinstance(body, exp.Heredoc) or (isinstance(body, exp.Literal) and body.is_string):
+        text = body.name
+    elif isinstance(body, exp.Query):
+        text = body.sql(dialect)
+    else:
+        raise mistake(f"function {name} has no body", tree.this, sql, form)
+    parameters = _parameter_types(tree.this.expressions, dialect)
+    return CreateFunction(
+        name,
+        tuple(parameters),
+        parse_type(returns, dialect),
+        text.strip().rstrip(";"),
+        bool(tree.args.get("exists")),
+        sql,
+    )
+
+
+def as_query(values: exp.Values) -> exp.Select:
+    """Return VALUES as the query that it is."""
+    return exp.Select(expressions=[exp.Star()]).from_(values, copy=False)
+
+
+def query_text(sql: str, dialect: str) -> str:
+    """Return the query of a CREATE … AS statement as it was written."""
+    depth = 0
+    for token in tokens_of(sql, dialect):
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        if token.token_type == TokenType.ALIAS and depth == 0:
+            return sql[token.end + 1 :].strip()
+    return sql
+
+
+def _properties(tree: exp.Create, sql: str) -> tuple[dict[str, str], dict[str, int], bool]:
+    """Return the options that the parser has read, where they stand, and whether MATERIALIZED is said."""
+    options: dict[str, str] = {}
+    places: dict[str, int] = {}
+    materialized = False
+    for item in (tree.args.get("properties") or exp.Properties(expressions=[])).expressions:
+        known = len(options)
+        if isinstance(item, exp.MaterializedProperty):
+            materialized = True
+        elif isinstance(item, exp.Property) and type(item) is exp.Property:
+            options[item.name.lower()] = item.args["value"].name
+        elif isinstance(item, exp.FileFormatProperty):
+            options["format"] = item.this.name
+        elif isinstance(item, exp.LocationProperty):
+            options["path"] = item.this.name
+        else:
+            hint = "options go into WITH (name = 'value', …)"
+            raise unsupported(f"{item.sql()} is not offered", item, sql, hint)
+        if len(options) > known:
+            places[next(reversed(options))] = offset(sql, *place(item, sql))
+    return options, places, materialized
+
+
+def dropped(tree: exp.Drop) -> list[exp.Expr]:
+    """Return what a DROP names."""
+    return tree.args.get("tables") or [tree.this]
+
+
+def drop(tree: exp.Drop, target: exp.Expr, sql: str) -> Drop:
+    """Return the statement that a DROP is for one of its names; raises UnsupportedSql for what cannot be dropped."""
+    kind = str(tree.args.get("kind")).lower()
+    if kind == "view" and tree.args.get("materialized"):
+        kind = "materialized view"
+    if kind not in _DROPPED:
+        hint = "DROP TABLE, VIEW, MATERIALIZED VIEW, INDEX or FUNCTION"
+        raise unsupported(f"DROP {kind.upper()} is not offered", None, sql, hint)
+    exists, cascade = bool(tree.args.get("exists")), bool(tree.args.get("cascade"))
+    return Drop(kind, table_name(target, sql), exists, cascade, sql)
+
+
+def _parameter_types(parts: list[exp.Expr], dialect: str) -> list[tuple[str, str]]:
+    """Return name and type of each parameter of CREATE FUNCTION; a parameter without a name is $1, $2 and so on."""
+    found = []
+    for n, part in enumerate(parts, 1):
+        if isinstance(part, exp.ColumnDef) and part.args.get("kind") is not None:
+            found.append((identifier(part.this), parse_type(part.args["kind"], dialect)))
+        else:
+            kind = exp.DataType.build(part.sql(dialect), dialect=dialect)
+            found.append((f"${n}", parse_type(kind, dialect)))
+    return found

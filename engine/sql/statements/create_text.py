@@ -1,0 +1,47 @@
+"""A CREATE TABLE statement written from the catalog, for tables that are no longer as their statement made them."""
+
+from __future__ import annotations
+
+from engine.sql.catalog import Column, Relation
+from engine.sql.expression.spark_sql import quote
+from engine.sql.typing.text_lengths import shown_type
+
+_CONFLICTS = {"overwrite": "OVERWRITE", "ignore": "IGNORE", "update if not null": "DO UPDATE IF NOT NULL"}
+
+
+def create_text(relation: Relation) -> str:
+    """Return the statement of the dialect spark that makes a table as the catalog describes it."""
+    shown = [column for column in relation.columns if not column.hidden]
+    lines = [_column(column, column.source in relation.primary_key) for column in shown]
+    key = [column.name for column in shown if column.source in relation.primary_key]
+    if key:
+        lines.append(f"PRIMARY KEY ({', '.join(quote(name) for name in key)})")
+    text = f"CREATE TABLE {quote(relation.name)} ({', '.join(lines)})"
+    if relation.append_only:
+        text += " APPEND ONLY"
+    if relation.on_conflict in _CONFLICTS:
+        text += f" ON CONFLICT {_CONFLICTS[relation.on_conflict]}"
+    if relation.version_columns:
+        names = (quote(column.name) for column in shown if column.source in relation.version_columns)
+        text += f" WITH VERSION COLUMN ({', '.join(names)})"
+    if relation.options:
+        options = ", ".join(f"{name} = {_string(value)}" for name, value in relation.options.items())
+        text += f" WITH ({options})"
+    return text
+
+
+def _column(column: Column, in_key: bool) -> str:
+    text = f"{quote(column.name)} {shown_type(column).upper()}"
+    if not column.nullable and not in_key:
+        text += " NOT NULL"
+    if column.default is not None:
+        text += f" DEFAULT {column.default}"
+    if column.generated is not None:
+        text += f" GENERATED ALWAYS AS ({column.generated})"
+    if column.comment is not None:
+        text += f" COMMENT {_string(column.comment)}"
+    return text
+
+
+def _string(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

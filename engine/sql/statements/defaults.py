@@ -1,0 +1,111 @@
+"""DEFAULT and GENERATED expressions of columns, printed as Spark SQL when the table is made."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+import sqlglot.expressions as exp
+
+from engine.sql.catalog import Column, Relation
+from engine.sql.dialects.postgres.translate import as_spark
+from engine.sql.expression.spark_sql import quote
+from engine.sql.functions import (
+    is_aggregate,
+    is_non_deterministic,
+    is_table_function,
+    near_functions,
+    unknown_function,
+)
+from engine.sql.parsing.names import identifier
+from engine.sql.parsing.parsed import parsed
+from engine.sql.parsing.refusals import mistake, unsupported
+from engine.sql.statements.values import NotLiteral, literal
+from engine.sql.typing.expression_types import exact_type
+
+_CLOCK = (exp.CurrentTimestamp, exp.CurrentDate)
+_CLOCK_CALLS = ("NOW()", "LOCALTIMESTAMP()", "CURDATE()")
+
+
+def default_text(node: exp.Expr, column: str, dialect: str, sql: str) -> str:
+    """Return a DEFAULT as Spark SQL; raises SqlError for one that reads a column or a table."""
+    _check(node, f"the DEFAULT of {column}", sql)
+    for part in node.find_all(exp.Column):
+        hint = "a DEFAULT reads no columns: write GENERATED ALWAYS AS (…) instead"
+        raise mistake(f"the DEFAULT of {column} reads {part.sql()}", part, sql, hint)
+    return _printed(node, {}, dialect)
+
+
+def generated_text(node: exp.Expr, column: str, kinds: Mapping[str, str], dialect: str, sql: str) -> str:
+    """Return a GENERATED expression as Spark SQL; `kinds` are the types of the columns that it may read.
+
+    Raises SqlError for an unknown column, and UnsupportedSql for one whose value changes.
+    """
+    _check(node, f"the generated column {column}", sql)
+    for part in node.walk():
+        if is_non_deterministic(part):
+            hint = "write it as DEFAULT"
+            raise unsupported(f"{part.sql()} gives another value each time", part, sql, hint)
+        if isinstance(part, exp.Column) and identifier(part.this) not in kinds:
+            hint = f"a generated column reads columns that are not generated: {', '.join(kinds)}"
+            raise mistake(f"the generated column {column} reads {part.sql()}", part, sql, hint)
+    return _printed(node, {quote(name): kind for name, kind in kinds.items()}, dialect)
+
+
+def _check(node: exp.Expr, what: str, sql: str) -> None:
+    for part in node.walk():
+        if isinstance(part, exp.Query | exp.Window) or is_aggregate(part) or is_table_function(part):
+            raise unsupported(
+                f"{what} is more than an expression of one row", part, sql, "compute it in a view"
+            )
+        name = unknown_function(part)
+        if name is not None:
+            raise mistake(f"there is no function {name}", part, sql, near_functions(name))
+
+
+def _printed(node: exp.Expr, types: Mapping[str, str], dialect: str) -> str:
+    tree = node.copy()
+    for part in tree.find_all(exp.Column):
+        part.replace(exp.Column(this=exp.to_identifier(identifier(part.this), quoted=True)))
+    if isinstance(tree, exp.Column):
+        tree = exp.Column(this=exp.to_identifier(identifier(tree.this), quoted=True))
+    if dialect != "spark":
+        tree = as_spark(tree, lambda part: exact_type(part, types))
+    return tree.sql(dialect="spark")
+
+
+def local_default(column: Column, now: datetime.datetime) -> Any:
+    """Return the value of a DEFAULT that needs no engine: a literal, or the clock; raises NotLiteral for another one."""
+    assert column.default is not None
+    node = parsed(column.default, "spark")
+    if isinstance(node, _CLOCK) or node.sql().upper() in _CLOCK_CALLS:
+        if column.type == "timestamp":
+            return now
+        if column.type == "timestamp_ntz":
+            return now.replace(tzinfo=None)
+        if column.type == "date":
+            return now.date()
+        raise NotLiteral
+    return literal(node, column.type, "spark")
+
+
+def has_local_default(column: Column) -> bool:
+    """Tell whether the column's DEFAULT can be computed without an engine."""
+    try:
+        local_default(column, datetime.datetime.now(datetime.UTC))
+    except NotLiteral:
+        return False
+    return True
+
+
+def why_not_fed(relation: Relation) -> str | None:
+    """Return why files cannot feed a table, with the remedy, or None: a source fills in what needs no engine."""
+    for column in relation.columns:
+        if column.generated is not None:
+            return f"column {column.name} is generated, which files do not get: compute it in a view over the table"
+        if column.default is not None and not has_local_default(column):
+            return f"the DEFAULT of column {column.name} is neither a literal nor the clock: write a literal"
+    if relation.on_conflict not in ("error", "overwrite") or relation.version_columns:
+        return "rows of files overwrite those of the same key: leave ON CONFLICT out, or write OVERWRITE"
+    return None

@@ -1,0 +1,279 @@
+"""Text -> one typed statement: sqlglot parses, a small layer of our own reads what it does not."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+
+import sqlglot.expressions as exp
+from sqlglot import Token, TokenType
+from sqlglot.errors import ParseError, TokenError
+
+from engine.errors import SqlError
+from engine.sql.parsing.names import identifier, table_name
+from engine.sql.parsing.parsed import parsed
+from engine.sql.parsing.refusals import (
+    STATEMENTS,
+    clause_not_offered,
+    first_word,
+    mistake,
+    not_offered,
+    refusal,
+    syntax_error,
+    unclosed,
+)
+from engine.sql.parsing.tokens import tokens_of
+from engine.sql.statements.clauses import Clauses, clauses_of, source_clauses
+from engine.sql.statements.create import as_query, create, drop, dropped, query_text
+from engine.sql.statements.dml_statements import delete, insert, truncate, update
+from engine.sql.statements.explain_options import explain_options
+from engine.sql.statements.from_tokens import own_statement, plain_name
+from engine.sql.statements.parameters import Parameters, with_parameters
+from engine.sql.statements.session_statements import (
+    CancelJobs,
+    CreateSchema,
+    DropSchema,
+    Refresh,
+    ShowJobs,
+    Taken,
+    Use,
+)
+from engine.sql.statements.sink_statements import AlterSink, CreateSink, ShowSinks, sink_statement
+from engine.sql.statements.statement_types import (
+    Alter,
+    Comment,
+    CreateFunction,
+    CreateIndex,
+    CreateMaterializedView,
+    CreateTable,
+    CreateView,
+    DeleteFrom,
+    Describe,
+    Drop,
+    Explain,
+    Flush,
+    Insert,
+    Select,
+    Set,
+    SetOptions,
+    Several,
+    Show,
+    ShowCreate,
+    ShowVariable,
+    Statement,
+    Update,
+    Wait,
+)
+from engine.sql.statements.with_items import refuse_writes_in_with, without_with
+
+__all__ = [
+    "Alter",
+    "AlterSink",
+    "CancelJobs",
+    "Comment",
+    "CreateFunction",
+    "CreateIndex",
+    "CreateMaterializedView",
+    "CreateSchema",
+    "CreateSink",
+    "CreateTable",
+    "CreateView",
+    "DeleteFrom",
+    "Describe",
+    "Drop",
+    "DropSchema",
+    "Explain",
+    "Flush",
+    "Insert",
+    "Refresh",
+    "Select",
+    "Set",
+    "SetOptions",
+    "Several",
+    "Show",
+    "ShowCreate",
+    "ShowJobs",
+    "ShowSinks",
+    "ShowVariable",
+    "Statement",
+    "Taken",
+    "Update",
+    "Use",
+    "Wait",
+    "identifier",
+    "parse",
+    "split",
+]
+
+_TABLE_OR_VIEW = re.compile(r"\s*CREATE\s+(TABLE|(MATERIALIZED\s+)?VIEW)\b", re.IGNORECASE)
+
+_DISTRIBUTED = re.compile(
+    r"\s*CREATE\s+INDEX\b.*\)\s*(DISTRIBUTED\s+BY\s*\([^()]*\)\s*)$", re.IGNORECASE | re.DOTALL
+)
+
+_OVERRIDING = re.compile(
+    r"\s*INSERT\s+INTO\s+[^\s(]+\s*(?:\([^()]*\)\s*)?(OVERRIDING\s+(?:SYSTEM|USER)\s+VALUE)\b", re.IGNORECASE
+)
+
+logging.getLogger("sqlglot").setLevel(logging.ERROR)
+
+
+def split(text: str, dialect: str) -> list[str]:
+    """Cut a script at its semicolons; comments and strings are left alone."""
+    return [part for part, _ in _parts(text, dialect)]
+
+
+def _parts(text: str, dialect: str) -> list[tuple[str, int]]:
+    """Return the statements of a text, each with the place behind its last word."""
+    try:
+        tokens = tokens_of(text, dialect)
+    except TokenError as error:
+        raise unclosed(text) from error
+    found: list[tuple[int, int, Token | None]] = []
+    start, last = 0, None
+    for token in tokens:
+        if token.token_type == TokenType.SEMICOLON:
+            found.append((start, token.start, last))
+            start, last = token.end + 1, None
+        else:
+            last = token
+    found.append((start, len(text), last))
+    parts: list[tuple[str, int]] = []
+    for start, end, last in found:
+        if last is not None:
+            part = text[start:end]
+            begin = start + len(part) - len(part.lstrip())
+            parts.append((part.strip(), last.end + 1 - begin))
+    return parts
+
+
+def parse(text: str, dialect: str, values: Parameters | None = None) -> Statement:
+    """Parse exactly one statement, with values for its parameters; raises SqlError with line, column and remedy."""
+    parts = _parts(text, dialect)
+    if not parts:
+        raise SqlError("there is no statement", sql=text, hint="write one, for example SELECT … FROM …")
+    if len(parts) != 1:
+        message = f"one statement is expected, {len(parts)} were given"
+        hint = (
+            "run them one by one" if values is None else "values go with one statement: run them one by one"
+        )
+        raise SqlError(message, sql=text, line=1, column=1, hint=hint)
+    sql, end = parts[0]  # comments before and after the statement are no part of it
+    return _statement(_blank(_blank(sql, end, len(sql)), 0, first_word(sql)), sql, dialect, values)
+
+
+def _statement(readable: str, sql: str, dialect: str, values: Parameters | None = None) -> Statement:
+    """Parse `readable`, in which what sqlglot does not read is blank; places are those of `sql`."""
+    explained = _explain(readable, sql, dialect, values)
+    own = explained or _sink(readable, sql, dialect) or own_statement(readable, sql, dialect)
+    if own is not None and values and explained is None:
+        hint = "SELECT, INSERT, UPDATE, DELETE and EXPLAIN take values"
+        raise mistake("this statement takes no values", None, sql, hint)
+    if own is not None:
+        return own
+    clauses = Clauses(readable)
+    if found := _OVERRIDING.match(readable):  # there are no columns that a user may not write
+        readable = _blank(readable, found.start(1), found.end(1))
+    source = re.match(r"\s*(?:CREATE|DROP)\s+(SOURCE)\b", readable, re.IGNORECASE)
+    if source is not None:  # an APPEND ONLY table that a connector feeds
+        readable = f"{readable[: source.start(1)]}TABLE {readable[source.end(1) :]}"
+    if _TABLE_OR_VIEW.match(readable):
+        clauses = clauses_of(readable, sql, dialect)
+        readable = clauses.readable
+        if source is not None:
+            clauses = source_clauses(clauses, sql, source.start(1))
+    if spread := _DISTRIBUTED.match(readable):  # an index is spread by all of its columns
+        readable = _blank(readable, spread.start(1), spread.end(1))
+    if found := re.fullmatch(r"\s*TABLE\s+([^\s;()]+)\s*", readable, re.IGNORECASE):
+        readable = f"SELECT * FROM {found[1]}"
+        sql = f"{readable}"
+    tree = with_parameters(_tree(readable, sql, dialect), values, sql, dialect)
+    refuse_writes_in_with(tree, sql)
+    if isinstance(tree, exp.Insert | exp.Update | exp.Delete):
+        tree = without_with(tree, sql)
+    match tree:
+        case exp.Create():
+            return create(tree, clauses, sql, dialect)
+        case exp.Drop():
+            return _each([drop(tree, part, sql) for part in dropped(tree)], sql)
+        case exp.Insert():
+            return insert(tree, sql)
+        case exp.Update():
+            return update(tree, sql)
+        case exp.Delete():
+            return delete(tree, sql)
+        case exp.TruncateTable():
+            return _each([truncate(tree, part, sql) for part in tree.expressions], sql)
+        case exp.Query():
+            return Select(tree, sql)
+        case exp.Values():
+            return Select(as_query(tree), sql)
+        case exp.Describe() if tree.find(exp.Table) is not None:
+            return Describe(table_name(tree.this, sql), sql)
+    raise _misread_query(readable, sql, dialect) or not_offered(sql)
+
+
+def _each(parts: Sequence[Drop | DeleteFrom], sql: str) -> Statement:
+    return parts[0] if len(parts) == 1 else Several(tuple(parts), sql)
+
+
+def _blank(text: str, start: int, end: int) -> str:
+    """Return the text with a part of it blank, so that everything else keeps its place."""
+    return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
+
+
+def _tree(readable: str, sql: str, dialect: str) -> exp.Expr:
+    try:
+        return parsed(readable, dialect)
+    except TokenError as error:
+        raise unclosed(sql) from error
+    except ParseError as error:
+        known = not_offered(sql)
+        if known.hint != STATEMENTS:
+            raise _misread_query(readable, sql, dialect) or known from error
+        raise syntax_error(error, readable, sql) from error
+
+
+def _misread_query(readable: str, sql: str, dialect: str) -> SqlError | None:
+    """Return what is wrong with the query of a CREATE … AS, or None if it can be read."""
+    query = query_text(readable, dialect)
+    if not _TABLE_OR_VIEW.match(readable) or query == readable or clause_not_offered(sql) is not None:
+        return None
+    alone = _blank(readable, 0, readable.rindex(query))
+    try:
+        tree = parsed(alone, dialect)
+    except ParseError as error:
+        return syntax_error(error, alone, sql)
+    if isinstance(tree, exp.Query):
+        return None
+    word = query.split()[0].upper()
+    return refusal(f"AS {word} is not offered", sql, readable.rindex(query), "write AS SELECT …")
+
+
+def _sink(readable: str, sql: str, dialect: str) -> Statement | None:
+    pattern = r"DROP\s+SINK\s+(IF\s+EXISTS\s+)?(\S+?)(\s+CASCADE)?"
+    if found := re.fullmatch(pattern, readable.strip(), re.IGNORECASE):
+        return Drop("sink", plain_name(found[2], dialect), bool(found[1]), bool(found[3]), sql)
+    return sink_statement(readable, sql, dialect)
+
+
+def _explain(readable: str, sql: str, dialect: str, values: Parameters | None) -> Explain | None:
+    if re.match(r"\s*EXPLAIN\b", readable, re.IGNORECASE) is None:
+        return None
+    options = explain_options(readable, sql, dialect)
+    explained = _blank(readable, 0, options.end)
+    hint = "EXPLAIN [INCREMENTAL] SELECT …, or EXPLAIN [INCREMENTAL] CREATE MATERIALIZED VIEW …"
+    start = len(explained) - len(explained.lstrip())
+    wrong = refusal("EXPLAIN takes a SELECT or a CREATE MATERIALIZED VIEW", sql, start, hint)
+    if not re.match(r"\s*(SELECT|WITH|VALUES|FROM|TABLE|CREATE|INSERT|\()", explained, re.IGNORECASE):
+        raise wrong
+    inner = _statement(explained, sql, dialect, values)
+    match inner:
+        case CreateMaterializedView():
+            return Explain(inner, options.incremental, sql)
+        case Select(query) | CreateView(query=query) | Insert(rows=exp.Query() as query):
+            return Explain(query, options.incremental, sql)
+        case CreateTable(as_query=exp.Query() as query) | CreateSink(query=exp.Query() as query):
+            return Explain(query, options.incremental, sql)
+    raise wrong

@@ -1,0 +1,122 @@
+"""search_path: names without a schema mean relations of the schemas that it lists, new ones are made in its first.
+
+Queries are written out with their schemas, so that a view means the same for whoever reads it later.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import sqlglot.expressions as exp
+
+from engine.sql.catalog import Catalog
+from engine.sql.parsing.names import identifier, item_name
+from engine.sql.schemas import found_in, is_qualified
+from engine.sql.statements.session_statements import Refresh
+from engine.sql.statements.sink_statements import AlterSink, CreateSink, view_of
+from engine.sql.statements.statement_types import (
+    Alter,
+    Comment,
+    CreateFunction,
+    CreateIndex,
+    CreateMaterializedView,
+    CreateTable,
+    CreateView,
+    DeleteFrom,
+    Describe,
+    Drop,
+    Explain,
+    Insert,
+    Several,
+    Show,
+    ShowCreate,
+    Statement,
+    Update,
+    Wait,
+)
+
+
+def text_in_path(statement: Statement, path: Sequence[str], catalog: Catalog) -> str:
+    """Return the text of a statement, whose queries say the schemas of what they read by `path`."""
+    places: dict[int, str] = {}
+    for tree in _trees(statement):
+        for table in _tables(tree):
+            name = identifier(table.this)
+            found = found_in(path, name, catalog)
+            start = table.this.meta.get("start")
+            if found != name and start is not None:
+                places[int(start)] = found[: -len(name)]
+    text = statement.sql
+    for start, schema in sorted(places.items(), reverse=True):
+        text = text[:start] + schema + text[start:]
+    return text
+
+
+def names_in_path(statement: Statement, path: Sequence[str], catalog: Catalog) -> Statement:
+    """Return a statement with the schemas of the relations that it is about; new ones are in the first of `path`."""
+
+    def known(name: str) -> str:
+        return found_in(path, name, catalog)
+
+    def new(name: str) -> str:
+        return f"{path[0]}.{name}" if path and path[0] and "." not in name else name
+
+    replace = dataclasses.replace
+    match statement:
+        case CreateTable() | CreateMaterializedView() | CreateView() | CreateFunction():
+            return replace(statement, name=new(statement.name))
+        case CreateIndex():
+            table = known(statement.table)
+            schema = table.rpartition(".")[0]
+            name = f"{schema}.{statement.name}" if schema and "." not in statement.name else statement.name
+            return replace(statement, name=name, table=table)
+        case CreateSink():
+            into = None if statement.into is None else known(statement.into)
+            name = new(statement.name)
+            source = known(statement.source) if statement.query is None else view_of(name)
+            return replace(statement, name=name, source=source, into=into)
+        case Insert() | Update() | DeleteFrom():
+            return replace(statement, table=known(statement.table))
+        case Drop() | Describe() | Refresh() | ShowCreate() | Show() | Comment() | AlterSink() | Alter():
+            return replace(statement, name=known(statement.name))
+        case Several():
+            parts = tuple(names_in_path(part, path, catalog) for part in statement.parts)
+            return replace(statement, parts=parts)
+        case Wait():
+            return replace(statement, views=tuple(known(view) for view in statement.views))
+        case Explain(target=CreateMaterializedView() as target):
+            named = names_in_path(target, path, catalog)
+            assert isinstance(named, CreateMaterializedView)
+            return replace(statement, target=named)
+    return statement
+
+
+def _trees(value: Any) -> Iterator[exp.Expr]:
+    """Yield the expressions that a statement holds, in whatever it holds them."""
+    if isinstance(value, exp.Expr):
+        yield value
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            yield from _trees(getattr(value, field.name))
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from _trees(part)
+
+
+def _tables(tree: exp.Expr) -> Iterator[exp.Table]:
+    """Yield the tables of a tree that have no schema and are no WITH items."""
+    for table in tree.find_all(exp.Table):
+        if not isinstance(table.this, exp.Identifier) or is_qualified(table.this) or table.args.get("db"):
+            continue
+        withs = [scope.args.get("with_") for scope in _around(table)]
+        items = {item_name(cte) for with_ in withs if with_ is not None for cte in with_.expressions}
+        if item_name(table) not in items:
+            yield table
+
+
+def _around(node: exp.Expr) -> Iterator[exp.Expr]:
+    while node.parent is not None:
+        node = node.parent
+        yield node

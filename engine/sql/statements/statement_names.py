@@ -1,0 +1,73 @@
+"""Names of relations in statements of Spark's dialect: new ones are in lower case, others are found whatever their case.
+
+So it is in Spark's own catalog. In the other dialects quotes make a name exact, and what is not quoted is in lower case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from engine.sql.catalog import Catalog
+from engine.sql.statements.session_statements import Refresh
+from engine.sql.statements.sink_statements import AlterSink, CreateSink, view_of
+from engine.sql.statements.statement_types import (
+    Alter,
+    Comment,
+    CreateFunction,
+    CreateIndex,
+    CreateMaterializedView,
+    CreateTable,
+    CreateView,
+    DeleteFrom,
+    Describe,
+    Drop,
+    Explain,
+    Insert,
+    RenameTo,
+    Several,
+    Show,
+    ShowCreate,
+    Statement,
+    Update,
+    Wait,
+)
+
+
+def in_sparks_case(statement: Statement, catalog: Callable[[], Catalog]) -> Statement:
+    """Return a statement of Spark's dialect with the names that its relations have in the catalog, or will have."""
+
+    def known(name: str) -> str:
+        if name == name.lower():
+            return name
+        relations = catalog().relations
+        return name if name in relations else name.lower()
+
+    match statement:
+        case CreateTable() | CreateMaterializedView() | CreateView() | CreateFunction():
+            return replace(statement, name=statement.name.lower())
+        case CreateIndex():
+            return replace(statement, name=statement.name.lower(), table=known(statement.table))
+        case CreateSink():
+            into = None if statement.into is None else known(statement.into)
+            name = statement.name.lower()
+            source = known(statement.source) if statement.query is None else view_of(name)
+            return replace(statement, name=name, source=source, into=into)
+        case Insert() | Update() | DeleteFrom():
+            return replace(statement, table=known(statement.table))
+        case Drop() | Describe() | Refresh() | ShowCreate() | Show() | Comment() | AlterSink():
+            return replace(statement, name=known(statement.name))
+        case Alter(action=RenameTo(name)):
+            return replace(statement, name=known(statement.name), action=RenameTo(name.lower()))
+        case Alter():
+            return replace(statement, name=known(statement.name))
+        case Several():
+            parts = tuple(in_sparks_case(part, catalog) for part in statement.parts)
+            return replace(statement, parts=parts)  # type: ignore[arg-type]  # each stays what it was
+        case Wait():
+            return replace(statement, views=tuple(known(view) for view in statement.views))
+        case Explain(target=CreateMaterializedView() as target):
+            named = in_sparks_case(target, catalog)
+            assert isinstance(named, CreateMaterializedView)
+            return replace(statement, target=named)
+    return statement

@@ -1,0 +1,119 @@
+"""The certain types of columns in a query that is not bound: what Postgres' rules need to know before Spark sees it."""
+
+from __future__ import annotations
+
+import sqlglot.expressions as exp
+
+from engine.sql.catalog import Catalog, is_named_index
+from engine.sql.parsing.names import identifier, item_name
+from engine.sql.typing.expression_types import exact_type
+
+Columns = list[tuple[str, str | None]]
+
+
+class QueryTypes:
+    """Types of expressions by the SELECT in which they stand; None is said wherever a name may mean several things."""
+
+    def __init__(self, tree: exp.Expr, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.items: dict[str, list[exp.CTE]] = {}
+        for cte in tree.find_all(exp.CTE):
+            self.items.setdefault(item_name(cte), []).append(cte)
+        self._types: dict[int, dict[str, str]] = {}
+        self._hidden: set[str] = set()
+        for select in list(tree.find_all(exp.Select)):
+            self._of_select(select)
+
+    def of(self, part: exp.Expr) -> str | None:
+        """Return the certain type of an expression."""
+        select = part.find_ancestor(exp.Select)
+        return exact_type(part, self._types.get(id(select), {}))
+
+    def names(self, query: exp.Expr) -> list[str] | None:
+        """Return the names of the columns that a query shows, in lower case, or None if they cannot be told."""
+        found = self._outputs(query, None)
+        return None if found is None else [name.lower() for name, _ in found]
+
+    def _of_select(self, select: exp.Select) -> dict[str, str]:
+        if id(select) not in self._types:
+            self._types[id(select)] = {}  # a WITH item that reads itself knows nothing of itself
+            columns = self._visible(select)
+            kinds: dict[str, set[str | None]] = {}
+            for name, kind in columns or ():
+                kinds.setdefault(name, set()).add(kind)
+            known = {name: next(iter(found)) for name, found in kinds.items() if len(found) == 1}
+            self._types[id(select)] = {name: kind for name, kind in known.items() if kind is not None}
+        return self._types[id(select)]
+
+    def _visible(self, select: exp.Select) -> Columns | None:
+        """Return the columns of everything in FROM, or None if those of some source cannot be told."""
+        from_ = select.args.get("from_")
+        sources = [from_.this] if from_ is not None else []
+        found: Columns = []
+        for source in [*sources, *(join.this for join in select.args.get("joins") or ())]:
+            columns = self._of_source(source)
+            if columns is None:
+                return None
+            found += columns
+        return found
+
+    def _of_source(self, source: exp.Expr) -> Columns | None:
+        alias = source.args.get("alias")
+        if isinstance(source, exp.Subquery):
+            return self._outputs(source.this, alias)
+        if not isinstance(source, exp.Table) or not isinstance(source.this, exp.Identifier):
+            return None
+        name = identifier(source.this)
+        if name in self.items and not self._inside(source, name):
+            ctes = self.items[name]
+            return self._outputs(ctes[0].this, ctes[0].args.get("alias")) if len(ctes) == 1 else None
+        relation = self.catalog.relations.get(name)
+        if relation is None or (alias is not None and alias.args.get("columns")):
+            return None
+        if is_named_index(relation):
+            return [(column.name, column.type or None) for column in self.catalog.columns_of_index(relation)]
+        self._hidden |= {column.name for column in relation.columns if column.hidden}
+        return [(column.name, column.type or None) for column in relation.columns]
+
+    @staticmethod
+    def _inside(source: exp.Expr, name: str) -> bool:
+        """Tell whether a table stands in the WITH item that has its name, where the name still means the table."""
+        item = source.find_ancestor(exp.CTE)
+        while item is not None and item_name(item) != name:
+            item = item.find_ancestor(exp.CTE)
+        return item is not None
+
+    def _outputs(self, query: exp.Expr, alias: exp.TableAlias | None) -> Columns | None:
+        if isinstance(query, exp.Subquery) and query.args.get("alias") is None:
+            return self._outputs(query.this, alias)
+        if isinstance(query, exp.SetOperation) and not query.args.get("by_name"):
+            return self._branches(query, alias)
+        if not isinstance(query, exp.Select):
+            return None
+        types = self._of_select(query)
+        found: Columns = []
+        for item in query.expressions:
+            if item.is_star and isinstance(item, exp.Star | exp.Column):
+                visible = self._visible(query)
+                if visible is None or (isinstance(item, exp.Column) and query.args.get("joins")):
+                    return None  # of several sources it may show one
+                found += [column for column in visible if column[0] not in self._hidden]
+            else:
+                inner = item.this if isinstance(item, exp.Alias) else item
+                found.append((item.alias_or_name.lower(), exact_type(inner, types)))
+        given = alias.args.get("columns") if alias is not None else None
+        if given and len(given) == len(found):
+            return [(part.name.lower(), kind) for part, (_, kind) in zip(given, found, strict=True)]
+        return None if given else found
+
+    def _branches(self, query: exp.SetOperation, alias: exp.TableAlias | None) -> Columns | None:
+        """Return the columns of a set operation: the names of its left side, the types in which both agree."""
+        left, right = (self._outputs(side, None) for side in (query.this, query.expression))
+        if left is None or right is None or len(left) != len(right):
+            return None
+        pairs = zip(left, right, strict=True)
+        found = [(name, kind if kind == other else None) for (name, kind), (_, other) in pairs]
+        given = alias.args.get("columns") if alias is not None else None
+        if given and len(given) == len(found):
+            return [(part.name.lower(), kind) for part, (_, kind) in zip(given, found, strict=True)]
+        return None if given else found

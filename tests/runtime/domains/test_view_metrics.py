@@ -1,0 +1,99 @@
+"""Metrics of views and the frequency of checkpoints, over the reference executor: no Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import pyarrow as pa
+import pytest
+
+from engine.hummock import Commit, Put
+from engine.hummock.prometheus import text
+from engine.meta.catalog_store import load
+from engine.meta.partitions import Quarantined, entry
+from engine.meta.waits import Kind, waits
+from engine.runtime.domains.view_metrics import ViewCollector
+from tests.crash.program import Program
+
+COUNTER = "snapshot_backfill_consume_row_count_total"
+BY_G = "SELECT g, count(*) AS n FROM a GROUP BY g"
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    """Tables and one seeded process without faults."""
+    made = Program(1, tmp_path, steps=0)
+    made.objects.plan.rate = 0.0
+    return made
+
+
+def put_row(program: Program, number: int) -> None:
+    rows = pa.table({"id": [number], "g": [number % 3], "x": [number]})
+    program.store.ingest_batch({"a": [Put(rows)]})
+
+
+def told(program: Program) -> dict[str, float]:
+    views = ViewCollector(lambda: program.store.refresh(), program.clock)
+    lines = text(program.store.metrics, views).splitlines()
+    return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if line[0] != "#"}
+
+
+def test_rows_are_counted_by_phase_and_lag_by_view(program: Program) -> None:
+    pytest.importorskip("prometheus_client")
+    while len(program.rows["a"]) < 10:
+        program._write()
+    program._commit_view("v", BY_G, {"background": "true"})
+    assert told(program)['tideline_waiting_domains{kind="due"}'] == 1
+    program.flusher.run(background_seconds=5.0)
+    rows = len(program.rows["a"])
+    found = told(program)
+    snapshot = found[f'{COUNTER}{{phase="consuming_snapshot",view="v"}}']
+    assert abs(snapshot - rows) <= 2 and found['tideline_view_lag_seconds{view="v"}'] == 0
+    program._write()
+    program.clock.sleep(5.0)
+    program._write()
+    before = told(program)
+    if before['tideline_waiting_domains{kind="due"}']:
+        assert before['tideline_view_lag_seconds{view="v"}'] >= 5
+    report = program.flusher.run()
+    found = told(program)
+    log = found[f'{COUNTER}{{phase="consuming_log_store",view="v"}}']
+    assert log == report["v"].consumed["consuming_log_store"] == report["v"].rows_in
+    assert report["v"].backfill_phase == "consume_upstream"
+
+
+def test_partitions_in_quarantine_are_counted_beside_the_domains_that_wait(program: Program) -> None:
+    pytest.importorskip("prometheus_client")
+    program._commit_view("v", BY_G, {})
+    behind = {key: Quarantined(None, "no", 1, 1, 0.0, 0.0) for key in ("1", "2")}
+    program.store.commit(Commit(catalog=entry("v", behind)))
+    found = told(program)
+    assert {kind: found[f'tideline_waiting_domains{{kind="{kind}"}}'] for kind in get_args(Kind)} == {
+        **dict.fromkeys(get_args(Kind), 0),
+        "due": 1,
+        "quarantined": 2,
+    }
+
+
+def test_epochs_are_sealed_until_a_checkpoint_is_due_by_number_or_by_time(program: Program) -> None:
+    program._commit_view("v", BY_G, {"checkpoint_frequency": "5"})
+    put_row(program, 1)
+    assert program.flusher.run()["v"].epoch is not None
+
+    def kinds() -> list[str]:
+        version = program.store.refresh()
+        return [wait.kind for wait in waits(version, load(version), program.clock())]
+
+    for n in range(4):
+        put_row(program, n)
+        report = program.flusher.run(eager=False)
+        assert kinds() == ["barrier"] and f"{n + 1} of 5 barriers" in str(report["v"].waits_for)
+    put_row(program, 9)
+    assert program.flusher.run(eager=False)["v"].rows_in == 5 and kinds() == []
+    put_row(program, 10)
+    assert kinds() == ["barrier"]
+    program.clock.sleep(5.0)
+    assert kinds() == ["due"] and not program.flusher.run(eager=False)["v"].skipped
+    put_row(program, 11)
+    assert not program.flusher.run()["v"].skipped  # FLUSH does not wait

@@ -1,0 +1,109 @@
+"""A Spark session that somebody else has made, handed in or found in the process, is left as it is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from engine.runtime.spark.session import connect
+from engine.session import Session
+
+THEIRS = {
+    "spark.sql.session.timeZone": "Asia/Tokyo",
+    "spark.sql.autoBroadcastJoinThreshold": "12345678",
+    "spark.sql.shuffle.partitions": "37",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "77",
+}
+
+
+@pytest.fixture
+def theirs(spark: SparkSession) -> Iterator[SparkSession]:
+    """A session with settings and a view of its own."""
+    made = spark.newSession()
+    for key, value in THEIRS.items():
+        made.conf.set(key, value)
+    made.range(3).createOrReplaceTempView("mine")
+    yield made
+
+
+def test_a_session_that_is_handed_in_keeps_settings_and_views(tmp_path: Path, theirs: SparkSession) -> None:
+    before = dict(theirs.conf.getAll)
+    with Session((tmp_path / "store").as_uri(), theirs) as s:
+        s.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, at TIMESTAMP, n INT)")
+        s.sql("INSERT INTO t VALUES (1, TIMESTAMP'2024-01-01 00:00:00', 2), (2, NULL, 3)")
+        s.sql(
+            "CREATE MATERIALIZED VIEW v AS SELECT date(at) AS day, sum(n) AS total FROM t GROUP BY date(at)"
+        )
+        s.sql("INSERT INTO t VALUES (3, TIMESTAMP'2024-01-01 23:00:00', 5)")
+        s.sql("FLUSH")
+        assert dict(theirs.conf.getAll) == before
+        read = s.spark.read.format("tideline").option("store", s.url).load("v").orderBy("day").collect()
+        assert [(str(row.day), row.total) for row in read] == [("None", 3), ("2024-01-01", 7)]  # of UTC
+        s.spark.range(1).createOrReplaceTempView("ours")
+        assert {table.name for table in theirs.catalog.listTables()} == {"mine"}
+    assert dict(theirs.conf.getAll) == before
+    assert theirs.table("mine").count() == 3  # Spark goes on
+
+
+def test_a_session_of_the_engine_is_shared_while_nobody_has_changed_it(theirs: SparkSession) -> None:
+    own = connect(theirs)
+    assert own is not theirs and connect(own) is own
+    own.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    other = connect(own)
+    assert other is not own
+    assert own.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
+    assert other.conf.get("spark.sql.session.timeZone") == "UTC"
+
+
+def test_sessions_on_several_sparks_and_settings_read_tables_beside_each_other(
+    tmp_path: Path, spark: SparkSession, theirs: SparkSession
+) -> None:
+    url = (tmp_path / "store").as_uri()
+    own: list[SparkSession] = []
+    for given in (theirs, spark, theirs, spark.newSession()):
+        with Session(url, given) as s:
+            s.sql("CREATE TABLE IF NOT EXISTS t (id BIGINT PRIMARY KEY)")
+            s.spark.createDataFrame(
+                [(1,)], "a INT"
+            ).count()  # from here on it is the active one of this thread
+            assert s.spark.read.format("tideline").option("store", s.url).load("t").count() == 0
+            own.append(s.spark)
+    assert own[0] is own[2] and len({id(one) for one in own}) == 3
+
+
+FOUND = """
+import sys
+from pyspark.sql import SparkSession
+from engine.session import Session
+
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+theirs = builder.config("spark.sql.session.timeZone", "Asia/Tokyo").getOrCreate()
+before = dict(theirs.conf.getAll)
+for _ in range(2):
+    with Session(sys.argv[1]) as s:
+        assert s.spark is not theirs and s.spark.conf.get("spark.sql.session.timeZone") == "UTC"
+        assert s.spark.createDataFrame([(1,)], "a int").count() == 1
+assert dict(theirs.conf.getAll) == before
+assert theirs.range(4).count() == 4
+print("fine")
+"""
+
+
+def test_a_session_that_is_found_in_the_process_keeps_its_settings(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "SPARK_REMOTE"}
+    done = subprocess.run(
+        [sys.executable, "-c", FOUND, (tmp_path / "store").as_uri()],
+        env=environment,
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.splitlines()[-1:] == ["fine"], done.stderr[-2000:]
