@@ -39,8 +39,6 @@ def parse(text: str, dialect: str) -> exp.Expr:
     if dialect == "spark":
         tokens = with_names(tokens)
     calls = {n for n in range(len(tokens) - 2) if _is_inexact(tokens, n, dialect)}
-    if not calls and dialect != "spark" and "?" not in text:
-        return sqlglot.parse_one(text, read=reader)
     trees = reader.parser().parse([_marked(t) if n in calls else t for n, t in enumerate(tokens)], text)
     if not trees or trees[0] is None or len(trees) > 1:
         return sqlglot.parse_one(text, read=reader)  # which says what is wrong

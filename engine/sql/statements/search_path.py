@@ -14,28 +14,8 @@ import sqlglot.expressions as exp
 from engine.sql.catalog import Catalog
 from engine.sql.parsing.names import identifier, item_name
 from engine.sql.schemas import found_in, is_qualified
-from engine.sql.statements.session_statements import Refresh
-from engine.sql.statements.sink_statements import AlterSink, CreateSink, view_of
-from engine.sql.statements.statement_types import (
-    Alter,
-    Comment,
-    CreateFunction,
-    CreateIndex,
-    CreateMaterializedView,
-    CreateTable,
-    CreateView,
-    DeleteFrom,
-    Describe,
-    Drop,
-    Explain,
-    Insert,
-    Several,
-    Show,
-    ShowCreate,
-    Statement,
-    Update,
-    Wait,
-)
+from engine.sql.statements.statement_names import Naming, named
+from engine.sql.statements.statement_types import Statement
 
 
 def text_in_path(statement: Statement, path: Sequence[str], catalog: Catalog) -> str:
@@ -63,34 +43,11 @@ def names_in_path(statement: Statement, path: Sequence[str], catalog: Catalog) -
     def new(name: str) -> str:
         return f"{path[0]}.{name}" if path and path[0] and "." not in name else name
 
-    replace = dataclasses.replace
-    match statement:
-        case CreateTable() | CreateMaterializedView() | CreateView() | CreateFunction():
-            return replace(statement, name=new(statement.name))
-        case CreateIndex():
-            table = known(statement.table)
-            schema = table.rpartition(".")[0]
-            name = f"{schema}.{statement.name}" if schema and "." not in statement.name else statement.name
-            return replace(statement, name=name, table=table)
-        case CreateSink():
-            into = None if statement.into is None else known(statement.into)
-            name = new(statement.name)
-            source = known(statement.source) if statement.query is None else view_of(name)
-            return replace(statement, name=name, source=source, into=into)
-        case Insert() | Update() | DeleteFrom():
-            return replace(statement, table=known(statement.table))
-        case Drop() | Describe() | Refresh() | ShowCreate() | Show() | Comment() | AlterSink() | Alter():
-            return replace(statement, name=known(statement.name))
-        case Several():
-            parts = tuple(names_in_path(part, path, catalog) for part in statement.parts)
-            return replace(statement, parts=parts)
-        case Wait():
-            return replace(statement, views=tuple(known(view) for view in statement.views))
-        case Explain(target=CreateMaterializedView() as target):
-            named = names_in_path(target, path, catalog)
-            assert isinstance(named, CreateMaterializedView)
-            return replace(statement, target=named)
-    return statement
+    def index(name: str, table: str) -> str:
+        schema = table.rpartition(".")[0]
+        return f"{schema}.{name}" if schema and "." not in name else name
+
+    return named(statement, Naming(known, new, index, lambda name: name))
 
 
 def _trees(value: Any) -> Iterator[exp.Expr]:

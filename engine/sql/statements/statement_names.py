@@ -1,12 +1,13 @@
-"""Names of relations in statements of Spark's dialect: new ones are in lower case, others are found whatever their case.
+"""Which names of a statement are those of relations, and what they are in Spark's dialect.
 
-So it is in Spark's own catalog. In the other dialects quotes make a name exact, and what is not quoted is in lower case.
+There new ones are in lower case, others are found whatever their case: so it is in Spark's own catalog. In the other dialects
+quotes make a name exact, and what is not quoted is in lower case.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from engine.sql.catalog import Catalog
 from engine.sql.statements.session_statements import Refresh
@@ -34,6 +35,50 @@ from engine.sql.statements.statement_types import (
 )
 
 
+@dataclass(frozen=True)
+class Naming:
+    """What the names in a statement become: of relations that exist, of new ones, and of a new index over a table."""
+
+    known: Callable[[str], str]
+    new: Callable[[str], str]
+    index: Callable[[str, str], str]
+    renamed: Callable[[str], str]
+
+
+def named(statement: Statement, naming: Naming) -> Statement:
+    """Return a statement with its relations' names as `naming` says."""
+    known, new = naming.known, naming.new
+    match statement:
+        case CreateTable() | CreateMaterializedView() | CreateView() | CreateFunction():
+            return replace(statement, name=new(statement.name))
+        case CreateIndex():
+            table = known(statement.table)
+            return replace(statement, name=naming.index(statement.name, table), table=table)
+        case CreateSink():
+            into = None if statement.into is None else known(statement.into)
+            name = new(statement.name)
+            source = known(statement.source) if statement.query is None else view_of(name)
+            return replace(statement, name=name, source=source, into=into)
+        case Insert() | Update() | DeleteFrom():
+            return replace(statement, table=known(statement.table))
+        case Drop() | Describe() | Refresh() | ShowCreate() | Show() | Comment() | AlterSink():
+            return replace(statement, name=known(statement.name))
+        case Alter(action=RenameTo(name)):
+            return replace(statement, name=known(statement.name), action=RenameTo(naming.renamed(name)))
+        case Alter():
+            return replace(statement, name=known(statement.name))
+        case Several():
+            parts = tuple(named(part, naming) for part in statement.parts)
+            return replace(statement, parts=parts)  # type: ignore[arg-type]  # each stays what it was
+        case Wait():
+            return replace(statement, views=tuple(known(view) for view in statement.views))
+        case Explain(target=CreateMaterializedView() as target):
+            inner = named(target, naming)
+            assert isinstance(inner, CreateMaterializedView)
+            return replace(statement, target=inner)
+    return statement
+
+
 def in_sparks_case(statement: Statement, catalog: Callable[[], Catalog]) -> Statement:
     """Return a statement of Spark's dialect with the names that its relations have in the catalog, or will have."""
 
@@ -43,31 +88,4 @@ def in_sparks_case(statement: Statement, catalog: Callable[[], Catalog]) -> Stat
         relations = catalog().relations
         return name if name in relations else name.lower()
 
-    match statement:
-        case CreateTable() | CreateMaterializedView() | CreateView() | CreateFunction():
-            return replace(statement, name=statement.name.lower())
-        case CreateIndex():
-            return replace(statement, name=statement.name.lower(), table=known(statement.table))
-        case CreateSink():
-            into = None if statement.into is None else known(statement.into)
-            name = statement.name.lower()
-            source = known(statement.source) if statement.query is None else view_of(name)
-            return replace(statement, name=name, source=source, into=into)
-        case Insert() | Update() | DeleteFrom():
-            return replace(statement, table=known(statement.table))
-        case Drop() | Describe() | Refresh() | ShowCreate() | Show() | Comment() | AlterSink():
-            return replace(statement, name=known(statement.name))
-        case Alter(action=RenameTo(name)):
-            return replace(statement, name=known(statement.name), action=RenameTo(name.lower()))
-        case Alter():
-            return replace(statement, name=known(statement.name))
-        case Several():
-            parts = tuple(in_sparks_case(part, catalog) for part in statement.parts)
-            return replace(statement, parts=parts)  # type: ignore[arg-type]  # each stays what it was
-        case Wait():
-            return replace(statement, views=tuple(known(view) for view in statement.views))
-        case Explain(target=CreateMaterializedView() as target):
-            named = in_sparks_case(target, catalog)
-            assert isinstance(named, CreateMaterializedView)
-            return replace(statement, target=named)
-    return statement
+    return named(statement, Naming(known, str.lower, lambda name, _: name.lower(), str.lower))
