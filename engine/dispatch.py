@@ -82,9 +82,8 @@ class Dispatch:
         match statement:
             case st.Select():
                 policy = self.policy or session.query_policy
-                return query.select(
-                    store, stored, lambda: session.spark, statement.query, statement.sql, dialect, policy
-                )
+                asked = query.Question(statement.query, statement.sql, dialect, policy)
+                return query.select(store, stored, lambda: session.spark, asked)
             case st.Show():
                 return show(stored, statement, lambda: session.spark, dialect)
             case st.ShowSinks():

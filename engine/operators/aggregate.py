@@ -23,7 +23,7 @@ from engine.operators.flow import (
 )
 from engine.operators.groups import groups_again
 from engine.operators.linear import project
-from engine.operators.lookup import End, lookup
+from engine.operators.lookup import Probe, lookup
 from engine.operators.materialize import OPERATION, WAS
 from engine.sql.expression.nodes import TRUE, And, Call, Column, Comparison, Expr
 from engine.sql.expression.spark_sql import quote
@@ -100,16 +100,9 @@ def _added(
 ) -> Rows:
     """Return the settled change that folded rows make of the table's groups."""
     found = context.fresh("found")
-    looked: Rows = lookup(
-        folded,
-        context,
-        table,
-        tuple(zip((name for name, _ in _aggregate(top).keys), top.key, strict=True)),
-        tuple((f"_old_{partial.name}", partial.name) for partial in all_partials(partials)),
-        at="old",
-        hit=found,
-        null_safe=True,
-    )
+    pairs = tuple(zip((name for name, _ in _aggregate(top).keys), top.key, strict=True))
+    items = tuple((f"_old_{partial.name}", partial.name) for partial in all_partials(partials))
+    looked: Rows = lookup(folded, context, table, Probe(pairs, "old", null_safe=True), items, found)
     for seek in (call.seek for call in partials if call.seek is not None):
         looked = _sought(looked, seek, context)
     lives = TRUE if is_global(_aggregate(top)) else template(":rows > 0", rows=rows_partial().merge)
@@ -181,19 +174,8 @@ def _sought(frame: Rows, seek: Seek, context: EpochContext) -> Rows:
     present = context.fresh("present")
     asking = added(frame, (needed, condition), (present, TRUE))
     pairs = (*seek.pairs, (present, seek.present))
-    end: End = "last" if seek.last else "first"
-    return lookup(
-        asking,
-        context,
-        seek.table,
-        pairs,
-        seek.items,
-        at="new",
-        hit=seek.hit,
-        given=needed,
-        null_safe=True,
-        end=end,
-    )
+    probe = Probe(pairs, "new", given=needed, null_safe=True, end="last" if seek.last else "first")
+    return lookup(asking, context, seek.table, probe, seek.items, seek.hit)
 
 
 def keyed_recompute(top: Project, table: str, change: Rows, context: EpochContext) -> Rows:
@@ -208,7 +190,7 @@ def keyed_recompute(top: Project, table: str, change: Rows, context: EpochContex
     drivers = [(name, expr.columns[0], context.fresh("group")) for name, expr in node.keys]
     touched = compute(change, [(d, Column(c)) for _, c, d in drivers]).distinct()
     pairs = tuple((driver, column) for _, column, driver in drivers)
-    rows, hit = expand(node.input, touched, pairs, context, at="new", null_safe=True)
+    rows, hit = expand(node.input, touched, Probe(pairs, "new", null_safe=True), context)
     counter = context.fresh("rows")
     counted: Item = (counter, call_of("count_if", Column(hit)))
     calls = [*((call.name, _of_hits(call, hit)) for call in node.calls), counted]
@@ -219,16 +201,8 @@ def keyed_recompute(top: Project, table: str, change: Rows, context: EpochContex
     fresh = project(top, groups, counter)
     columns = list(top.columns)
     found = context.fresh("found")
-    looked = lookup(
-        fresh,
-        context,
-        table,
-        tuple((column, column) for column in top.key),
-        tuple((f"_old_{column}", column) for column in columns),
-        at="old",
-        hit=found,
-        null_safe=True,
-    )
+    probe = Probe(tuple((column, column) for column in top.key), "old", null_safe=True)
+    looked = lookup(fresh, context, table, probe, tuple((f"_old_{c}", c) for c in columns), found)
     lives = f"{quote(counter)} > 0"
     old = [f"{quote('_old_' + column)} AS {quote(column)}" for column in columns]
     new = [quote(column) for column in columns]
@@ -244,7 +218,7 @@ def _recompute_apart(top: Project, table: str, change: Rows, context: EpochConte
     node = top.input
     assert isinstance(node, Aggregate)
     keys = [(expr.columns[0], stored) for (_, expr), stored in zip(node.keys, top.key, strict=True)]
-    return groups_again(top, table, node.input, keys, change, lambda rows: batch(node, rows), context)
+    return groups_again(top, table, keys, change, lambda rows: batch(node, rows), context)
 
 
 def _of_hits(call: AggCall, hit: str) -> Expr:

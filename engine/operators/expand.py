@@ -5,50 +5,35 @@ No driving row is dropped: a boolean column says whether the joined columns hold
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.sql import DataFrame
 
 from engine.operators.context import At, EpochContext, select
 from engine.operators.flow import Rows, as_frame, both_sides, compute, keep
-from engine.operators.lookup import lookup
+from engine.operators.lookup import Probe, lookup
 from engine.sql.expression.nodes import NULL, And, Column, Comparison, Expr, Not
 from engine.sql.expression.spark_sql import quote
 from engine.sql.expression.template import call, template
 from engine.sql.incremental.access import access_path, join_sides, through_project
 from engine.sql.plan import Filter, Join, Node, Project, Scan, children
 
-Pairs = tuple[tuple[str, str], ...]
 
-
-def expand(
-    node: Node,
-    frame: Rows,
-    pairs: Pairs,
-    context: EpochContext,
-    *,
-    at: At,
-    given: str | None = None,
-    null_safe: bool = False,
-) -> tuple[Rows, str]:
-    """Return the frame with the node's columns added, and the name of the hit column.
-
-    `pairs` = (frame column, node column) that must be equal.
-    """
+def expand(node: Node, frame: Rows, probe: Probe, context: EpochContext) -> tuple[Rows, str]:
+    """Return the frame with the columns of the node's rows that it finds, and the name of the hit column."""
     if isinstance(node, Scan):
-        path = access_path(node, tuple(column for _, column in pairs))
+        path = access_path(node, tuple(column for _, column in probe.pairs))
         target = dict(path.pairs)
         hit = context.fresh("hit")
-        by = tuple((ours, target[theirs]) for ours, theirs in pairs)
-        found = lookup(
-            frame, context, path.table, by, node.items, at=at, hit=hit, given=given, null_safe=null_safe
-        )
-        return found, hit
+        by = tuple((ours, target[theirs]) for ours, theirs in probe.pairs)
+        return lookup(frame, context, path.table, replace(probe, pairs=by), node.items, hit), hit
     if isinstance(node, Filter):
-        joined, hit = expand(node.input, frame, pairs, context, at=at, given=given, null_safe=null_safe)
+        joined, hit = expand(node.input, frame, probe, context)
         return narrow(joined, hit, node.predicate, context)
     if isinstance(node, Project):
-        return _expand_project(node, frame, pairs, context, at, given, null_safe)
+        return _expand_project(node, frame, probe, context)
     if isinstance(node, Join):
-        return _expand_join(node, frame, pairs, context, at, given, null_safe)
+        return _expand_join(node, frame, probe, context)
     raise AssertionError(f"the planner arranges {type(node).__name__} before it is looked up")
 
 
@@ -59,53 +44,36 @@ def narrow(frame: Rows, hit: str, predicate: Expr, context: EpochContext) -> tup
     return select(frame, [c for c in frame.columns if c != hit], (narrowed, test)), narrowed
 
 
-def _expand_project(
-    node: Project,
-    frame: Rows,
-    pairs: Pairs,
-    context: EpochContext,
-    at: At,
-    given: str | None,
-    null_safe: bool,
-) -> tuple[Rows, str]:
-    inner_columns = through_project(node, tuple(column for _, column in pairs))
-    inner = tuple((ours, column) for (ours, _), column in zip(pairs, inner_columns, strict=True))
+def _expand_project(node: Project, frame: Rows, probe: Probe, context: EpochContext) -> tuple[Rows, str]:
+    inner_columns = through_project(node, tuple(column for _, column in probe.pairs))
     below = _all_columns(node.input)
     aliases = {c: context.fresh("outer") if c in below else c for c in frame.columns}
     frame = compute(frame, [(alias, Column(c)) for c, alias in aliases.items()])
-    inner = tuple((aliases[ours], column) for ours, column in inner)
-    given = aliases[given] if given else None
-    joined, hit = expand(node.input, frame, inner, context, at=at, given=given, null_safe=null_safe)
+    inner = tuple((aliases[ours], c) for (ours, _), c in zip(probe.pairs, inner_columns, strict=True))
+    given = aliases[probe.given] if probe.given else None
+    joined, hit = expand(node.input, frame, replace(probe, pairs=inner, given=given), context)
     outer = [(c, Column(alias)) for c, alias in aliases.items()]
     return compute(joined, [*outer, *node.items, (hit, Column(hit))]), hit
 
 
-def _expand_join(
-    node: Join,
-    frame: Rows,
-    pairs: Pairs,
-    context: EpochContext,
-    at: At,
-    given: str | None,
-    null_safe: bool,
-) -> tuple[Rows, str]:
-    near, _ = join_sides(node, tuple(column for _, column in pairs), null_safe)
+def _expand_join(node: Join, frame: Rows, probe: Probe, context: EpochContext) -> tuple[Rows, str]:
+    near, _ = join_sides(node, tuple(column for _, column in probe.pairs), probe.null_safe)
     first = node.left if near == "left" else node.right
-    mine = tuple((ours, column) for ours, column in pairs if column in first.columns)
-    rest = tuple((ours, column) for ours, column in pairs if column not in first.columns)
-    joined, hit = expand(first, frame, mine, context, at=at, given=given, null_safe=null_safe)
+    mine = tuple((ours, column) for ours, column in probe.pairs if column in first.columns)
+    rest = tuple((ours, column) for ours, column in probe.pairs if column not in first.columns)
+    joined, hit = expand(first, frame, replace(probe, pairs=mine), context)
     if node.kind in ("semi", "anti"):
-        joined, hit = _mark(joined, hit, node, context, at)
+        joined, hit = _mark(joined, hit, node, context, probe.at)
     elif near == "left" and node.kind == "left":
-        joined = attach_left(joined, node, context, at=at, given=hit)
+        joined = attach_left(joined, node, context, at=probe.at, given=hit)
     elif near == "left":
-        joined, hit = expand(node.right, joined, node.on, context, at=at, given=hit, null_safe=node.null_safe)
+        joined, hit = expand(node.right, joined, Probe(node.on, probe.at, hit, node.null_safe), context)
     else:
         reverse = tuple((right, left) for left, right in node.on)
-        joined, hit = expand(node.left, joined, reverse, context, at=at, given=hit, null_safe=node.null_safe)
+        joined, hit = expand(node.left, joined, Probe(reverse, probe.at, hit, node.null_safe), context)
     if node.residual is not None and (node.kind == "inner" or near == "right"):
         joined, hit = narrow(joined, hit, node.residual, context)
-    equal = "<=>" if null_safe else "="
+    equal = "<=>" if probe.null_safe else "="
     for ours, column in rest:
         test = Comparison(equal, Column(ours), Column(column))
         joined, hit = narrow(joined, hit, test, context)
@@ -125,7 +93,7 @@ def touched_sides(node: Join, right: Rows, context: EpochContext) -> Rows:
     names = {b: context.fresh("key") for b in dict.fromkeys(b for _, b in node.on)}
     keys = compute(right, [(name, Column(b)) for b, name in names.items()]).distinct()
     pairs = tuple((names[b], a) for a, b in node.on)
-    joined, hit = expand(node.left, keys, pairs, context, at="old", null_safe=node.null_safe)
+    joined, hit = expand(node.left, keys, Probe(pairs, "old", null_safe=node.null_safe), context)
     return both_sides(select(keep(joined, Column(hit)), node.left.columns))
 
 
@@ -136,7 +104,7 @@ def attach_left(frame: Rows, node: Join, context: EpochContext, *, at: At, given
     if not plain:
         frame = with_line(frame, line)
     outer = [c for c in frame.columns if c != line]
-    joined, hit = expand(node.right, frame, node.on, context, at=at, given=given, null_safe=node.null_safe)
+    joined, hit = expand(node.right, frame, Probe(node.on, at, given, node.null_safe), context)
     if node.residual is not None:
         joined, hit = narrow(joined, hit, node.residual, context)
     if plain:
@@ -171,7 +139,7 @@ def attach_mark(
     several = not set(node.right.key) <= {column for _, column in node.on}
     if several:
         frame = with_line(frame, line)
-    joined, hit = expand(node.right, frame, node.on, context, at=at, given=given, null_safe=node.null_safe)
+    joined, hit = expand(node.right, frame, Probe(node.on, at, given, node.null_safe), context)
     if node.residual is not None:
         joined, hit = narrow(joined, hit, node.residual, context)
     if several:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from engine.operators.context import EpochContext, partitions_for
-from engine.operators.scan import read_table
+from engine.operators.scan import ReadTable, read_table
 from engine.sql.expression.nodes import Expr
 from engine.sql.expression.spark_sql import quote, spark_sql
 from engine.sql.plan import OCCURRENCE, Recompute
@@ -31,9 +31,8 @@ def difference(new: DataFrame, table: str, context: EpochContext, mine: Expr | N
     items = tuple((name, name) for name in version.schema.names)
     parts = partitions_for(version.row_count, context.parallelism)
     source = context.fixed(table)
-    old = read_table(
-        context.spark, context.url, context.options, source, version.schema, items, at="old", parts=parts
-    )
+    body = ReadTable(context.url, dict(context.options), source, items, at="old", parts=parts)
+    old = read_table(context.spark, body, version.schema)
     kept = old.frame if mine is None else old.frame.where(spark_sql(mine))
     arranged = new.selectExpr(*(quote(name) for name in version.schema.names), "1L AS `_w`")
     change = arranged.union(kept.selectExpr("*", "-1L AS `_w`"))

@@ -8,41 +8,34 @@ from engine.operators.context import EpochContext, select
 from engine.operators.expand import expand
 from engine.operators.flow import COMES, GOES, Rows, compute, keep
 from engine.operators.linear import project
-from engine.operators.lookup import lookup
+from engine.operators.lookup import Probe, lookup
 from engine.sql.expression.nodes import Column
-from engine.sql.plan import Node, Project
+from engine.sql.plan import Project, children
 
 
 def groups_again(
     top: Project,
     table: str,
-    source: Node,
     keys: Sequence[tuple[str, str]],
     change: Rows,
     grouped: Callable[[Rows], Rows],
     context: EpochContext,
 ) -> Rows:
-    """Return the signed change of a table that holds `top` over the groups of `source`, of which `change` touches some.
+    """Return the signed change of a table that holds `top` over groups, of which `change` touches some.
 
-    `keys` = (column of the source, column of the table) of each group key; `grouped` makes the groups of whole rows.
+    `keys` = (column of what is grouped, column of the table) of each group key; `grouped` makes the groups of whole rows.
     """
+    source = children(top.input)[0]
     drivers = [(column, stored, context.fresh("group")) for column, stored in keys]
     touched = compute(change, [(d, Column(column)) for column, _, d in drivers]).distinct()
     pairs = tuple((d, column) for column, _, d in drivers)
-    rows, hit = expand(source, touched, pairs, context, at="new", null_safe=True)
+    rows, hit = expand(source, touched, Probe(pairs, "new", null_safe=True), context)
     new = project(top, grouped(select(keep(rows, Column(hit)), source.columns)))
     found = context.fresh("found")
     names = {column: context.fresh("old") for column in top.columns}
-    looked = lookup(
-        touched,
-        context,
-        table,
-        tuple((d, stored) for _, stored, d in drivers),
-        tuple((name, column) for column, name in names.items()),
-        at="old",
-        hit=found,
-        null_safe=True,
-    )
+    probe = Probe(tuple((d, stored) for _, stored, d in drivers), "old", null_safe=True)
+    items = tuple((name, column) for column, name in names.items())
+    looked = lookup(touched, context, table, probe, items, found)
     old = compute(keep(looked, Column(found)), [*((c, Column(name)) for c, name in names.items()), GOES])
     merged = context.union([select(new, top.columns, COMES), old])
     assert merged is not None

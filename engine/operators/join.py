@@ -13,6 +13,7 @@ from engine.operators.context import SMALL_CHANGE_ROWS, EpochContext, select
 from engine.operators.cross import HOW
 from engine.operators.expand import attach_left, expand, touched_sides
 from engine.operators.flow import Rows, keep
+from engine.operators.lookup import Probe
 from engine.sql.expression.nodes import TRUE, Column, Comparison, Expr
 from engine.sql.expression.spark_sql import spark_sql
 from engine.sql.expression.template import conjunction
@@ -54,13 +55,13 @@ def delta(node: Join, left: Rows | None, right: Rows | None, context: EpochConte
 def _left_term(node: Join, left: Rows, context: EpochContext) -> Rows:
     if node.kind == "left":
         return select(attach_left(left, node, context, at="new", given=None), [*node.columns, "_w"])
-    joined, hit = expand(node.right, left, node.on, context, at="new", null_safe=node.null_safe)
+    joined, hit = expand(node.right, left, Probe(node.on, "new", null_safe=node.null_safe), context)
     return _matched(node, joined, hit)
 
 
 def _inner_right_term(node: Join, right: Rows, context: EpochContext) -> Rows:
     pairs = tuple((b, a) for a, b in node.on)
-    joined, hit = expand(node.left, right, pairs, context, at="old", null_safe=node.null_safe)
+    joined, hit = expand(node.left, right, Probe(pairs, "old", null_safe=node.null_safe), context)
     return _matched(node, joined, hit)
 
 

@@ -6,7 +6,7 @@ Method: hash-ordered state searched in place, as in Hummock's point reads; the c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -27,19 +27,30 @@ End = Literal["first", "last"]
 
 
 @dataclass(frozen=True)
+class Probe:
+    """Which stored rows the rows of a frame find: those of which the columns in `pairs` = (frame column, theirs) are equal.
+
+    `at` picks the epoch: old, new, or by the row's `_side` column (0 old, 1 new). Rows whose `given` is false find nothing;
+    with `null_safe` two nulls are equal; with an `end` just the first or the last of the rows is found.
+    """
+
+    pairs: tuple[tuple[str, str], ...]
+    at: At
+    given: str | None = None
+    null_safe: bool = False
+    end: End | None = None
+
+
+@dataclass(frozen=True)
 class LookupTable:
     """A task's body: adds the matching rows' columns and a hit flag; a row without a match stays once, with nulls."""
 
     url: str
     options: Mapping[str, Any]
     source: Source
-    pairs: tuple[tuple[str, str], ...]
+    probe: Probe
     items: tuple[tuple[str, str], ...]
-    at: At
-    null_safe: bool
     hit: str
-    given: str | None
-    end: End | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         reader, table = Reader.open(self.url, self.options), self.source.now()
@@ -50,18 +61,18 @@ class LookupTable:
 
     def _join(self, reader: Reader, table: TableAt, rows: pa.Table) -> pa.Table:
         asks = np.ones(rows.num_rows, dtype=bool)
-        if self.given is not None:
-            asks &= holds(rows.column(self.given))
+        if self.probe.given is not None:
+            asks &= holds(rows.column(self.probe.given))
         version, new = table.version, table.new
         old = new if table.old is None else table.old
-        if self.at == "side":
+        if self.probe.at == "side":
             side = rows.column(SIDE).to_numpy()
             found = [
                 self._find(reader, version, rows, asks & (side == i), epoch)
                 for i, epoch in ((0, old), (1, new))
             ]
         else:
-            found = [self._find(reader, version, rows, asks, old if self.at == "old" else new)]
+            found = [self._find(reader, version, rows, asks, old if self.probe.at == "old" else new)]
         matched = np.concatenate([index for index, _ in found])
         unmatched = np.ones(rows.num_rows, dtype=bool)
         unmatched[matched] = False
@@ -80,7 +91,7 @@ class LookupTable:
     ) -> tuple[np.ndarray, pa.Table]:
         schema = table.schema
         first: dict[str, str] = {}
-        for ours, theirs in self.pairs:
+        for ours, theirs in self.probe.pairs:
             known = first.setdefault(theirs, ours)
             if (
                 known != ours
@@ -93,54 +104,34 @@ class LookupTable:
             names=list(first),
         )
         columns = list(dict.fromkeys(column for _, column in self.items))
-        if self.end is None:
-            index, state = reader.lookup(table, keys, epoch, columns=columns, null_safe=self.null_safe)
+        if self.probe.end is None:
+            index, state = reader.lookup(table, keys, epoch, columns=columns, null_safe=self.probe.null_safe)
         else:
-            index, state = reader.first_rows(table, keys, epoch, columns=columns, last=self.end == "last")
+            index, state = reader.first_rows(
+                table, keys, epoch, columns=columns, last=self.probe.end == "last"
+            )
         plain = pa.schema([schema.field(column).with_nullable(True) for column in columns])
         return asking[index], state.select(columns).cast(plain)
 
     def _agree(self, rows: pa.Table, one: str, two: str) -> np.ndarray:
         left, right = rows.column(one), rows.column(two)
         same = holds(pc.equal(left, right))
-        if self.null_safe:
+        if self.probe.null_safe:
             same |= both(left.is_null(), right.is_null())
         return same
 
 
 def lookup(
-    rows: Rows,
-    context: EpochContext,
-    table: str,
-    pairs: tuple[tuple[str, str], ...],
-    items: tuple[tuple[str, str], ...],
-    *,
-    at: At,
-    hit: str,
-    given: str | None = None,
-    null_safe: bool = False,
-    end: End | None = None,
+    rows: Rows, context: EpochContext, table: str, probe: Probe, items: tuple[tuple[str, str], ...], hit: str
 ) -> Flow:
-    """Join each row with the rows of `table` whose columns equal its own, or with just the first or last of them.
+    """Join each row with the rows of `table` that it finds.
 
-    `pairs` = (column of the rows, table column) to compare, `items` = (output name, table column) to add. `hit` names a boolean
-    column that is added; rows whose `given` column is false are not looked up. `at` picks the epoch: old, new, or by the
-    row's `_side` column (0 old, 1 new).
+    `items` = (output name, table column) are added, and a boolean column `hit`.
     """
     version = context.tables[table]
-    at = "old" if at == "new" and context.moment == "old" else at
-    body = LookupTable(
-        context.url,
-        dict(context.options),
-        context.source(table),
-        pairs,
-        items,
-        at,
-        null_safe,
-        hit,
-        given,
-        end,
-    )
+    if probe.at == "new" and context.moment == "old":
+        probe = replace(probe, at="old")
+    body = LookupTable(context.url, dict(context.options), context.source(table), probe, items, hit)
     fields = [version.schema.field(column).with_name(name).with_nullable(True) for name, column in items]
     added = spark_schema(pa.schema(fields)).fields
     before = Flow.of(rows, exact=context.exact)

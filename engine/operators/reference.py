@@ -16,6 +16,7 @@ from engine.operators.context import At, EpochContext, select
 from engine.operators.expand import expand
 from engine.operators.flow import COMES, GOES, Rows, added, as_frame, compute, keep
 from engine.operators.linear import project
+from engine.operators.lookup import Probe
 from engine.sql.expression.nodes import Column
 from engine.sql.plan import Aggregate, Join, Node, Project, TopN
 
@@ -84,6 +85,6 @@ def _restricted(
     found = []
     for side, by in inputs:
         pairs = tuple(zip(drivers, by, strict=True))
-        joined, hit = expand(side, touched, pairs, context, at=at, null_safe=True)
+        joined, hit = expand(side, touched, Probe(pairs, at, null_safe=True), context)
         found.append(as_frame(select(keep(joined, Column(hit)), side.columns)))
     return found

@@ -31,15 +31,18 @@ def hash_ranges(parts: int, within: tuple[int, int] | None = None) -> list[tuple
 
 @dataclass(frozen=True)
 class ReadTable:
-    """A task's body: reads the hash ranges named by its input rows of one table, as a snapshot or as a change."""
+    """A task's body: reads the hash ranges named by its input rows of one table, as a snapshot or as a change.
+
+    `within` is an inclusive range of hashes to read, cut into `parts`.
+    """
 
     url: str
     options: Mapping[str, Any]
     source: Source
     items: tuple[tuple[str, str], ...]
-    at: Literal["old", "new"]
-    change: bool
-    parts: int
+    at: Literal["old", "new"] = "new"
+    change: bool = False
+    parts: int = 1
     within: tuple[int, int] | None = None
 
     def everything(self) -> ReadTable:
@@ -72,31 +75,18 @@ class ReadTable:
         return reader.scan(table.version, epoch, columns=columns, hash_range=hash_range)
 
 
-def read_table(
-    spark: SparkSession,
-    url: str,
-    options: Mapping[str, Any],
-    source: Source,
-    schema: pa.Schema,
-    items: tuple[tuple[str, str], ...],
-    *,
-    at: Literal["old", "new"] = "new",
-    change: bool = False,
-    parts: int = 1,
-    within: tuple[int, int] | None = None,
-    exact: bool = True,
-) -> Flow:
-    """Return a table's columns, `items` = (output name, table column), of those in `schema`.
+def read_table(spark: SparkSession, body: ReadTable, schema: pa.Schema, *, exact: bool = True) -> Flow:
+    """Return a table's columns, `items` of the body = (output name, table column), of those in `schema`.
 
-    The flow holds the rows at the source's old or new epoch, or with `change` the signed rows between them and `_w`.
-    `within` is an inclusive range of hashes to read, `exact` that of Flow.
+    The flow holds the rows at the source's old or new epoch, or of a change the signed rows between them and `_w`.
+    `exact` is that of Flow.
     """
-    body = ReadTable(url, dict(options), source, items, at, change, parts, within)
-    fields = [schema.field(column).with_name(name).with_nullable(True) for name, column in items]
+    fields = [schema.field(column).with_name(name).with_nullable(True) for name, column in body.items]
     shown = spark_schema(pa.schema(fields))
-    if change:
+    if body.change:
         shown = StructType([*shown.fields, StructField("_w", LongType())])
-    return Flow(spark.range(0, parts, 1, parts), (body,), shown, single=parts == 1, exact=exact)
+    one = body.parts == 1
+    return Flow(spark.range(0, body.parts, 1, body.parts), (body,), shown, single=one, exact=exact)
 
 
 def snapshot(scan: Scan, context: EpochContext) -> Rows:
@@ -110,18 +100,16 @@ def snapshot(scan: Scan, context: EpochContext) -> Rows:
     if context.piece is not None and context.drives(scan):
         within = context.piece[1]
         rows = rows * (within[1] - within[0] + 1) // HASHES
-    return read_table(
-        context.spark,
+    body = ReadTable(
         context.url,
-        context.options,
+        dict(context.options),
         context.fixed(scan.table),  # how many tasks read it follows its size
-        table.schema,
         scan.items,
         at=context.moment,
         parts=partitions_for(rows, context.parallelism),
         within=within,
-        exact=context.exact,
     )
+    return read_table(context.spark, body, table.schema, exact=context.exact)
 
 
 def _empty(scan: Scan, context: EpochContext) -> DataFrame:
@@ -145,30 +133,19 @@ def delta(scan: Scan, context: EpochContext) -> Rows | None:
     if not table.changes(context.old, context.new):
         return None
     parts = 1 if context.small else partitions_for(rows, context.parallelism)
-    return read_table(
-        context.spark,
-        context.url,
-        context.options,
-        context.source(scan.table),
-        table.schema,
-        scan.items,
-        change=True,
-        parts=parts,
-        exact=context.exact,
-    )
+    source = context.source(scan.table)
+    body = ReadTable(context.url, dict(context.options), source, scan.items, change=True, parts=parts)
+    return read_table(context.spark, body, table.schema, exact=context.exact)
 
 
 def _piece(scan: Scan, table: TableVersion, within: tuple[int, int], context: EpochContext) -> Rows:
     """Return the rows of a range of hashes as rows that came in."""
-    rows = read_table(
-        context.spark,
+    body = ReadTable(
         context.url,
-        context.options,
+        dict(context.options),
         context.fixed(scan.table),
-        table.schema,
         scan.items,
         parts=context.partitions,
         within=within,
-        exact=context.exact,
     )
-    return added(rows, COMES)
+    return added(read_table(context.spark, body, table.schema, exact=context.exact), COMES)

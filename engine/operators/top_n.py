@@ -27,4 +27,4 @@ def delta(top: Project, table: str, change: Rows, context: EpochContext) -> Rows
     node = top.input
     assert isinstance(node, TopN) and node.partition
     keys = list(zip(node.partition, context.tables[table].distribution_key, strict=True))
-    return groups_again(top, table, node.input, keys, change, lambda rows: batch(node, rows), context)
+    return groups_again(top, table, keys, change, lambda rows: batch(node, rows), context)

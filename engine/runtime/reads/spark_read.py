@@ -6,6 +6,7 @@ import itertools
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException
@@ -15,7 +16,7 @@ from engine.hummock import Hummock, Version
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.policy import epochs_at
 from engine.operators.context import partitions_for
-from engine.operators.scan import read_table
+from engine.operators.scan import ReadTable, read_table
 from engine.operators.table_parameters import TableAt
 from engine.runtime.rows import frame_of
 from engine.runtime.spark.errors import failed, refused
@@ -31,14 +32,21 @@ def view_prefix() -> str:
     return f"_q{next(_queries)}_"
 
 
+@dataclass(frozen=True)
+class TablesAt:
+    """The tables that a statement reads: as one version has them, each at its epoch."""
+
+    store: Hummock
+    version: Version
+    stored: StoredCatalog
+    epochs: Mapping[str, int]
+
+
 @contextmanager
 def temporary_views(
     session: SparkSession,
-    store: Hummock,
-    version: Version,
-    stored: StoredCatalog,
+    tables: TablesAt,
     readings: Collection[Reading],
-    epochs: Mapping[str, int],
     *,
     given: Mapping[str, pa.Table | DataFrame] | None = None,
 ) -> Iterator[None]:
@@ -46,6 +54,7 @@ def temporary_views(
 
     A table that is `given` has these rows instead of those of the store.
     """
+    store, version, stored = tables.store, tables.version, tables.stored
     cores = parallelism(session)
     moments = {r.view: (r.table, r.moment) for r in readings if r.moment is not None}
     at_moments = _at_moments(moments, version, stored)
@@ -62,11 +71,11 @@ def temporary_views(
             relation = stored.catalog.get(reading.table)
             shown = (c for c in relation.columns if not c.hidden or reading.whole)
             items = tuple((column.name, column.source) for column in shown)
-            at = epochs[reading.table] if reading.moment is None else at_moments[reading.view]
+            at = tables.epochs[reading.table] if reading.moment is None else at_moments[reading.view]
             parts = partitions_for(table.row_count, cores)
-            rows = read_table(
-                session, store.url, store.options, TableAt(table, None, at), table.schema, items, parts=parts
-            )
+            source = TableAt(table, None, at)
+            body = ReadTable(store.url, dict(store.options), source, items, parts=parts)
+            rows = read_table(session, body, table.schema)
             rows.frame.createOrReplaceTempView(reading.view)
             made.append(reading.view)
         size = sum(version.tables[r.table].row_count for r in readings if r.table in version.tables)

@@ -11,7 +11,7 @@ from engine.errors import UnsupportedSql
 from engine.hummock import Hummock, SstInfo, Table
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.policy import epochs_of
-from engine.runtime.reads.spark_read import analysed, temporary_views, view_prefix
+from engine.runtime.reads.spark_read import TablesAt, analysed, temporary_views, view_prefix
 from engine.runtime.rows import ROW_ID, typed_rows, with_row_ids
 from engine.runtime.writes.conflicts import refuse_twice
 from engine.runtime.writes.spilled import Spilled
@@ -41,7 +41,7 @@ def table_query(
     tables = tuple(r.table for r in written.readings if r.moment is None)
     epochs = epochs_of(version, stored, tables, "consistent")
     session = spark()
-    with temporary_views(session, store, version, stored, written.readings, epochs):
+    with temporary_views(session, TablesAt(store, version, stored, epochs), written.readings):
         frame = analysed(session, written.text, statement.sql)
         yield StatementRows(store, session, version, written, frame, statement.sql)
 

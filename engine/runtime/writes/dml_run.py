@@ -20,7 +20,7 @@ from engine.hummock.preconditions import Precondition, same_tables
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.policy import epochs_of
 from engine.runtime.reads.local_read import answer_locally
-from engine.runtime.reads.spark_read import analysed, collect, temporary_views, view_prefix
+from engine.runtime.reads.spark_read import TablesAt, analysed, collect, temporary_views, view_prefix
 from engine.runtime.rows import (
     ROW_ID,
     completed,
@@ -118,7 +118,7 @@ class StatementRun:
         epochs = epochs_of(version, self.stored, tables)
         written = spark_query(query, self.stored.catalog, self.dialect, view_prefix(), self.sql)
         session = self.spark()
-        with temporary_views(session, self.store, version, self.stored, written.readings, epochs):
+        with temporary_views(session, self._tables_at(version, epochs), written.readings):
             frame = analysed(session, written.text, self.sql)
             if self.dialect != "spark" and statement.columns is None:  # what a row lacks has its DEFAULT
                 columns = columns[: len(frame.columns)]
@@ -231,10 +231,13 @@ class StatementRun:
         others = tuple(reading.table for reading in written.readings if reading.table != name)
         only, returned = None if statement.sources else name, bool(statement.returning)
         epochs = {name: version.epoch, **epochs_of(version, self.stored, others)}
-        with temporary_views(session, self.store, version, self.stored, written.readings, epochs):
+        with temporary_views(session, self._tables_at(version, epochs), written.readings):
             frame = analysed(session, written.text, self.sql)
             found = StatementRows(self.store, session, version, written, frame, self.sql, only, returned)
             return self._read_or_write(found, reading.rule, version.tables[name])
+
+    def _tables_at(self, version: Version, epochs: Mapping[str, int]) -> TablesAt:
+        return TablesAt(self.store, version, self.stored, epochs)
 
     def _read_or_write(
         self, found: StatementRows, rule: Rule | None, table: TableVersion
@@ -315,10 +318,8 @@ class StatementRun:
         session = self.spark()
         others = tuple(reading.table for reading in written.readings if reading.table not in given)
         epochs = epochs_of(version, self.stored, others)
-        views = temporary_views(
-            session, self.store, version, self.stored, written.readings, epochs, given=given
-        )
-        with views:
+        at = self._tables_at(version, epochs)
+        with temporary_views(session, at, written.readings, given=given):
             frame = analysed(session, written.text, self.sql)
             if all(isinstance(rows, pa.Table) for rows in given.values()):
                 return collect(frame, self.sql)
