@@ -45,9 +45,7 @@ def build_assets(
         )
         with hummock.session(spark) as session:
             by_hand = GROUP_TAG not in context.run.tags
-            yield from run_epoch(
-                session, models, selected, known, context.log, context.instance, eager=by_hand
-            )
+            yield from run_epoch(session, models, selected, known, context, eager=by_hand)
 
     return [epoch, *plain, *cut]
 

@@ -26,8 +26,7 @@ def run_epoch(
     models: Sequence[Model],
     selected: Collection[str],
     known: Mapping[str, str | None],
-    log: dg.DagsterLogManager,
-    instance: dg.DagsterInstance,
+    context: dg.AssetExecutionContext,
     *,
     eager: bool = True,
 ) -> Iterator[Event]:
@@ -36,6 +35,7 @@ def run_epoch(
     `known` are the data versions told last. Without `eager` a view that failed lately rests until its time comes. Raises
     dg.Failure at the end, naming every table, view and partition that failed.
     """
+    log, instance = context.log, context.instance
     synced = sync_models(session, models)
     for name in (*synced.dropped, *synced.created):
         log.info(f"{'replaced' if name in synced.dropped else 'created'} {name}")

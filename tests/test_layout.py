@@ -21,27 +21,8 @@ MOST_PARAMETERS = 6
 LONG_MODULES: set[str] = set()
 LONG_FUNCTIONS: set[str] = set()
 MANY_PARAMETERS = {
-    "dagster_project.epoch_run.run_epoch",
-    "engine.connectors.csv_records._doubtful",
-    "engine.connectors.landing.LandingSource.__init__",  # options of a source, by name
-    "engine.hummock.lookup.find_rows",
     "engine.hummock.store.Hummock.iter",  # options of a read, by name
     "engine.hummock.store.Hummock.open",  # options of a store, by name
-    "engine.meta.waits._wait",
-    "engine.operators.expand._expand_join",
-    "engine.operators.expand._expand_project",
-    "engine.operators.expand.expand",
-    "engine.operators.groups.groups_again",
-    "engine.operators.lookup.lookup",
-    "engine.operators.scan.read_table",
-    "engine.runtime.reads.datasource.TidelineReader.__init__",
-    "engine.runtime.reads.query.query_rows",
-    "engine.runtime.reads.query.select",
-    "engine.runtime.reads.spark_read.temporary_views",
-    "engine.sql.statements.create._table",
-    "engine.sql.statements.create._view",
-    "engine.sql.bind.projection.Projection._first_of_each",
-    "engine.sql.rewrites.grouping_sets.grouping_sets",
 }
 LATE_IMPORTS = {
     "engine.hummock.object_store -> engine.hummock.object_store.local",

@@ -72,8 +72,9 @@ def _well_formed(data: bytes, width: int, delimiter: int, longest: int, final: b
     fields = np.diff(np.searchsorted(delimiters, ends), prepend=0) + 1
     lines = np.searchsorted(newlines, starts)
     used = int(ends[-1]) + 1 if len(ends) else 0
-    if len(ends) < len(newlines) and _doubtful(
-        codes, quotes, delimiter, starts, ends, fields, width, longest
+    found = Records(starts, ends, lines, fields, used)
+    if len(ends) < len(newlines) and (
+        _has_wrong_record(codes, found, width, longest) or _opens_late(codes, quotes, delimiter, found)
     ):
         return None
     some = ends > starts
@@ -95,29 +96,29 @@ def _wrong_quotes(codes: np.ndarray, quotes: np.ndarray, delimiter: int) -> bool
     return not (opens.all() and closes.all())
 
 
-def _doubtful(
-    codes: np.ndarray,
-    quotes: np.ndarray,
-    delimiter: int,
-    starts: np.ndarray,
-    ends: np.ndarray,
-    fields: np.ndarray,
-    width: int,
-    longest: int,
-) -> bool:
-    """Tell whether a record over several lines may be none: a wrong width, too long, or a close that looks like an opening."""
+def _line_breaks(codes: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Return how many line breaks stand inside of each record."""
     newlines = np.flatnonzero(codes[: int(ends[-1]) + 1] == NEWLINE) if len(ends) else ends
-    of = np.searchsorted(ends, newlines)
-    breaks = np.bincount(of, minlength=len(ends)) - 1
+    return np.bincount(np.searchsorted(ends, newlines), minlength=len(ends)) - 1
+
+
+def _has_wrong_record(codes: np.ndarray, records: Records, width: int, longest: int) -> bool:
+    """Tell whether a record over several lines has a wrong width or is too long."""
+    breaks = _line_breaks(codes, records.ends)
     several = breaks > 0
-    if width and (fields[several] != width).any():
+    if width and (records.fields[several] != width).any():
         return True
-    if (breaks[several] >= LONGEST_QUOTED_LINES).any() or ((ends - starts)[several] > longest).any():
-        return True
+    lengths = (records.ends - records.starts)[several]
+    return bool((breaks[several] >= LONGEST_QUOTED_LINES).any() or (lengths > longest).any())
+
+
+def _opens_late(codes: np.ndarray, quotes: np.ndarray, delimiter: int, records: Records) -> bool:
+    """Tell whether a quote that closes a record over several lines looks as if it opened one."""
+    several = _line_breaks(codes, records.ends) > 0
     closing = quotes[1::2]
     closing = closing[codes[closing + 1] != QUOTE]
     suspects = closing[(closing > 0) & (codes[closing - 1] == delimiter)]
-    return bool(several[np.searchsorted(ends, suspects)].any())
+    return bool(several[np.searchsorted(records.ends, suspects)].any())
 
 
 class _Walk:

@@ -64,38 +64,45 @@ class _Gathered:
         self.parts = [part for part in self.parts if part.file is not file]
 
 
+@dataclass(frozen=True)
+class LandingOptions:
+    """How a folder's files are read, and what the table asks of their rows.
+
+    `format` None goes by the files' names; `required` are columns that may not be null besides those of the key, `defaults`
+    those with a DEFAULT, `limited` those with a length; `limits` None are those of the environment.
+    """
+
+    format: str | None = None
+    null: str | None = None
+    delimiter: str = ","
+    required: Sequence[str] = ()
+    append_only: bool = False
+    defaults: Sequence[Column] = ()
+    limited: Sequence[Column] = ()
+    limits: ReadLimits | None = None
+
+
 class LandingSource:
-    """One folder that feeds one table; `required` are columns that may not be null besides those of the key."""
+    """One folder that feeds one table."""
 
     def __init__(
-        self,
-        store: Hummock,
-        table: str,
-        folder: str | Path,
-        format: str | None = None,
-        *,
-        null: str | None = None,
-        delimiter: str = ",",
-        required: Sequence[str] = (),
-        append_only: bool = False,
-        defaults: Sequence[Column] = (),
-        limited: Sequence[Column] = (),
-        limits: ReadLimits | None = None,
+        self, store: Hummock, table: str, folder: str | Path, options: LandingOptions = LandingOptions()
     ) -> None:
+        format, null, delimiter = options.format, options.null, options.delimiter
         wrong = wrong_format(format, null, delimiter)
         if wrong is not None:
             raise SourceError(f"table {table}: {wrong.message}: {wrong.hint}")
         self.store = store
         self.folder = Path(folder)
-        self.limits = limits or ReadLimits.of_environment()
+        self.limits = options.limits or ReadLimits.of_environment()
         self._options = FileOptions(format, ("",) if not null else ("", null), delimiter)
         known = store.table(table)
         self.table = known.name
-        self._required = tuple(required)
-        self._append_only = append_only
-        self._refuses_known_keys = append_only and list(known.primary_key) != [ROW_ID]
-        self._defaults = tuple(defaults)
-        self._limited = {column.source: column for column in limited}
+        self._required = tuple(options.required)
+        self._append_only = options.append_only
+        self._refuses_known_keys = options.append_only and list(known.primary_key) != [ROW_ID]
+        self._defaults = tuple(options.defaults)
+        self._limited = {column.source: column for column in options.limited}
 
     @classmethod
     def of_relation(cls, store: Hummock, relation: Relation) -> LandingSource:
@@ -112,13 +119,15 @@ class LandingSource:
             store,
             relation.name,
             landing_path(options["path"]),
-            options.get("format"),
-            null=options.get("null"),
-            delimiter=options.get("delimiter", ","),
-            required=required,
-            append_only=relation.append_only,
-            defaults=[column for column in relation.columns if column.default is not None],
-            limited=[column for column in relation.columns if column.length is not None],
+            LandingOptions(
+                options.get("format"),
+                options.get("null"),
+                options.get("delimiter", ","),
+                required=required,
+                append_only=relation.append_only,
+                defaults=[column for column in relation.columns if column.default is not None],
+                limited=[column for column in relation.columns if column.length is not None],
+            ),
         )
 
     def pending(self) -> tuple[PendingFile, ...]:

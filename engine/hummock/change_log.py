@@ -13,7 +13,7 @@ import pyarrow as pa
 from engine.arrow import Column, positions
 from engine.hummock.expiry import expiry_at
 from engine.hummock.files import FileSet
-from engine.hummock.lookup import answer_schema, find_rows
+from engine.hummock.lookup import answer_schema, find_rows, wanted_keys
 from engine.hummock.merge import HashRange, merged_parts, sources_of
 from engine.hummock.ordering import equal_values, one_chunk
 from engine.hummock.verified import check_no_change
@@ -73,8 +73,8 @@ def net_changes(
             none = answer_schema(table.table, shown).empty_table()
             yield NetChanges(rows, np.empty(0, dtype=np.int64), none)
             continue
-        keys = rows.select(list(primary_key))
-        index, old = find_rows(files, table.table, before, keys, shown, True, expired_before)
+        wanted = wanted_keys(table.table, rows.select(list(primary_key)), null_safe=True)
+        index, old = find_rows(files, table.table, before, wanted, shown, expired_before)
         changed = _without_no_ops(rows, index, old, columns)
         if changed.rows.num_rows:
             yield changed

@@ -62,18 +62,15 @@ def find_rows(
     files: FileSet,
     table: Table,
     runs: Sequence[Run],
-    keys: pa.Table,
+    wanted: Wanted,
     columns: Sequence[str],
-    null_safe: bool,
     expiry: Expiry | None = None,
 ) -> tuple[np.ndarray, pa.Table]:
-    """Return (index into `keys` per matched row, ascending; the rows' `columns`) over `runs`, newest first, without
+    """Return (index of the wanted key per matched row, ascending; the rows' `columns`) over `runs`, newest first, without
     what `expiry` hides.
 
-    Rows of one key come in primary-key order. Raises InvalidRow if `keys` lacks the columns that rows are
-    found by.
+    Rows of one key come in primary-key order.
     """
-    wanted = wanted_keys(table, keys, null_safe)
     opened: list[Opened] = []
     found: list[Candidates] = []
     order, searched = _search_order(wanted), 0

@@ -25,7 +25,7 @@ from engine.hummock.clock import system_clock
 from engine.hummock.expiry import expiry_at
 from engine.hummock.files import FileSet, SortedFile
 from engine.hummock.first_row import first_rows
-from engine.hummock.lookup import find_rows
+from engine.hummock.lookup import find_rows, wanted_keys
 from engine.hummock.merge import HashRange, merged_parts, sources_of
 from engine.hummock.metrics import counters_of
 from engine.hummock.object_store import ObjectStore, open_object_store
@@ -144,7 +144,8 @@ class Reader:
             keys = pa.Table.from_batches([keys])
         names = known_columns(table.table, columns)
         runs, expiry = table.as_of(epoch), expiry_at(table, epoch)
-        return find_rows(self.files, table.table, runs, keys, names, null_safe, expiry)
+        wanted = wanted_keys(table.table, keys, null_safe)
+        return find_rows(self.files, table.table, runs, wanted, names, expiry)
 
     def first_rows(
         self,
@@ -166,7 +167,8 @@ class Reader:
         runs = table.as_of(epoch)
         index, rows = first_rows(self.files, table.table, runs, keys, names, last=last)
         if verifying():
-            everything = find_rows(self.files, table.table, runs, keys, names, null_safe=True)
+            wanted = wanted_keys(table.table, keys, null_safe=True)
+            everything = find_rows(self.files, table.table, runs, wanted, names)
             check_first_rows(table.table, index, rows, everything, last)
         return index, rows
 

@@ -13,7 +13,7 @@ from engine.hummock.claims import check_compacted, check_moved, check_new_keys, 
 from engine.hummock.expiry import expiry_at
 from engine.hummock.files import FileSet
 from engine.hummock.invariants import labels_rise, writer_is_not_fenced
-from engine.hummock.lookup import find_rows
+from engine.hummock.lookup import find_rows, wanted_keys
 from engine.hummock.merge import merged_parts, sources_of
 from engine.hummock.sst import stored_schema
 from engine.hummock.version import HASH, OP, Commit, Compaction, Run, SstInfo, TableVersion, Version
@@ -49,7 +49,7 @@ def _check_new_keys(files: FileSet, table: TableVersion, claimed: Sequence[SstIn
     runs, key = table.as_of(table.committed_epoch), list(table.primary_key)
 
     def find(keys: pa.Table) -> tuple[np.ndarray, pa.Table]:
-        return find_rows(files, table.table, runs, keys, key, null_safe=True)
+        return find_rows(files, table.table, runs, wanted_keys(table.table, keys, null_safe=True), key)
 
     for sst in claimed:
         check_new_keys(table.name, sst, files.whole(sst).rows.select(key), find)

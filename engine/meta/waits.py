@@ -57,7 +57,7 @@ def waits(version: Version, stored: StoredCatalog, now: float) -> tuple[Wait, ..
         elif control.paused:
             found[name] = Wait(name, "paused", control.reason, control.since, _let_go(domain, version))
         elif is_lagging(domain, known):
-            found[name] = _wait(domain, version, stored, known, failing.get(name), found, now)
+            found[name] = _wait(_lag(domain, known, failing.get(name), found), version, stored, now)
     return tuple(found.values())
 
 
@@ -66,21 +66,29 @@ def is_lagging(domain: Domain, known: Mapping[str, Frontier]) -> bool:
     return any(known[fragment.table].lagging for _, fragment in domain.fragments)
 
 
-def _wait(
-    domain: Domain,
-    version: Version,
-    stored: StoredCatalog,
-    known: Mapping[str, Frontier],
-    failure: Failure | None,
-    upstream: Mapping[str, Wait],
-    now: float,
-) -> Wait:
+@dataclass(frozen=True)
+class _Lag:
+    """A domain that lags: since when, how it failed last, and what it waits for of those above that does not go on by itself."""
+
+    domain: Domain
+    since: float | None
+    failure: Failure | None
+    stuck: Wait | None
+
+
+def _lag(
+    domain: Domain, known: Mapping[str, Frontier], failure: Failure | None, upstream: Mapping[str, Wait]
+) -> _Lag:
     oldest = [known[f.table].oldest_change for _, f in domain.fragments]
     since = min((seconds_of(change) for change in oldest if change is not None), default=None)
+    held = [upstream[name] for name in domain.upstreams if name in upstream]
+    return _Lag(domain, since, failure, next((wait for wait in held if not wait.goes_on), None))
+
+
+def _wait(lag: _Lag, version: Version, stored: StoredCatalog, now: float) -> Wait:
+    domain, since, failure, stuck = lag.domain, lag.since, lag.failure, lag.stuck
     if failure is not None and is_waiting(failure.retry_at, now):
         return Wait(domain.name, "failed", describe_failure(failure, now), failure.since, failure.retry_at)
-    held = [upstream[name] for name in domain.upstreams if name in upstream]
-    stuck = next((wait for wait in held if not wait.goes_on), None)
     if stuck is not None:
         return Wait(domain.name, "upstream", f"waits for {stuck.domain}: {stuck.reason}", since, stuck.until)
     if failure is not None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine.connectors.landing import LandingReport, LandingSource, pending_digest, poll_all
+from engine.connectors.landing import LandingOptions, LandingReport, LandingSource, pending_digest, poll_all
 from engine.connectors.landing_commit import LandingCommits
 from engine.connectors.landing_options import wrong_option
 from engine.connectors.landing_tables import DEAD_LETTER, FILES
@@ -286,7 +286,7 @@ def test_a_table_that_is_created_again_takes_the_files_again(
 
 def test_an_append_only_table_keeps_its_first_row_of_a_key(lake: Session, folder: Path) -> None:
     lake.sql("CREATE TABLE orders (id INT PRIMARY KEY, price DOUBLE) APPEND ONLY")
-    source = LandingSource(lake.store, "orders", folder, append_only=True)
+    source = LandingSource(lake.store, "orders", folder, LandingOptions(append_only=True))
     (folder / "a.csv").write_text("id,price\n1,1\n1,2\n")
     source.poll()
     (folder / "b.csv").write_text("id,price,_op\n1,3,\n2,2,\n1,,delete\n")
@@ -356,7 +356,7 @@ def test_a_wrong_value_of_an_option_is_refused_at_its_place_when_the_table_is_ma
 def test_a_source_with_a_wrong_value_is_refused(lake: Session, folder: Path, orders: Source) -> None:
     orders()
     with pytest.raises(SourceError, match="table orders: the delimiter '§' is not one character"):
-        LandingSource(lake.store, "orders", folder, delimiter="§")
+        LandingSource(lake.store, "orders", folder, LandingOptions(delimiter="§"))
 
 
 def test_folders_inside_are_read_too(lake: Session, folder: Path, orders: Source) -> None:

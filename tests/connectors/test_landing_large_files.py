@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine.connectors.landing import LandingSource
+from engine.connectors.landing import LandingOptions, LandingSource
 from engine.connectors.landing_commit import LandingCommits
 from engine.connectors.landing_tables import DEAD_LETTER, FILES, FILES_SCHEMA, ensure_tables
 from engine.connectors.read_limits import SETTING, ReadLimits
@@ -67,7 +67,7 @@ def found(lake: Session) -> dict[object, object]:
 
 def bag(lake: Session, folder: Path) -> LandingSource:
     lake.sql("CREATE TABLE orders (n INT) APPEND ONLY")
-    return LandingSource(lake.store, "orders", folder, append_only=True, limits=SMALL)
+    return LandingSource(lake.store, "orders", folder, LandingOptions(append_only=True, limits=SMALL))
 
 
 def crash_after(commits: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +99,9 @@ def test_a_crash_between_two_commits_of_a_file_loses_and_doubles_nothing(
     assert 0 < record["position"] < ROWS  # type: ignore[operator]
     assert record["position"] == record["rows"] + record["dead_rows"]  # type: ignore[operator]
     with Hummock.open(lake.store.url) as other_store:
-        again = LandingSource(other_store, "orders", folder, limits=replace(SMALL, memory=1 << 17))
+        again = LandingSource(
+            other_store, "orders", folder, LandingOptions(limits=replace(SMALL, memory=1 << 17))
+        )
         assert again.poll().files == 1
         assert again.poll().epoch is None
     (record,) = rows(lake, FILES)
@@ -153,7 +155,12 @@ def test_of_a_file_that_another_poller_takes_over_nothing_is_taken_twice(
         if self.store is lake.store and not done:
             done.append(1)
             with Hummock.open(lake.store.url) as other_store:
-                assert LandingSource(other_store, "orders", folder, append_only=True).poll().files == 1
+                assert (
+                    LandingSource(other_store, "orders", folder, LandingOptions(append_only=True))
+                    .poll()
+                    .files
+                    == 1
+                )
         return real(self, parts)
 
     monkeypatch.setattr(LandingCommits, "commit", commit)
@@ -167,7 +174,7 @@ def test_an_append_only_table_keeps_the_first_row_of_a_key_over_the_commits_of_a
     lake.sql("CREATE TABLE orders (id INT PRIMARY KEY, name STRING) APPEND ONLY")
     items = [{"id": at % 15_000, "name": f"row {at}"} for at in range(ROWS)]
     write(folder / "a.csv", items)
-    source = LandingSource(lake.store, "orders", folder, append_only=True, limits=SMALL)
+    source = LandingSource(lake.store, "orders", folder, LandingOptions(append_only=True, limits=SMALL))
     report = source.poll()
     assert (report.rows, report.dead_rows) == (15_000, 5_000)
     assert found(lake) == {at: f"row {at}" for at in range(15_000)}

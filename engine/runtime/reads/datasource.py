@@ -35,21 +35,17 @@ class _HashRange(InputPartition):
     high: int
 
 
+@dataclass(frozen=True)
 class TidelineReader(DataSourceReader):
     """Reads one table at one epoch, a hash range a task; `items` are (name in Spark, stored column)."""
 
-    def __init__(
-        self,
-        url: str,
-        options: dict[str, Any],
-        table: TableVersion,
-        items: tuple[tuple[str, str], ...],
-        epoch: int,
-        parts: int | None,
-        predicates: tuple[Predicate, ...],
-    ) -> None:
-        self.url, self.options, self.table, self.items = url, options, table, items
-        self.epoch, self.parts, self.predicates = epoch, parts, predicates
+    url: str
+    options: dict[str, Any]
+    table: TableVersion
+    items: tuple[tuple[str, str], ...]
+    epoch: int
+    parts: int | None
+    predicates: tuple[Predicate, ...]
 
     def partitions(self) -> list[InputPartition]:
         """Return the hash ranges that are read apart: one where the key is given, else by the table's size."""

@@ -16,7 +16,7 @@ from engine.sql.expression.nodes import Column, Expr, known
 from engine.sql.parsing.names import identifier
 from engine.sql.plan import AggCall, Aggregate, Node
 from engine.sql.rewrites.free import free_columns, rename_free
-from engine.sql.rewrites.grouping_sets import grouping_sets, grouping_sets_of
+from engine.sql.rewrites.grouping_sets import GroupingSets, grouping_sets, grouping_sets_of
 from engine.sql.rewrites.outer_to_inner import outer_to_inner
 from engine.sql.rewrites.pushdown import push_filter
 from engine.sql.typing.expression_types import call_type, kind_of
@@ -135,7 +135,7 @@ class Grouping:
             return Aggregate(plan, tuple(named), calls)
         keys = self.expressions.subqueries.keys
         whole = self.expressions.dialect != "spark"  # Spark gives no row for the whole of nothing
-        return grouping_sets(plan, named, kept, calls, groups.number, keys, whole)
+        return grouping_sets(plan, named, GroupingSets(kept, groups.number, whole), calls, keys)
 
     def meaning(self, node: exp.Expr, items: Items) -> exp.Expr:
         if not isinstance(node, exp.Literal) or node.is_string:

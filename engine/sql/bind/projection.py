@@ -61,9 +61,10 @@ class Projection:
         for internal, expr in named:
             self._note(internal, kind_of(expr, self.types))
         if distinct is not None and distinct.args.get("on") is not None:
-            return self._first_of_each(
-                plan, named, order, sorted_by, distinct.args["on"], items, rows
-            ), columns
+            groups = self._distinct_on(distinct.args["on"], items, order, sorted_by)
+            by_group = tuple((self.fresh("distinct:on"), group) for group in groups)
+            plan, keys = self._sorted(plan, named + by_group, order, sorted_by)
+            return rows.over(TopN(plan, tuple(name for name, _ in by_group), keys, 1), keys), columns
         if distinct is not None:
             return self._distinct(Project(plan, named), columns, named, order, sorted_by, rows)
         if not rows:
@@ -100,17 +101,10 @@ class Projection:
             keys.append(item.key(known[expr]))
         return Project(plan, named + tuple(extra)), tuple(keys)
 
-    def _first_of_each(
-        self,
-        plan: Node,
-        named: tuple[tuple[str, Expr], ...],
-        order: list[OrderItem],
-        sorted_by: list[Expr],
-        on: exp.Expr,
-        items: Items,
-        rows: Limits,
-    ) -> Node:
-        """`SELECT DISTINCT ON (k) … ORDER BY k, x` -> the first row of each k by x."""
+    def _distinct_on(
+        self, on: exp.Expr, items: Items, order: list[OrderItem], sorted_by: list[Expr]
+    ) -> list[Expr]:
+        """`SELECT DISTINCT ON (k) … ORDER BY k, x` -> k, of each of which the first row by x is kept."""
         if self.grouped:
             hint = "aggregate in a subquery in FROM first"
             raise self.expressions.refuse("DISTINCT ON beside GROUP BY", on, hint)
@@ -121,11 +115,7 @@ class Projection:
         if order and set(leading) != set(groups):
             hint = "let ORDER BY start with the expressions of DISTINCT ON"
             raise self.scope.error("DISTINCT ON does not fit ORDER BY", order[0].node, hint)
-        names = [self.fresh("distinct:on") for _ in groups]
-        by = tuple(zip(names, groups, strict=True))
-        sorted_plan, keys = self._sorted(plan, named + by, order, sorted_by)
-        first = TopN(sorted_plan, tuple(names), keys, 1)
-        return rows.over(first, keys)
+        return groups
 
     def _distinct(
         self,

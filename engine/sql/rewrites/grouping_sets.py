@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import sqlglot.expressions as exp
 
@@ -69,27 +70,35 @@ def _members(node: exp.Expr) -> list[exp.Expr]:
     return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
 
 
-def grouping_sets(
-    plan: Node,
-    named: Sequence[tuple[str, Expr]],
-    sets: Sequence[set[str]],
-    calls: tuple[AggCall, ...],
-    number: str,
-    keys: JoinKeys,
-    empty_whole: bool,
-) -> Node:
-    """Return the groups of every set under the names of keys and calls.
+@dataclass(frozen=True)
+class GroupingSets:
+    """Which keys each set keeps, by name.
 
     The column `number` has a bit for each key, the first key's the highest: 1 where the set lacks it. The whole has a row on
     empty input too, unless `empty_whole` is false.
     """
-    keys.note(f"GROUPING SETS: a UNION ALL of {len(sets)} aggregates")
+
+    kept: Sequence[set[str]]
+    number: str
+    empty_whole: bool
+
+
+def grouping_sets(
+    plan: Node,
+    named: Sequence[tuple[str, Expr]],
+    sets: GroupingSets,
+    calls: tuple[AggCall, ...],
+    keys: JoinKeys,
+) -> Node:
+    """Return the groups of every set under the names of keys and calls."""
+    number = sets.number
+    keys.note(f"GROUPING SETS: a UNION ALL of {len(sets.kept)} aggregates")
     inputs = []
     rows = keys.fresh("agg:rows")
-    for kept in sets:
+    for kept in sets.kept:
         own = tuple((name, expr) for name, expr in named if name in kept)
         below: Node
-        if own or empty_whole:
+        if own or sets.empty_whole:
             below = Aggregate(plan, own, calls)
         else:
             counted = Aggregate(plan, (), (*calls, AggCall(rows, "count", ())))

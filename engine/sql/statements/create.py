@@ -48,25 +48,16 @@ def create(
     if kind not in ("TABLE", "VIEW"):
         raise not_offered(sql)
     more, places, materialized = _properties(tree, sql)
-    options = {**more, **clauses.options}
-    clauses = replace(clauses, places={**places, **clauses.places})
-    exists = bool(tree.args.get("exists"))
+    clauses = replace(clauses, options={**more, **clauses.options}, places={**places, **clauses.places})
     target = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
     name = check_relation_name(table_name(target, sql), kind.lower(), sql, *place(target, sql))
     if kind == "VIEW":
-        return _view(tree, name, options, clauses, exists, materialized, sql, dialect)
-    return _table(tree, name, options, clauses, exists, sql, dialect)
+        return _view(tree, name, clauses, materialized, sql, dialect)
+    return _table(tree, name, clauses, sql, dialect)
 
 
-def _table(
-    tree: exp.Create,
-    name: str,
-    options: dict[str, str],
-    clauses: Clauses,
-    exists: bool,
-    sql: str,
-    dialect: str,
-) -> CreateTable:
+def _table(tree: exp.Create, name: str, clauses: Clauses, sql: str, dialect: str) -> CreateTable:
+    exists, options = bool(tree.args.get("exists")), clauses.options
     append_only, on_conflict = clauses.append_only, clauses.on_conflict
     if append_only and on_conflict not in ("", "ignore"):
         hint = "leave APPEND ONLY out, or write ON CONFLICT IGNORE"
@@ -131,15 +122,9 @@ def _check_versions(clauses: Clauses, schema: exp.Schema, columns: tuple[Column,
 
 
 def _view(
-    tree: exp.Create,
-    name: str,
-    options: dict[str, str],
-    clauses: Clauses,
-    exists: bool,
-    materialized: bool,
-    sql: str,
-    dialect: str,
+    tree: exp.Create, name: str, clauses: Clauses, materialized: bool, sql: str, dialect: str
 ) -> CreateMaterializedView | CreateView:
+    exists, options = bool(tree.args.get("exists")), clauses.options
     query, text = tree.expression, query_text(clauses.readable, dialect)
     query = as_query(query) if isinstance(query, exp.Values) else query
     for given, clause in ((clauses.append_only, "APPEND ONLY"), (clauses.on_conflict, "ON CONFLICT")):
