@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -145,6 +146,9 @@ def _refuse_no_asset(statement: Statement, text: str) -> None:
     if "." in name:
         hint = "leave the schema out: names of assets have no dots"
         raise SqlError(f"a model is in no schema: {name}", sql=text, line=1, column=1, hint=hint)
+    if name and re.fullmatch(r"[A-Za-z0-9_]+", name) is None:
+        hint = "use letters, digits and underscores: Dagster takes no others"
+        raise SqlError(f'"{name}" is no name for an asset', sql=text, line=1, column=1, hint=hint)
 
 
 def relations_read(query: exp.Expr) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +12,9 @@ import msgspec
 
 from engine.errors import SqlError
 from engine.sql.dialect import Dialect
+
+MOST_CHARACTERS = 255
+_NO_PART = ("Cc", "Cs", "Zl", "Zp")
 
 
 class Column(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -145,13 +148,13 @@ def check_relation_name(name: str, what: str, sql: str = "", line: int = 0, colu
 
 def check_name(name: str, what: str, sql: str = "", line: int = 0, column: int = 0) -> str:
     """Return the name, or raise SqlError if it is not one that users may give."""
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", name):
+    if not 0 < len(name) <= MOST_CHARACTERS or any(unicodedata.category(mark) in _NO_PART for mark in name):
         raise SqlError(
             f'"{name}" is no name for a {what}',
             sql=sql,
             line=line,
             column=column,
-            hint="use letters, digits and underscores, a letter first, at most 100",
+            hint=f"a name has 1 to {MOST_CHARACTERS} characters, none of them a control character or a line's end",
         )
     if name.startswith("_"):
         raise SqlError(

@@ -345,7 +345,7 @@ WRONG_STATEMENTS = [
     ("CREATE TABLE t (id INT, PRIMARY KEY (id, id))", "id twice", "id, id", "once"),
     ("CREATE TABLE t (id BIGINT, PRIMARY KEY (nr))", "no column of t", "nr", "columns are id"),
     ("CREATE TABLE _t (id BIGINT PRIMARY KEY)", "system's own", "_t", "another name"),
-    ("CREATE TABLE `a b` (id BIGINT PRIMARY KEY)", "is no name", "`a b`", "letters"),
+    ("CREATE TABLE `a\tb` (id BIGINT PRIMARY KEY)", "is no name", "`a\tb`", "characters"),
     (
         "CREATE TABLE t (id BIGINT PRIMARY KEY, x INTERVAL YEAR TO MONTH)",
         "not offered",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
+import sqlglot.expressions as exp
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
@@ -33,7 +35,9 @@ def plan_full(
     null = on_row_error(statement.options, dialect) == "null"
     whole = whole_query(statement.query, catalog, dialect, statement.sql, null)
     schema = _schema(whole, catalog, spark, statement)
-    names = named(statement, _names(schema, statement))
+    written = {name.name for name in statement.query.find_all(exp.Identifier)}
+    written |= {column for scan in whole.inputs for column in scan.columns}
+    names = named(statement, _names(schema, written, statement))
     given = statement.options.get("key")
     if given is not None:
         key = column_list(given)
@@ -88,11 +92,14 @@ def _schema(
         raise refused(error, statement.sql) from error
 
 
-def _names(schema: StructType, statement: CreateMaterializedView) -> tuple[str, ...]:
+def _names(
+    schema: StructType, written: Collection[str], statement: CreateMaterializedView
+) -> tuple[str, ...]:
+    """Return the names of a query's columns: those of columns and aliases as they are, others after what is called."""
     names: list[str] = []
     for n, field in enumerate(schema.fields, 1):
         name = field.name
-        if re.fullmatch(r"[A-Za-z_]\w*", name) is None:
+        if name not in written and re.fullmatch(r"[A-Za-z_]\w*", name) is None:
             call = re.match(r"([A-Za-z_]\w*)\(", name)
             name = call[1].lower() if call else f"column_{n}"
             while name in names:

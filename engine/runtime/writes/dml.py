@@ -178,7 +178,10 @@ def delete(
     run = StatementRun(store, stored, spark, relation, dialect, statement.sql)
     alias = statement.alias or last_name(relation.name)
     names = [c.name for c in relation.columns if statement.returning or c.source in relation.primary_key]
-    items: list[exp.Expr] = [exp.column(exp.to_identifier(name, quoted=True), table=alias) for name in names]
+    items: list[exp.Expr] = [
+        exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(alias, quoted=True))
+        for name in names
+    ]
     query = selection(relation, alias, items, statement.sources, statement.where)
 
     def drop(rows: pa.Table, _: TableVersion) -> tuple[tuple[Operation, ...], pa.Table]:

@@ -130,7 +130,11 @@ def update_items(relation: Relation, alias: str, changed: dict[str, exp.Expr]) -
         if column.name in changed:
             items.append(assigned(changed[column.name], column.type, column.name))
         else:
-            items.append(exp.column(exp.to_identifier(column.name, quoted=True), table=alias))
+            items.append(
+                exp.column(
+                    exp.to_identifier(column.name, quoted=True), table=exp.to_identifier(alias, quoted=True)
+                )
+            )
     return items
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -134,6 +135,9 @@ class _Writer:
             tree = tree.transform(array_comparison, dialect, copy=False)
             tree = as_spark_rows(as_spark(tree, QueryTypes(tree, self.catalog).of))
         self._expand(keep_percentiles(tree), {}, top, moment)
+        for name in tree.find_all(exp.Identifier):
+            if not name.this.isascii():  # Spark wants quotes around what is a word elsewhere
+                name.set("quoted", True)
         if top and (lost := lost_argument(tree, tree.sql(dialect="spark"))) is not None:
             call = lost.find_ancestor(exp.Func) or lost
             what = f"{lost.sql(dialect='spark')} as an argument of {function_name(call)}"
@@ -223,7 +227,7 @@ class _Writer:
             taken = {
                 reading.view.lower() for reading in self.readings.values()
             }  # to Spark case makes no other name
-            view = f"{self.prefix}{relation.name.replace('.', '__')}"
+            view = self.prefix + re.sub(r"\W", "_", relation.name.replace(".", "__"), flags=re.ASCII)
             view = f"{view}_{len(self.readings)}" if moment or view.lower() in taken else view
             self.readings[key] = Reading(view, relation.name, moment, whole)
         new = table.copy()

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import sqlglot.expressions as exp
 
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.parsing.parsed import any_case
 from engine.sql.parsing.refusals import mistake
-from engine.sql.schemas import is_qualified
+from engine.sql.schemas import is_qualified, within
+
+_PART = r'(?:"(?:[^"]|"")+"|`(?:[^`]|``)+`|[^\W\d]\w*)'
+NAME = rf"{_PART}(?:\s*\.\s*{_PART})?"
+"""A pattern of a relation's name in a statement that sqlglot does not read: with its schema or without, in quotes or not."""
 
 
 def identifier(node: exp.Expr) -> str:
@@ -42,3 +48,14 @@ def table_name(node: exp.Expr, sql: str) -> str:
     if "." in name and not is_qualified(table.this):
         raise mistake(f'"{name}" has a dot in its name', table, sql, 'leave it out, or write "schema"."name"')
     return name
+
+
+def written_name(text: str, dialect: str) -> str:
+    """Return the name of a relation as the catalog knows it, from a text that is a NAME."""
+    parts = [_unquoted(part) for part in re.findall(_PART, text)]
+    return within(parts[0], parts[1], dialect) if len(parts) == 2 else parts[0]
+
+
+def _unquoted(text: str) -> str:
+    mark = text[0]
+    return text[1:-1].replace(mark * 2, mark) if mark in '"`' else text.lower()

@@ -9,6 +9,7 @@ from sqlglot import Token, TokenType
 from sqlglot.errors import ParseError
 
 from engine.sql.catalog import check_name
+from engine.sql.parsing.names import NAME, written_name
 from engine.sql.parsing.parsed import parsed
 from engine.sql.parsing.refusals import line_and_column, mistake, refusal, unsupported
 from engine.sql.parsing.tokens import tokens_of
@@ -75,9 +76,9 @@ def own_statement(readable: str, sql: str, dialect: str) -> Statement | None:
     taken = taken_statement(text, sql)
     if taken is not None:
         return taken
-    pattern = r"REFRESH\s+MATERIALIZED\s+VIEW\s+(?:CONCURRENTLY\s+)?(\S+)(?:\s+WITH\s+DATA)?"
+    pattern = rf"REFRESH\s+MATERIALIZED\s+VIEW\s+(?:CONCURRENTLY\s+)?({NAME})(?:\s+WITH\s+DATA)?"
     if found := re.fullmatch(pattern, text, re.IGNORECASE):
-        return Refresh(plain_name(found[1], dialect), sql)
+        return Refresh(written_name(found[1], dialect), sql)
     if first in ("SET", "RESET"):
         return set_statement(readable, sql, dialect)
     if first == "WAIT":
@@ -102,31 +103,24 @@ def own_statement(readable: str, sql: str, dialect: str) -> Statement | None:
 def _show(text: str, start: int, sql: str, dialect: str) -> Statement:
     if re.fullmatch(r"SHOW\s+JOBS", text, re.IGNORECASE):
         return ShowJobs(sql)
-    pattern = r"SHOW\s+CREATE\s+(?:TABLE|SOURCE|(?:MATERIALIZED\s+)?VIEW|INDEX|FUNCTION|SINK)\s+(\S+)"
+    pattern = rf"SHOW\s+CREATE\s+(?:TABLE|SOURCE|(?:MATERIALIZED\s+)?VIEW|INDEX|FUNCTION|SINK)\s+({NAME})"
     if found := re.fullmatch(pattern, text, re.IGNORECASE):
-        return ShowCreate(plain_name(found[1], dialect), sql)
+        return ShowCreate(written_name(found[1], dialect), sql)
     if dialect != "spark" and re.fullmatch(r"SHOW\s+ALL", text, re.IGNORECASE):
         return ShowVariable(None, sql)
-    pattern = rf"SHOW\s+({_LISTS})(?:\s+(?:FROM|IN)\s+(\w+|\"[^\"]+\"|`[^`]+`))?(?:\s+LIKE\s+'([^']*)')?"
+    pattern = rf"SHOW\s+({_LISTS})(?:\s+(?:FROM|IN)\s+({NAME}))?(?:\s+LIKE\s+'([^']*)')?"
     found = re.fullmatch(pattern, text, re.IGNORECASE)
     if found and not (found[2] and found[1].upper() == "INDEXES"):
         what = "schemas" if found[1].upper() == "DATABASES" else " ".join(found[1].lower().split())
-        schema = plain_name(found[2], dialect) if found[2] else None
+        schema = written_name(found[2], dialect) if found[2] else None
         return Show(what, found[3], sql, schema=schema)
-    pattern = r"SHOW\s+(COLUMNS|INDEXES)\s+(?:FROM|IN|ON)\s+(\S+)"
+    pattern = rf"SHOW\s+(COLUMNS|INDEXES)\s+(?:FROM|IN|ON)\s+({NAME})"
     if found := re.fullmatch(pattern, text, re.IGNORECASE):
-        return Show(found[1].lower(), None, sql, plain_name(found[2], dialect))
+        return Show(found[1].lower(), None, sql, written_name(found[2], dialect))
     variable = show_variable(text, sql)
     if variable is not None:
         return variable
     raise refusal(f"{text[:40]} is not offered", sql, start, _SHOW)
-
-
-def plain_name(text: str, dialect: str) -> str:
-    """Return the name of a relation as the catalog knows it, from how it was written."""
-    parts = re.findall(r"\"([^\"]*)\"|`([^`]*)`|([^.\"`]+)", text)[:2]
-    names = [plain.lower() if plain else double or tick for double, tick, plain in parts]
-    return within(names[0], names[1], dialect) if len(names) == 2 else names[0]
 
 
 class _Reader:
@@ -154,11 +148,11 @@ class _Reader:
 
     def name(self, what: str, hint: str) -> str:
         """Take the next token as a name."""
-        if self.at >= len(self.tokens) or not re.match(r"\w", self.tokens[self.at].text):
+        token = self.tokens[self.at] if self.at < len(self.tokens) else None
+        quoted = token is not None and self.readable[token.start] in ('"', "`")
+        if token is None or not (quoted or re.match(r"\w", token.text)):
             raise self.wrong(f"{what} is missing", hint)
-        token = self.tokens[self.at]
         self.at += 1
-        quoted = self.readable[token.start] in ('"', "`")
         return token.text if quoted else token.text.lower()
 
     def relation(self, what: str, hint: str) -> str:

@@ -11,7 +11,7 @@ from sqlglot import Token, TokenType
 from sqlglot.errors import ParseError, TokenError
 
 from engine.errors import SqlError
-from engine.sql.parsing.names import identifier, table_name
+from engine.sql.parsing.names import NAME, identifier, table_name, written_name
 from engine.sql.parsing.parsed import parsed
 from engine.sql.parsing.refusals import (
     STATEMENTS,
@@ -24,11 +24,11 @@ from engine.sql.parsing.refusals import (
     unclosed,
 )
 from engine.sql.parsing.tokens import tokens_of
-from engine.sql.statements.clauses import Clauses, clauses_of, source_clauses
+from engine.sql.statements.clauses import Clauses, blanks, clauses_of, source_clauses
 from engine.sql.statements.create import as_query, create, drop, dropped, query_text
 from engine.sql.statements.dml_statements import delete, insert, truncate, update
 from engine.sql.statements.explain_options import explain_options
-from engine.sql.statements.from_tokens import own_statement, plain_name
+from engine.sql.statements.from_tokens import own_statement
 from engine.sql.statements.parameters import Parameters, with_parameters
 from engine.sql.statements.session_statements import (
     CancelJobs,
@@ -113,7 +113,7 @@ _DISTRIBUTED = re.compile(
 )
 
 _OVERRIDING = re.compile(
-    r"\s*INSERT\s+INTO\s+[^\s(]+\s*(?:\([^()]*\)\s*)?(OVERRIDING\s+(?:SYSTEM|USER)\s+VALUE)\b", re.IGNORECASE
+    rf"\s*INSERT\s+INTO\s+{NAME}\s*(?:\([^()]*\)\s*)?(OVERRIDING\s+(?:SYSTEM|USER)\s+VALUE)\b", re.IGNORECASE
 )
 
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
@@ -160,7 +160,24 @@ def parse(text: str, dialect: str, values: Parameters | None = None) -> Statemen
         )
         raise SqlError(message, sql=text, line=1, column=1, hint=hint)
     sql, end = parts[0]  # comments before and after the statement are no part of it
-    return _statement(_blank(_blank(sql, end, len(sql)), 0, first_word(sql)), sql, dialect, values)
+    return _statement(_without_comments(_blank(sql, end, len(sql)), dialect), sql, dialect, values)
+
+
+def _without_comments(text: str, dialect: str) -> str:
+    """Return a text with blanks for its comments, so that what is left keeps its place."""
+    if "--" not in text and "/*" not in text:
+        return text
+    start = first_word(text)
+    word = re.match(r"\w*", text[start:])
+    end = start + (word.end() if word else 0)
+    masked = (
+        blanks(text[:start]) + "x" * (end - start) + text[end:]
+    )  # sqlglot cuts nothing behind EXPLAIN and SHOW
+    at, found = 0, list[str]()
+    for token in tokens_of(masked, dialect):
+        found += [blanks(text[at : token.start]), text[token.start : token.end + 1]]
+        at = token.end + 1
+    return "".join([*found, blanks(text[at:])])
 
 
 def _statement(readable: str, sql: str, dialect: str, values: Parameters | None = None) -> Statement:
@@ -185,7 +202,7 @@ def _statement(readable: str, sql: str, dialect: str, values: Parameters | None 
             clauses = source_clauses(clauses, sql, source.start(1))
     if spread := _DISTRIBUTED.match(readable):  # an index is spread by all of its columns
         readable = _blank(readable, spread.start(1), spread.end(1))
-    if found := re.fullmatch(r"\s*TABLE\s+([^\s;()]+)\s*", readable, re.IGNORECASE):
+    if found := re.fullmatch(rf"\s*TABLE\s+({NAME})\s*", readable, re.IGNORECASE):
         readable = f"SELECT * FROM {found[1]}"
         sql = f"{readable}"
     tree = with_parameters(_tree(readable, sql, dialect), values, sql, dialect)
@@ -252,9 +269,9 @@ def _misread_query(readable: str, sql: str, dialect: str) -> SqlError | None:
 
 
 def _sink(readable: str, sql: str, dialect: str) -> Statement | None:
-    pattern = r"DROP\s+SINK\s+(IF\s+EXISTS\s+)?(\S+?)(\s+CASCADE)?"
+    pattern = rf"DROP\s+SINK\s+(IF\s+EXISTS\s+)?({NAME})(\s+CASCADE)?"
     if found := re.fullmatch(pattern, readable.strip(), re.IGNORECASE):
-        return Drop("sink", plain_name(found[2], dialect), bool(found[1]), bool(found[3]), sql)
+        return Drop("sink", written_name(found[2], dialect), bool(found[1]), bool(found[3]), sql)
     return sink_statement(readable, sql, dialect)
 
 

@@ -10,19 +10,18 @@ from sqlglot import TokenType
 from sqlglot.errors import ParseError
 
 from engine.sql.catalog import check_relation_name
+from engine.sql.parsing.names import NAME, written_name
 from engine.sql.parsing.parsed import parsed
 from engine.sql.parsing.refusals import line_and_column, refusal, syntax_error
 from engine.sql.parsing.tokens import tokens_of
-from engine.sql.schemas import within
 from engine.sql.statements.clauses import Clauses, blanks, clauses_of
 
-_PART = r'(?:"[^"]+"|`[^`]+`|[A-Za-z_]\w*)'
-_NAME = rf"({_PART}(?:\.{_PART})?)"
-_INTO = rf"INTO\s+{_NAME}\s*(\([^()]*\))?"
-_HEAD = rf"\s*CREATE\s+SINK\s+(IF\s+NOT\s+EXISTS\s+)?{_NAME}\s+(?:{_INTO}\s*)?"
-_CREATE = re.compile(rf"{_HEAD}FROM\s+{_NAME}(?:\s+{_INTO})?\s*", re.IGNORECASE)
+_INTO = rf"INTO\s+({NAME})\s*(\(\s*{NAME}(?:\s*,\s*{NAME})*\s*\)|\([^()]*\))?"
+_HEAD = rf"\s*CREATE\s+SINK\s+(IF\s+NOT\s+EXISTS\s+)?({NAME})\s+(?:{_INTO}\s*)?"
+_CREATE = re.compile(rf"{_HEAD}FROM\s+({NAME})(?:\s+{_INTO})?\s*", re.IGNORECASE)
 _CREATE_AS = re.compile(rf"{_HEAD}AS\b\s*", re.IGNORECASE)
-_ALTER = re.compile(rf"\s*ALTER\s+SINK\s+{_NAME}\s+(PAUSE|RESUME|RESET)\s*", re.IGNORECASE)
+_ALTER = re.compile(rf"\s*ALTER\s+SINK\s+({NAME})\s+(PAUSE|RESUME|RESET)\s*", re.IGNORECASE)
+_COMMA = re.compile(r""",(?=(?:[^"`]|"[^"]*"|`[^`]*`)*$)""")
 CREATE_FORM = (
     "CREATE SINK [IF NOT EXISTS] name [INTO table [(column, …)]] FROM view, or AS SELECT …, "
     "then [WITH (connector = 'file', path = …, format = 'parquet')]"
@@ -74,7 +73,7 @@ def sink_statement(readable: str, sql: str, dialect: str) -> CreateSink | AlterS
         if found is None:
             hint = "ALTER SINK name PAUSE, RESUME, or RESET (start again with the rows as they are)"
             raise refusal("this ALTER SINK is not offered", sql, _start(readable), hint)
-        return AlterSink(_name(found[1], dialect), found[2].lower(), sql)
+        return AlterSink(written_name(found[1], dialect), found[2].lower(), sql)
     if not re.match(r"\s*CREATE\s+SINK\b", readable, re.IGNORECASE):
         return None
     if found := _CREATE_AS.match(readable):
@@ -84,15 +83,15 @@ def sink_statement(readable: str, sql: str, dialect: str) -> CreateSink | AlterS
     if found is None or (found[3] and found[6]):
         raise refusal("this form of CREATE SINK is not offered", sql, _start(readable), CREATE_FORM)
     into = 3 if found[3] else 6
-    columns = _columns(found, into + 1, sql)
+    columns = _columns(found, into + 1, sql, dialect)
     made = _sink(found, sql, dialect, into, clauses)
-    return replace(made, source=_name(found[5], dialect), columns=columns)
+    return replace(made, source=written_name(found[5], dialect), columns=columns)
 
 
 def _sink(found: re.Match[str], sql: str, dialect: str, into: int, clauses: Clauses) -> CreateSink:
     place = line_and_column(sql, found.start(2))
-    name = check_relation_name(_name(found[2], dialect), "sink", sql, *place)
-    table = _name(found[into], dialect) if found[into] else None
+    name = check_relation_name(written_name(found[2], dialect), "sink", sql, *place)
+    table = written_name(found[into], dialect) if found[into] else None
     return CreateSink(name, "", table, clauses.options, clauses.places, bool(found[1]), sql)
 
 
@@ -119,7 +118,7 @@ def _as_query(found: re.Match[str], readable: str, sql: str, dialect: str) -> Cr
         word = (query_sql.split() or ["nothing"])[0].upper()
         raise refusal(f"AS {word} is not offered", sql, start, "write AS SELECT …")
     made = _sink(found, sql, dialect, 3, clauses or Clauses(""))
-    columns = _columns(found, 4, sql)
+    columns = _columns(found, 4, sql, dialect)
     return replace(made, source=view_of(made.name), columns=columns, query=query, query_sql=query_sql)
 
 
@@ -128,29 +127,20 @@ def view_of(sink: str) -> str:
     return f"_sink_{sink}".replace(".", "$")
 
 
-def _columns(found: re.Match[str], group: int, sql: str) -> tuple[str, ...]:
+def _columns(found: re.Match[str], group: int, sql: str, dialect: str) -> tuple[str, ...]:
     if not found[group]:
         return ()
-    names = [part.strip() for part in found[group][1:-1].split(",")]
+    names = [part.strip() for part in _COMMA.split(found[group][1:-1])]
     for n, name in enumerate(names):
-        if re.fullmatch(_PART, name) is None or name in names[:n]:
+        if re.fullmatch(NAME, name) is None or name in names[:n]:
             message = (
                 f"column {name} stands twice"
                 if name in names[:n]
                 else f"{name or 'nothing'} is no name of a column"
             )
             raise refusal(message, sql, found.start(group), CREATE_FORM)
-    return tuple(_last(name) for name in names)
+    return tuple(written_name(name, dialect) for name in names)
 
 
 def _start(readable: str) -> int:
     return len(readable) - len(readable.lstrip())
-
-
-def _name(text: str, dialect: str) -> str:
-    parts = [_last(part) for part in re.findall(_PART, text)]
-    return within(parts[0], parts[1], dialect) if len(parts) == 2 else parts[0]
-
-
-def _last(text: str) -> str:
-    return text[1:-1] if text[0] in '"`' else text.lower()

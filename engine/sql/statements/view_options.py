@@ -14,7 +14,8 @@ RefreshPolicy = Literal["auto", "incremental", "full"]
 OnRowError = Literal["fail", "null"]
 Rules = Literal["fast", "reference"]
 
-_NAMES = r"\s*[A-Za-z_]\w*(\s*,\s*[A-Za-z_]\w*)*\s*"
+_NAME = r'\s*(?:"((?:[^"]|"")+)"|([^,"]*[^,"\s]))\s*'
+_NAMES = rf"{_NAME}(?:,{_NAME})*"
 _FORMS = {
     "key": (_NAMES, "columns of the view, for example 'id' or 'day, id'"),
     "refresh_policy": (r"auto|incremental|full", "auto, incremental or full"),
@@ -71,8 +72,9 @@ def on_row_error(options: Mapping[str, str], dialect: str) -> OnRowError:
 
 
 def column_list(text: str) -> tuple[str, ...]:
-    """Return the column names that an option lists."""
-    return tuple(part.strip().lower() for part in text.split(","))
+    """Return the column names that an option lists: those in quotes are exact, others in lower case."""
+    found = re.findall(rf"{_NAME}(?:,|$)", text)
+    return tuple(quoted.replace('""', '"') if quoted else plain.lower() for quoted, plain in found)
 
 
 def retention_seconds(text: str) -> float:
