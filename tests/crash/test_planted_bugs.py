@@ -16,19 +16,12 @@ from engine.meta import cut as meta_cut
 from engine.meta import frontier
 from engine.meta.checkpoint import Checkpoint
 from engine.meta.flush_plan import Step
-from engine.runtime import (
-    backfill_run,
-    backfill_step,
-    domain_run,
-    drop,
-    epoch_run,
-    flush,
-    flush_planning,
-    lapse,
-    mutation_run,
-    partition_run,
-)
+from engine.runtime.backfill import run as backfill_run
+from engine.runtime.backfill import step as backfill_step
+from engine.runtime.domains import domain_run, flush, flush_planning, lapse, partition_run
+from engine.runtime.epoch import epoch_run, mutation_run
 from engine.runtime.partitions.cut import Cut
+from engine.runtime.statements import drop
 from tests.crash.broken import Broken
 from tests.crash.program import Program
 
