@@ -9,7 +9,7 @@ from engine.sql import statements as st
 from engine.sql.catalog import Catalog
 from engine.sql.parameters import Parameters
 from engine.sql.schemas import path_of
-from engine.sql.search_path import names_in_path, text_in_path
+from engine.sql.search_path import names_in_path, text_in_path, with_plain_names
 from engine.sql.settings import SETTINGS, Settings
 from engine.sql.statement_names import in_sparks_case
 
@@ -41,4 +41,5 @@ def statement_of(
         written = text_in_path(statement, path, known)
         with told_at_its_place(written):
             statement = names_in_path(st.parse(written, dialect, parameters), path, known)
-    return in_sparks_case(statement, catalog) if dialect == "spark" else statement
+    found: st.Statement = with_plain_names(statement)
+    return in_sparks_case(found, catalog) if dialect == "spark" else found

@@ -7,7 +7,7 @@ import sqlglot.expressions as exp
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.parsed import any_case
 from engine.sql.refusals import mistake
-from engine.sql.schemas import is_qualified
+from engine.sql.schemas import OwnName, is_qualified
 
 
 def identifier(node: exp.Expr) -> str:
@@ -41,4 +41,4 @@ def table_name(node: exp.Expr, sql: str) -> str:
     name = identifier(table.this)
     if "." in name and not is_qualified(table.this):
         raise mistake(f'"{name}" has a dot in its name', table, sql, 'leave it out, or write "schema"."name"')
-    return name
+    return OwnName(name) if is_qualified(table.this) and "." not in name else name

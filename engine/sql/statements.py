@@ -28,6 +28,7 @@ from engine.sql.refusals import (
     refusal,
     syntax_error,
     unclosed,
+    unsupported,
 )
 from engine.sql.session_statements import CancelJobs, CreateSchema, DropSchema, Refresh, ShowJobs, Taken, Use
 from engine.sql.sink_statements import AlterSink, CreateSink, ShowSinks, sink_statement
@@ -198,6 +199,8 @@ def _statement(readable: str, sql: str, dialect: str, values: Parameters | None 
         case exp.TruncateTable():
             return _each([truncate(tree, part, sql) for part in tree.expressions], sql)
         case exp.Query():
+            if (into := tree.args.get("into")) is not None:
+                raise unsupported("SELECT INTO is not offered", into, sql, "CREATE TABLE t AS SELECT …")
             return Select(tree, sql)
         case exp.Values():
             return Select(as_query(tree), sql)
