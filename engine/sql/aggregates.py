@@ -314,12 +314,21 @@ class Aggregates:
 
     def _mode(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
         """Of values that are equally frequent the first in the order is taken, the least if none is said."""
+        if call.distinct:
+            raise self._refuse(call, "mode of DISTINCT values", "take min: all of them are equally frequent")
         value = self._scalars(call, 1)[0] if call.arguments else None
         by = By(value) if value is not None else self._one_order(call)
         mode = tree.Call("mode", order=((by.expr, by.descending),), where=where)
         return self._whole(call, mode, by.expr), self._kind(by.expr)
 
     def _percentile(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
+        if call.distinct:
+            raise self._refuse(
+                call, f"DISTINCT in {call.name}", "SELECT DISTINCT in a subquery in FROM first"
+            )
+        if call.name == "percentile" and len(call.arguments) > 2:
+            hint = "repeat the rows, or divide running sums of the frequencies"
+            raise self._refuse(call, "percentile with frequencies", hint)
         if call.name in ("approx_percentile", "percentile") and not call.within:
             by = By(self._argument(call, 0))
             node = call.arguments[1] if len(call.arguments) > 1 else None

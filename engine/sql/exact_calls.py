@@ -1,7 +1,8 @@
 """Calls that sqlglot reads, but does not print again as they were: those stay calls by name, with the arguments in the text.
 
 sqlglot translates the patterns of dates between dialects, and leaves arguments out: Spark's `to_char(n, '99')` comes out as
-a cast, `parse_json(text)` as the text, and in all dialects `date_trunc(unit, d)` as if the column's name were the unit. Spark's
+a cast, `parse_json(text)` as the text, `log10(x)` as the quotient of two logarithms, which is not 3 for 1000, a percentile without
+its frequencies, and in all dialects `date_trunc(unit, d)` as if the column's name were the unit. Spark's
 `any(x)` is an aggregate.
 """
 
@@ -18,7 +19,10 @@ _NAMES = (
     "date_format",
     "date_trunc",
     "from_unixtime",
+    "log10",
+    "log2",
     "parse_json",
+    "percentile",
     "to_char",
     "to_date",
     "to_timestamp",
