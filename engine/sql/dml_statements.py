@@ -64,6 +64,7 @@ def insert(tree: exp.Insert, sql: str) -> Insert:
         sql,
         None if conflict is None else _conflict(conflict, tree, sql),
         _returning(tree),
+        _alias(target) if (target := tree.this.find(exp.Table)) is not None else None,
     )
 
 

@@ -63,3 +63,36 @@ def test_insert_by_name_finds_its_columns_by_those_of_the_query() -> None:
 def test_only_and_aliases_are_read() -> None:
     found = st.parse("DELETE FROM ONLY t AS q WHERE q.a = 1", "postgres")
     assert isinstance(found, DeleteFrom) and (found.table, found.alias) == ("t", "q")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("ALTER TABLE t ADD COLUMN a int FIRST", "FIRST of a new column is not offered"),
+        ("ALTER TABLE t ADD COLUMN a int AFTER b", "AFTER of a new column is not offered"),
+        (
+            "CREATE FUNCTION f(a int DEFAULT 1) RETURNS int LANGUAGE SQL AS 'SELECT a'",
+            "DEFAULT 1 of a parameter is not offered",
+        ),
+        (
+            "CREATE FUNCTION f(VARIADIC a int[]) RETURNS int LANGUAGE SQL AS 'SELECT 1'",
+            "VARIADIC of a parameter is not offered",
+        ),
+        (
+            "CREATE FUNCTION f(OUT a int) RETURNS int LANGUAGE SQL AS 'SELECT 1'",
+            "OUT of a parameter is not offered",
+        ),
+    ],
+)
+def test_what_is_said_of_a_column_or_parameter_is_not_read_over(text: str, says: str) -> None:
+    with pytest.raises(SqlError) as caught:
+        st.parse(text, "spark" if "ALTER" in text else "postgres")
+    assert caught.value.message == says
+
+
+def test_parameters_may_be_said_to_be_given() -> None:
+    for text in (
+        "CREATE FUNCTION f(IN a int) RETURNS int LANGUAGE SQL AS 'SELECT a'",
+        "CREATE FUNCTION f(a int COMMENT 'one') RETURNS int RETURN a",
+    ):
+        st.parse(text, "postgres" if "IN a" in text else "spark")

@@ -47,8 +47,9 @@ def test_frequencies_of_a_percentile_are_not_lost(session: Session) -> None:
             session.sql(f"CREATE MATERIALIZED VIEW v AS SELECT {call} AS p FROM t")
 
 
-def test_a_call_with_too_few_arguments_is_told(session: Session) -> None:
+def test_a_call_with_a_wrong_number_of_arguments_is_told(session: Session) -> None:
     session.sql("CREATE TABLE t (id INT PRIMARY KEY, s STRING)")
     for text in ("SELECT {} FROM t", "CREATE MATERIALIZED VIEW v AS SELECT id, {} AS r FROM t"):
-        with pytest.raises(SqlError):
-            session.sql(text.format("regexp_replace(s, 'a')"))
+        for call in ("regexp_replace(s, 'a')", "max(id, 2)", "min(id, id)"):
+            with pytest.raises(SqlError):
+                session.sql(text.replace("id, {}", "{}").format(call))
