@@ -152,6 +152,9 @@ class Aggregates:
                 )
         where = self.expressions.scalar(call.where, "FILTER") if call.where is not None else None
         rule = _RULES.get(call.name)
+        weighted = call.name == "percentile" and len(call.arguments) > 2
+        if weighted or (call.distinct and rule in (Aggregates._mode, Aggregates._percentile)):
+            raise self._refuse(call, f"DISTINCT or a frequency in {call.name}", "take the rows apart in FROM")
         if rule is not None:
             return rule(self, call, where)
         if call.name == "count" and len(call.arguments) == 1 and isinstance(call.arguments[0], exp.Tuple):
@@ -314,21 +317,12 @@ class Aggregates:
 
     def _mode(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
         """Of values that are equally frequent the first in the order is taken, the least if none is said."""
-        if call.distinct:
-            raise self._refuse(call, "mode of DISTINCT values", "take min: all of them are equally frequent")
         value = self._scalars(call, 1)[0] if call.arguments else None
         by = By(value) if value is not None else self._one_order(call)
         mode = tree.Call("mode", order=((by.expr, by.descending),), where=where)
         return self._whole(call, mode, by.expr), self._kind(by.expr)
 
     def _percentile(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
-        if call.distinct:
-            raise self._refuse(
-                call, f"DISTINCT in {call.name}", "SELECT DISTINCT in a subquery in FROM first"
-            )
-        if call.name == "percentile" and len(call.arguments) > 2:
-            hint = "repeat the rows, or divide running sums of the frequencies"
-            raise self._refuse(call, "percentile with frequencies", hint)
         if call.name in ("approx_percentile", "percentile") and not call.within:
             by = By(self._argument(call, 0))
             node = call.arguments[1] if len(call.arguments) > 1 else None
@@ -399,6 +393,6 @@ def _counts_rows(arguments: list[exp.Expr]) -> bool:
     if not arguments:
         return True
     return len(arguments) == 1 and (
-        isinstance(arguments[0], exp.Star)
+        (isinstance(arguments[0], exp.Star) and not any(arguments[0].args.values()))
         or (isinstance(arguments[0], exp.Literal) and bool(arguments[0].name))
     )
