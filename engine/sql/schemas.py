@@ -20,6 +20,10 @@ _QUALIFIED = "qualified"
 _PLACES = (exp.From, exp.Join, exp.Update, exp.Delete, exp.Lateral, exp.Subquery)
 
 
+class OwnName(str):
+    """The name of a relation that was written with the store's own schema before it: search_path has no say in it."""
+
+
 def own_schema(dialect: str) -> str:
     """Return the name of the schema that a client of a dialect is in, which means the store."""
     return _OWN.get(dialect, "public")
@@ -42,7 +46,7 @@ def last_name(relation: str) -> str:
 
 def within(schema: str, name: str, dialect: str) -> str:
     """Return the name of a relation in a schema, each as it was read."""
-    return name if schema.lower() == own_schema(dialect) else f"{schema}.{name}"
+    return OwnName(name) if schema.lower() == own_schema(dialect) else f"{schema}.{name}"
 
 
 def schemas(catalog: Catalog) -> Mapping[str, Relation]:
@@ -72,6 +76,7 @@ def qualify(tree: exp.Expr, dialect: str) -> None:
         written = [_name(part, dialect) for part in (schema, table.this)]
         table.set("db", None)
         if written[0].lower() == own_schema(dialect):
+            table.this.meta[_QUALIFIED] = True
             continue
         if alias is None and isinstance(table.parent, _PLACES):
             table.set("alias", exp.TableAlias(this=table.this.copy()))
@@ -90,7 +95,7 @@ def qualify(tree: exp.Expr, dialect: str) -> None:
 
 
 def is_qualified(name: exp.Expr) -> bool:
-    """Tell whether an identifier with a dot was written as two names."""
+    """Tell whether an identifier was written as two names."""
     return bool(name.meta.get(_QUALIFIED))
 
 
@@ -113,7 +118,7 @@ def path_of(setting: str, catalog: Catalog, dialect: str) -> tuple[str, ...]:
 
 def found_in(path: Sequence[str], name: str, catalog: Catalog) -> str:
     """Return the relation that a name without schema means: that of the first schema that has it, else the name itself."""
-    if "." in name:
+    if "." in name or isinstance(name, OwnName):
         return name
     for schema in path:
         full = f"{schema}.{name}" if schema else name

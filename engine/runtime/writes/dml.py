@@ -110,6 +110,7 @@ def insert(
         if conflict.assignments:
             refuse_append_only(relation, "ON CONFLICT DO UPDATE")
     run = StatementRun(store, stored, spark, relation, dialect, statement.sql)
+    run.check_returned(statement.returning, statement.alias)
     parts = [run.given(part) for part in rows_by_default(statement, relation, dialect)]
     if isinstance(parts[0], Spilled):
         run.insert_spilled(parts[0], conflict)
@@ -127,7 +128,7 @@ def insert(
         _, written = resolved(
             store, relation, rows, lambda new, known, old: run.merged(conflict, new, known, old)
         )
-    return run.returned(statement.returning, shown_names(relation, written), None)
+    return run.returned(statement.returning, shown_names(relation, written), statement.alias)
 
 
 def update(
@@ -141,6 +142,7 @@ def update(
     refuse_append_only(relation, "UPDATE")
     run = StatementRun(store, stored, spark, relation, dialect, statement.sql)
     alias = statement.alias or last_name(relation.name)
+    run.check_returned(statement.returning, alias)
     changed = assignable(relation, statement.assignments, statement.sql)
     items = update_items(relation, alias, changed)
     moves = any(column.name in changed for column in key_columns(relation))
@@ -177,6 +179,7 @@ def delete(
     refuse_append_only(relation, "TRUNCATE" if truncates else "DELETE")
     run = StatementRun(store, stored, spark, relation, dialect, statement.sql)
     alias = statement.alias or last_name(relation.name)
+    run.check_returned(statement.returning, alias)
     names = [c.name for c in relation.columns if statement.returning or c.source in relation.primary_key]
     items: list[exp.Expr] = [
         exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(alias, quoted=True))

@@ -50,6 +50,7 @@ from engine.sql.dialects.postgres.bytea import given_bytea
 from engine.sql.dialects.postgres.literals import typed_for
 from engine.sql.parsing.names import identifier
 from engine.sql.parsing.refusals import mistake
+from engine.sql.schemas import last_name
 from engine.sql.statements.statement_types import DeleteFrom, Insert, OnConflict, Update
 from engine.sql.statements.values import literal_rows
 from engine.sql.typing.expression_types import INTEGRAL
@@ -327,22 +328,34 @@ class StatementRun:
             options = dict(self.store.options)
             return gathered(frame, self.store.url, options, self.sql, found.inline_bytes)
 
+    def check_returned(self, items: tuple[exp.Expr, ...], alias: str | None) -> None:
+        """Raise SqlError for what RETURNING cannot say of this table, before a row is written."""
+        types = {column.name: to_arrow(column.type) for column in self.relation.columns}
+        shown = visible_columns(self.relation)
+        self.returned(items, pa.schema([(name, types[name]) for name in shown]).empty_table(), alias)
+
     def returned(self, items: tuple[exp.Expr, ...], rows: pa.Table, alias: str | None) -> pa.Table | None:
         """Return what RETURNING says of the rows that were written, or None without it."""
         if not items:
             return None
-        relation = self.relation
+        relation, alias = self.relation, alias or last_name(self.relation.name)
         shown = visible_columns(relation)
         rows = rows.select(list(shown))
         names: list[str] = []
         for item in items:
-            if isinstance(item, exp.Star):
+            if isinstance(item, exp.Star) and not any(item.args.values()):
                 names += shown
-            elif isinstance(item, exp.Column) and identifier(item.this) in shown:
+            elif isinstance(item, exp.Column) and identifier(item.this) in shown and _is_of(item, alias):
                 names.append(identifier(item.this))
             else:
-                query = selection(relation, alias or relation.name, list(items), (), None)
+                query = selection(relation, alias, list(items), (), None)
                 found = self._over(query, {relation.name: rows}, self.store.refresh())
                 assert isinstance(found, pa.Table)
                 return found
         return rows.select(names)
+
+
+def _is_of(column: exp.Column, alias: str) -> bool:
+    """Tell whether a column is one of the table that is shown by a name, and not of another that stands beside it."""
+    table = column.args.get("table")
+    return table is None or (not column.args.get("db") and table.name.lower() == alias.lower())

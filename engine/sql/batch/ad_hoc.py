@@ -21,6 +21,7 @@ from engine.sql.parsing.names import identifier, item_name, relation_of
 from engine.sql.parsing.position import place
 from engine.sql.parsing.refusals import unsupported
 from engine.sql.rewrites.array_comparison import array_comparison
+from engine.sql.rewrites.distinct_on import distinct_on
 from engine.sql.statements.reader import parse
 from engine.sql.statements.statement_types import CreateView
 from engine.sql.typing.query_types import QueryTypes
@@ -127,7 +128,8 @@ class _Writer:
         self, query: exp.Query | exp.Values, dialect: str, top: bool = True, moment: Moment | None = None
     ) -> exp.Expr:
         """Return the tree of a query as Spark reads it."""
-        tree = written_out(query.copy(), self.catalog, dialect, self.sql)
+        tree = distinct_on(written_out(query.copy(), self.catalog, dialect, self.sql))
+        _refuse_unsaid(tree, self.sql if top else "")
         if dialect != "spark":
             for name in tree.find_all(exp.Identifier):
                 if not name.args.get("quoted"):
@@ -236,6 +238,23 @@ class _Writer:
         new.set("this", exp.to_identifier(self.readings[key].view, quoted=True))
         new.set("alias", alias)
         return new
+
+
+def _refuse_unsaid(tree: exp.Expr, sql: str) -> None:
+    """Raise UnsupportedSql, with the place, for a clause that sqlglot would leave out of a text in Spark SQL."""
+    for node in tree.find_all(exp.Select, exp.Fetch, exp.Limit, exp.WindowSpec):
+        options = node.args.get("limit_options")
+        if node.args.get("into") is not None:
+            raise unsupported(
+                "SELECT INTO is not offered", node.args["into"], sql, "CREATE TABLE t AS SELECT …"
+            )
+        if node.args.get("exclude"):
+            hint = "subtract the row itself, or use a frame that leaves it out"
+            raise unsupported("EXCLUDE in a window's frame is not offered", node, sql, hint)
+        for part, name in (("percent", "PERCENT"), ("with_ties", "WITH TIES")):
+            if options is not None and options.args.get(part):
+                hint = "number the rows by rank() OVER (ORDER BY …), and filter by the number"
+                raise unsupported(f"LIMIT … {name} is not offered", node, sql, hint)
 
 
 def _walk(node: exp.Expr, hidden: frozenset[str], visit: Callable[[exp.Table], None]) -> None:

@@ -111,6 +111,8 @@ class _Reader:
             elif (
                 isinstance(inner, exp.Count)
                 and isinstance(inner.this, exp.Star)
+                and not any(inner.this.args.values())  # EXCEPT: then rows without a null count
+                and not inner.expressions
                 and len(query.expressions) == 1
             ):
                 if query.args.get("order") or query.args.get("limit") or query.args.get("offset"):
@@ -191,6 +193,8 @@ class _Reader:
 def _count(node: exp.Expr | None) -> int | None:
     if node is None:
         return None
+    if node.args.get("expressions") or node.args.get("limit_options"):  # BY, PERCENT, WITH TIES
+        raise _TooComplex
     number = node.expression
     if not isinstance(number, exp.Literal) or number.is_string or not number.name.isdigit():
         raise _TooComplex

@@ -152,6 +152,9 @@ class Aggregates:
                 )
         where = self.expressions.scalar(call.where, "FILTER") if call.where is not None else None
         rule = _RULES.get(call.name)
+        weighted = call.name == "percentile" and len(call.arguments) > 2
+        if weighted or (call.distinct and rule in (Aggregates._mode, Aggregates._percentile)):
+            raise self._refuse(call, f"DISTINCT or a frequency in {call.name}", "take the rows apart in FROM")
         if rule is not None:
             return rule(self, call, where)
         if call.name == "count" and len(call.arguments) == 1 and isinstance(call.arguments[0], exp.Tuple):
@@ -390,6 +393,6 @@ def _counts_rows(arguments: list[exp.Expr]) -> bool:
     if not arguments:
         return True
     return len(arguments) == 1 and (
-        isinstance(arguments[0], exp.Star)
+        (isinstance(arguments[0], exp.Star) and not any(arguments[0].args.values()))
         or (isinstance(arguments[0], exp.Literal) and bool(arguments[0].name))
     )

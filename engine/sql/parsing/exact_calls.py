@@ -2,7 +2,8 @@
 
 sqlglot translates the patterns of dates between dialects, and leaves arguments out: Spark's `to_char(n, '99')` comes out as
 a cast, `parse_json(text)` as the text, and in all dialects `date_trunc(unit, d)` as if the column's name were the unit. Spark's
-`any(x)` is an aggregate.
+`log10(x)` is no quotient of logarithms, which is not 3 for 1000, `max(a, b)` is not the greater of two, and `any(x)` is an
+aggregate.
 """
 
 from __future__ import annotations
@@ -18,7 +19,12 @@ _NAMES = (
     "date_format",
     "date_trunc",
     "from_unixtime",
+    "log10",
+    "log2",
+    "max",
+    "min",
     "parse_json",
+    "percentile",
     "to_char",
     "to_date",
     "to_timestamp",
@@ -76,7 +82,8 @@ def _as_known(call: exp.Anonymous) -> exp.Expr | None:
         arg.sql(dialect="spark") if isinstance(arg, exp.Literal) else f"_part_{n}"
         for n, arg in enumerate(call.expressions)
     ]
-    if call.name.lower() in ("any", "parse_json"):
+    name = call.name.lower()
+    if name in ("any", "parse_json") or (name in ("max", "min") and len(call.expressions) > 1):
         return None
     try:
         known = sqlglot.parse_one(f"{call.name}({', '.join(parts)})", read="spark")

@@ -14,7 +14,15 @@ import sqlglot.expressions as exp
 def lost_argument(tree: exp.Expr, text: str) -> exp.Expr | None:
     """Return a constant or column that is an argument of a call in `tree` and does not stand in `text`, None if all do."""
     said = {token.text.lower() for token in sqlglot.tokenize(text, read="spark")}
-    return next((leaf for leaf in _arguments(tree) if leaf.name.lower() not in said), None)
+    return next(
+        (leaf for leaf in _arguments(tree) if leaf.name.lower() not in said and not _is_default(leaf)), None
+    )
+
+
+def _is_default(leaf: exp.Expr) -> bool:
+    """Tell whether a call means the same without an argument: `regexp_extract(s, p, 1)` takes the first group anyway."""
+    call = leaf.parent
+    return call is not None and sqlglot.parse_one(call.sql(dialect="spark"), read="spark") == call
 
 
 def _arguments(tree: exp.Expr) -> Iterator[exp.Expr]:

@@ -9,7 +9,7 @@ import sqlglot.expressions as exp
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.parsing.parsed import any_case
 from engine.sql.parsing.refusals import mistake
-from engine.sql.schemas import is_qualified, within
+from engine.sql.schemas import OwnName, is_qualified, within
 
 _PART = r'(?:"(?:[^"]|"")+"|`(?:[^`]|``)+`|[^\W\d]\w*)'
 NAME = rf"{_PART}(?:\s*\.\s*{_PART})?"
@@ -47,7 +47,7 @@ def table_name(node: exp.Expr, sql: str) -> str:
     name = identifier(table.this)
     if "." in name and not is_qualified(table.this):
         raise mistake(f'"{name}" has a dot in its name', table, sql, 'leave it out, or write "schema"."name"')
-    return name
+    return OwnName(name) if is_qualified(table.this) and "." not in name else name
 
 
 def written_name(text: str, dialect: str) -> str:

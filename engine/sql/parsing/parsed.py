@@ -36,6 +36,8 @@ def parsed(text: str, dialect: str) -> exp.Expr:
         node.comments = None
         if dialect == "spark" and isinstance(node, exp.Table | exp.CTE):
             node.meta[_ANY_CASE] = True
+        if dialect == "spark" and isinstance(node, exp.GroupConcat) and node.args.get("separator") is None:
+            node.set("separator", exp.Literal.string(""))  # for which sqlglot would print a comma
     for node in reversed(list(found.find_all(exp.Lambda, bfs=False))):  # those inside others first
         _bind_variables(node, dialect)
     qualify(found, dialect)

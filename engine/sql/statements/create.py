@@ -242,6 +242,7 @@ def _function(tree: exp.Create, sql: str, dialect: str) -> CreateFunction:
         text = body.sql(dialect)
     else:
         raise mistake(f"function {name} has no body", tree.this, sql, form)
+    _refuse_said(tree.this.expressions, sql)
     parameters = _parameter_types(tree.this.expressions, dialect)
     return CreateFunction(
         name,
@@ -251,6 +252,19 @@ def _function(tree: exp.Create, sql: str, dialect: str) -> CreateFunction:
         bool(tree.args.get("exists")),
         sql,
     )
+
+
+def _refuse_said(parameters: list[exp.Expr], sql: str) -> None:
+    """Raise UnsupportedSql, with the place, for what is said of a parameter beside its name and type."""
+    for part in parameters:
+        for said in part.args.get("constraints") or ():
+            kind = said.args.get("kind") or said if isinstance(said, exp.ColumnConstraint) else said
+            plain = isinstance(kind, exp.InOutColumnConstraint) and not (
+                kind.args.get("output") or kind.args.get("variadic")
+            )
+            if not plain and not isinstance(kind, exp.CommentColumnConstraint):
+                hint = "leave it out, and pass each value"
+                raise unsupported(f"{said.sql()} of a parameter is not offered", part, sql, hint)
 
 
 def as_query(values: exp.Values) -> exp.Select:

@@ -11,12 +11,36 @@ from engine.sql.statements.statement_types import DeleteFrom, Insert, OnConflict
 
 Assignments = tuple[tuple[str, exp.Expr], ...]
 
+_INSERT = {"this", "expression", "conflict", "returning", "default", "by_name", "with_", "source"}
+_UPDATE = {"this", "expressions", "from_", "where", "returning", "with_"}
+_DELETE = {"this", "using", "where", "returning", "with_"}
+_TARGET = {"this", "alias", "only"}
+_PARTS = {  # what says a part of a statement, and what to write instead
+    "order": ("ORDER BY", "say which rows by WHERE"),
+    "limit": ("LIMIT", "say which rows by WHERE"),
+    "joins": ("JOIN", "UPDATE t SET … FROM u WHERE t.id = u.id, or DELETE FROM t USING u WHERE t.id = u.id"),
+    "tables": ("a list of tables", "DELETE FROM t WHERE …, for each table"),
+    "sample": ("TABLESAMPLE", "say which rows by WHERE"),
+    "version": ("FOR SYSTEM_TIME AS OF", "leave it out: the newest rows are written to"),
+    "when": ("FOR SYSTEM_TIME AS OF", "leave it out: the newest rows are written to"),
+    "where": ("REPLACE WHERE", "DELETE FROM the table WHERE …, then INSERT"),
+    "partition": ("PARTITION", "write the column's value into each row"),
+    "alternative": (
+        "OR …",
+        "INSERT … ON CONFLICT (key) DO NOTHING, or DO UPDATE SET column = excluded.column",
+    ),
+    "ignore": ("IGNORE", "INSERT … ON CONFLICT (key) DO NOTHING"),
+    "exists": ("IF EXISTS", "leave it out: an INSERT into a table that there is not is an error"),
+    "into": ("RETURNING … INTO", "leave INTO out: the rows come back as a table"),
+}
+
 
 def insert(tree: exp.Insert, sql: str) -> Insert:
     """Return the statement that an INSERT is; raises SqlError or UnsupportedSql with the place."""
     if tree.args.get("overwrite"):
         hint = "DELETE FROM the table, then INSERT"
         raise unsupported("INSERT OVERWRITE is not offered", tree.this, sql, hint)
+    _refuse_others(tree, _INSERT, "INSERT", sql)
     columns = None
     if isinstance(tree.this, exp.Schema):
         columns = tuple(identifier(column) for column in tree.this.expressions)
@@ -30,6 +54,8 @@ def insert(tree: exp.Insert, sql: str) -> Insert:
         raise mistake(
             "INSERT needs VALUES or a SELECT", tree.this, sql, "INSERT INTO t (a, b) VALUES (1, 'x')"
         )
+    if tree.args.get("by_name"):
+        columns = _names(rows, columns, sql)
     conflict = tree.args.get("conflict")
     return Insert(
         table_name(tree.this, sql),
@@ -38,7 +64,22 @@ def insert(tree: exp.Insert, sql: str) -> Insert:
         sql,
         None if conflict is None else _conflict(conflict, tree, sql),
         _returning(tree),
+        _alias(target) if (target := tree.this.find(exp.Table)) is not None else None,
     )
+
+
+def _names(rows: exp.Expr, columns: tuple[str, ...] | None, sql: str) -> tuple[str, ...]:
+    """Return the names of a query's columns, by which INSERT … BY NAME finds those of the table."""
+    found = []
+    for item in rows.selects if isinstance(rows, exp.Query) else [rows]:
+        name = item.args["alias"] if isinstance(item, exp.Alias) else item.this
+        if columns is not None or not isinstance(item, exp.Alias | exp.Column) or isinstance(name, exp.Star):
+            hint = "INSERT INTO t BY NAME SELECT 1 AS a, 'x' AS b"
+            raise mistake("BY NAME takes a SELECT whose columns have names, and no list", item, sql, hint)
+        if identifier(name) in found:
+            raise mistake(f"column {identifier(name)} stands twice", item, sql, "name each column once")
+        found.append(identifier(name))
+    return tuple(found)
 
 
 def _conflict(node: exp.OnConflict, tree: exp.Insert, sql: str) -> OnConflict:
@@ -54,7 +95,8 @@ def _conflict(node: exp.OnConflict, tree: exp.Insert, sql: str) -> OnConflict:
     if action != "DO UPDATE" or not node.expressions:
         raise unsupported(f"ON CONFLICT {action} is not offered", tree.this, sql, hint)
     where = node.args.get("where")
-    return OnConflict(keys, _assignments(node.expressions, sql), where.this if where else None, node)
+    changed = _assignments(node.expressions, tree.this.find(exp.Table), sql)
+    return OnConflict(keys, changed, where.this if where else None, node)
 
 
 def _conflict_key(node: exp.Expr) -> str:
@@ -67,11 +109,11 @@ def _conflict_key(node: exp.Expr) -> str:
 
 def update(tree: exp.Update, sql: str) -> Update:
     """Return the statement that an UPDATE is; raises SqlError or UnsupportedSql with the place."""
-    _refuse(tree, ("order", "limit"), "UPDATE", sql)
+    _refuse_others(tree, _UPDATE, "UPDATE", sql)
     from_ = tree.args.get("from_")
     return Update(
         table_name(tree.this, sql),
-        _assignments(tree.expressions, sql),
+        _assignments(tree.expressions, tree.this, sql),
         _condition(tree, sql),
         sql,
         _alias(tree.this),
@@ -82,7 +124,7 @@ def update(tree: exp.Update, sql: str) -> Update:
 
 def delete(tree: exp.Delete, sql: str) -> DeleteFrom:
     """Return the statement that a DELETE is; raises UnsupportedSql with the place."""
-    _refuse(tree, ("order", "limit"), "DELETE", sql)
+    _refuse_others(tree, _DELETE, "DELETE", sql)
     return DeleteFrom(
         table_name(tree.this, sql),
         _condition(tree, sql),
@@ -111,11 +153,15 @@ def _condition(tree: exp.Expr, sql: str) -> exp.Expr | None:
     return where.this if where is not None else None
 
 
-def _assignments(items: list[exp.Expr], sql: str) -> Assignments:
+def _assignments(items: list[exp.Expr], table: exp.Expr | None, sql: str) -> Assignments:
     found: list[tuple[str, exp.Expr]] = []
+    shown = table.alias_or_name.lower() if table is not None else ""
     for item in items:
         if not isinstance(item, exp.EQ) or not isinstance(item.this, exp.Column):
             raise unsupported(f"{item.sql()} is no assignment", item, sql, "write SET column = expression")
+        if item.this.table and (item.this.table.lower() != shown or item.this.db):
+            hint = f"columns of {shown} alone can be set, each as a whole"
+            raise mistake(f"{item.this.sql()} is no column of {shown}", item.this, sql, hint)
         name = identifier(item.this.this)
         if name in dict(found):
             raise mistake(f"column {name} is set twice", item, sql, "set each column once")
@@ -144,8 +190,18 @@ def _alias(table: exp.Expr) -> str | None:
     return identifier(alias.this) if alias is not None and alias.this is not None else None
 
 
-def _refuse(tree: exp.Expr, parts: tuple[str, ...], verb: str, sql: str) -> None:
-    for part in parts:
-        if tree.args.get(part):
-            name = {"order": "ORDER BY"}.get(part, part.upper())
-            raise unsupported(f"{verb} … {name} is not offered", tree.this, sql, "say which rows by WHERE")
+def _refuse_others(tree: exp.Expr, known: set[str], verb: str, sql: str) -> None:
+    """Raise UnsupportedSql, with the place, for a part of a statement, of its table or of RETURNING that is not read here."""
+    target = tree.this.find(exp.Table) if isinstance(tree.this, exp.Expr) else None
+    nodes = ((tree, known), (target, _TARGET), (tree.args.get("returning"), {"expressions"}))
+    for node, parts in nodes:
+        for part, value in node.args.items() if node is not None else ():
+            if part in parts or not value or part in ("db", "catalog"):
+                continue
+            name, hint = _PARTS.get(part, (part.strip("_").upper().replace("_", " "), "leave it out"))
+            raise unsupported(f"{verb} … {name} is not offered", tree.this, sql, hint)
+    alias = target.args.get("alias") if target is not None else None
+    if alias is not None and alias.args.get("columns"):
+        raise unsupported(
+            f"{verb} … AS {alias.sql()} is not offered", alias, sql, "leave the names of columns out"
+        )

@@ -272,6 +272,9 @@ class _Reader:
             raise mistake(
                 "the column needs a type", actions[0], self.sql, "ADD COLUMN name TYPE [DEFAULT value]"
             )
+        if (position := actions[0].args.get("position")) is not None:
+            what, hint = f"{position.args['position']} of a new column", "leave it out: new columns come last"
+            raise unsupported(f"{what} is not offered", actions[0], self.sql, hint)
         column, is_key, computed = column_of(actions[0], self.sql, self.dialect)
         if is_key or computed is not None:
             what = "a key column" if is_key else "a generated column"

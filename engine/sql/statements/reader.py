@@ -22,6 +22,7 @@ from engine.sql.parsing.refusals import (
     refusal,
     syntax_error,
     unclosed,
+    unsupported,
 )
 from engine.sql.parsing.tokens import tokens_of
 from engine.sql.statements.clauses import Clauses, blanks, clauses_of, source_clauses
@@ -223,6 +224,8 @@ def _statement(readable: str, sql: str, dialect: str, values: Parameters | None 
         case exp.TruncateTable():
             return _each([truncate(tree, part, sql) for part in tree.expressions], sql)
         case exp.Query():
+            if (into := tree.args.get("into")) is not None:
+                raise unsupported("SELECT INTO is not offered", into, sql, "CREATE TABLE t AS SELECT …")
             return Select(tree, sql)
         case exp.Values():
             return Select(as_query(tree), sql)

@@ -13,7 +13,7 @@ import sqlglot.expressions as exp
 
 from engine.sql.catalog import Catalog
 from engine.sql.parsing.names import identifier, item_name
-from engine.sql.schemas import found_in, is_qualified
+from engine.sql.schemas import OwnName, found_in, is_qualified
 from engine.sql.statements.statement_names import Naming, named
 from engine.sql.statements.statement_types import Statement
 
@@ -41,13 +41,30 @@ def names_in_path(statement: Statement, path: Sequence[str], catalog: Catalog) -
         return found_in(path, name, catalog)
 
     def new(name: str) -> str:
-        return f"{path[0]}.{name}" if path and path[0] and "." not in name else name
+        here = path and path[0] and "." not in name and not isinstance(name, OwnName)
+        return f"{path[0]}.{name}" if here else name
 
     def index(name: str, table: str) -> str:
         schema = table.rpartition(".")[0]
         return f"{schema}.{name}" if schema and "." not in name else name
 
     return named(statement, Naming(known, new, index, lambda name: name))
+
+
+def with_plain_names(value: Any) -> Any:
+    """Return a statement whose names are known by then: no more is said of those that were written with the own schema."""
+    if isinstance(value, OwnName):
+        return str(value)
+    if isinstance(value, tuple):
+        return tuple(with_plain_names(part) for part in value)
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return value
+    found = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    plain = {
+        name: with_plain_names(part) for name, part in found.items() if isinstance(part, OwnName | tuple)
+    }
+    plain |= {name: with_plain_names(part) for name, part in found.items() if dataclasses.is_dataclass(part)}
+    return dataclasses.replace(value, **plain) if plain else value
 
 
 def _trees(value: Any) -> Iterator[exp.Expr]:
@@ -62,18 +79,18 @@ def _trees(value: Any) -> Iterator[exp.Expr]:
             yield from _trees(part)
 
 
-def _tables(tree: exp.Expr) -> Iterator[exp.Table]:
-    """Yield the tables of a tree that have no schema and are no WITH items."""
-    for table in tree.find_all(exp.Table):
-        if not isinstance(table.this, exp.Identifier) or is_qualified(table.this) or table.args.get("db"):
-            continue
-        withs = [scope.args.get("with_") for scope in _around(table)]
-        items = {item_name(cte) for with_ in withs if with_ is not None for cte in with_.expressions}
-        if item_name(table) not in items:
-            yield table
-
-
-def _around(node: exp.Expr) -> Iterator[exp.Expr]:
-    while node.parent is not None:
-        node = node.parent
-        yield node
+def _tables(tree: exp.Expr, items: frozenset[str] = frozenset()) -> Iterator[exp.Table]:
+    """Yield the tables of a tree that have no schema and are no WITH items in their places."""
+    with_ = tree.args.get("with_")
+    if with_ is not None:
+        every = frozenset(item_name(cte) for cte in with_.expressions)
+        for cte in with_.expressions:  # which may read a table of its own name, unless it is recursive
+            yield from _tables(cte.this, items | every if with_.args.get("recursive") else items)
+            items |= {item_name(cte)}
+    if isinstance(tree, exp.Table) and isinstance(tree.this, exp.Identifier):
+        named = is_qualified(tree.this) or tree.args.get("db") or item_name(tree) in items
+        if not named:
+            yield tree
+    for child in tree.iter_expressions():
+        if child is not with_:
+            yield from _tables(child, items)

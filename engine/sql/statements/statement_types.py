@@ -207,6 +207,7 @@ class Insert:
     sql: str
     conflict: OnConflict | None = None
     returning: tuple[exp.Expr, ...] = ()
+    alias: str | None = None
 
 
 @dataclass(frozen=True)

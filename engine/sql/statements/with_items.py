@@ -45,11 +45,12 @@ def without_with(tree: exp.Expr, sql: str) -> exp.Expr:
 def _fill(node: exp.Expr, items: dict[str, exp.CTE], target: exp.Table | None = None) -> None:
     """Write items out below a node, but not where a WITH of its own has their names."""
     own = node.args.get("with_")
-    if own is not None:
-        names = {item_name(cte) for cte in own.expressions}
+    if own is not None:  # an item sees those before it; one of a recursive WITH sees all of them
+        names = {item_name(cte) for cte in own.expressions} if own.args.get("recursive") else set()
         for cte in own.expressions:
-            _fill(cte.this, items)
-        items = {name: cte for name, cte in items.items() if name not in names}
+            _fill(cte.this, {name: item for name, item in items.items() if name not in names})
+            names.add(item_name(cte))
+        items = {name: item for name, item in items.items() if name not in names}
     for child in list(node.iter_expressions()):
         if child is own:
             continue
