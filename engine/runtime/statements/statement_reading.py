@@ -7,8 +7,8 @@ from collections.abc import Callable
 from engine.runtime.statements.statement_errors import told_at_its_place
 from engine.sql.catalog import Catalog
 from engine.sql.schemas import path_of
-from engine.sql.statements.parameters import Parameters
 from engine.sql.statements import reader as st
+from engine.sql.statements.parameters import Parameters
 from engine.sql.statements.search_path import names_in_path, text_in_path, with_plain_names
 from engine.sql.statements.settings import SETTINGS, Settings
 from engine.sql.statements.statement_names import in_sparks_case

@@ -12,6 +12,7 @@ from engine.errors import SqlError
 from engine.sql.batch.time_travel import Moment, moment_of
 from engine.sql.bind.written_out import written_out
 from engine.sql.catalog import Catalog, Relation, is_named_index
+from engine.sql.dialects.postgres.lists import as_ordered_list
 from engine.sql.dialects.postgres.rows import as_spark_rows
 from engine.sql.dialects.postgres.translate import as_spark
 from engine.sql.expression.sketches import keep_percentiles
@@ -136,6 +137,8 @@ class _Writer:
                     name.set("this", name.name.lower())
             tree = tree.transform(array_comparison, dialect, copy=False)
             tree = as_spark_rows(as_spark(tree, QueryTypes(tree, self.catalog).of))
+        else:
+            tree = tree.transform(as_ordered_list, copy=False)
         self._expand(keep_percentiles(tree), {}, top, moment)
         for name in tree.find_all(exp.Identifier):
             if not name.this.isascii():  # Spark wants quotes around what is a word elsewhere

@@ -11,7 +11,7 @@ import sqlglot.expressions as exp
 
 from engine.sql.bind.ordering import order_items
 from engine.sql.expression import nodes as tree
-from engine.sql.expression.nodes import TRUE, Cast, Expr, IsNull, Literal, known
+from engine.sql.expression.nodes import TRUE, Cast, Expr, IsNull, Literal
 from engine.sql.expression.ordered_lists import (
     KEEP_NULLS,
     ONE,
@@ -255,11 +255,9 @@ class Aggregates:
             joined = joined_by_rows(value, separators[0], self._order(call), self.key, where)
             return self._whole(call, joined, value), "string"
         separator = separators[0] if separators else Literal("", "string")
-        if self._kind(value) != "string":
-            value = known(Cast(value, "string"), position=value.position)
-        if call.distinct and call.order is not None and self._kind(value) is None:
-            call.order = None if call.order.expressions[0].this == call.arguments[0] else call.order
-        joined = call_of("array_join", self._list(call, value, where, True), separator)
+        values = self._list(call, value, where, True)
+        texts = values if self._kind(value) == "string" else Cast(values, "array<string>")
+        joined = call_of("array_join", texts, separator)
         return self._whole(call, of_some(value, joined, where), value), "string"
 
     def _json_agg(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:

@@ -138,7 +138,11 @@ def _split(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     """`string_to_array(s, '.')` -> `split(s, '[.]', -1)`, and an empty text has no parts"""
     text, separator = node.this, _text(node.expression, "a separator")
     pattern = "".join(f"[{c}]" if c in ".|*+?()[]{}$-" else "\\" + c if c in "\\^" else c for c in separator)
-    parts = _call("split", text, pattern, -1)
+    parts: exp.Expr = _call("split", text, pattern, -1)
+    if not separator:  # the whole text is one part
+        parts = exp.If(
+            this=exp.Is(this=text.copy(), expression=exp.Null()), true=exp.Null(), false=_call("array", text)
+        )
     null = node.args.get("null")
     if null is not None:
         part = exp.column("_p")

@@ -45,6 +45,21 @@ def as_spark_list(node: exp.Expr) -> exp.Expr | None:
     return parts.filled(of_some(value, joined, where))
 
 
+def as_ordered_list(node: exp.Expr) -> exp.Expr:
+    """Return an aggregate with an ORDER BY as Spark says it, which keeps no nulls; anything else as it is."""
+    inner, parts, where = node, Parts(), None
+    if isinstance(node, exp.Filter):
+        inner, where = node.this, parts.column(node.expression.this)
+    elif isinstance(node.parent, exp.Filter):
+        return node
+    if isinstance(inner, exp.GroupConcat):
+        return as_spark_list(node) or node
+    if not isinstance(inner, exp.ArrayAgg) or not isinstance(inner.this, exp.Order):
+        return node
+    values, _ = _list(inner, parts, where)
+    return parts.filled(template("filter(:values, _e -> _e IS NOT NULL)", values=values))
+
+
 def _joined_by_rows(
     node: exp.GroupConcat, separator: exp.Expr, parts: Parts, where: Expr | None
 ) -> exp.Expr | None:

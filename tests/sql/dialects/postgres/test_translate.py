@@ -133,6 +133,8 @@ VALUES = [
     ("to_hex(255)", "ff"),
     ("string_to_array('a.b', '.')", ["a", "b"]),
     ("string_to_array('', ',')", []),
+    ("string_to_array('abc', '')", ["abc"]),
+    ("string_to_array(NULL, '')", None),
     ("array_to_string(a, '-')", "1-2-3"),
     ("array_length(a, 1)", 3),
     ("array_length(array_remove(a, 1), 1)", 2),
