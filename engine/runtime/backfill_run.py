@@ -13,12 +13,14 @@ import msgspec
 from engine.backfill.drivers import drivers
 from engine.backfill.due import BACKFILL_ROWS, snapshot_rows
 from engine.backfill.pace import LARGEST_AWAITED_STEP, Pace, most_at_once, rest_seconds
+from engine.errors import Conflict
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.epoch import Clock
 from engine.hummock.merge import HASHES, HIGHEST, LOWEST
 from engine.meta.barrier import closed, minted, opened
 from engine.meta.catalog_store import StoredCatalog, is_planned, load, planned, table_of
 from engine.meta.creation import CONSUMING_SNAPSHOT, CREATED, Creation, creations, entry
+from engine.meta.cut import have_met
 from engine.meta.domain import Domain, in_background, rate_limit
 from engine.meta.mutation import control_of
 from engine.meta.partitions import entry as quarantine
@@ -104,7 +106,7 @@ class BackfillRun:
         unchanged = planned(stored, domain.members)
         creation = creations(self.store.version).get(domain.name)
         if creation is None or creation.state != CONSUMING_SNAPSHOT:
-            creation = self._begin(domain, reach, generation, unchanged)
+            creation = self._begin(domain, stored, reach, generation)
         background = in_background(domain, stored)
         pace = self.pace(domain.name, awaited=not background)
         most_rows = min(most_at_once(creation.total) if background else pace.largest, self.largest_step)
@@ -126,15 +128,16 @@ class BackfillRun:
                 rest -= 0.05
         return creation
 
-    def _begin(
-        self, domain: Domain, reach: int, generation: int, unchanged: Callable[[Version], None]
-    ) -> Creation:
-        """Pin what is read, create the tables, and write down where to begin."""
+    def _begin(self, domain: Domain, stored: StoredCatalog, reach: int, generation: int) -> Creation:
+        """Pin what is read, create the tables, and write down where to begin.
+
+        Raises Conflict if what is read has no content at `reach` any more: partitions of it are being computed again.
+        """
         version = self.store.version
         tables = tuple(fragment.table for _, fragment in domain.fragments)
         sizes = {name: version.tables[name].row_count for name in domain.inputs}
         total = snapshot_rows(domain, version) or 0
-        stored, control = load(version), control_of(version, domain.name)
+        options, control = load(version), control_of(version, domain.name)
         creation = Creation(reach, tables, self.clock(), total, sizes)
         barrier = minted(version, domain, reach, self.clock())
         acks: dict[str, dict[str, int | None]] = {}
@@ -144,12 +147,12 @@ class BackfillRun:
                     acks.setdefault(name, {})[table] = reach
         self.store.commit(
             Commit(
-                create=tuple(placed(table_of(f), owner, stored, control) for owner, f in domain.fragments),
+                create=tuple(placed(table_of(f), owner, options, control) for owner, f in domain.fragments),
                 acks=acks,
                 catalog=entry(domain.name, creation) | opened(domain.name, barrier),
                 writer=domain.writer,
                 generation=generation,
-                precondition=unchanged,
+                precondition=_readable(domain, stored, reach),
             )
         )
         return creation
@@ -195,6 +198,18 @@ class BackfillRun:
         )
         build.pace.took(part.rows, self.clock.monotonic() - started)
         return after
+
+
+def _readable(domain: Domain, stored: StoredCatalog, epoch: int) -> Callable[[Version], None]:
+    """Return the precondition that a domain is planned as it was and all that it reads has content at `epoch`."""
+    there = planned(stored, domain.members)
+
+    def check(version: Version) -> None:
+        there(version)
+        if not have_met(domain, version, stored, epoch):
+            raise Conflict(f"what domain {domain.name} reads is being computed again")
+
+    return check
 
 
 def _next_part(
