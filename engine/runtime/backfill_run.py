@@ -273,7 +273,9 @@ def _next_part(
     most = SMALL_CHANGE_ROWS if build.slots.busy else max(SMALL_CHANGE_ROWS, build.pace.rows)
     wanted = build.pace.next_rows(total, min(most, build.most_rows), limit)
     high = creation.position + build.pace.span(wanted, total, HIGHEST - creation.position + 1) - 1
-    rows = total * (high - creation.position + 1) // HASHES
+    rows = (
+        total * (high - creation.position + 1) + HASHES // 2
+    ) // HASHES  # rounded: else a step of one row is none
     ended = high == HIGHEST
     last = ended and creation.driver == len(scans) - 1
     after = msgspec.structs.replace(
