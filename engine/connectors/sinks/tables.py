@@ -12,6 +12,7 @@ from engine.connectors.sinks.target import Delivered
 from engine.errors import Conflict
 from engine.hummock import Commit, Delete, Hummock, Put, TableVersion, Version
 from engine.hummock.batch import TableBuffer, finish
+from engine.hummock.ordering import equal_values, one_chunk
 from engine.log_store.changes import DELETE, INSERT, Changes
 from engine.log_store.sink import LogRange, VnodeGroup
 from engine.meta.catalog_store import load
@@ -46,7 +47,7 @@ class TableSink:
         for change in changes:
             shown = _renamed(change, self._columns)
             if self.options.upsert:
-                gone = shown.old.filter(pa.array(shown.operations != INSERT))
+                gone = shown.old.filter(pa.array(_leaves(shown, key)))
                 buffer.add(Delete(stored_names(target, typed_rows(target, gone.select(key), key))))
             new = shown.rows.filter(pa.array(np.asarray(shown.operations != DELETE)))
             whole = typed_rows(target, new, [column.name for column in target.columns])
@@ -70,6 +71,18 @@ class TableSink:
             table, keys, table.committed_epoch, columns=rows.column_names
         )
         return newer(target, rows, index, stored) if target.version_columns else not_null(rows, index, stored)
+
+
+def _leaves(change: Changes, key: list[str]) -> np.ndarray:
+    """Tell which changes take a row from its place in the table.
+
+    An update that leaves the row there does not: if it is older than what stands there by now, it changes nothing.
+    """
+    stays = np.ones(len(change), dtype=bool)
+    for name in key:
+        stays &= equal_values(one_chunk(change.old.column(name)), one_chunk(change.rows.column(name)))
+    leaves: np.ndarray = (change.operations == DELETE) | ((change.operations != INSERT) & ~stays)
+    return leaves
 
 
 def _renamed(change: Changes, names: list[str]) -> Changes:

@@ -10,16 +10,18 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from engine.errors import Conflict, RowFailed
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.epoch import Clock
 from engine.hummock.merge import HASHES, HIGHEST, LOWEST
 from engine.meta.barrier import closed, minted, opened
 from engine.meta.catalog_store import StoredCatalog, is_planned, load, planned, table_of
-from engine.meta.creation import CONSUMING_SNAPSHOT, CREATED, Creation, creations, entry
+from engine.meta.creation import CONSUMING_SNAPSHOT, CREATED, Creation, creations, entry, without
+from engine.meta.cut import have_met
 from engine.meta.domain import Domain, in_background, rate_limit
 from engine.meta.mutation import control_of
 from engine.meta.partitions import entry as quarantine
-from engine.meta.partitions import partitioning_of, quarantined, with_failures
+from engine.meta.partitions import forgotten, partitioning_of, quarantined, with_failures
 from engine.meta.placement import placed
 from engine.meta.recovery import recovered
 from engine.operators.context import SMALL_CHANGE_ROWS
@@ -99,12 +101,13 @@ class BackfillRun:
     ) -> Creation | None:
         """Do steps until the snapshot is read, `stop` says so, or the rate limit is 0; None if the domain was dropped meanwhile.
 
-        Raises Fenced if another process has taken over.
+        One that fails on a row of its snapshot which is mended by `reach` begins anew there. Raises Fenced if another process has
+        taken over.
         """
         unchanged = planned(stored, domain.members)
         creation = creations(self.store.version).get(domain.name)
         if creation is None or creation.state != CONSUMING_SNAPSHOT:
-            creation = self._begin(domain, reach, generation, unchanged)
+            creation = self._begin(domain, stored, reach, generation)
         background = in_background(domain, stored)
         pace = self.pace(domain.name, awaited=not background)
         most_rows = min(most_at_once(creation.total) if background else pace.largest, self.largest_step)
@@ -119,22 +122,29 @@ class BackfillRun:
                 break
             started = self.clock.monotonic()
             before = creation.rows
-            creation = self._step(build, creation, version, limit)
+            try:
+                creation = self._step(build, creation, version, limit)
+            except RowFailed:
+                if not self._is_mended(build, creation, version, reach, limit):
+                    raise
+                creation = self._begin_anew(build, stored, version, reach)
+                continue
             rest = rest_seconds(creation.rows - before, self.clock.monotonic() - started, limit)
             while rest > 0 and not stop():
                 self.clock.sleep(min(rest, 0.05))
                 rest -= 0.05
         return creation
 
-    def _begin(
-        self, domain: Domain, reach: int, generation: int, unchanged: Callable[[Version], None]
-    ) -> Creation:
-        """Pin what is read, create the tables, and write down where to begin."""
+    def _begin(self, domain: Domain, stored: StoredCatalog, reach: int, generation: int) -> Creation:
+        """Pin what is read, create the tables, and write down where to begin.
+
+        Raises Conflict if what is read has no content at `reach` any more: partitions of it are being computed again.
+        """
         version = self.store.version
         tables = tuple(fragment.table for _, fragment in domain.fragments)
         sizes = {name: version.tables[name].row_count for name in domain.inputs}
         total = snapshot_rows(domain, version) or 0
-        stored, control = load(version), control_of(version, domain.name)
+        options, control = load(version), control_of(version, domain.name)
         creation = Creation(reach, tables, self.clock(), total, sizes)
         barrier = minted(version, domain, reach, self.clock())
         acks: dict[str, dict[str, int | None]] = {}
@@ -144,12 +154,12 @@ class BackfillRun:
                     acks.setdefault(name, {})[table] = reach
         self.store.commit(
             Commit(
-                create=tuple(placed(table_of(f), owner, stored, control) for owner, f in domain.fragments),
+                create=tuple(placed(table_of(f), owner, options, control) for owner, f in domain.fragments),
                 acks=acks,
                 catalog=entry(domain.name, creation) | opened(domain.name, barrier),
                 writer=domain.writer,
                 generation=generation,
-                precondition=unchanged,
+                precondition=_readable(domain, stored, reach),
             )
         )
         return creation
@@ -157,18 +167,12 @@ class BackfillRun:
     def _step(self, build: _Build, creation: Creation, version: Version, limit: int | None) -> Creation:
         """Compute and commit the next piece of a backfill, of `limit` rows a second at most; return how far it is then."""
         domain = build.domain
-        fragments = {fragment.table: fragment for _, fragment in domain.fragments}
-        fragment = fragments[creation.tables[creation.fragment]]
         started = self.clock.monotonic()
-        part = _next_part(fragment, creation, version, build, limit)
-        table = version.tables[fragment.table].table
-        task = FragmentTask(fragment, table, version.tables, part.old, creation.epoch, part.rows)
-        task = replace(task, piece=part.piece)
-        stored, owner = load(version), next(o for o, f in domain.fragments if f.table == fragment.table)
+        owner, part, task = _next_task(build, creation, version, limit)
+        fragment, stored = task.fragment, load(version)
 
         def check(made: Sequence[NetChange]) -> None:
-            if fragment.table == owner:  # the view itself, not a state table of its plan
-                check_rows(self.store, version, task.table, [sst for one in made for sst in one.ssts])
+            self._check(owner, version, task, made)
 
         standing = quarantined(version, owner)
         with build.slots.taken(alone=task.is_large, building=True):
@@ -196,6 +200,65 @@ class BackfillRun:
         build.pace.took(part.rows, self.clock.monotonic() - started)
         return after
 
+    def _check(self, owner: str, version: Version, task: FragmentTask, made: Sequence[NetChange]) -> None:
+        """Raise RowFailed for rows that a view must not have; a state table of its plan may have any."""
+        if task.fragment.table == owner:
+            check_rows(self.store, version, task.table, [sst for one in made for sst in one.ssts])
+
+    def _is_mended(
+        self, build: _Build, creation: Creation, version: Version, reach: int, limit: int | None
+    ) -> bool:
+        """Tell whether a step that fails on its snapshot does not fail on the inputs at `reach`; nothing is committed."""
+        changes = (version.tables[name].first_change(creation.epoch) for name in build.domain.inputs)
+        if not any(change is not None and change <= reach for change in changes):
+            return False
+        owner, _, task = _next_task(build, creation, version, limit)
+        if not set(creation.tables).isdisjoint(task.fragment.inputs):
+            return True  # what it reads was built over the snapshot as well
+        task = replace(task, new=reach, old=None if task.old is None else reach)
+        try:
+            with build.slots.taken(alone=task.is_large, building=True):
+                self._check(owner, version, task, self.executor.compute(task).written)
+        except RowFailed:
+            return False
+        return True
+
+    def _begin_anew(self, build: _Build, stored: StoredCatalog, version: Version, reach: int) -> Creation:
+        """Let go of what a backfill has built, and begin at `reach`."""
+        domain = build.domain
+        changed, tables = without(version, domain.tables[:1])
+        for view in domain.members:
+            changed |= forgotten(version, view)
+        gone = (domain.tables[0], *tables)
+        self.store.commit(
+            replace(build.commit, drop=gone, catalog=changed | closed(version.catalog, domain.name))
+        )
+        return self._begin(domain, stored, reach, build.generation)
+
+
+def _readable(domain: Domain, stored: StoredCatalog, epoch: int) -> Callable[[Version], None]:
+    """Return the precondition that a domain is planned as it was and all that it reads has content at `epoch`."""
+    there = planned(stored, domain.members)
+
+    def check(version: Version) -> None:
+        there(version)
+        if not have_met(domain, version, stored, epoch):
+            raise Conflict(f"what domain {domain.name} reads is being computed again")
+
+    return check
+
+
+def _next_task(
+    build: _Build, creation: Creation, version: Version, limit: int | None
+) -> tuple[str, _Part, FragmentTask]:
+    """Return whose table the next step of a backfill brings on, what it reads, and what it computes."""
+    name = creation.tables[creation.fragment]
+    owner, fragment = next((o, f) for o, f in build.domain.fragments if f.table == name)
+    part = _next_part(fragment, creation, version, build, limit)
+    table = version.tables[name].table
+    task = FragmentTask(fragment, table, version.tables, part.old, creation.epoch, part.rows)
+    return owner, part, replace(task, piece=part.piece)
+
 
 def _next_part(
     fragment: Fragment, creation: Creation, version: Version, build: _Build, limit: int | None
@@ -210,7 +273,9 @@ def _next_part(
     most = SMALL_CHANGE_ROWS if build.slots.busy else max(SMALL_CHANGE_ROWS, build.pace.rows)
     wanted = build.pace.next_rows(total, min(most, build.most_rows), limit)
     high = creation.position + build.pace.span(wanted, total, HIGHEST - creation.position + 1) - 1
-    rows = total * (high - creation.position + 1) // HASHES
+    rows = (
+        total * (high - creation.position + 1) + HASHES // 2
+    ) // HASHES  # rounded: else a step of one row is none
     ended = high == HIGHEST
     last = ended and creation.driver == len(scans) - 1
     after = msgspec.structs.replace(

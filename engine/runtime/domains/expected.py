@@ -43,6 +43,7 @@ def expected(version: Version, domain: Domain, step: Step, now: float) -> Versio
                 changed = creation_entry(domain.name, msgspec.structs.replace(creation, state=CREATED))
         case "recompute partitions":
             brought = domain.tables if step.again else ()
+            changed = noted(version, step.stop)
         case _:
             brought = tuple(fragment.table for fragment in step.fragments)
             changed = noted(version, step.stop) | recovered(version, domain.name)

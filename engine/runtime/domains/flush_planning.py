@@ -207,7 +207,7 @@ class _Forecast:
                 return tuple(steps), halted
             self._version = expected(version, domain, step, self._request.now)
             if step.work == RECOMPUTE:
-                self._aim = aim.beyond(step.label or 0)
+                self._aim = aim.told(version, step.stop).beyond(step.label or 0)
                 break
             if step.work not in ("mutation", "backfill step"):
                 self._aim = aim.told(version, step.stop)

@@ -45,10 +45,15 @@ def newer(relation: Relation, rows: pa.Table, known: np.ndarray, stored: pa.Tabl
     return rows.filter(pa.array(keep))
 
 
-def _version(relation: Relation, row: _Row) -> tuple[tuple[bool, Any], ...]:
-    """Return what a row is compared by: column by column, and a null is older than any value."""
-    found = (row[name] for name in relation.version_columns)
-    return tuple((value is not None, 0 if value is None else value) for value in found)
+def _version(relation: Relation, row: _Row) -> tuple[tuple[int, Any], ...]:
+    """Return what a row is compared by: column by column, a null is older than any value, and NaN newer than any other."""
+    return tuple(_ordered(row[name]) for name in relation.version_columns)
+
+
+def _ordered(value: Any) -> tuple[int, Any]:
+    if value is None:
+        return 0, 0
+    return (2, 0) if value != value else (1, value)
 
 
 def _merged(row: _Row, before: _Row) -> _Row:

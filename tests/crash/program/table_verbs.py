@@ -52,17 +52,26 @@ class TableVerbs(World):
         ids = self.random.sample(range(80), self.random.choice((1, 1, 2)))
         self._put({"a": {i: (self.random.randrange(6), POISONOUS) for i in ids}})
 
+    def _poison_among_many(self) -> None:
+        """Write a poisonous row into a full table: a view is built over it in several steps, and the first ones find nothing wrong."""
+        rows = {i: (self.random.randrange(6), self.random.randrange(50)) for i in range(80)}
+        self._put({"a": rows | {self.random.randrange(80): (self.random.randrange(6), POISONOUS)}})
+
     def _mend(self) -> None:
         poison = {i: (g, 1) for i, (g, x) in self.rows["a"].items() if x >= POISONOUS}
         if poison:
             self._put({"a": poison})
 
     def _flush(self) -> None:
-        eager, seconds = self.random.random() < 0.7, self.random.choice((0.0, 0.0, 0.2))
+        eager, seconds = self.random.random() < 0.7, self.random.choice((0.0, 0.2, 5.0))
         views = None
         if self.texts and self.random.random() < 0.3:
             views = [self.random.choice(sorted(self.texts))]
             self.trace[-1] += f" {views}"
+        self._bring_on(views, eager=eager, seconds=seconds)
+
+    def _bring_on(self, views: list[str] | None, *, eager: bool, seconds: float) -> None:
+        """Flush some views, or all; `seconds` are for those that are built in the background."""
         report = self.flusher.run(views, eager=eager, background_seconds=seconds)
         for view in report.failed:
             if "made to fail" not in str(view.error):

@@ -89,9 +89,10 @@ class ViewVerbs(TableVerbs):
             options["domain"] = self.random.choice(("red", "blue"))
         if self.random.random() < (0.6 if text in CUT else 0.3):
             options["background"] = "true"
-        if text in CUT and self.random.random() < 0.5:
+        poisoned = text in CUT and self.random.random() < 0.5
+        if poisoned:
             self.trace[-1] += " over a poisonous row"
-            self._poison()
+            self.random.choice((self._poison, self._poison_among_many))()
         self.trace[-1] += f" {name} {options} {text}"
         self.texts[name] = text.format(x="x")
         try:
@@ -100,6 +101,10 @@ class ViewVerbs(TableVerbs):
             if "wait for each other" not in str(error):
                 raise
             del self.texts[name]
+            return
+        if poisoned and self.random.random() < 0.7:
+            self.trace[-1] += ", built before the row is mended"
+            self._bring_on([name], eager=True, seconds=self.random.choice((0.1, 5.0)))
 
     def _commit_view(self, name: str, text: str, options: dict[str, str]) -> None:
         stored = load(self.store.refresh())

@@ -1,0 +1,53 @@
+"""A backfill that begins while another process computes partitions of what it reads again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.meta.barrier import Barrier
+from engine.meta.partitions import quarantined
+from tests.crash.program.table_verbs import POISONOUS
+from tests.crash.program.view_verbs import CHECKED
+from tests.crash.views_in_memory import ViewsInMemory
+
+
+def test_a_backfill_does_not_begin_where_what_it_reads_is_about_to_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    views = ViewsInMemory(tmp_path)
+    views.table("u", "id", "g", "x")
+    views.view("cut", f"SELECT g, sum({CHECKED}) AS s FROM u GROUP BY g", partition_by="g")
+    views.put("u", id=1, g=1, x=1)
+    views.put("u", id=2, g=2, x=POISONOUS)
+    views.flusher.run().raise_for_errors()
+    views.put("u", id=2, g=2, x=3)
+    views.view("below", "SELECT g, s FROM cut", background="true")
+
+    first, other = views.flusher, views.process()
+    monkeypatch.setattr(other, "_retry", lambda *what: None)  # it finds nothing due
+    mint, begin = first._mint, other.backfill._begin
+    minted: list[Barrier] = []
+
+    def minting(*what: Any) -> Barrier:
+        """Let the other process plan its backfill first, up to the epoch at which this one computes again."""
+
+        def beginning(*how: Any) -> Any:
+            if not minted:
+                minted.append(mint(*what))
+            return begin(*how)
+
+        if minted or what[-1].minting != "recompute":
+            return mint(*what)
+        monkeypatch.setattr(other.backfill, "_begin", beginning)
+        other.run(["below"], background_seconds=60.0).raise_for_errors()
+        return minted[0]
+
+    monkeypatch.setattr(first, "_mint", minting)
+    first.run(["cut"]).raise_for_errors()
+    assert minted and not quarantined(views.store.refresh(), "cut")
+    views.process().run(background_seconds=60.0).raise_for_errors()
+    shown = [{"g": row["g"], "s": row["s"]} for row in views.rows("below")]
+    assert shown == views.rows("cut") == [{"g": 1, "s": 1}, {"g": 2, "s": 3}]
