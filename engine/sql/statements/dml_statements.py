@@ -199,7 +199,8 @@ def _refuse_others(tree: exp.Expr, known: set[str], verb: str, sql: str) -> None
             if part in parts or not value or part in ("db", "catalog"):
                 continue
             name, hint = _PARTS.get(part, (part.strip("_").upper().replace("_", " "), "leave it out"))
-            raise unsupported(f"{verb} … {name} is not offered", tree.this, sql, hint)
+            place = tree.this if isinstance(tree.this, exp.Expr) else value[0] if part == "tables" else None
+            raise unsupported(f"{verb} … {name} is not offered", place, sql, hint)
     alias = target.args.get("alias") if target is not None else None
     if alias is not None and alias.args.get("columns"):
         raise unsupported(

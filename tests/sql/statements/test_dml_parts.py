@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import SqlError
-from engine.sql import statements as st
+from engine.sql.statements import reader as st
 from engine.sql.statements.statement_types import DeleteFrom, Insert, Update
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.session import Session
-from engine.sql import statements as st
+from engine.sql.statements import reader as st
 from engine.sql.statements.statement_types import Insert
 
 OWN = {"spark": "default", "postgres": "public", "risingwave": "public"}
