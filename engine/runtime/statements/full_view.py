@@ -18,6 +18,7 @@ from engine.sql.batch.full_refresh import WholeQuery, whole_query
 from engine.sql.catalog import Catalog, Relation, check_name
 from engine.sql.expression.spark_sql import quote
 from engine.sql.incremental.fragments import Fragment, IncrementalPlan
+from engine.sql.incremental.rules import FullRefresh
 from engine.sql.parsing.refusals import mistake
 from engine.sql.plan import OCCURRENCE, Recompute
 from engine.sql.statements.statement_types import CreateMaterializedView, CreateView
@@ -49,7 +50,7 @@ def plan_full(
         plain = tuple(name for name, kind in kinds.items() if not isinstance(kind, _NESTED))
         node = Recompute(whole.text, whole.pruned(), names, (*plain, OCCURRENCE), _number(kinds, plain))
     why = "the query is computed as a whole, and the difference to the old content is committed"
-    fragment = Fragment(statement.name, "full", node, node.key, node.key, why)
+    fragment = Fragment(statement.name, FullRefresh(), node, node.key, node.key, why)
     analyzer = SparkAnalyzer(spark, catalog, statement.sql)
     return IncrementalPlan(statement.name, (analyzer.add(fragment),)), names
 
