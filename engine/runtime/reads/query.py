@@ -23,6 +23,7 @@ from engine.runtime.reads.system_read import (
 from engine.runtime.reads.time_travel import place_of_moment
 from engine.runtime.rows import visible_columns
 from engine.sql.batch.ad_hoc import query_tables, spark_query
+from engine.sql.dialect import Dialect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +37,7 @@ def select(
     spark: Callable[[], SparkSession],
     query: exp.Query,
     sql: str,
-    dialect: str,
+    dialect: Dialect,
     policy: str = "consistent",
 ) -> pa.Table:
     """Answer a query; `policy` says at which epoch each of its tables is read, unless FOR SYSTEM_TIME AS OF does."""
@@ -56,7 +57,7 @@ def query_rows(
     spark: Callable[[], SparkSession],
     query: exp.Query,
     sql: str,
-    dialect: str,
+    dialect: Dialect,
     policy: str = "consistent",
     system: tuple[str, ...] = (),
 ) -> pa.Table:

@@ -16,6 +16,7 @@ from engine.runtime.spark.errors import refused
 from engine.spark_internals import spark_schema
 from engine.sql.batch.full_refresh import WholeQuery, whole_query
 from engine.sql.catalog import Catalog, Relation, check_name
+from engine.sql.dialect import Dialect
 from engine.sql.expression.spark_sql import quote
 from engine.sql.incremental.fragments import Fragment, IncrementalPlan
 from engine.sql.incremental.rules import FullRefresh
@@ -28,7 +29,7 @@ _NESTED = (ArrayType, MapType, StructType, VariantType)
 
 
 def plan_full(
-    catalog: Catalog, spark: SparkSession, statement: CreateMaterializedView, dialect: str
+    catalog: Catalog, spark: SparkSession, statement: CreateMaterializedView, dialect: Dialect
 ) -> tuple[IncrementalPlan, tuple[str, ...]]:
     """Return the plan of a view with refresh_policy = 'full' and its visible columns; raises SqlError with the place."""
     null = on_row_error(statement.options, dialect) == "null"

@@ -9,6 +9,7 @@ from sqlglot import Token, TokenType
 from sqlglot.errors import ParseError
 
 from engine.sql.catalog import check_name
+from engine.sql.dialect import Dialect
 from engine.sql.parsing.parsed import parsed
 from engine.sql.parsing.refusals import line_and_column, mistake, refusal, unsupported
 from engine.sql.parsing.tokens import tokens_of
@@ -64,7 +65,7 @@ _WAIT = "WAIT [FOR view, …] [WITHIN n SECONDS | MINUTES | HOURS]"
 WAIT_SECONDS = 3600.0
 
 
-def own_statement(readable: str, sql: str, dialect: str) -> Statement | None:
+def own_statement(readable: str, sql: str, dialect: Dialect) -> Statement | None:
     """Return the statement if it is one of these, else None; raises SqlError or UnsupportedSql with the place."""
     text, start = readable.strip(), len(readable) - len(readable.lstrip())
     if re.fullmatch(
@@ -99,7 +100,7 @@ def own_statement(readable: str, sql: str, dialect: str) -> Statement | None:
     return None
 
 
-def _show(text: str, start: int, sql: str, dialect: str) -> Statement:
+def _show(text: str, start: int, sql: str, dialect: Dialect) -> Statement:
     if re.fullmatch(r"SHOW\s+JOBS", text, re.IGNORECASE):
         return ShowJobs(sql)
     pattern = r"SHOW\s+CREATE\s+(?:TABLE|SOURCE|(?:MATERIALIZED\s+)?VIEW|INDEX|FUNCTION|SINK)\s+(\S+)"
@@ -122,7 +123,7 @@ def _show(text: str, start: int, sql: str, dialect: str) -> Statement:
     raise refusal(f"{text[:40]} is not offered", sql, start, _SHOW)
 
 
-def plain_name(text: str, dialect: str) -> str:
+def plain_name(text: str, dialect: Dialect) -> str:
     """Return the name of a relation as the catalog knows it, from how it was written."""
     parts = re.findall(r"\"([^\"]*)\"|`([^`]*)`|([^.\"`]+)", text)[:2]
     names = [plain.lower() if plain else double or tick for double, tick, plain in parts]
@@ -132,7 +133,7 @@ def plain_name(text: str, dialect: str) -> str:
 class _Reader:
     """Reads one statement token by token."""
 
-    def __init__(self, readable: str, sql: str, dialect: str) -> None:
+    def __init__(self, readable: str, sql: str, dialect: Dialect) -> None:
         self.readable, self.sql, self.dialect = readable, sql, dialect
         self.tokens: tuple[Token, ...] = tokens_of(readable, dialect)
         self.at = 1

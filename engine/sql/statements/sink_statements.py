@@ -10,6 +10,7 @@ from sqlglot import TokenType
 from sqlglot.errors import ParseError
 
 from engine.sql.catalog import check_relation_name
+from engine.sql.dialect import Dialect
 from engine.sql.parsing.parsed import parsed
 from engine.sql.parsing.refusals import line_and_column, refusal, syntax_error
 from engine.sql.parsing.tokens import tokens_of
@@ -65,7 +66,7 @@ class ShowSinks:
     sql: str
 
 
-def sink_statement(readable: str, sql: str, dialect: str) -> CreateSink | AlterSink | ShowSinks | None:
+def sink_statement(readable: str, sql: str, dialect: Dialect) -> CreateSink | AlterSink | ShowSinks | None:
     """Return the statement about sinks that a text is, None for any other; raises SqlError for a wrong one."""
     if re.fullmatch(r"\s*SHOW\s+SINKS\s*", readable, re.IGNORECASE):
         return ShowSinks(sql)
@@ -89,14 +90,14 @@ def sink_statement(readable: str, sql: str, dialect: str) -> CreateSink | AlterS
     return replace(made, source=_name(found[5], dialect), columns=columns)
 
 
-def _sink(found: re.Match[str], sql: str, dialect: str, into: int, clauses: Clauses) -> CreateSink:
+def _sink(found: re.Match[str], sql: str, dialect: Dialect, into: int, clauses: Clauses) -> CreateSink:
     place = line_and_column(sql, found.start(2))
     name = check_relation_name(_name(found[2], dialect), "sink", sql, *place)
     table = _name(found[into], dialect) if found[into] else None
     return CreateSink(name, "", table, clauses.options, clauses.places, bool(found[1]), sql)
 
 
-def _as_query(found: re.Match[str], readable: str, sql: str, dialect: str) -> CreateSink:
+def _as_query(found: re.Match[str], readable: str, sql: str, dialect: Dialect) -> CreateSink:
     """Return the sink of a query; its options stand behind the query, as WITH and a parenthesis, where no query has one."""
     start, end, clauses = found.end(), len(readable), None
     depth, tokens = 0, tokens_of(readable, dialect)
@@ -147,7 +148,7 @@ def _start(readable: str) -> int:
     return len(readable) - len(readable.lstrip())
 
 
-def _name(text: str, dialect: str) -> str:
+def _name(text: str, dialect: Dialect) -> str:
     parts = [_last(part) for part in re.findall(_PART, text)]
     return within(parts[0], parts[1], dialect) if len(parts) == 2 else parts[0]
 
