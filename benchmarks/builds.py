@@ -77,7 +77,9 @@ class TimingExecutor:
         started = time.perf_counter()
         done = self.inner.compute(task)
         spent = time.perf_counter() - started
-        self.steps.append(Step(task.fragment.table, task.fragment.rule, task.rows, spent, dict(done.seconds)))
+        self.steps.append(
+            Step(task.fragment.table, task.fragment.rule.word, task.rows, spent, dict(done.seconds))
+        )
         return done
 
     def __getattr__(self, name: str) -> object:

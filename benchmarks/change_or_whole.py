@@ -24,6 +24,7 @@ from engine.runtime.epoch.spark_executor import SparkExecutor
 from engine.runtime.executor import Computed, FragmentTask
 from engine.runtime.spark.session import connect
 from engine.session import Session
+from engine.sql.incremental.rules import IndexCopy
 
 ROUNDS = 3
 
@@ -35,7 +36,7 @@ class EitherWay(SparkExecutor):
 
     def compute(self, task: FragmentTask) -> Computed:
         """Compute a task; the change of a view as the difference to its whole new content if so told."""
-        can = task.old is not None and task.fragment.rule != "index"
+        can = task.old is not None and not isinstance(task.fragment.rule, IndexCopy)
         return super().compute(replace(task, whole=True) if self.whole and can else task)
 
 

@@ -92,7 +92,7 @@ class Session:
     @property
     def dialect(self) -> Dialect:
         """Whose SQL is read: spark, postgres or risingwave."""
-        return self.settings["dialect"]  # type: ignore[return-value]
+        return self.settings.dialect
 
     @dialect.setter
     def dialect(self, dialect: Dialect) -> None:

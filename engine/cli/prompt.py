@@ -15,6 +15,7 @@ from engine.cli.layout import Column, lay_out
 from engine.cli.printing import Format, print_table, result_lines, width_of_output
 from engine.cli.statements import Statements
 from engine.errors import SqlError, TidelineError
+from engine.sql.dialect import Dialect
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -103,7 +104,7 @@ class Shell:
             typer.echo(line)
 
 
-def is_complete(text: str, dialect: str) -> bool:
+def is_complete(text: str, dialect: Dialect) -> bool:
     """Tell whether what was typed is to be run: it ends with a semicolon outside of quotes, or is a backslash command."""
     import sqlglot
     from sqlglot import TokenType

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine.cli.opening import opened, session
 from engine.errors import SqlError, TidelineError
-from engine.sql.dialect import DIALECTS, is_dialect
+from engine.sql.dialect import DIALECTS, Dialect, is_dialect
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,7 +56,7 @@ class Statements:
         return self._store.url
 
     @property
-    def dialect(self) -> str:
+    def dialect(self) -> Dialect:
         """The dialect that the next statement is read in."""
         return self._dialect if self._session is None else self._session.dialect
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from engine.errors import Conflict
 from engine.hummock import Table, Version
-from engine.meta.text_plans import PLAN, has_texts, plan_of_texts
+from engine.meta.earlier_plans import PLAN, plan_of
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.incremental.fragments import Fragment, IncrementalPlan
 from engine.sql.typing.types import to_arrow
@@ -87,7 +87,7 @@ def _relation(text: str) -> Relation:
 
 @lru_cache(maxsize=4096)
 def _plan(text: str) -> IncrementalPlan:
-    return plan_of_texts(text) if has_texts(text) else msgspec.json.decode(text, type=IncrementalPlan)
+    return plan_of(text)
 
 
 def definitions(version: Version) -> dict[str, str]:

@@ -43,10 +43,10 @@ def fragment_work(
     tables = [version.tables[name] for name in inputs if name not in coming]
     if own is None:
         rows = sum(table.row_count for table in tables)
-        return FragmentWork(fragment.table, fragment.rule, "first content", None, rows, coming)
+        return FragmentWork(fragment.table, fragment.rule.word, "first content", None, rows, coming)
     previous = own.committed_epoch
     if lapsed_at(version, previous, dependencies) is not None:
         rows = own.row_count + sum(table.row_count for table in tables)
-        return FragmentWork(fragment.table, fragment.rule, "computed whole", previous, rows, coming)
+        return FragmentWork(fragment.table, fragment.rule.word, "computed whole", previous, rows, coming)
     rows = sum(table.changed_rows(previous, upto) for table in tables)
-    return FragmentWork(fragment.table, fragment.rule, "epoch", previous, rows, coming)
+    return FragmentWork(fragment.table, fragment.rule.word, "epoch", previous, rows, coming)

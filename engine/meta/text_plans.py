@@ -1,23 +1,15 @@
-"""Plans as they were stored when expressions were texts: they are read into trees, and written so by the next flush.
-
-Fragments, states and keys stay what they are, so that a view goes on from the content that it has.
-"""
+"""Expressions as plans held them when they were texts: they are read into trees."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import msgspec
 
-from engine.errors import Conflict
-from engine.hummock import Commit, Hummock, Version
 from engine.sql.expression.nodes import Call, Expr, Literal, known
 from engine.sql.expression.read import read
 from engine.sql.expression.tokens import Unreadable
-from engine.sql.incremental.fragments import IncrementalPlan
 
-PLAN = "plan/"
 _EXPRESSION = "sql"
 _OF_PARTIALS = ("delta", "merge", "result")
 _NAMED = ("gone", "needed")
@@ -28,19 +20,15 @@ def has_texts(plan: str) -> bool:
     return f'"{_EXPRESSION}":' in plan
 
 
-def plan_of_texts(plan: str) -> IncrementalPlan:
-    """Return a plan that holds expressions as texts as one that holds trees."""
-    return msgspec.convert(_with_trees(msgspec.json.decode(plan)), IncrementalPlan)
-
-
-def _with_trees(value: Any) -> Any:
+def with_trees(value: Any) -> Any:
+    """Return a part of a stored plan, decoded from JSON, with a tree in the place of each text."""
     if isinstance(value, list):
-        return [_with_trees(item) for item in value]
+        return [with_trees(item) for item in value]
     if not isinstance(value, dict):
         return value
     if _EXPRESSION in value:
         return _tree(value[_EXPRESSION], value.get("position") or (0, 0))
-    found = {name: _with_trees(item) for name, item in value.items()}
+    found = {name: with_trees(item) for name, item in value.items()}
     if "function" in found:  # an aggregate call
         found["whole"] = found.pop("text", None)
     for name in _OF_PARTIALS:
@@ -63,20 +51,3 @@ def _read(text: str) -> Expr:
     except (Unreadable, RecursionError):
         why = f"{text[:200]}, of a plan that an earlier version wrote, cannot be read: drop the view and create it again"
         return Call("raise_error", (Literal(why, "string"),))
-
-
-def refreshed(store: Hummock) -> Version:
-    """Return the newest version; plans that hold texts are written as trees first, all of them in one commit."""
-    version = store.refresh()
-    old = {key: text for key, text in version.catalog.items() if key.startswith(PLAN) and has_texts(text)}
-    if not old:
-        return version
-    new = {key: msgspec.json.encode(plan_of_texts(text)).decode() for key, text in old.items()}
-
-    def unchanged(now: Version) -> None:
-        if any(now.catalog.get(key) != text for key, text in old.items()):
-            raise Conflict("a plan was dropped or written anew by another process meanwhile")
-
-    with suppress(Conflict):  # the next flush finds what is left
-        store.commit(Commit(catalog=new, precondition=unchanged))
-    return store.refresh()

@@ -11,6 +11,7 @@ from engine.operators.context import SMALL_CHANGE_ROWS
 from engine.operators.materialize import NetChange
 from engine.sql.expression.nodes import Expr
 from engine.sql.incremental.fragments import Fragment
+from engine.sql.incremental.rules import FullRefresh
 from engine.sql.plan import Node, Scan
 
 
@@ -51,7 +52,7 @@ class FragmentTask:
     @property
     def is_large(self) -> bool:
         """Whether the task runs alone, on all cores."""
-        if self.again is not None or self.whole or self.fragment.rule == "full":
+        if self.again is not None or self.whole or isinstance(self.fragment.rule, FullRefresh):
             return True
         return self.rows > SMALL_CHANGE_ROWS
 

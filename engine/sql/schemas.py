@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import sqlglot.expressions as exp
 
 from engine.sql.catalog import Catalog, Relation
+from engine.sql.dialect import Dialect
 
 KIND = "schema"
 SYSTEM = ("information_schema", "pg_catalog")
@@ -24,7 +25,7 @@ class OwnName(str):
     """The name of a relation that was written with the store's own schema before it: search_path has no say in it."""
 
 
-def own_schema(dialect: str) -> str:
+def own_schema(dialect: Dialect) -> str:
     """Return the name of the schema that a client of a dialect is in, which means the store."""
     return _OWN.get(dialect, "public")
 
@@ -44,7 +45,7 @@ def last_name(relation: str) -> str:
     return relation.rpartition(".")[2]
 
 
-def within(schema: str, name: str, dialect: str) -> str:
+def within(schema: str, name: str, dialect: Dialect) -> str:
     """Return the name of a relation in a schema, each as it was read."""
     return OwnName(name) if schema.lower() == own_schema(dialect) else f"{schema}.{name}"
 
@@ -60,7 +61,7 @@ def members(catalog: Catalog, schema: str) -> list[str]:
     return [name for name in catalog.relations if schema_of(name) == schema]
 
 
-def qualify(tree: exp.Expr, dialect: str) -> None:
+def qualify(tree: exp.Expr, dialect: Dialect) -> None:
     """`s.t` -> one name with a dot, called t where it is read; `s.t.a` of such a table -> `t.a`."""
     called: set[tuple[str, str]] = set()
     aliases: set[str] = set()
@@ -99,12 +100,12 @@ def is_qualified(name: exp.Expr) -> bool:
     return bool(name.meta.get(_QUALIFIED))
 
 
-def _name(node: exp.Identifier, dialect: str) -> str:
+def _name(node: exp.Identifier, dialect: Dialect) -> str:
     exact = node.args.get("quoted") and dialect != "spark"
     return node.name if exact else node.name.lower()
 
 
-def path_of(setting: str, catalog: Catalog, dialect: str) -> tuple[str, ...]:
+def path_of(setting: str, catalog: Catalog, dialect: Dialect) -> tuple[str, ...]:
     """Return the schemas in which names without one are looked for, "" for the store's own; unknown ones are left out."""
     found: list[str] = []
     for part in setting.split(","):

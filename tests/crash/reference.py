@@ -24,6 +24,7 @@ from engine.sql.expression.nodes import Expr
 from engine.sql.expression.spark_sql import quote, spark_sql
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.partials import GLOBAL_KEY
+from engine.sql.incremental.rules import StoredPartials
 from engine.sql.plan import Aggregate, Filter, Join, Node, Project, Scan, UnionAll, children, scans
 from engine.sql.typing.types import to_arrow
 
@@ -95,21 +96,21 @@ def fragment_sql(fragment: Fragment, source: Source) -> str | None:
 
     Results are those of the calls themselves: what makes them of partials is for Spark, whose decimals are not DuckDB's.
     """
-    if fragment.rule != "aggregate":
-        return node_sql(fragment.plan, source)
-    top = fragment.plan
+    top, rule = fragment.plan, fragment.rule
+    if not isinstance(rule, StoredPartials):
+        return node_sql(top, source)
     assert isinstance(top, Project) and isinstance(top.input, Aggregate)
     below = node_sql(top.input.input, source)
     if below is None:
         return None
-    partials = all_partials(fragment.partials)
+    partials = all_partials(rule.partials)
     weighted = f"SELECT *, CAST(1 AS BIGINT) AS `_w` FROM ({below}) AS w"
     direct = {call.name: f"_direct_{call.name}" for call in top.input.calls}
     calls = [(direct[call.name], spark_sql(call.expression)) for call in top.input.calls]
     groups = _group_sql(top.input, weighted, [*((p.name, spark_sql(p.delta)) for p in partials), *calls])
     keys = [quote(name) for name, _ in top.input.keys]
     stored = [quote(p.name) for p in partials]
-    results = [f"{quote(direct[call.call])} AS {quote(call.call)}" for call in fragment.partials]
+    results = [f"{quote(direct[call.call])} AS {quote(call.call)}" for call in rule.partials]
     computed = f"SELECT {', '.join(keys + results + stored)} FROM ({groups}) AS c"
     items = [f"{spark_sql(expr)} AS {quote(name)}" for name, expr in top.items]
     return f"SELECT {', '.join(items + stored)} FROM ({computed}) AS t"
@@ -160,7 +161,8 @@ class DuckAnalyzer:
     def add(self, fragment: Fragment) -> Fragment:
         """Take note of a fragment; return it with its table's columns."""
         types = self._types(fragment_sql(fragment, lambda scan: f"`{scan.table}`"), fragment.plan)
-        stored = {partial.name for partial in all_partials(fragment.partials)}
+        partials = fragment.rule.partials if isinstance(fragment.rule, StoredPartials) else ()
+        stored = {partial.name for partial in all_partials(partials)}
         types = {
             n: "decimal(38,0)" if n in stored and kind == "bigint" else kind for n, kind in types.items()
         }
@@ -223,7 +225,7 @@ class ReferenceExecutor:
     def _difference(self, task: FragmentTask, fragment: Fragment, mine: Expr | None) -> list[pa.Table]:
         """Return the rows of a fragment over the new inputs as coming in, and those of its table that are `mine` as going out."""
         tables: dict[str, pa.Table] = {}
-        aggregate = fragment.rule == "aggregate"
+        aggregate = isinstance(fragment.rule, StoredPartials)
 
         def source(scan: Scan) -> str | None:
             within = None
@@ -260,7 +262,7 @@ class ReferenceExecutor:
         What an aggregate has is taken off whole, so for it the branches that were read before the piece's count too.
         """
         assert task.piece is not None
-        driver, cumulative = task.piece[0], task.fragment.rule == "aggregate"
+        driver, cumulative = task.piece[0], isinstance(task.fragment.rule, StoredPartials)
 
         def beside(node: Node) -> bool:
             if isinstance(node, UnionAll):

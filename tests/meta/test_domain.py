@@ -10,6 +10,7 @@ from engine.meta.domain import domains
 from engine.sql.catalog import Catalog, Column, Relation
 from engine.sql.expression import nodes
 from engine.sql.incremental.fragments import Fragment, IncrementalPlan
+from engine.sql.incremental.rules import Linear
 from engine.sql.plan import Project, Scan
 
 KEY = ("id",)
@@ -26,7 +27,7 @@ def catalog(views: dict[str, tuple[str, str | None]]) -> StoredCatalog:
             name=name, kind="materialized view", columns=columns, options=options, depends_on=(upstream,)
         )
         plan = Project(Scan(upstream, (("id", "id"),), KEY, KEY), (("id", nodes.Column("id")),))
-        plans[name] = IncrementalPlan(name, (Fragment(name, "linear", plan, KEY, KEY, ""),))
+        plans[name] = IncrementalPlan(name, (Fragment(name, Linear(), plan, KEY, KEY, ""),))
     return StoredCatalog(Catalog(relations), plans)
 
 

@@ -55,7 +55,7 @@ def test_views_by_values_equal_a_batch_run(session: Session, views: dict[str, st
     session.write("reading", rows(chance, list(range(25))))
     for name, query in views.items():
         session.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}", build=False)
-        assert {f.rule for f in session.stored.plans[name].fragments} <= {"aggregate", "join"}
+        assert {f.rule.word for f in session.stored.plans[name].fragments} <= {"aggregate", "join"}
     session.flush().raise_for_errors()
     for epoch in range(epochs):
         known = session.sql("SELECT id FROM reading").column("id").to_pylist()  # type: ignore[union-attr]

@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 
 from engine.hummock import Commit, Hummock
 from engine.meta.catalog_store import load
-from engine.meta.text_plans import PLAN, has_texts, refreshed
+from engine.meta.earlier_plans import PLAN, refreshed
+from engine.meta.text_plans import has_texts
 from engine.session import Session
 
 STORE = Path(__file__).with_name("text_plans.tar.gz")

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.sql.incremental.fragments import Fragment
+from engine.sql.incremental.rules import IndexCopy, Linear, Lookups, StoredPartials
 from engine.sql.plan import Aggregate, Join, Node, Project, Scan, UnionAll, Values, children
-
-LINEAR_RULES = ("linear", "join", "aggregate", "index")
 
 
 def drivers(fragment: Fragment, rows_of: Callable[[str], int]) -> tuple[Scan, ...] | None:
@@ -19,13 +18,13 @@ def drivers(fragment: Fragment, rows_of: Callable[[str], int]) -> tuple[Scan, ..
 
     Of an inner join the side with the largest table drives, of any other join the left side.
     """
-    if fragment.rule not in LINEAR_RULES:
-        return None
     node: Node = fragment.plan
-    if fragment.rule == "aggregate":
+    if isinstance(fragment.rule, StoredPartials):
         if not isinstance(node, Project) or not isinstance(node.input, Aggregate):
             return None
         node = node.input.input
+    elif not isinstance(fragment.rule, Linear | Lookups | IndexCopy):
+        return None
     return _drivers(node, rows_of)
 
 

@@ -124,7 +124,7 @@ def _with_standing(report: ViewReport, domain: Domain, version: Version, stored:
         report,
         state_bytes=sum(table.size_bytes for table in tables),
         input_epochs={name: report.epoch for name in reads if report.epoch},
-        rule=plan.fragments[-1].rule,
+        rule=plan.fragments[-1].rule.word,
         quarantined={key: one.text for key, one in quarantined(version, view).items()},
     )
     if creation is None:

@@ -21,10 +21,10 @@ from engine.meta.content import Content
 from engine.meta.creation import CREATED, computed
 from engine.meta.cut import noted, still_met, unmoved, unread
 from engine.meta.domain import Domain, in_background, rate_limit
+from engine.meta.earlier_plans import refreshed
 from engine.meta.flush_plan import RECOMPUTE, Aim, DomainPlan, FlushPlan, FlushRequest, Step
 from engine.meta.mutation import control_of
 from engine.meta.recovery import failing
-from engine.meta.text_plans import refreshed
 from engine.runtime.backfill.due import BACKFILL_ROWS
 from engine.runtime.backfill.run import BackfillRun
 from engine.runtime.domains.blame import name_failing_rows, remember

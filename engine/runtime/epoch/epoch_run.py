@@ -17,7 +17,16 @@ from engine.runtime.executor import Executor, FragmentTask
 from engine.runtime.spark.analyze import whole_fragment
 from engine.sql.expression.nodes import Expr
 from engine.sql.incremental.fragments import Fragment
-from engine.sql.incremental.group_keys import is_global
+from engine.sql.incremental.rules import (
+    FirstRows,
+    FullRefresh,
+    IndexCopy,
+    KeyedRecompute,
+    Linear,
+    Lookups,
+    Reference,
+    StoredPartials,
+)
 from engine.sql.plan import Aggregate, Project, Recompute, TopN
 
 
@@ -116,35 +125,49 @@ def fragment_change(
         return first_content(fragment, context)
     if is_batch_step(fragment, context):
         return step_content(fragment, context)
+    if whole:
+        return _difference(fragment, context, mine)
+    match fragment.rule:
+        case Linear() | Lookups() | IndexCopy():
+            return delta(fragment.plan, context)
+        case StoredPartials() | KeyedRecompute():
+            return _aggregate_change(fragment, fragment.rule, context)
+        case FirstRows():
+            return _top_n_change(fragment, fragment.rule, context)
+        case Reference():
+            assert isinstance(fragment.plan, Project)
+            return reference.keyed_delta(fragment.plan, context)
+        case FullRefresh():
+            return _difference(fragment, context, mine)
+
+
+def _aggregate_change(
+    fragment: Fragment, rule: StoredPartials | KeyedRecompute, context: EpochContext
+) -> Rows | None:
     plan = fragment.plan
-    if fragment.rule == "full" or whole:
-        return full_refresh.difference(whole_fragment(fragment, context), fragment.table, context, mine)
-    if fragment.rule == "reference":
-        assert isinstance(plan, Project)
-        return reference.keyed_delta(plan, context)
-    if fragment.rule == "top-n":
-        return _top_n_change(fragment, context)
-    if fragment.rule not in ("aggregate", "keyed recompute"):
-        return delta(plan, context)
     assert isinstance(plan, Project) and isinstance(plan.input, Aggregate)
     change = delta(plan.input.input, context)
     if change is None:
         return None
     context.terms = 0  # an aggregate's own output has one old and one new row a group
-    if fragment.rule == "keyed recompute" and is_global(plan.input):
-        return full_refresh.difference(whole_fragment(fragment, context), fragment.table, context)
-    if fragment.rule == "aggregate":
-        return partials_delta(plan, fragment.table, fragment.partials, change, context)
-    return keyed_recompute(plan, fragment.table, change, context)
+    match rule:
+        case StoredPartials():
+            return partials_delta(plan, fragment.table, rule.partials, change, context)
+        case KeyedRecompute(by=()):
+            return _difference(fragment, context)
+        case KeyedRecompute():
+            return keyed_recompute(plan, fragment.table, change, context)
 
 
-def _top_n_change(fragment: Fragment, context: EpochContext) -> Rows | None:
+def _top_n_change(fragment: Fragment, rule: FirstRows, context: EpochContext) -> Rows | None:
     top = fragment.plan
     assert isinstance(top, Project) and isinstance(top.input, TopN)
     change = delta(top.input.input, context)
     if change is None:
         return None
     context.terms = 0  # a key has one old and one new row at most
-    if not top.input.partition:
-        return full_refresh.difference(whole_fragment(fragment, context), fragment.table, context)
-    return top_n.delta(top, fragment.table, change, context)
+    return top_n.delta(top, fragment.table, change, context) if rule.by else _difference(fragment, context)
+
+
+def _difference(fragment: Fragment, context: EpochContext, mine: Expr | None = None) -> Rows:
+    return full_refresh.difference(whole_fragment(fragment, context), fragment.table, context, mine)

@@ -24,6 +24,7 @@ from engine.meta.recovery import FailedRow
 from engine.operators.context import EpochContext
 from engine.operators.flow import Rows, as_frame
 from engine.sql.incremental.fragments import Fragment
+from engine.sql.incremental.rules import FullRefresh
 from engine.sql.plan import Filter, Node, Project, Scan, scans
 
 BUDGET_SECONDS = 120.0
@@ -76,7 +77,8 @@ class RowSearch:
         where = "" if row is None else f"\n  {row.text}"
         failure = RowFailed(f"{reason}{where}\n  {WHAT_NOW}", reason)
         failure.row = row
-        failure.search = None if row is not None or self.fragment.rule == "full" else self
+        whole = isinstance(self.fragment.rule, FullRefresh)
+        failure.search = None if row is not None or whole else self
         return failure
 
     def find(self, remembered: FailedRow | None, seconds: float) -> RowFailed:

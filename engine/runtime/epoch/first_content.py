@@ -11,6 +11,7 @@ from engine.operators.context import EpochContext
 from engine.operators.flow import COMES, Rows, added
 from engine.runtime.spark.analyze import whole_fragment
 from engine.sql.incremental.fragments import Fragment
+from engine.sql.incremental.rules import IndexCopy, Linear, StoredPartials
 from engine.sql.plan import Aggregate, Project, scans
 
 OTHERS_TIMES = 2
@@ -19,7 +20,7 @@ OTHERS_TIMES = 2
 
 def first_content(fragment: Fragment, context: EpochContext) -> Rows:
     """Return all rows of a fragment's table, which is empty, as rows that come in."""
-    if fragment.rule in ("linear", "index"):
+    if isinstance(fragment.rule, Linear | IndexCopy):
         return added(whole(fragment.plan, context), COMES)
     return added(whole_fragment(fragment, context), COMES)
 
@@ -34,9 +35,9 @@ def is_batch_step(fragment: Fragment, context: EpochContext) -> bool:
 
 def step_content(fragment: Fragment, context: EpochContext) -> Rows:
     """Return what a large step of a backfill adds to a fragment's table: rows, or groups merged with those that are stored."""
-    plan = fragment.plan
-    if fragment.rule != "aggregate":
+    plan, rule = fragment.plan, fragment.rule
+    if not isinstance(rule, StoredPartials):
         return added(whole(plan, context), COMES)
     assert isinstance(plan, Project) and isinstance(plan.input, Aggregate)
     rows = added(batch(plan.input.input, context), COMES)
-    return partials_merged(plan, fragment.table, fragment.partials, rows, context)
+    return partials_merged(plan, fragment.table, rule.partials, rows, context)

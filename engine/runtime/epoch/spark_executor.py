@@ -27,6 +27,7 @@ from engine.runtime.spark.session import parallelism
 from engine.spark_internals import activate
 from engine.sql.expression.nodes import Expr
 from engine.sql.incremental.emptiness import is_empty_over_nothing
+from engine.sql.incremental.rules import FullRefresh, IndexCopy
 from engine.sql.plan import Scan
 from engine.verification import verifying
 
@@ -60,7 +61,7 @@ class SparkExecutor:
         if task.old is None and not task.rows and is_empty_over_nothing(task.fragment.plan):
             return Computed((), {"plan": time.perf_counter() - started})
         copied = task.piece is None and not task.whole and task.rows <= COPIED_ROWS
-        if task.fragment.rule == "index" and copied:
+        if isinstance(task.fragment.rule, IndexCopy) and copied:
             written = self._copy_index(task)
             return Computed(written, {"write": time.perf_counter() - started})
         try:
@@ -139,7 +140,7 @@ class SparkExecutor:
 
     def _frame(self, task: FragmentTask, context: EpochContext) -> DataFrame | None:
         """Return the frame of a task's one action; None where nothing changes."""
-        whole = task.old is None or task.fragment.rule == "full" or task.whole
+        whole = task.old is None or task.whole or isinstance(task.fragment.rule, FullRefresh)
         whole = whole or is_batch_step(task.fragment, context)
         adapts = whole and not context.small  # in one partition there is nothing to adapt
         context.spark.conf.set("spark.sql.adaptive.enabled", "true" if adapts else "false")

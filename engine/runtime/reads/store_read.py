@@ -16,6 +16,7 @@ from engine.runtime.reads.local_read import answer_locally
 from engine.runtime.reads.time_travel import place_of_moment
 from engine.sql.batch.ad_hoc import query_tables
 from engine.sql.batch.point_read import PointRead, point_read
+from engine.sql.dialect import Dialect
 
 
 def answer_from_store(
@@ -23,7 +24,7 @@ def answer_from_store(
     stored: StoredCatalog,
     query: exp.Query,
     sql: str,
-    dialect: str,
+    dialect: Dialect,
     policy: str = "consistent",
 ) -> pa.Table | None:
     """Return the rows of a query, or None where Spark should compute it; unknown names are told first, with their places."""

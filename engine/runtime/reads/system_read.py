@@ -10,12 +10,13 @@ import sqlglot.expressions as exp
 from engine.meta.catalog_store import StoredCatalog
 from engine.sql.batch.system_tables import DATABASE, TABLES, World, relation_of_system, system_name
 from engine.sql.catalog import Catalog
+from engine.sql.dialect import Dialect
 from engine.sql.parsing.names import identifier
 from engine.sql.schemas import own_schema
 from engine.sql.statements.settings import SETTINGS
 from engine.sql.typing.types import to_arrow
 
-_ANSWERS: Mapping[type[exp.Expr], Callable[[str], str]] = {
+_ANSWERS: Mapping[type[exp.Expr], Callable[[Dialect], str]] = {
     exp.CurrentDatabase: lambda dialect: DATABASE,
     exp.CurrentCatalog: lambda dialect: DATABASE,
     exp.CurrentSchema: own_schema,
@@ -52,7 +53,7 @@ def with_system_tables(stored: StoredCatalog, names: tuple[str, ...]) -> StoredC
     return StoredCatalog(Catalog(relations), stored.plans)
 
 
-def system_rows(catalog: Catalog, name: str, dialect: str) -> pa.Table:
+def system_rows(catalog: Catalog, name: str, dialect: Dialect) -> pa.Table:
     """Return the rows of a table of the system."""
     table = TABLES[name]
     rows = [
@@ -62,7 +63,7 @@ def system_rows(catalog: Catalog, name: str, dialect: str) -> pa.Table:
     return pa.Table.from_pylist(rows, pa.schema([(column, to_arrow(kind)) for column, kind in table.columns]))
 
 
-def with_answers(query: exp.Query, dialect: str) -> exp.Query:
+def with_answers(query: exp.Query, dialect: Dialect) -> exp.Query:
     """`SELECT current_schema()` -> `SELECT 'public' AS current_schema`: what a client asks of the database that it is in."""
     if dialect == "spark" or not any(isinstance(part, tuple(_ANSWERS)) for part in query.walk()):
         return query

@@ -19,6 +19,7 @@ from engine.runtime.spark.typed_plans import typed_plan
 from engine.spark_internals import spark_schema
 from engine.sql.catalog import Catalog
 from engine.sql.incremental.fragments import Fragment
+from engine.sql.incremental.rules import StoredPartials
 from engine.sql.plan import Aggregate, Node, Project, Scan, scans
 from engine.sql.typing.types import to_arrow
 
@@ -68,9 +69,9 @@ class SparkAnalyzer:
 
 def whole_fragment(fragment: Fragment, context: EpochContext) -> DataFrame:
     """Return all rows of a fragment's table computed from whole inputs, hidden columns included, without `_w`."""
-    plan = fragment.plan
-    if fragment.rule == "aggregate":
+    plan, rule = fragment.plan, fragment.rule
+    if isinstance(rule, StoredPartials):
         assert isinstance(plan, Project) and isinstance(plan.input, Aggregate)
         source = added(batch(plan.input.input, context), COMES)
-        return as_frame(partials_batch(plan, fragment.partials, source))
+        return as_frame(partials_batch(plan, rule.partials, source))
     return batch(plan, context)

@@ -18,8 +18,10 @@ from engine.runtime.spark.errors import refused
 from engine.spark_internals import spark_schema
 from engine.sql.batch.full_refresh import WholeQuery, whole_query
 from engine.sql.catalog import Catalog, Relation, check_name
+from engine.sql.dialect import Dialect
 from engine.sql.expression.spark_sql import quote
 from engine.sql.incremental.fragments import Fragment, IncrementalPlan
+from engine.sql.incremental.rules import FullRefresh
 from engine.sql.parsing.refusals import mistake
 from engine.sql.plan import OCCURRENCE, Recompute
 from engine.sql.statements.statement_types import CreateMaterializedView, CreateView
@@ -29,7 +31,7 @@ _NESTED = (ArrayType, MapType, StructType, VariantType)
 
 
 def plan_full(
-    catalog: Catalog, spark: SparkSession, statement: CreateMaterializedView, dialect: str
+    catalog: Catalog, spark: SparkSession, statement: CreateMaterializedView, dialect: Dialect
 ) -> tuple[IncrementalPlan, tuple[str, ...]]:
     """Return the plan of a view with refresh_policy = 'full' and its visible columns; raises SqlError with the place."""
     null = on_row_error(statement.options, dialect) == "null"
@@ -53,7 +55,7 @@ def plan_full(
         plain = tuple(name for name, kind in kinds.items() if not isinstance(kind, _NESTED))
         node = Recompute(whole.text, whole.pruned(), names, (*plain, OCCURRENCE), _number(kinds, plain))
     why = "the query is computed as a whole, and the difference to the old content is committed"
-    fragment = Fragment(statement.name, "full", node, node.key, node.key, why)
+    fragment = Fragment(statement.name, FullRefresh(), node, node.key, node.key, why)
     analyzer = SparkAnalyzer(spark, catalog, statement.sql)
     return IncrementalPlan(statement.name, (analyzer.add(fragment),)), names
 

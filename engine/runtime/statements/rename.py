@@ -21,6 +21,7 @@ from engine.meta.partitions import forgotten, quarantined
 from engine.meta.recovery import recovered
 from engine.runtime.relations import place_of, readers
 from engine.sql.catalog import Relation
+from engine.sql.dialect import Dialect
 from engine.sql.incremental.access import index_name
 from engine.sql.incremental.fragments import Fragment, IncrementalPlan
 from engine.sql.plan import Scan
@@ -121,7 +122,7 @@ def _with_name(relation: Relation, old: str, name: str) -> str:
     return relation.sql
 
 
-def _written(name: str, dialect: str) -> str:
+def _written(name: str, dialect: Dialect) -> str:
     """Return a name as a statement has to say it: in quotes unless it is one plain word in lower case, and no keyword."""
     tokens = sqlglot.tokenize(name, read=dialect) if name.isidentifier() else []
     if [token.token_type for token in tokens] == [TokenType.VAR] and name == name.lower():

@@ -119,7 +119,7 @@ def describe(stored: StoredCatalog, statement: Describe, spark: Callable[[], Spa
     )
 
 
-def explain(stored: StoredCatalog, statement: Explain, dialect: str) -> pa.Table:
+def explain(stored: StoredCatalog, statement: Explain, dialect: Dialect) -> pa.Table:
     """Return the bound plan of a query or view as text."""
     query = (
         statement.target.query if isinstance(statement.target, CreateMaterializedView) else statement.target
@@ -148,7 +148,7 @@ def incremental_text(plan: IncrementalPlan) -> str:
     for fragment in plan.fragments:
         role = "view" if fragment.table == plan.view else "state"
         parts.append(
-            f"{role} {fragment.table}: rule {fragment.rule} ({fragment.why}); key {', '.join(fragment.key)}; "
+            f"{role} {fragment.table}: rule {fragment.rule.word} ({fragment.why}); key {', '.join(fragment.key)}; "
             f"distributed by {', '.join(fragment.distribution_key)}\n{_indent(explain_plan(fragment.plan))}"
         )
     return "\n".join(parts)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from engine.runtime.statements.statement_errors import told_at_its_place
 from engine.sql.catalog import Catalog
+from engine.sql.dialect import Dialect
 from engine.sql.schemas import path_of
 from engine.sql.statements import reader as st
 from engine.sql.statements.parameters import Parameters
@@ -14,7 +15,7 @@ from engine.sql.statements.settings import SETTINGS, Settings
 from engine.sql.statements.statement_names import in_sparks_case
 
 
-def statements_of(text: str, dialect: str) -> list[str]:
+def statements_of(text: str, dialect: Dialect) -> list[str]:
     """Return the statements of a text; raises SqlError for one of several that cannot be read, before any is run."""
     with told_at_its_place(text):
         parts = st.split(text, dialect)
@@ -32,7 +33,7 @@ def statement_of(
     text: str, parameters: Parameters | None, settings: Settings, catalog: Callable[[], Catalog]
 ) -> st.Statement:
     """Return the one statement that a text is to a session; raises SqlError with the place."""
-    dialect = settings["dialect"]
+    dialect = settings.dialect
     with told_at_its_place(text):
         statement = st.parse(text, dialect, parameters)
     if settings["search_path"] != SETTINGS["search_path"].default:

@@ -20,6 +20,7 @@ from engine.runtime.writes.write_tasks import WriteRows, spilled_rows, with_oper
 from engine.spark_internals import arrow_schema
 from engine.sql.batch.ad_hoc import query_tables, spark_query
 from engine.sql.catalog import Column, Relation, check_name
+from engine.sql.dialect import Dialect
 from engine.sql.parsing.refusals import mistake
 from engine.sql.statements.statement_types import CreateTable
 from engine.sql.typing.types import from_arrow
@@ -31,7 +32,7 @@ def table_query(
     stored: StoredCatalog,
     spark: Callable[[], SparkSession],
     statement: CreateTable,
-    dialect: str,
+    dialect: Dialect,
 ) -> Iterator[StatementRows]:
     """Give the query of CREATE TABLE AS, analysed and not run yet."""
     query, version = statement.as_query, store.version

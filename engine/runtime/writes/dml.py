@@ -30,6 +30,7 @@ from engine.runtime.writes.moved_rows import moved_rows
 from engine.runtime.writes.row_versions import folded, newer
 from engine.runtime.writes.spilled import Spilled
 from engine.sql.catalog import Relation
+from engine.sql.dialect import Dialect
 from engine.sql.schemas import last_name
 from engine.sql.statements.statement_types import DeleteFrom, Insert, Update
 from engine.sql.statements.values import known_columns, rows_by_default
@@ -86,7 +87,7 @@ def run(
     stored: StoredCatalog,
     spark: Spark,
     statement: Insert | Update | DeleteFrom,
-    dialect: str,
+    dialect: Dialect,
 ) -> pa.Table | None:
     """Run a statement that writes; returns what RETURNING asks for."""
     match statement:
@@ -99,7 +100,7 @@ def run(
 
 
 def insert(
-    store: Hummock, stored: StoredCatalog, spark: Spark, statement: Insert, dialect: str
+    store: Hummock, stored: StoredCatalog, spark: Spark, statement: Insert, dialect: Dialect
 ) -> pa.Table | None:
     """Run INSERT … VALUES or INSERT … SELECT; returns what RETURNING asks for."""
     relation = source_table(stored, statement.table, "insert into", statement.sql)
@@ -132,7 +133,7 @@ def insert(
 
 
 def update(
-    store: Hummock, stored: StoredCatalog, spark: Spark, statement: Update, dialect: str
+    store: Hummock, stored: StoredCatalog, spark: Spark, statement: Update, dialect: Dialect
 ) -> pa.Table | None:
     """Run UPDATE: rows are read and written under the condition that the table did not change meanwhile.
 
@@ -169,7 +170,7 @@ def update(
 
 
 def delete(
-    store: Hummock, stored: StoredCatalog, spark: Spark, statement: DeleteFrom, dialect: str
+    store: Hummock, stored: StoredCatalog, spark: Spark, statement: DeleteFrom, dialect: Dialect
 ) -> pa.Table | None:
     """Run DELETE or TRUNCATE under the condition that the table did not change meanwhile."""
     truncates = statement.truncates

@@ -11,6 +11,7 @@ import sqlglot.expressions as exp
 from engine.errors import InvalidRow
 from engine.sql.batch.ad_hoc import read_whole
 from engine.sql.catalog import Column, Relation
+from engine.sql.dialect import Dialect
 from engine.sql.parsing.refusals import mistake
 from engine.sql.statements.statement_types import OnConflict
 from engine.sql.statements.values import NotLiteral, literal
@@ -156,7 +157,7 @@ def merge_query(relation: Relation, conflict: OnConflict, sql: str) -> exp.Selec
 
 
 def constants_of(
-    relation: Relation, changed: dict[str, exp.Expr], dialect: str
+    relation: Relation, changed: dict[str, exp.Expr], dialect: Dialect
 ) -> dict[str, pa.Scalar[Any]] | None:
     """Return the new values of an UPDATE if all of them are literals of their columns' types, else None."""
     found = {}

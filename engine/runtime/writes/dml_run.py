@@ -46,6 +46,7 @@ from engine.runtime.writes.write_tasks import (
 from engine.sql.batch.ad_hoc import query_tables, spark_query
 from engine.sql.batch.point_read import point_read
 from engine.sql.catalog import Catalog, Relation
+from engine.sql.dialect import Dialect
 from engine.sql.dialects.postgres.bytea import given_bytea
 from engine.sql.dialects.postgres.literals import typed_for
 from engine.sql.parsing.names import identifier
@@ -89,7 +90,7 @@ class StatementRun:
     stored: StoredCatalog
     spark: Spark
     relation: Relation
-    dialect: str
+    dialect: Dialect
     sql: str
 
     def given(self, statement: Insert) -> pa.Table | Spilled:

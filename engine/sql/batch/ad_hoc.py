@@ -12,6 +12,7 @@ from engine.errors import SqlError
 from engine.sql.batch.time_travel import Moment, moment_of
 from engine.sql.bind.written_out import written_out
 from engine.sql.catalog import Catalog, Relation, is_named_index
+from engine.sql.dialect import Dialect
 from engine.sql.dialects.postgres.lists import as_ordered_list
 from engine.sql.dialects.postgres.rows import as_spark_rows
 from engine.sql.dialects.postgres.translate import as_spark
@@ -93,13 +94,13 @@ def query_views(query: exp.Query, catalog: Catalog) -> tuple[str, ...]:
     return tuple(found)
 
 
-def to_spark(query: exp.Query, catalog: Catalog, dialect: str = "spark") -> str:
+def to_spark(query: exp.Query, catalog: Catalog, dialect: Dialect = "spark") -> str:
     """Return a query as Spark SQL that means what it means in `dialect`, with plain views written out as subqueries."""
     return _Writer(catalog, None, "").written(query, dialect).sql(dialect="spark")
 
 
 def spark_query(
-    query: exp.Query | exp.Values, catalog: Catalog, dialect: str, prefix: str, sql: str = ""
+    query: exp.Query | exp.Values, catalog: Catalog, dialect: Dialect, prefix: str, sql: str = ""
 ) -> SparkQuery:
     """Return a query over temporary views whose names begin with `prefix`, one for each table and moment that it reads.
 
@@ -110,7 +111,7 @@ def spark_query(
 
 
 def spark_tree(
-    query: exp.Query | exp.Values, catalog: Catalog, dialect: str, prefix: str, sql: str = ""
+    query: exp.Query | exp.Values, catalog: Catalog, dialect: Dialect, prefix: str, sql: str = ""
 ) -> tuple[exp.Expr, tuple[Reading, ...]]:
     """Return the same query as it was parsed, before it is printed, and what it reads."""
     writer = _Writer(catalog, prefix, sql)
@@ -126,7 +127,7 @@ class _Writer:
         self.readings: dict[tuple[str, Moment | None, bool], Reading] = {}
 
     def written(
-        self, query: exp.Query | exp.Values, dialect: str, top: bool = True, moment: Moment | None = None
+        self, query: exp.Query | exp.Values, dialect: Dialect, top: bool = True, moment: Moment | None = None
     ) -> exp.Expr:
         """Return the tree of a query as Spark reads it."""
         tree = distinct_on(written_out(query.copy(), self.catalog, dialect, self.sql))

@@ -12,6 +12,7 @@ from engine.errors import UnsupportedSql
 from engine.sql.batch.ad_hoc import query_tables, spark_tree
 from engine.sql.batch.row_errors import without_errors
 from engine.sql.catalog import Catalog, Relation
+from engine.sql.dialect import Dialect
 from engine.sql.functions import function_name, is_non_deterministic
 from engine.sql.parsing.names import identifier
 from engine.sql.parsing.parsed import parsed
@@ -97,7 +98,7 @@ def is_deterministic(query: exp.Query) -> bool:
 
 
 def whole_query(
-    query: exp.Query, catalog: Catalog, dialect: str, sql: str, null_on_error: bool
+    query: exp.Query, catalog: Catalog, dialect: Dialect, sql: str, null_on_error: bool
 ) -> WholeQuery:
     """Return the text of a query that is recomputed; raises SqlError or UnsupportedSql with the place."""
     check_deterministic(query, sql)

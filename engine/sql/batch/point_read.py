@@ -12,6 +12,7 @@ from engine.sql.batch.ad_hoc import is_read_whole, query_tables, to_spark
 from engine.sql.batch.time_travel import Moment, moment_of
 from engine.sql.bind.expressions import conjuncts
 from engine.sql.catalog import Catalog, Column
+from engine.sql.dialect import Dialect
 from engine.sql.parsing.names import identifier, relation_of
 from engine.sql.statements.values import NotLiteral, literal
 
@@ -67,7 +68,7 @@ _TABLE_PARTS = {"this", "alias", "version", "when"}
 _PARTS = {"expressions", "from_", "where", "order", "limit", "offset"}
 
 
-def point_read(query: exp.Query, catalog: Catalog, dialect: str, sql: str = "") -> PointRead | None:
+def point_read(query: exp.Query, catalog: Catalog, dialect: Dialect, sql: str = "") -> PointRead | None:
     """Return the simple read that a query is, or None; raises SqlError for a moment that cannot be told."""
     if not isinstance(query, exp.Select) or any(v for k, v in query.args.items() if k not in _PARTS):
         return None
@@ -99,7 +100,7 @@ class _Reader:
     table: str
     alias: str
     shown: Mapping[str, Column]
-    dialect: str
+    dialect: Dialect
 
     def read(self, query: exp.Select) -> PointRead:
         columns: list[tuple[str, str]] = []

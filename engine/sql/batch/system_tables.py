@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.sql.catalog import Catalog, Column, Relation, is_named_index
+from engine.sql.dialect import Dialect
 from engine.sql.schemas import KIND as SCHEMA
 from engine.sql.schemas import SYSTEM, last_name, own_schema, schema_of, schemas
 from engine.sql.typing.types import decimal_digits
@@ -59,7 +60,7 @@ class World:
     """What the tables tell of: a catalog as a client of a dialect sees it."""
 
     catalog: Catalog
-    dialect: str
+    dialect: Dialect
 
     def schema(self, relation: Relation) -> str:
         """Return the schema in which a client finds a relation."""

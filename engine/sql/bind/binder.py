@@ -21,6 +21,7 @@ from engine.sql.bind.subqueries import Subqueries
 from engine.sql.bind.values_rows import constant_rows
 from engine.sql.bind.written_out import written_out
 from engine.sql.catalog import Catalog, Relation
+from engine.sql.dialect import Dialect
 from engine.sql.parsing.names import item_name
 from engine.sql.parsing.position import place
 from engine.sql.plan import Filter, Node, Values
@@ -40,7 +41,7 @@ class BoundQuery:
     notes: tuple[str, ...] = ()
 
 
-def bind(query: exp.Query, catalog: Catalog, *, dialect: str, sql: str) -> BoundQuery:
+def bind(query: exp.Query, catalog: Catalog, *, dialect: Dialect, sql: str) -> BoundQuery:
     """Bind a query; raises SqlError or UnsupportedSql with line, column, caret and remedy."""
     inlined = written_out(query.copy(), catalog, dialect, sql)
     binder = _Binder(catalog, dialect, sql)
@@ -71,7 +72,7 @@ _SELECT_PARTS = {"from_", "joins", "laterals", "where", "group", "having", "hint
 
 
 class _Binder:
-    def __init__(self, catalog: Catalog, dialect: str, sql: str) -> None:
+    def __init__(self, catalog: Catalog, dialect: Dialect, sql: str) -> None:
         self.catalog, self.dialect, self.sql = catalog, dialect, sql
         self.types: dict[str, str] = {}
         self.known: set[str] = set()

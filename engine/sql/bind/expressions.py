@@ -11,6 +11,7 @@ from engine.sql.bind.aggregates import POSTGRES_AGGREGATES, core
 from engine.sql.bind.operands import Operands
 from engine.sql.bind.scope import Scope
 from engine.sql.bind.subqueries import Subqueries, is_subquery
+from engine.sql.dialect import Dialect
 from engine.sql.dialects.postgres.functions import translated
 from engine.sql.dialects.postgres.patterns import NotSaid
 from engine.sql.dialects.postgres.translate import UNKNOWN_FIELDS, as_spark
@@ -59,7 +60,7 @@ class Expressions:
     """Binds the expressions of one SELECT in its scope; `types` are the certain types of internal columns."""
 
     def __init__(
-        self, scope: Scope, refuse: Refuse, types: dict[str, str], dialect: str, subqueries: Subqueries
+        self, scope: Scope, refuse: Refuse, types: dict[str, str], dialect: Dialect, subqueries: Subqueries
     ) -> None:
         self.scope, self.refuse, self.types, self.dialect = scope, refuse, types, dialect
         self.subqueries = subqueries

@@ -15,6 +15,7 @@ from engine.sql.bind.subqueries import query_of
 from engine.sql.bind.table_functions import TableFunctions, is_table_call
 from engine.sql.bind.written_out import written_out
 from engine.sql.catalog import Catalog, Relation, is_named_index
+from engine.sql.dialect import Dialect
 from engine.sql.parsing.names import identifier, item_name, relation_of
 from engine.sql.plan import Node, Scan, Values
 from engine.sql.statements.reader import parse
@@ -61,7 +62,7 @@ class Binder(Protocol):
     """What binding FROM needs of the binder of queries."""
 
     catalog: Catalog
-    dialect: str
+    dialect: Dialect
     known: set[str]
 
     def query(self, query: exp.Expr, ctes: Ctes, outer: Scope | None) -> Bound: ...

@@ -8,6 +8,7 @@ from sqlglot.errors import ParseError, TokenError
 
 from engine.errors import SqlError
 from engine.sql.catalog import Catalog, Relation
+from engine.sql.dialect import Dialect
 from engine.sql.functions import is_aggregate
 from engine.sql.parsing.names import identifier
 from engine.sql.parsing.parsed import parsed
@@ -32,13 +33,13 @@ def macro_of(relation: Relation) -> Macro:
     return msgspec.json.decode(relation.options["macro"], type=Macro)
 
 
-def body_of(macro: Macro, dialect: str) -> exp.Expr:
+def body_of(macro: Macro, dialect: Dialect) -> exp.Expr:
     """Return the expression of a function's body."""
     body: exp.Expr = parsed(f"SELECT {macro.body}", dialect).expressions[0]
     return body
 
 
-def function_body(statement: CreateFunction, dialect: str) -> str:
+def function_body(statement: CreateFunction, dialect: Dialect) -> str:
     """Return the expression that a function's body is, without the SELECT before it; raises SqlError for anything else."""
     hint = "a function's body is one expression of its parameters: SELECT a + b"
     try:
@@ -71,7 +72,7 @@ def functions_called(tree: exp.Expr, catalog: Catalog) -> tuple[str, ...]:
     return tuple(dict.fromkeys(relation.name for relation in found if relation is not None))
 
 
-def inline_functions(tree: exp.Expr, catalog: Catalog, dialect: str, sql: str) -> exp.Expr:
+def inline_functions(tree: exp.Expr, catalog: Catalog, dialect: Dialect, sql: str) -> exp.Expr:
     """Return the tree with every call of a user's function replaced by its body; raises SqlError for a wrong call."""
     if not any(relation.kind == "function" for relation in catalog.relations.values()):
         return tree
@@ -79,7 +80,7 @@ def inline_functions(tree: exp.Expr, catalog: Catalog, dialect: str, sql: str) -
 
 
 class _Inliner:
-    def __init__(self, catalog: Catalog, dialect: str, sql: str) -> None:
+    def __init__(self, catalog: Catalog, dialect: Dialect, sql: str) -> None:
         self.catalog, self.dialect, self.sql = catalog, dialect, sql
 
     def inlined(self, tree: exp.Expr, depth: int) -> exp.Expr:

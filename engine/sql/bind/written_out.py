@@ -6,11 +6,12 @@ import sqlglot.expressions as exp
 
 from engine.sql.bind.macros import inline_functions
 from engine.sql.catalog import Catalog
+from engine.sql.dialect import Dialect
 from engine.sql.rewrites.corresponding import corresponding
 from engine.sql.rewrites.set_returning import set_returning
 
 
-def written_out(tree: exp.Expr, catalog: Catalog, dialect: str, sql: str) -> exp.Expr:
+def written_out(tree: exp.Expr, catalog: Catalog, dialect: Dialect, sql: str) -> exp.Expr:
     """Return a query with functions of users, those that give rows, and CORRESPONDING written out; raises SqlError."""
     tree = inline_functions(tree, catalog, dialect, sql)
     if dialect != "spark":

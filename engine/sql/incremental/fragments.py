@@ -10,7 +10,7 @@ import msgspec
 
 from engine.sql.catalog import Catalog
 from engine.sql.incremental.access import arrange_key, index_name
-from engine.sql.incremental.partials import Partials
+from engine.sql.incremental.rules import IndexCopy, Rule
 from engine.sql.plan import Node, Scan, scans
 
 
@@ -21,12 +21,11 @@ class Fragment(msgspec.Struct, frozen=True):
     """
 
     table: str
-    rule: str
+    rule: Rule
     plan: Node
     key: tuple[str, ...]
     distribution_key: tuple[str, ...]
     why: str
-    partials: tuple[Partials, ...] = ()
     columns: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -47,7 +46,7 @@ class IncrementalPlan(msgspec.Struct, frozen=True):
 
     def dependencies(self, fragment: Fragment) -> tuple[str, ...]:
         """Return every table that a fragment reads: its inputs, and the indexes through which they are looked up."""
-        if fragment.rule == "index":
+        if isinstance(fragment.rule, IndexCopy):
             return fragment.inputs
         mine = tuple(index_name(table, by) for table, by in self.indexes if table in fragment.inputs)
         return fragment.inputs + mine
@@ -66,4 +65,4 @@ def index_fragment(table: str, columns: tuple[str, ...], catalog: Catalog) -> Fr
     name = index_name(table, columns)
     why = f"lookups in {table} by {', '.join(columns)}"
     types = tuple((column.source, column.type) for column in relation.columns)
-    return Fragment(name, "index", scan, arrange_key(columns, scan.key), columns, why, columns=types)
+    return Fragment(name, IndexCopy(), scan, arrange_key(columns, scan.key), columns, why, columns=types)

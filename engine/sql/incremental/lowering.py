@@ -15,6 +15,7 @@ from engine.sql.incremental.counted_values import Values as GroupValues
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.group_keys import is_global, keys_as_columns, with_global_key
 from engine.sql.incremental.partials import GLOBAL_KEY, Partials, partials_of
+from engine.sql.incremental.rules import FirstRows, KeyedRecompute, Linear, Lookups, StoredPartials
 from engine.sql.plan import (
     Aggregate,
     Filter,
@@ -66,7 +67,7 @@ class Lowering:
 
     def _emit(self, table: str, plan: Node, distribution_key: tuple[str, ...], why: str = "") -> None:
         joins = _count(plan, Join)
-        rule = "join" if joins else "linear"
+        rule = Lookups() if joins else Linear()
         reason = (
             f"the change of each input looked up in the others ({joins} joins)"
             if joins
@@ -141,7 +142,7 @@ class Lowering:
         by = tuple(names[column] for column in node.partition)
         key = arrange_key(by, plan.key)
         why = "touched groups are ordered again" if by else "all rows are ordered again in each epoch"
-        self._add(Fragment(table, "top-n", plan, key, by or key, why))
+        self._add(Fragment(table, FirstRows(top.partition), plan, key, by or key, why))
         return Scan(table, tuple((old, new) for old, new in names.items()), key, by or key)
 
     # ---- aggregates ------------------------------------------------------------------------------------------
@@ -165,22 +166,22 @@ class Lowering:
         if fast is not None:
             table = table or self._next_state()
             plan: Node = msgspec.structs.replace(top, input=msgspec.structs.replace(node, input=source))
-            self._add(Fragment(table, "aggregate", plan, top.key, top.key, why, fast))
+            self._add(Fragment(table, StoredPartials(fast), plan, top.key, top.key, why))
             return table
         over = self._over_values(node, source)
         if not isinstance(over, str):
             table = table or self._next_state()
             plan = msgspec.structs.replace(top, input=over.node)
-            self._add(Fragment(table, "aggregate", plan, top.key, top.key, _BY_VALUES, over.partials))
+            self._add(Fragment(table, StoredPartials(over.partials), plan, top.key, top.key, _BY_VALUES))
             return table
         why = over or why
         keyed, source = keys_as_columns(node, source)
-        if not is_global(keyed):
-            by = tuple(expr.columns[0] for _, expr in keyed.keys)
+        by = () if is_global(keyed) else tuple(expr.columns[0] for _, expr in keyed.keys)
+        if by:
             source = self._accessible(source, by, null_safe=True)
         table = table or self._next_state()
         plan = msgspec.structs.replace(top, input=msgspec.structs.replace(keyed, input=source))
-        self._add(Fragment(table, "keyed recompute", plan, top.key, top.key, why))
+        self._add(Fragment(table, KeyedRecompute(by), plan, top.key, top.key, why))
         return table
 
     def _partials(self, node: Aggregate, source: Node) -> tuple[tuple[Partials, ...] | None, str]:
@@ -239,7 +240,7 @@ class Lowering:
             plan = Project(state.plan, tuple((column, Column(column)) for column in state.plan.columns))
             by = state.by if state.values.ordered else plan.key
             why = f"how often each value stands in its group{', in order' if state.values.ordered else ''}"
-            self._add(Fragment(names[text], "aggregate", plan, plan.key, by, why))
+            self._add(Fragment(names[text], StoredPartials(), plan, plan.key, by, why))
         return over
 
 

@@ -9,6 +9,7 @@ from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.group_keys import keys_as_columns, with_global_key
 from engine.sql.incremental.lowering import Lowering, sanitised
 from engine.sql.incremental.partials import GLOBAL_KEY
+from engine.sql.incremental.rules import Reference
 from engine.sql.plan import Aggregate, Join, Node, Project, Scan, TopN, children
 
 
@@ -34,7 +35,7 @@ class ReferenceLowering(Lowering):
 
     def _keyed(self, table: str | None, plan: Project) -> None:
         why = "touched keys are computed before and after"
-        self._add(Fragment(table or self._next_state(), "reference", plan, plan.key, plan.key, why))
+        self._add(Fragment(table or self._next_state(), Reference(), plan, plan.key, plan.key, why))
 
     def _fed(self, node: Join | Aggregate | TopN) -> Join | Aggregate | TopN:
         """Return the operator over inputs that can be read by its key."""

@@ -13,6 +13,7 @@ import sqlglot.expressions as exp
 from sqlglot import Token, TokenType
 from sqlglot.errors import ParseError
 
+from engine.sql.dialect import Dialect
 from engine.sql.parsing.reading import read_as, with_names, with_places
 
 _NAMES = (
@@ -38,7 +39,7 @@ _BEFORE_QUANTIFIER = ("like", "ilike", "rlike", "=", "<>", "!=", "<", "<=", ">",
 _MARK = "exact:"
 
 
-def parse(text: str, dialect: str) -> exp.Expr:
+def parse(text: str, dialect: Dialect) -> exp.Expr:
     """Return sqlglot's tree of a text in which every call means what is written; raises what sqlglot raises."""
     reader = sqlglot.Dialect.get_or_raise(read_as(dialect))
     tokens = with_places(reader.tokenize(text))
@@ -58,7 +59,7 @@ def parse(text: str, dialect: str) -> exp.Expr:
     return found
 
 
-def _is_inexact(tokens: list[Token], at: int, dialect: str) -> bool:
+def _is_inexact(tokens: list[Token], at: int, dialect: Dialect) -> bool:
     """Whether a call begins here that is to be read by its name."""
     word, kind = tokens[at].text.lower(), tokens[at].token_type
     if tokens[at + 1].token_type != TokenType.L_PAREN or kind in (TokenType.STRING, TokenType.IDENTIFIER):

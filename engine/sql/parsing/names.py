@@ -7,6 +7,7 @@ import re
 import sqlglot.expressions as exp
 
 from engine.sql.catalog import Catalog, Relation
+from engine.sql.dialect import Dialect
 from engine.sql.parsing.parsed import any_case
 from engine.sql.parsing.refusals import mistake
 from engine.sql.schemas import OwnName, is_qualified, within
@@ -50,7 +51,7 @@ def table_name(node: exp.Expr, sql: str) -> str:
     return OwnName(name) if is_qualified(table.this) and "." not in name else name
 
 
-def written_name(text: str, dialect: str) -> str:
+def written_name(text: str, dialect: Dialect) -> str:
     """Return the name of a relation as the catalog knows it, from a text that is a NAME."""
     parts = [_unquoted(part) for part in re.findall(_PART, text)]
     return within(parts[0], parts[1], dialect) if len(parts) == 2 else parts[0]

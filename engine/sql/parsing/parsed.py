@@ -7,6 +7,7 @@ import re
 import sqlglot.expressions as exp
 from sqlglot.errors import ParseError
 
+from engine.sql.dialect import Dialect
 from engine.sql.parsing.exact_calls import parse
 from engine.sql.parsing.reading import PLACE
 from engine.sql.schemas import qualify
@@ -14,7 +15,7 @@ from engine.sql.schemas import qualify
 _ANY_CASE = "any_case"
 
 
-def parsed(text: str, dialect: str) -> exp.Expr:
+def parsed(text: str, dialect: Dialect) -> exp.Expr:
     """Return the tree of a text; raises sqlglot's ParseError and TokenError, and RecursionError for one that is too deep.
 
     Comments go: expressions are printed as texts and put into each other, where a comment would take what follows with it.
@@ -44,7 +45,7 @@ def parsed(text: str, dialect: str) -> exp.Expr:
     return found
 
 
-def _bind_variables(node: exp.Lambda, dialect: str) -> None:
+def _bind_variables(node: exp.Lambda, dialect: Dialect) -> None:
     """Make what the body of a lambda calls by a name of its variables these, in whatever case: sqlglot compares spellings."""
     names = {_folded(name, dialect): name for name in node.expressions if isinstance(name, exp.Identifier)}
     for column in list(node.this.find_all(exp.Column)):
@@ -57,7 +58,7 @@ def _bind_variables(node: exp.Lambda, dialect: str) -> None:
         column.replace(found)
 
 
-def _folded(name: exp.Identifier, dialect: str) -> str:
+def _folded(name: exp.Identifier, dialect: Dialect) -> str:
     exact = dialect != "spark" and name.args.get("quoted")
     return name.name if exact else name.name.lower()
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 from sqlglot import Token, TokenType
 from sqlglot.dialects.spark import Spark
 
+from engine.sql.dialect import Dialect
+
 PLACE = "place "
 _CLAUSES = ("fetch", "format", "glob", "limit", "lock", "offset", "values")
 _AFTER_NAMES = (
@@ -31,7 +33,7 @@ class SparkTexts(Spark):
         STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012  # as sqlglot declares it
 
 
-def read_as(dialect: str) -> str | type[Spark]:
+def read_as(dialect: Dialect) -> str | type[Spark]:
     """Return what sqlglot reads a dialect by."""
     return SparkTexts if dialect == "spark" else dialect
 

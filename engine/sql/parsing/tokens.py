@@ -7,18 +7,19 @@ from functools import lru_cache
 import sqlglot
 from sqlglot import Token
 
+from engine.sql.dialect import Dialect
 from engine.sql.parsing.reading import read_as
 
 KEPT_CHARACTERS = 1 << 18
 """The tokens of longer texts are not kept: they would hold more memory than cutting them again costs time."""
 
 
-def tokens_of(text: str, dialect: str) -> tuple[Token, ...]:
+def tokens_of(text: str, dialect: Dialect) -> tuple[Token, ...]:
     """Return the tokens of a text, which nobody changes; raises sqlglot's TokenError."""
     return _kept(text, dialect) if len(text) <= KEPT_CHARACTERS else _cut(text, dialect)
 
 
-def _cut(text: str, dialect: str) -> tuple[Token, ...]:
+def _cut(text: str, dialect: Dialect) -> tuple[Token, ...]:
     return tuple(sqlglot.tokenize(text, read=read_as(dialect)))
 
 

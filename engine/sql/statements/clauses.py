@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import Token, TokenType
 
+from engine.sql.dialect import Dialect
 from engine.sql.parsing.refusals import refusal
 from engine.sql.parsing.tokens import tokens_of
 
@@ -33,7 +34,7 @@ class Clauses:
     places: dict[str, int] = field(default_factory=dict)
 
 
-def clauses_of(readable: str, sql: str, dialect: str) -> Clauses:
+def clauses_of(readable: str, sql: str, dialect: Dialect) -> Clauses:
     """Return the clauses of a CREATE TABLE or CREATE VIEW; raises UnsupportedSql with the place for a wrong one."""
     tokens = tokens_of(readable, dialect)
     found = Clauses(readable)

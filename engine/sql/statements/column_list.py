@@ -7,6 +7,7 @@ import sqlglot.expressions as exp
 
 from engine.errors import UnsupportedSql
 from engine.sql.catalog import Column, check_name
+from engine.sql.dialect import Dialect
 from engine.sql.dialects.postgres.bytea import bytea_of
 from engine.sql.parsing.names import identifier
 from engine.sql.parsing.position import place
@@ -19,7 +20,7 @@ from engine.sql.typing.wrong_literals import refuse_wrong
 
 
 def columns_of(
-    schema: exp.Schema, table: str, sql: str, dialect: str
+    schema: exp.Schema, table: str, sql: str, dialect: Dialect
 ) -> tuple[tuple[Column, ...], tuple[str, ...]]:
     """Return columns and primary key of a column list; raises SqlError or UnsupportedSql with the place."""
     columns: dict[str, Column] = {}
@@ -88,7 +89,7 @@ def _key(item: exp.PrimaryKey) -> tuple[str, ...]:
     return tuple(identifier(part.this if isinstance(part, exp.Column) else part) for part in parts)
 
 
-def column_of(item: exp.ColumnDef, sql: str, dialect: str) -> tuple[Column, bool, exp.Expr | None]:
+def column_of(item: exp.ColumnDef, sql: str, dialect: Dialect) -> tuple[Column, bool, exp.Expr | None]:
     """Return a column, whether it is the primary key, and the expression that it is generated from."""
     nullable, is_key = True, False
     default: exp.Expr | None = None
@@ -134,7 +135,7 @@ def column_of(item: exp.ColumnDef, sql: str, dialect: str) -> tuple[Column, bool
     return column, is_key, computed
 
 
-def _misfit_of(default: exp.Expr, column: Column, dialect: str) -> tuple[str, str] | None:
+def _misfit_of(default: exp.Expr, column: Column, dialect: Dialect) -> tuple[str, str] | None:
     """Return what is wrong with a literal that a column cannot hold, and the remedy."""
     try:
         return misfit(literal(default, column.type, dialect), column)
@@ -142,7 +143,7 @@ def _misfit_of(default: exp.Expr, column: Column, dialect: str) -> tuple[str, st
         return None
 
 
-def _limited(column: Column, item: exp.ColumnDef, sql: str, dialect: str) -> Column:
+def _limited(column: Column, item: exp.ColumnDef, sql: str, dialect: Dialect) -> Column:
     """Return a column with the length that its type gives its texts; raises SqlError for a length that there is not."""
     kind = item.args["kind"]
     for part in kind.find_all(exp.DataType):

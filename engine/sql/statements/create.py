@@ -8,6 +8,7 @@ import sqlglot.expressions as exp
 from sqlglot import TokenType
 
 from engine.sql.catalog import Column, check_name, check_relation_name
+from engine.sql.dialect import Dialect
 from engine.sql.functions import spark_functions
 from engine.sql.parsing.names import identifier, table_name
 from engine.sql.parsing.position import place
@@ -32,7 +33,7 @@ _DROPPED = ("table", "view", "materialized view", "index", "function", "sink")
 
 
 def create(
-    tree: exp.Create, clauses: Clauses, sql: str, dialect: str
+    tree: exp.Create, clauses: Clauses, sql: str, dialect: Dialect
 ) -> CreateTable | CreateMaterializedView | CreateView | CreateIndex | CreateFunction:
     """Return the statement that a CREATE is; raises SqlError or UnsupportedSql with the place.
 
@@ -56,7 +57,7 @@ def create(
     return _table(tree, name, clauses, sql, dialect)
 
 
-def _table(tree: exp.Create, name: str, clauses: Clauses, sql: str, dialect: str) -> CreateTable:
+def _table(tree: exp.Create, name: str, clauses: Clauses, sql: str, dialect: Dialect) -> CreateTable:
     exists, options = bool(tree.args.get("exists")), clauses.options
     append_only, on_conflict = clauses.append_only, clauses.on_conflict
     if append_only and on_conflict not in ("", "ignore"):
@@ -122,7 +123,7 @@ def _check_versions(clauses: Clauses, schema: exp.Schema, columns: tuple[Column,
 
 
 def _view(
-    tree: exp.Create, name: str, clauses: Clauses, materialized: bool, sql: str, dialect: str
+    tree: exp.Create, name: str, clauses: Clauses, materialized: bool, sql: str, dialect: Dialect
 ) -> CreateMaterializedView | CreateView:
     exists, options = bool(tree.args.get("exists")), clauses.options
     query, text = tree.expression, query_text(clauses.readable, dialect)
@@ -212,7 +213,7 @@ def _included(node: exp.Expr, sql: str) -> str:
     return identifier(column)
 
 
-def _function(tree: exp.Create, sql: str, dialect: str) -> CreateFunction:
+def _function(tree: exp.Create, sql: str, dialect: Dialect) -> CreateFunction:
     form = "CREATE FUNCTION f(a INT, b INT) RETURNS INT LANGUAGE SQL AS 'SELECT a + b'"
     if not isinstance(tree.this, exp.UserDefinedFunction):
         raise mistake("a function needs parameters", tree.this, sql, form)
@@ -272,7 +273,7 @@ def as_query(values: exp.Values) -> exp.Select:
     return exp.Select(expressions=[exp.Star()]).from_(values, copy=False)
 
 
-def query_text(sql: str, dialect: str) -> str:
+def query_text(sql: str, dialect: Dialect) -> str:
     """Return the query of a CREATE … AS statement as it was written."""
     depth = 0
     for token in tokens_of(sql, dialect):
@@ -322,7 +323,7 @@ def drop(tree: exp.Drop, target: exp.Expr, sql: str) -> Drop:
     return Drop(kind, table_name(target, sql), exists, cascade, sql)
 
 
-def _parameter_types(parts: list[exp.Expr], dialect: str) -> list[tuple[str, str]]:
+def _parameter_types(parts: list[exp.Expr], dialect: Dialect) -> list[tuple[str, str]]:
     """Return name and type of each parameter of CREATE FUNCTION; a parameter without a name is $1, $2 and so on."""
     found = []
     for n, part in enumerate(parts, 1):

@@ -9,6 +9,7 @@ from typing import Any
 import sqlglot.expressions as exp
 
 from engine.sql.catalog import Column, Relation
+from engine.sql.dialect import Dialect
 from engine.sql.dialects.postgres.translate import as_spark
 from engine.sql.expression.spark_sql import quote
 from engine.sql.functions import (
@@ -28,7 +29,7 @@ _CLOCK = (exp.CurrentTimestamp, exp.CurrentDate)
 _CLOCK_CALLS = ("NOW()", "LOCALTIMESTAMP()", "CURDATE()")
 
 
-def default_text(node: exp.Expr, column: str, dialect: str, sql: str) -> str:
+def default_text(node: exp.Expr, column: str, dialect: Dialect, sql: str) -> str:
     """Return a DEFAULT as Spark SQL; raises SqlError for one that reads a column or a table."""
     _check(node, f"the DEFAULT of {column}", sql)
     for part in node.find_all(exp.Column):
@@ -37,7 +38,7 @@ def default_text(node: exp.Expr, column: str, dialect: str, sql: str) -> str:
     return _printed(node, {}, dialect)
 
 
-def generated_text(node: exp.Expr, column: str, kinds: Mapping[str, str], dialect: str, sql: str) -> str:
+def generated_text(node: exp.Expr, column: str, kinds: Mapping[str, str], dialect: Dialect, sql: str) -> str:
     """Return a GENERATED expression as Spark SQL; `kinds` are the types of the columns that it may read.
 
     Raises SqlError for an unknown column, and UnsupportedSql for one whose value changes.
@@ -64,7 +65,7 @@ def _check(node: exp.Expr, what: str, sql: str) -> None:
             raise mistake(f"there is no function {name}", part, sql, near_functions(name))
 
 
-def _printed(node: exp.Expr, types: Mapping[str, str], dialect: str) -> str:
+def _printed(node: exp.Expr, types: Mapping[str, str], dialect: Dialect) -> str:
     tree = node.copy()
     for part in tree.find_all(exp.Column):
         part.replace(exp.Column(this=exp.to_identifier(identifier(part.this), quoted=True)))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot import Token
 
+from engine.sql.dialect import Dialect
 from engine.sql.parsing.refusals import refusal
 from engine.sql.parsing.tokens import tokens_of
 
@@ -43,7 +44,7 @@ class ExplainOptions:
     end: int
 
 
-def explain_options(readable: str, sql: str, dialect: str) -> ExplainOptions:
+def explain_options(readable: str, sql: str, dialect: Dialect) -> ExplainOptions:
     """Return the options of a text that starts with EXPLAIN; raises UnsupportedSql with the place for one that is not offered."""
     first = next(n for n in range(len(readable)) if not readable[n].isspace()) + len("EXPLAIN")
     tokens = [token for token in tokens_of(" " * first + readable[first:], dialect)]

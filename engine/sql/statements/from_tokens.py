@@ -9,6 +9,7 @@ from sqlglot import Token, TokenType
 from sqlglot.errors import ParseError
 
 from engine.sql.catalog import check_name
+from engine.sql.dialect import Dialect
 from engine.sql.parsing.names import NAME, written_name
 from engine.sql.parsing.parsed import parsed
 from engine.sql.parsing.refusals import line_and_column, mistake, refusal, unsupported
@@ -65,7 +66,7 @@ _WAIT = "WAIT [FOR view, …] [WITHIN n SECONDS | MINUTES | HOURS]"
 WAIT_SECONDS = 3600.0
 
 
-def own_statement(readable: str, sql: str, dialect: str) -> Statement | None:
+def own_statement(readable: str, sql: str, dialect: Dialect) -> Statement | None:
     """Return the statement if it is one of these, else None; raises SqlError or UnsupportedSql with the place."""
     text, start = readable.strip(), len(readable) - len(readable.lstrip())
     if re.fullmatch(
@@ -100,7 +101,7 @@ def own_statement(readable: str, sql: str, dialect: str) -> Statement | None:
     return None
 
 
-def _show(text: str, start: int, sql: str, dialect: str) -> Statement:
+def _show(text: str, start: int, sql: str, dialect: Dialect) -> Statement:
     if re.fullmatch(r"SHOW\s+JOBS", text, re.IGNORECASE):
         return ShowJobs(sql)
     pattern = rf"SHOW\s+CREATE\s+(?:TABLE|SOURCE|(?:MATERIALIZED\s+)?VIEW|INDEX|FUNCTION|SINK)\s+({NAME})"
@@ -126,7 +127,7 @@ def _show(text: str, start: int, sql: str, dialect: str) -> Statement:
 class _Reader:
     """Reads one statement token by token."""
 
-    def __init__(self, readable: str, sql: str, dialect: str) -> None:
+    def __init__(self, readable: str, sql: str, dialect: Dialect) -> None:
         self.readable, self.sql, self.dialect = readable, sql, dialect
         self.tokens: tuple[Token, ...] = tokens_of(readable, dialect)
         self.at = 1

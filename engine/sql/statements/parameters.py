@@ -25,7 +25,7 @@ _FORM = (
 _SPAN = datetime.timedelta(microseconds=1)
 
 
-def with_parameters(tree: exp.Expr, values: Parameters | None, sql: str, dialect: str) -> exp.Expr:
+def with_parameters(tree: exp.Expr, values: Parameters | None, sql: str, dialect: Dialect) -> exp.Expr:
     """Return a statement's tree with values in the places of its parameters.
 
     Raises SqlError, with the place, for a parameter without a value, for a value without a parameter, and for one of a type that
@@ -71,7 +71,7 @@ def _shown(node: exp.Expr) -> str:
 class _Given:
     """The values of one statement, and which of them have found their place."""
 
-    def __init__(self, values: Parameters, sql: str, dialect: str) -> None:
+    def __init__(self, values: Parameters, sql: str, dialect: Dialect) -> None:
         self.values, self.sql, self.dialect = values, sql, dialect
         self.used: set[str | int] = set()
         self.styles: set[type] = set()
@@ -113,7 +113,7 @@ class _Given:
             raise mistake(message, None, self.sql, "give as many values as it has parameters")
 
 
-def literal_of(value: Any, dialect: str) -> exp.Expr | None:
+def literal_of(value: Any, dialect: Dialect) -> exp.Expr | None:
     """Return the literal that means a Python value in a dialect, None for a type without one.
 
     Texts are untyped in PostgreSQL's family, as quoted literals are there: what stands beside them gives the type.
@@ -165,11 +165,11 @@ def _number(text: str) -> exp.Expr:
     return exp.Literal.number(text)
 
 
-def _cast(text: str, kind: str, dialect: str) -> exp.Expr:
+def _cast(text: str, kind: str, dialect: Dialect) -> exp.Expr:
     return exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build(kind, dialect=dialect))
 
 
-def _moment(value: datetime.datetime, dialect: Dialect | str) -> exp.Expr:
+def _moment(value: datetime.datetime, dialect: Dialect) -> exp.Expr:
     if value.tzinfo is None:
         return _cast(value.isoformat(" "), "timestamp_ntz" if dialect == "spark" else "timestamp", dialect)
     text = value.astimezone(datetime.UTC).isoformat(" ")

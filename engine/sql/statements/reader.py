@@ -11,6 +11,7 @@ from sqlglot import Token, TokenType
 from sqlglot.errors import ParseError, TokenError
 
 from engine.errors import SqlError
+from engine.sql.dialect import Dialect
 from engine.sql.parsing.names import NAME, identifier, table_name, written_name
 from engine.sql.parsing.parsed import parsed
 from engine.sql.parsing.refusals import (
@@ -120,12 +121,12 @@ _OVERRIDING = re.compile(
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 
-def split(text: str, dialect: str) -> list[str]:
+def split(text: str, dialect: Dialect) -> list[str]:
     """Cut a script at its semicolons; comments and strings are left alone."""
     return [part for part, _ in _parts(text, dialect)]
 
 
-def _parts(text: str, dialect: str) -> list[tuple[str, int]]:
+def _parts(text: str, dialect: Dialect) -> list[tuple[str, int]]:
     """Return the statements of a text, each with the place behind its last word."""
     try:
         tokens = tokens_of(text, dialect)
@@ -149,7 +150,7 @@ def _parts(text: str, dialect: str) -> list[tuple[str, int]]:
     return parts
 
 
-def parse(text: str, dialect: str, values: Parameters | None = None) -> Statement:
+def parse(text: str, dialect: Dialect, values: Parameters | None = None) -> Statement:
     """Parse exactly one statement, with values for its parameters; raises SqlError with line, column and remedy."""
     parts = _parts(text, dialect)
     if not parts:
@@ -164,7 +165,7 @@ def parse(text: str, dialect: str, values: Parameters | None = None) -> Statemen
     return _statement(_without_comments(_blank(sql, end, len(sql)), dialect), sql, dialect, values)
 
 
-def _without_comments(text: str, dialect: str) -> str:
+def _without_comments(text: str, dialect: Dialect) -> str:
     """Return a text with blanks for its comments, so that what is left keeps its place."""
     if "--" not in text and "/*" not in text:
         return text
@@ -181,7 +182,7 @@ def _without_comments(text: str, dialect: str) -> str:
     return "".join([*found, blanks(text[at:])])
 
 
-def _statement(readable: str, sql: str, dialect: str, values: Parameters | None = None) -> Statement:
+def _statement(readable: str, sql: str, dialect: Dialect, values: Parameters | None = None) -> Statement:
     """Parse `readable`, in which what sqlglot does not read is blank; places are those of `sql`."""
     explained = _explain(readable, sql, dialect, values)
     own = explained or _sink(readable, sql, dialect) or own_statement(readable, sql, dialect)
@@ -243,7 +244,7 @@ def _blank(text: str, start: int, end: int) -> str:
     return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
 
 
-def _tree(readable: str, sql: str, dialect: str) -> exp.Expr:
+def _tree(readable: str, sql: str, dialect: Dialect) -> exp.Expr:
     try:
         return parsed(readable, dialect)
     except TokenError as error:
@@ -255,7 +256,7 @@ def _tree(readable: str, sql: str, dialect: str) -> exp.Expr:
         raise syntax_error(error, readable, sql) from error
 
 
-def _misread_query(readable: str, sql: str, dialect: str) -> SqlError | None:
+def _misread_query(readable: str, sql: str, dialect: Dialect) -> SqlError | None:
     """Return what is wrong with the query of a CREATE … AS, or None if it can be read."""
     query = query_text(readable, dialect)
     if not _TABLE_OR_VIEW.match(readable) or query == readable or clause_not_offered(sql) is not None:
@@ -271,14 +272,14 @@ def _misread_query(readable: str, sql: str, dialect: str) -> SqlError | None:
     return refusal(f"AS {word} is not offered", sql, readable.rindex(query), "write AS SELECT …")
 
 
-def _sink(readable: str, sql: str, dialect: str) -> Statement | None:
+def _sink(readable: str, sql: str, dialect: Dialect) -> Statement | None:
     pattern = rf"DROP\s+SINK\s+(IF\s+EXISTS\s+)?({NAME})(\s+CASCADE)?"
     if found := re.fullmatch(pattern, readable.strip(), re.IGNORECASE):
         return Drop("sink", written_name(found[2], dialect), bool(found[1]), bool(found[3]), sql)
     return sink_statement(readable, sql, dialect)
 
 
-def _explain(readable: str, sql: str, dialect: str, values: Parameters | None) -> Explain | None:
+def _explain(readable: str, sql: str, dialect: Dialect, values: Parameters | None) -> Explain | None:
     if re.match(r"\s*EXPLAIN\b", readable, re.IGNORECASE) is None:
         return None
     options = explain_options(readable, sql, dialect)

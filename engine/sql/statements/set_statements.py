@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from engine.sql.dialect import Dialect
 from engine.sql.parsing.refusals import first_word, refusal
 from engine.sql.parsing.tokens import tokens_of
 from engine.sql.statements.statement_types import Set, ShowVariable
@@ -18,7 +19,7 @@ _SPECIAL = (
 _ACCESS = {"READ ONLY": "true", "READ WRITE": "false"}
 
 
-def set_statement(readable: str, sql: str, dialect: str) -> Set | None:
+def set_statement(readable: str, sql: str, dialect: Dialect) -> Set | None:
     """Return the statement if it is a SET or RESET, else None; raises UnsupportedSql with the place for a form that is none."""
     text, start = readable.strip(), first_word(readable)
     if found := re.fullmatch(r"RESET\s+(.+)", text, re.IGNORECASE | re.DOTALL):
@@ -56,7 +57,7 @@ def _plain(text: str) -> str | None:
     return None if found is None else " ".join((found[1] or found[2]).lower().split())
 
 
-def _value(text: str, dialect: str) -> str | None:
+def _value(text: str, dialect: Dialect) -> str | None:
     """Return what a setting is set to, None for DEFAULT; texts lose their quotes, of a list each item does."""
     tokens = tokens_of(text, dialect)
     if len(tokens) == 1 and text.strip().upper() == "DEFAULT":

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from engine.sql.dialect import Dialect, is_dialect
+
 DEFAULT = "default"
 _TRUTH = {"on": "true", "yes": "true", "1": "true", "off": "false", "no": "false", "0": "false"}
 _NUMBER = r"\d+"
@@ -230,6 +232,13 @@ class Settings:
 
     def __getitem__(self, name: str) -> str:
         return self._values[known_name(name)]
+
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect that statements are read in."""
+        word = self._values["dialect"]
+        assert is_dialect(word), word
+        return word
 
     def __iter__(self) -> Iterator[tuple[str, str, str]]:
         """Yield name, value and description, in the order of the names."""

@@ -10,6 +10,7 @@ from sqlglot import TokenType
 from sqlglot.errors import ParseError
 
 from engine.sql.catalog import check_relation_name
+from engine.sql.dialect import Dialect
 from engine.sql.parsing.names import NAME, written_name
 from engine.sql.parsing.parsed import parsed
 from engine.sql.parsing.refusals import line_and_column, refusal, syntax_error
@@ -64,7 +65,7 @@ class ShowSinks:
     sql: str
 
 
-def sink_statement(readable: str, sql: str, dialect: str) -> CreateSink | AlterSink | ShowSinks | None:
+def sink_statement(readable: str, sql: str, dialect: Dialect) -> CreateSink | AlterSink | ShowSinks | None:
     """Return the statement about sinks that a text is, None for any other; raises SqlError for a wrong one."""
     if re.fullmatch(r"\s*SHOW\s+SINKS\s*", readable, re.IGNORECASE):
         return ShowSinks(sql)
@@ -88,14 +89,14 @@ def sink_statement(readable: str, sql: str, dialect: str) -> CreateSink | AlterS
     return replace(made, source=written_name(found[5], dialect), columns=columns)
 
 
-def _sink(found: re.Match[str], sql: str, dialect: str, into: int, clauses: Clauses) -> CreateSink:
+def _sink(found: re.Match[str], sql: str, dialect: Dialect, into: int, clauses: Clauses) -> CreateSink:
     place = line_and_column(sql, found.start(2))
     name = check_relation_name(written_name(found[2], dialect), "sink", sql, *place)
     table = written_name(found[into], dialect) if found[into] else None
     return CreateSink(name, "", table, clauses.options, clauses.places, bool(found[1]), sql)
 
 
-def _as_query(found: re.Match[str], readable: str, sql: str, dialect: str) -> CreateSink:
+def _as_query(found: re.Match[str], readable: str, sql: str, dialect: Dialect) -> CreateSink:
     """Return the sink of a query; its options stand behind the query, as WITH and a parenthesis, where no query has one."""
     start, end, clauses = found.end(), len(readable), None
     depth, tokens = 0, tokens_of(readable, dialect)
@@ -127,7 +128,7 @@ def view_of(sink: str) -> str:
     return f"_sink_{sink}".replace(".", "$")
 
 
-def _columns(found: re.Match[str], group: int, sql: str, dialect: str) -> tuple[str, ...]:
+def _columns(found: re.Match[str], group: int, sql: str, dialect: Dialect) -> tuple[str, ...]:
     if not found[group]:
         return ()
     names = [part.strip() for part in _COMMA.split(found[group][1:-1])]

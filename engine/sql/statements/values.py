@@ -13,6 +13,7 @@ import sqlglot.expressions as exp
 
 from engine.errors import UnsupportedSql, WrongRow
 from engine.sql.catalog import Column, Relation
+from engine.sql.dialect import Dialect
 from engine.sql.parsing.parsed import parsed
 from engine.sql.parsing.position import copy_place, place
 from engine.sql.parsing.refusals import mistake
@@ -37,7 +38,7 @@ class NotLiteral(Exception):
     """The expression is no literal that certainly means a value of the type; Spark has to evaluate it."""
 
 
-def literal_rows(insert: Insert, relation: Relation, dialect: str) -> list[tuple[Any, ...]] | None:
+def literal_rows(insert: Insert, relation: Relation, dialect: Dialect) -> list[tuple[Any, ...]] | None:
     """Return the rows of an INSERT if all values are literals of their columns' types, else None.
 
     Raises SqlError for an unknown column and for a row of a wrong width.
@@ -113,7 +114,7 @@ def known_columns(insert: Insert, relation: Relation) -> None:
             raise mistake(f"table {relation.name} has no column {name}", node, insert.sql, hint)
 
 
-def rows_by_default(insert: Insert, relation: Relation, dialect: str) -> list[Insert]:
+def rows_by_default(insert: Insert, relation: Relation, dialect: Dialect) -> list[Insert]:
     """Return an INSERT as several, none of which has the word DEFAULT: rows that have it leave the column out.
 
     Rows of PostgreSQL's family may be shorter than the table, and so may those of any dialect that lack generated columns. Raises
@@ -176,7 +177,7 @@ def _is_default(node: exp.Expr) -> bool:
     )
 
 
-def literal(node: exp.Expr, kind: str, dialect: str) -> Any:
+def literal(node: exp.Expr, kind: str, dialect: Dialect) -> Any:
     """Return the value of type `kind` that a literal means; raises NotLiteral if that takes more than reading it."""
     if isinstance(node, exp.Paren):
         return literal(node.this, kind, dialect)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from engine.sql.catalog import Relation
+from engine.sql.dialect import Dialect
 from engine.sql.parsing.refusals import refusal
 
 RefreshPolicy = Literal["auto", "incremental", "full"]
@@ -65,7 +66,7 @@ def rules(options: Mapping[str, str]) -> Rules:
     return options.get("rules", "fast").lower()  # type: ignore[return-value]  # CREATE took no other word
 
 
-def on_row_error(options: Mapping[str, str], dialect: str) -> OnRowError:
+def on_row_error(options: Mapping[str, str], dialect: Dialect) -> OnRowError:
     """Return what becomes of an expression that fails on a row: `fail` by default, `null` in the dialect risingwave."""
     given = options.get("on_row_error", "null" if dialect == "risingwave" else "fail")
     return given.lower()  # type: ignore[return-value]  # CREATE took no other word

@@ -16,13 +16,14 @@ import sqlglot.expressions as exp
 from engine.arrow import Column as Texts
 from engine.arrow import either, holds, positions
 from engine.sql.catalog import Column
+from engine.sql.dialect import Dialect
 
 _KIND = exp.DataType.Type
 _FIXED = (_KIND.CHAR, _KIND.NCHAR)
 _VARYING = (_KIND.VARCHAR, _KIND.NVARCHAR)
 
 
-def length_of(kind: exp.DataType, dialect: str) -> tuple[int | None, bool]:
+def length_of(kind: exp.DataType, dialect: Dialect) -> tuple[int | None, bool]:
     """Return how many characters a type takes, None for any number, and whether it is a CHAR; in PostgreSQL CHAR is CHAR(1)."""
     fixed = kind.this in _FIXED
     if not fixed and kind.this not in _VARYING:

@@ -9,6 +9,7 @@ import sqlglot.expressions as exp
 from sqlglot.dialects.spark import Spark
 
 from engine.errors import UnsupportedSql
+from engine.sql.dialect import Dialect
 from engine.sql.typing.intervals import is_interval
 
 # sqlglot writes TIME as TIMESTAMP for Spark, which has a type of its own for it
@@ -131,7 +132,7 @@ _NAMES = {
 }
 
 
-def parse_type(kind: exp.DataType, dialect: str) -> str:
+def parse_type(kind: exp.DataType, dialect: Dialect) -> str:
     """Return the Spark type string of a parsed type; a TIMESTAMP of postgres has no zone, one of Spark has.
 
     Raises UnsupportedSql for a type that no column can have.
@@ -164,7 +165,7 @@ def parse_type(kind: exp.DataType, dialect: str) -> str:
     return text
 
 
-def _decimal(digits: list[str], dialect: str) -> str:
+def _decimal(digits: list[str], dialect: Dialect) -> str:
     if not digits:
         return "decimal(10,0)" if dialect == "spark" else "decimal(38,10)"
     precision, scale = int(digits[0]), int(digits[1]) if len(digits) > 1 else 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from engine.runtime.backfill.drivers import drivers
 from engine.sql.expression.nodes import Column, Literal
 from engine.sql.incremental.fragments import Fragment
+from engine.sql.incremental.rules import KeyedRecompute, Lookups, Rule
 from engine.sql.plan import Join, Node, Project, Scan, UnionAll, Values
 
 ROWS = {"small": 10, "large": 1000}
@@ -15,7 +16,7 @@ def scan(table: str, alias: str = "") -> Scan:
     return Scan(table, ((name, "id"),), ("id",), ("id",))
 
 
-def names(node: Node, rule: str = "join") -> list[str] | None:
+def names(node: Node, rule: Rule = Lookups()) -> list[str] | None:
     found = drivers(Fragment("v", rule, node, ("id",), ("id",), ""), lambda table: ROWS[table])
     return None if found is None else [s.table for s in found]
 
@@ -40,6 +41,6 @@ def test_every_branch_of_a_union_has_a_driver() -> None:
 
 
 def test_a_query_that_is_not_linear_has_none() -> None:
-    assert names(scan("small"), "keyed recompute") is None
+    assert names(scan("small"), KeyedRecompute(("small:id",))) is None
     branches = (Values(("x",), ((Literal("1"),),), "n"), Project(scan("small"), (("x", Column("small:id")),)))
     assert names(UnionAll(branches, ("x",))) is None

@@ -17,6 +17,7 @@ from engine.runtime.epoch.epoch_run import FragmentEpoch
 from engine.runtime.executor import FragmentTask
 from engine.sql.expression.nodes import Column
 from engine.sql.incremental.fragments import Fragment
+from engine.sql.incremental.rules import Linear
 from engine.sql.plan import Project, Scan
 from engine.verification import Claim
 
@@ -34,7 +35,7 @@ def store(tmp_path: Path) -> Hummock:
 def task_over(store: Hummock, *, append_only: bool = False) -> FragmentTask:
     items = (("id", "id"), ("x", "x"))
     plan = Project(Scan("t", items, ("id",), ("id",), append_only), tuple((n, Column(n)) for n, _ in items))
-    fragment = Fragment("v", "linear", plan, ("id",), ("id",), "")
+    fragment = Fragment("v", Linear(), plan, ("id",), ("id",), "")
     version = store.version
     return FragmentTask(
         fragment, version.tables["v"].table, version.tables, version.epoch, version.epoch + 1, 3

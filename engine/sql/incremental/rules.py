@@ -1,0 +1,68 @@
+"""The rules by which a fragment's table follows its inputs: one kind a rule, which carries what only that rule needs.
+
+A rule is chosen once, when a view is planned, and stored with its fragment; whoever runs, shows or measures a fragment matches on
+the kind.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from engine.sql.incremental.partials import Partials
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    @property
+    def word(self) -> str:
+        """What EXPLAIN, plans of a run and reports call the rule, which is also its tag where plans are stored."""
+        return str(self.__struct_config__.tag)
+
+
+class Linear(_Kind, frozen=True, tag="linear"):
+    """Each changed row makes its own changes; nothing is looked up."""
+
+
+class Lookups(_Kind, frozen=True, tag="join"):
+    """The change of each side of each join is looked up in the other sides."""
+
+
+class StoredPartials(_Kind, frozen=True, tag="aggregate"):
+    """The change of a group is added to its stored `partials`, those of each call of the plan's aggregate in their order.
+
+    A state that counts the values of groups has no calls, and so no partials but the number of its rows.
+    """
+
+    partials: tuple[Partials, ...] = ()
+
+
+class KeyedRecompute(_Kind, frozen=True, tag="keyed recompute"):
+    """Groups that the change touches are aggregated again from their rows, which are found by the input's columns `by`.
+
+    Without columns all rows are one group: the aggregate is computed as a whole, and the difference is the change.
+    """
+
+    by: tuple[str, ...]
+
+
+class FirstRows(_Kind, frozen=True, tag="top-n"):
+    """Groups that the change touches are ordered again from their rows, which are found by the input's columns `by`.
+
+    Without columns all rows are one group: they are ordered as a whole, and the difference is the change.
+    """
+
+    by: tuple[str, ...]
+
+
+class Reference(_Kind, frozen=True, tag="reference"):
+    """The touched keys of one operator are computed before and after; the rule that the faster ones are held against."""
+
+
+class IndexCopy(_Kind, frozen=True, tag="index"):
+    """The rows of another table, distributed by other columns."""
+
+
+class FullRefresh(_Kind, frozen=True, tag="full"):
+    """The query is computed as a whole, and the difference to the table's old content is the change."""
+
+
+Rule = Linear | Lookups | StoredPartials | KeyedRecompute | FirstRows | Reference | IndexCopy | FullRefresh
