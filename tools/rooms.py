@@ -29,9 +29,9 @@ The layers and rooms of [architecture.md](architecture.md), in the order of the 
 which `make lint` holds. Each stands above what it may import, so all numbers of a table are right of its
 diagonal.
 
-A drawing leaves out an arrow where a way over other rooms leads there too; the table below it has all of them. A
-row's number in a column says how many imports of modules lead from the row's room into the column's. The numbers
-are those of the day on which `make pages` was run; a test tells when an arrow comes or goes.
+A drawing leaves out an arrow where a way over other rooms leads there too; its table has all of them.
+A row's number in a column says how many imports of modules lead from the row's room into the column's. The
+numbers are those of the day on which `make pages` was run; a test tells when an arrow comes or goes.
 `python -m tools.shape` measures modules and functions.
 """
 
