@@ -18,6 +18,7 @@ from tests.docs_pages import ROOT, Page, pages
 LONGEST_LINE = 110
 LONGEST_LINE_OF_OUTPUT = 160  # what commands print is printed for 80 and for 160 columns; JSON has no columns
 LONGEST_PARAGRAPH = 6
+ONE_PAGE = 90
 MADE_BY_READERS = {"assets/coffee/sales.sql"}  # of the README's first view
 FOLDERS = ("assets", "benchmarks", "dagster_project", "demo", "docs", "engine", "resources", "tests", "tools")
 
@@ -79,6 +80,10 @@ def test_every_page_is_reached_from_the_readme() -> None:
             path = linked(page, target)
             waiting += [path] if path in by_path and path not in reached and path not in waiting else []
     assert {page.path for page in PRESENT} <= reached
+
+
+def test_the_page_to_start_on_is_one_page() -> None:
+    assert len((ROOT / "docs" / "architecture.md").read_text().splitlines()) <= ONE_PAGE
 
 
 def test_the_page_of_the_format_names_every_key_of_a_manifest() -> None:
