@@ -13,7 +13,7 @@ SLOW := not oracle and not crash and not browser and not cluster
 export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup demo up test fuzz faults state-machine maintenance races crash lint format oracle bench clean
+.PHONY: help setup demo up test pages fuzz faults state-machine maintenance races crash lint format oracle bench clean
 .DEFAULT_GOAL := help
 
 help: ## Show the targets.
@@ -66,6 +66,10 @@ lint: $(STAMP) ## Check style, formatting, layers and types.
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
+
+pages: $(STAMP) ## Write the pages that are made of the code: docs/reference.md and docs/rooms.md.
+	$(BIN)/python -m tools.reference
+	$(BIN)/python -m tools.rooms
 
 format: $(STAMP) ## Format and fix what can be fixed.
 	$(BIN)/ruff check --fix .

@@ -58,6 +58,9 @@ class Session:
     `spark` is None (SPARK_REMOTE, else local[*]), a master's address, `sc://host:port`, a SparkSession, or a function that says
     which of these when Spark is needed.
     A new view over at least `backfill_rows` rows is built step by step, each step a commit.
+
+    The examples below run over a store with `bid (id, auction, price)`: (1, 7, 30), (2, 7, 50), (3, 8, 20), and two views of the
+    highest price of each auction: `top`, and `cut`, which has a partition for each auction.
     """
 
     def __init__(
@@ -144,6 +147,11 @@ class Session:
         are the values of `?` or `$1`, or by name of `:name`. With `build` a new materialized view is computed at once, else by
         the next flush. `policy` says at which epoch a SELECT reads: consistent, latest, global, an epoch, a timestamp; None takes
         the session's. Raises SqlError with the place.
+
+        >>> s.sql("SELECT * FROM top WHERE best > ?", [40]).to_pylist()
+        [{'auction': 7, 'best': 50}]
+        >>> s.sql("UPDATE bid SET price = 60 WHERE id = 3 RETURNING id, price").to_pylist()
+        [{'id': 3, 'price': 60}]
         """
         self.notices = ()
         found = None
@@ -160,7 +168,14 @@ class Session:
         rows: pa.Table | pa.RecordBatch,
         mode: Literal["insert", "upsert", "delete"] = "upsert",
     ) -> int:
-        """Write Arrow rows to a table and return the epoch; durable when it returns."""
+        """Write Arrow rows to a table and return the epoch; durable when it returns.
+
+        `mode` says what becomes of a known key: "insert" raises, "upsert" replaces, "delete" takes the row away; keys suffice.
+
+        >>> epoch = s.write("bid", pa.table({"id": [1, 4], "auction": [7, 9], "price": [35, 10]}))
+        >>> s.sql("SELECT id, price FROM bid ORDER BY id").to_pylist()[::3]
+        [{'id': 1, 'price': 35}, {'id': 4, 'price': 10}]
+        """
         if isinstance(rows, pa.RecordBatch):
             rows = pa.Table.from_batches([rows])
         return dml.write(self.store, self.stored, lambda: self.spark, table, rows, mode)
@@ -180,6 +195,10 @@ class Session:
         the background get `background_seconds` of work. Sinks come after the views, each in a thread of its own, and
         are not waited for beyond `sink_seconds`; views over tables that sinks have written are run again. `partitions` are by
         view those to be computed again as a whole.
+
+        >>> epoch = s.write("bid", pa.table({"id": [4], "auction": [9], "price": [10]}))
+        >>> [(view.view, view.inserted, view.updated) for view in s.flush(["top"]).views]
+        [('top', 1, 0)]
         """
         report = self._runner.run(
             views, eager=eager, background_seconds=background_seconds, partitions=partitions
@@ -205,6 +224,10 @@ class Session:
         """Return what a flush with these arguments would do for the views now, as a value to look at or print; needs no Spark.
 
         Sinks come after the views and are not part of it.
+
+        >>> epoch = s.write("bid", pa.table({"id": [4], "auction": [9], "price": [10]}))
+        >>> [(domain.name, [step.work for step in domain.steps]) for domain in s.explain_flush(["top"]).domains]
+        [('top', ['epoch'])]
         """
         return self._runner.plan(self._runner.request(views, eager=eager, partitions=partitions))
 
@@ -240,6 +263,9 @@ class Session:
         """Return where the partitions of a view stand, each with its own committed epoch, those in quarantine first.
 
         Groups of vnodes are all listed; of a view that is cut by values those that it holds rows of.
+
+        >>> sorted(one.partition for one in s.partitions("cut"))
+        ['7', '8']
         """
         return partition_statuses(self.store, lambda: self.spark, view)
 
@@ -251,6 +277,9 @@ class Session:
         """Bring a view and what it reads up to date; with `partition` compute those again from the inputs, as a whole.
 
         Only the difference to what a partition holds is committed and logged; the report counts the rows read and written.
+
+        >>> [(view.view, view.inserted, view.updated) for view in s.materialize("cut", "7").views]
+        [('cut', 0, 0)]
         """
         relation = self.catalog.get(view)
         if partition is None:
@@ -261,7 +290,12 @@ class Session:
         return self.flush([relation.name], partitions={relation.name: keys})
 
     def waits(self) -> tuple[Wait, ...]:
-        """Return why each domain that lags does so, and until when; needs no Spark."""
+        """Return why each domain that lags does so, and until when; needs no Spark.
+
+        >>> epoch = s.write("bid", pa.table({"id": [4], "auction": [9], "price": [10]}))
+        >>> [(wait.domain, wait.kind) for wait in s.waits()]
+        [('top', 'due'), ('cut', 'due')]
+        """
         stored = self.stored
         version = self.store.version
         return (*waits(version, stored, self.store.clock()), *quarantine_waits(version))
@@ -270,6 +304,9 @@ class Session:
         """Return the newest epoch at which all of some tables have content: what `consistent` reads them at, for other readers.
 
         Raises EpochFailed if there is none yet, UnknownTable for an unknown name.
+
+        >>> s.common_epoch("bid", "top") == s.common_epoch("bid", "top", "cut")
+        True
         """
         stored = self.stored
         names = [stored.catalog.get(name).name for name in tables]
@@ -281,12 +318,21 @@ class Session:
         return lagging_views(self.store.version, stored)
 
     def status(self) -> tuple[RelationStatus, ...]:
-        """Return where every table and materialized view stands, inputs first; needs no Spark."""
+        """Return where every table and materialized view stands, inputs first; needs no Spark.
+
+        >>> [(one.name, one.kind, one.rows) for one in s.status()][-1]
+        ('cut', 'materialized view', 2)
+        """
         stored = self.stored
         return statuses(self.store.version, stored, self.sinks.errors(), self.store.clock())
 
     def compact(self, table: str | None = None, *, full: bool = True) -> tuple[CompactionReport, ...]:
-        """Compact one table, or all; `full` merges everything to one run, else just the newest small files."""
+        """Compact one table, or all; `full` merges everything to one run, else just the newest small files.
+
+        >>> epoch = s.write("bid", pa.table({"id": [1], "auction": [7], "price": [35]}))
+        >>> len(s.compact("bid"))
+        1
+        """
         names = list(self.store.refresh().tables) if table is None else [self.catalog.get(table).name]
         merge = self.store.compact if full else self.store.compact_l0
         return tuple(merge(name) for name in names)

@@ -10,7 +10,14 @@ from engine.connectors.landing_folder import landing_path
 from engine.errors import PathNotAllowed
 
 CONNECTOR = "landing"
-OPTIONS = ("connector", "path", "format", "null", "delimiter")
+OPTIONS: Mapping[str, str] = {
+    "connector": "'landing': rows come from files of a folder",
+    "path": "the folder, folders in it too; a relative one starts at TIDELINE_HOME",
+    "format": "csv, json or parquet: take these files only; without it each by its name",
+    "null": "a text that means null in CSV, besides the empty field",
+    "delimiter": "of CSV, one ASCII character; without it a comma",
+}
+"""The options of a landing table and what they mean; `docs/reference.md` is made of this table."""
 
 
 class WrongOption(NamedTuple):

@@ -22,7 +22,14 @@ from engine.sql.catalog import Catalog, Column, Relation
 from engine.sql.typing.types import to_arrow
 
 CONNECTOR = "nexmark"
-OPTIONS = ("connector", "type", "event_rate", "max_events", "seed")
+OPTIONS: Mapping[str, str] = {
+    "connector": "'nexmark': rows are made by a seeded generator",
+    "type": "person, auction or bid; without it the name of the source",
+    "event_rate": "events a second, of all three types together; without it all are due at once",
+    "max_events": "the number of events, of all three types together, after which it ends; without it never",
+    "seed": "a number: the same seed makes the same events; 1 without it",
+}
+"""The options of a source and what they mean, one of event_rate and max_events at least; `docs/reference.md` is made of this."""
 OFFSETS = "_nexmark_offsets"
 OFFSETS_COLUMNS = {
     "source": "string",

@@ -27,7 +27,7 @@ def check_table_options(statement: CreateTable) -> None:
     known = _OPTIONS[connector]
     for name in options:
         if name not in known:
-            hint = _near(name, known) or f"options are {', '.join(known)}"
+            hint = _near(name, tuple(known)) or f"options are {', '.join(known)}"
             raise _wrong(statement, name, f"the connector {connector} has no option {name}", hint)
     if connector == landing.CONNECTOR and not options.get("path"):
         hint = "WITH (connector = 'landing', path = 'folder')"

@@ -47,7 +47,16 @@ AUTO_COMPACT = get_args(AutoCompact)
 
 
 class Hummock:
-    """One open store; any number of processes and threads may have it open and write at the same time."""
+    """One open store; any number of processes and threads may have it open and write at the same time.
+
+    >>> store = Hummock.open(f"{folder}/store")
+    >>> schema = pa.schema([("id", pa.int64()), ("item", pa.string())])
+    >>> orders = store.create_table("orders", schema, primary_key=["id"])
+    >>> first = store.ingest_batch({orders: Put(pa.table({"id": [1, 2], "item": ["tea", "milk"]}))})
+    >>> second = store.ingest_batch({orders: Put(pa.table({"id": [2], "item": ["coffee"]}))})
+    >>> store.get(orders, {"id": 2}), store.get(orders, {"id": 2}, epoch=first)
+    ({'id': 2, 'item': 'coffee'}, {'id': 2, 'item': 'milk'})
+    """
 
     def __init__(self, url: str, parts: StoreParts, options: dict[str, Any]) -> None:
         self.url, self.options, self.reader = url, options, parts.reader

@@ -1,4 +1,10 @@
-"""GROUP BY in two exact ways: the change added to stored partials, or the touched groups recomputed from their rows."""
+"""GROUP BY in two exact ways: the change added to stored partials, or the touched groups recomputed from their rows.
+
+>>> change("SELECT auction, count(*) AS n, sum(price) AS total FROM bid GROUP BY auction")
+- auction=7 n=2 total=80
++ auction=7 n=1 total=30
++ auction=9 n=1 total=10
+"""
 
 from __future__ import annotations
 

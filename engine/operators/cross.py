@@ -2,6 +2,10 @@
 
 Rule: for the inner join dL x R_new + L_old x dR; where rows depend on whether others match (left, semi, anti), a change
 of the right compares the whole result before and after.
+
+>>> change("SELECT b.id, a.category FROM bid b JOIN auction a ON b.price > a.id * 4")
+- id=2 category=art
+- id=2 category=books
 """
 
 from __future__ import annotations

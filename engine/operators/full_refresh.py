@@ -1,4 +1,13 @@
-"""Rule `full`: the query is computed as a whole, and only the difference to the table's old content is the change."""
+"""Rule `full`: the query is computed as a whole, and only the difference to the table's old content is the change.
+
+>>> change("SELECT id, rank() OVER (ORDER BY price) AS place FROM bid", refresh_policy="full")
+- id=1 place=2
+- id=2 place=3
+- id=3 place=1
++ id=1 place=3
++ id=3 place=2
++ id=4 place=1
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Touched groups computed again from their rows: the stored rows of each go, the new ones come."""
+"""Touched groups computed again from their rows: the stored rows of each go, the new ones come.
+
+>>> change("SELECT auction, percentile(price, 0.5) AS median FROM bid GROUP BY auction")
+- auction=7 median=40.0
++ auction=7 median=30.0
++ auction=9 median=10.0
+"""
 
 from __future__ import annotations
 

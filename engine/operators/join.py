@@ -2,6 +2,11 @@
 
 Rule: d(L x R) = dL x R_new + L_old x dR. A left join is linear in its left side; for its right side, the left rows whose key
 stands in dR are joined again, with R_old (retracted) and R_new (inserted).
+
+>>> change("SELECT a.id, b.price FROM auction a LEFT JOIN bid b ON b.auction = a.id")
+- id=7 price=50
+- id=9 price=None
++ id=9 price=10
 """
 
 from __future__ import annotations

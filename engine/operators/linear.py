@@ -1,4 +1,8 @@
-"""Filter and projection: linear operators, whose change is the same operator on the change; they keep no state."""
+"""Filter and projection: linear operators, whose change is the same operator on the change; they keep no state.
+
+>>> change("SELECT id, price * 2 AS double FROM bid WHERE price < 40")
++ id=4 double=20
+"""
 
 from __future__ import annotations
 

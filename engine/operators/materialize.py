@@ -50,6 +50,10 @@ def net_by_key(rows: pa.Table, primary_key: tuple[str, ...], table: str) -> tupl
     """Net signed rows to one operation a key: (rows with `_op` 0 put or 1 delete, inserted, updated, deleted).
 
     Equal rows cancel; what is left of a key may be one retracted and one inserted row. Raises DuplicateKey for more.
+
+    >>> rows = pa.table({"id": [1, 1, 2], "n": [5, 6, 9], "_w": pa.array([-1, 1, -1], pa.int8())})
+    >>> net_by_key(rows, ("id",), "t")[0].to_pylist()
+    [{'id': 1, 'n': 6, '_op': 0}, {'id': 2, 'n': 9, '_op': 1}]
     """
     rows, first = _by_key(rows, primary_key)
     weight = rows.column("_w").to_numpy()

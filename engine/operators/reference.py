@@ -2,6 +2,11 @@
 
 Rule: out_change = f(new[K]) - f(old[K]), with K the keys that the inputs' changes touch, and f the operator's batch form. An
 operator without a key (a cross join, an aggregate of the whole input) is computed as a whole before and after.
+
+>>> change("SELECT auction, max(price) AS best FROM bid GROUP BY auction", rules="reference")
+- auction=7 best=50
++ auction=7 best=30
++ auction=9 best=10
 """
 
 from __future__ import annotations

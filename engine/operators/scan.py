@@ -1,4 +1,8 @@
-"""Reading tables inside Spark tasks: a snapshot at an epoch, or the signed rows of a change log range."""
+"""Reading tables inside Spark tasks: a snapshot at an epoch, or the signed rows of a change log range.
+
+>>> hash_ranges(2)
+[(-9223372036854775808, -1), (0, 9223372036854775807)]
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
 """Semi and anti joins: a left row is there if it has a match (semi) or has none (anti).
 
 Rule: d(L ⋉ R) = dL ⋉ R_new + L_old ⋉ R_new - L_old ⋉ R_old, of which the last two differ under the keys of dR only.
+
+>>> change("SELECT category FROM auction a WHERE EXISTS (SELECT 1 FROM bid b WHERE b.auction = a.id)")
++ category=books
 """
 
 from __future__ import annotations

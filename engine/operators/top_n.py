@@ -1,4 +1,9 @@
-"""The first rows of each group: touched groups are ordered again from their rows; without groups, everything is."""
+"""The first rows of each group: touched groups are ordered again from their rows; without groups, everything is.
+
+>>> change("SELECT id, price FROM bid ORDER BY price DESC LIMIT 2")
+- id=2 price=50
++ id=3 price=20
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""UNION ALL: linear; a row's key is its branch and the branch's own key."""
+"""UNION ALL: linear; a row's key is its branch and the branch's own key.
+
+>>> change("SELECT id FROM bid UNION ALL SELECT id FROM auction")
+- id=2
++ id=4
+"""
 
 from __future__ import annotations
 

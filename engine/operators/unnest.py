@@ -1,4 +1,11 @@
-"""Arrays to rows: linear, each row of the change gives the change of its elements."""
+"""Arrays to rows: linear, each row of the change gives the change of its elements.
+
+>>> change("SELECT id, explode(array(auction, price)) AS number FROM bid")
+- id=2 number=50
+- id=2 number=7
++ id=4 number=10
++ id=4 number=9
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Constant rows: there from the first epoch on, and never changed."""
+"""Constant rows: there from the first epoch on, and never changed.
+
+>>> change("SELECT b.id, v.word FROM bid b JOIN (VALUES (10, 'low'), (50, 'high')) AS v(price, word) ON b.price = v.price")
+- id=2 word=high
++ id=4 word=low
+"""
 
 from __future__ import annotations
 

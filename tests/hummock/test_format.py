@@ -1,4 +1,4 @@
-"""A reader that knows docs/storage.md and nothing of the engine reads what the engine wrote."""
+"""A reader that knows docs/format.md and nothing of the engine reads what the engine wrote."""
 
 from __future__ import annotations
 

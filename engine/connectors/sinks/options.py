@@ -17,8 +17,21 @@ FORMATS = ("parquet", "jsonl")
 TYPES = ("upsert", "append-only")
 ROWS_PER_FILE = 500_000
 RETENTION_SECONDS = 7 * 86_400.0
-_FILE_OPTIONS = ("path", "url", "format", "rows_per_file")
-_COMMON = ("connector", "type", "force_append_only", "snapshot", "retention", "vnode_groups")
+FILE_OPTIONS: Mapping[str, str] = {
+    "path": "the folder for the files; a relative one starts at TIDELINE_HOME",
+    "url": "instead of path: file:///folder or s3://bucket/prefix",
+    "format": "parquet (without it) or jsonl",
+    "rows_per_file": f"the most rows of one file; {ROWS_PER_FILE:,} without it",
+}
+COMMON_OPTIONS: Mapping[str, str] = {
+    "connector": "'file'; left out where the sink goes INTO a table",
+    "type": "upsert: changes with what they are; append-only: just rows, the default where rows are only added",
+    "force_append_only": "true: of a changed row its new version is a row, deletions are left out; false without it",
+    "snapshot": "false: begin with the next change, not with the rows as they are; true without it",
+    "retention": "how long a failing or paused sink may hold the view's log, such as '2 days'; 7 days without it",
+    "vnode_groups": f"the number of readers, each for the keys of some vnodes, 1 to {VNODES}; 1 without it",
+}
+"""The options of all sinks and those of sinks of files, and what they mean; `docs/reference.md` is made of these tables."""
 _UNITS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
 
 
@@ -59,7 +72,7 @@ def checked(statement: CreateSink, append_only: bool) -> dict[str, str]:
     if given.get("connector", expected if statement.into else "") != expected:
         hint = "connector = 'file' with a path or url, or INTO a table without connector"
         raise _error(statement, "connector", "the connector of a sink is file", hint)
-    known = _COMMON if statement.into else (*_COMMON, *_FILE_OPTIONS)
+    known = COMMON_OPTIONS if statement.into else {**COMMON_OPTIONS, **FILE_OPTIONS}
     for name in given:
         if name not in known:
             raise _error(statement, name, f"a sink has no option {name}", f"options are {', '.join(known)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,15 @@ from engine.sql.catalog import Relation
 from engine.sql.expression.spark_sql import quote
 from engine.sql.statements.reader import Select, parse
 
+SOURCE_OPTIONS: Mapping[str, str] = {
+    "store": "the store's address; always needed",
+    "columns": "only these, as 'a, b'; a schema given to Spark does the same",
+    "filter": "comparisons of columns with literals, joined by AND: evaluated in the store, a key that is given is looked up",
+    "epoch": "read the table as it was at an epoch",
+    "timestamp": "read it as it was at a time: ISO, in UTC unless it names a zone",
+    "partitions": "how many tasks read; without it as many as the table's size asks for",
+}
+"""The options of the format and what they mean; `docs/reference.md` is made of this table."""
 _FORM = 'format "tideline" needs .option("store", url) and .load("table")'
 
 
@@ -79,12 +88,7 @@ class TidelineReader(DataSourceReader):
 
 
 class TidelineDataSource(DataSource):
-    """Tables and materialized views of a store.
-
-    Options: `store` (its address), `columns` ("a, b": only these; a schema given to Spark does the same), `filter` (comparisons
-    of columns with literals, joined by AND: evaluated in the store, a key that is given is looked up), `epoch` or `timestamp`
-    (time travel; ISO, UTC unless it names a zone) and `partitions`.
-    """
+    """Tables and materialized views of a store; SOURCE_OPTIONS says what they can be read with."""
 
     @classmethod
     def name(cls) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from engine.sql.catalog import Relation
 from engine.sql.dialect import Dialect
@@ -17,24 +17,87 @@ Rules = Literal["fast", "reference"]
 
 _NAME = r'\s*(?:"((?:[^"]|"")+)"|([^,"]*[^,"\s]))\s*'
 _NAMES = rf"{_NAME}(?:,{_NAME})*"
-_FORMS = {
-    "key": (_NAMES, "columns of the view, for example 'id' or 'day, id'"),
-    "refresh_policy": (r"auto|incremental|full", "auto, incremental or full"),
-    "on_row_error": (r"fail|null", "fail or null"),
-    "domain": (r"[A-Za-z_]\w*", "a name"),
-    "partition_by": (_NAMES, "columns of the view"),
-    "partitions": (r"2|4|8|16|32|64|128|256", "a power of two up to 256, the number of groups of vnodes"),
-    "retention": (
+
+
+class ViewOption(NamedTuple):
+    """One option: what its values are, as a pattern and in words; what it means; what holds without it."""
+
+    pattern: str
+    form: str
+    meaning: str
+    default: str = ""
+
+
+VIEW_OPTIONS: Mapping[str, ViewOption] = {
+    "key": ViewOption(
+        _NAMES,
+        "columns of the view, for example 'id' or 'day, id'",
+        "with refresh_policy = 'full': the columns that tell its rows apart",
+        "all columns that are not nested, and a hidden number among equal rows",
+    ),
+    "refresh_policy": ViewOption(
+        r"auto|incremental|full",
+        "auto, incremental or full",
+        "how an epoch computes the view: from the changes (auto and incremental), or by its query as a whole (full)",
+        "auto",
+    ),
+    "on_row_error": ViewOption(
+        r"fail|null",
+        "fail or null",
+        "what becomes of a row on which an expression fails: the view stops, or the expression is null",
+        "fail; in the dialect risingwave null",
+    ),
+    "domain": ViewOption(
+        r"[A-Za-z_]\w*", "a name", "views of one domain commit together, and fail together", "one of its own"
+    ),
+    "partition_by": ViewOption(
+        _NAMES, "columns of the view", "each value of these columns is a partition that fails by itself"
+    ),
+    "partitions": ViewOption(
+        r"2|4|8|16|32|64|128|256",
+        "a power of two up to 256, the number of groups of vnodes",
+        "into how many groups of vnodes the view is cut, or with partition_by its values",
+    ),
+    "retention": ViewOption(
         r"\d+(\.\d+)?\s*(second|minute|hour|day|week)s?|\d+",
         "a time, for example '2 days', or seconds",
+        "how long the view's history and its change log are kept",
+        "the store's: 10 minutes of history, changes that a reader lacks for 7 days",
     ),
-    "backfill_rate_limit": (r"\d+|default", "rows a second, 0 to pause, or default"),
-    "pandera": (r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", "a schema to import, for example 'assets.checks:Totals'"),
-    "background": (r"true|false", "true or false"),
-    "rules": (r"fast|reference", "fast, or reference: every operator recomputes the keys that changed"),
-    "checkpoint_frequency": (r"[1-9]\d{0,4}|default", "a number of barriers"),
-    "parallelism": (r"[1-9]\d*|adaptive|default", "a number of tasks, or adaptive"),
+    "backfill_rate_limit": ViewOption(
+        r"\d+|default",
+        "rows a second, 0 to pause, or default",
+        "the most rows a second that its backfill reads; asked again before each step",
+        "none: the backfill finds its pace",
+    ),
+    "pandera": ViewOption(
+        r"[A-Za-z_][\w.]*:[A-Za-z_]\w*",
+        "a schema to import, for example 'assets.checks:Totals'",
+        "a pandera schema that new and changed rows must satisfy before they are committed",
+    ),
+    "background": ViewOption(
+        r"true|false", "true or false", "CREATE returns at once, later runs build the view in steps", "false"
+    ),
+    "rules": ViewOption(
+        r"fast|reference",
+        "fast, or reference: every operator recomputes the keys that changed",
+        "by which incremental rules the view is kept",
+        "fast",
+    ),
+    "checkpoint_frequency": ViewOption(
+        r"[1-9]\d{0,4}|default",
+        "a number of barriers",
+        "runs that nobody asked for by hand commit at every n-th barrier, or n seconds after the first",
+        "1",
+    ),
+    "parallelism": ViewOption(
+        r"[1-9]\d*|adaptive|default",
+        "a number of tasks, or adaptive",
+        "how many tasks write a larger epoch, each a range of vnodes",
+        "adaptive: follows the cores",
+    ),
 }
+"""The options by name; `docs/reference.md` is made of this table."""
 CHANGEABLE = ("backfill_rate_limit", "parallelism", "retention", "on_row_error", "checkpoint_frequency")
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
 
@@ -47,13 +110,13 @@ def check_view_options(options: Mapping[str, str], places: Mapping[str, int], sq
 
 def check_option(name: str, value: str, start: int, sql: str) -> None:
     """Raise UnsupportedSql for one option, which stands at the character `start`."""
-    if name not in _FORMS:
-        near = difflib.get_close_matches(name, _FORMS, 1)
-        hint = f"did you mean {near[0]}?" if near else f"options are {', '.join(_FORMS)}"
+    if name not in VIEW_OPTIONS:
+        near = difflib.get_close_matches(name, VIEW_OPTIONS, 1)
+        hint = f"did you mean {near[0]}?" if near else f"options are {', '.join(VIEW_OPTIONS)}"
         raise refusal(f"there is no option {name} of a materialized view", sql, start, hint)
-    pattern, form = _FORMS[name]
-    if re.fullmatch(pattern, value, re.IGNORECASE) is None:
-        raise refusal(f"option {name} cannot be '{value}'", sql, start, f"it is {form}")
+    option = VIEW_OPTIONS[name]
+    if re.fullmatch(option.pattern, value, re.IGNORECASE) is None:
+        raise refusal(f"option {name} cannot be '{value}'", sql, start, f"it is {option.form}")
 
 
 def refresh_policy(relation: Relation) -> RefreshPolicy:

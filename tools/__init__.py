@@ -1,0 +1,1 @@
+"""What is made of the code for those who read it: the reference, the picture of the rooms, measures."""

@@ -1,0 +1,176 @@
+"""`python -m tools.reference` writes docs/reference.md: all options, settings and variables, from the code's own tables.
+
+`--check` writes nothing and ends with 1 where the page is not what would be written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from engine.connectors import landing_options, nexmark
+from engine.connectors.sinks import options as sinks
+from engine.runtime.reads.datasource import SOURCE_OPTIONS
+from engine.sql.statements.settings import ALIASES, SETTINGS, Setting
+from engine.sql.statements.view_options import CHANGEABLE, VIEW_OPTIONS, ViewOption
+from tools.variables import GROUPS, Variable
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
+WIDTH = 110
+MANY = 8
+
+HEAD = """\
+<!-- written by `make pages` (python -m tools.reference); edit the tables in the code instead -->
+# Reference
+
+Every option of a WITH clause, every setting of a session and every environment variable that is read. A
+statement that names another option or setting is refused, with what was perhaps meant.
+
+- [Options of materialized views](#options-of-materialized-views)
+- [Options of tables and sources](#options-of-tables-and-sources)
+- [Options of sinks](#options-of-sinks)
+- [Options of the Spark source](#options-of-the-spark-source)
+- [Settings of a session](#settings-of-a-session)
+- [Environment variables](#environment-variables)
+"""
+
+
+def reference() -> str:
+    """Return the page's text."""
+    lines = [HEAD, *_views(), *_tables(), *_sinks(), *_source(), *_settings(), *_variables()]
+    return "\n".join(lines) + "\n"
+
+
+def _views() -> Iterator[str]:
+    changed = [f"`{name}`" for name in CHANGEABLE]
+    yield "## Options of materialized views\n"
+    yield "`CREATE MATERIALIZED VIEW v WITH (option = 'value', …) AS SELECT …`; see [sql.md](sql.md).\n"
+    yield from _wrapped(
+        f"{', '.join(changed[:-1])} and {changed[-1]} can be changed by `ALTER MATERIALIZED VIEW v SET (…)`; "
+        "the others stay as the view was made."
+    )
+    yield ""
+    for name, option in VIEW_OPTIONS.items():
+        yield from _entry(name, _of_a_view(option))
+    yield ""
+
+
+def _of_a_view(option: ViewOption) -> str:
+    without = f" Default: {option.default}." if option.default else ""
+    return f"{option.meaning}. Values: {option.form}.{without}"
+
+
+def _tables() -> Iterator[str]:
+    yield "## Options of tables and sources\n"
+    yield "A table without a connector has no options.\n"
+    yield "### `connector = 'landing'`\n"
+    yield "`CREATE TABLE t (…) WITH (connector = 'landing', path = 'folder')`; see [landing.md](landing.md).\n"
+    yield from _entries(landing_options.OPTIONS)
+    yield "\n### `connector = 'nexmark'`\n"
+    yield "`CREATE SOURCE bid (…) WITH (connector = 'nexmark', max_events = '100000')`.\n"
+    yield from _entries(nexmark.OPTIONS)
+    yield ""
+
+
+def _sinks() -> Iterator[str]:
+    yield "## Options of sinks\n"
+    yield "`CREATE SINK s FROM v WITH (…)`, `CREATE SINK s INTO t FROM v WITH (…)`; see [sinks.md](sinks.md).\n"
+    yield from _entries(sinks.COMMON_OPTIONS)
+    yield "\n### Of files\n"
+    yield from _entries(sinks.FILE_OPTIONS)
+    yield ""
+
+
+def _source() -> Iterator[str]:
+    yield "## Options of the Spark source\n"
+    yield '`spark.read.format("tideline").option("store", url).load("table")`; see [reads.md](reads.md).\n'
+    yield from _entries(SOURCE_OPTIONS)
+    yield ""
+
+
+def _settings() -> Iterator[str]:
+    own = {name: setting for name, setting in SETTINGS.items() if setting.meaning}
+    told = {name: setting for name, setting in SETTINGS.items() if setting.read_only}
+    taken: dict[str, list[str]] = {}
+    for name, setting in SETTINGS.items():
+        if setting.notice:
+            taken.setdefault(setting.notice, []).append(name)
+    yield "## Settings of a session\n"
+    yield "`SET name = value`, `SET LOCAL`, `RESET name`, `SHOW name`, `SHOW VARIABLES`.\n"
+    for name, setting in own.items():
+        yield from _entry(name, _of_a_setting(name, setting))
+    yield "\n### Told, and fixed\n"
+    yield from _wrapped(", ".join(f"`{name}` ({setting.default})" for name, setting in told.items()) + ".")
+    yield "\n### Taken, without a meaning here\n"
+    yield "Clients of RisingWave and PostgreSQL send them. A value that asks for something is answered by a notice.\n"
+    for notice, names in taken.items():
+        yield from _taken(notice, names)
+    yield ""
+
+
+def _taken(notice: str, names: list[str]) -> list[str]:
+    """Return the lines of settings that are answered by one notice; many stand in a block of their own."""
+    if len(names) <= MANY:
+        return _wrapped(f"- {notice}: {', '.join(f'`{name}`' for name in names)}.", "  ")
+    return [
+        *_wrapped(f"- {notice}:", "  "),
+        "",
+        "  ```text",
+        *_wrapped("  " + " ".join(names), "  "),
+        "  ```",
+        "",
+    ]
+
+
+def _of_a_setting(name: str, setting: Setting) -> str:
+    others = [f"`{alias}`" for alias, meant in ALIASES.items() if meant == name]
+    also = f" Also {', '.join(others)}." if others else ""
+    return f"{setting.meaning}. Values: {setting.form_text}. Default: `{setting.default}`.{also}"
+
+
+def _variables() -> Iterator[str]:
+    yield "## Environment variables\n"
+    for group, variables in GROUPS.items():
+        yield f"### {group}\n"
+        for name, variable in variables.items():
+            yield from _entry(name, _of_a_variable(variable))
+        yield ""
+    yield "Buckets are found and opened as boto3 does it: `AWS_ENDPOINT_URL`, `AWS_PROFILE` and the like."
+
+
+def _of_a_variable(variable: Variable) -> str:
+    return f"{variable.meaning}. Default: {variable.default}."
+
+
+def _entries(table: Mapping[str, str]) -> Iterator[str]:
+    for name, meaning in table.items():
+        yield from _entry(name, f"{meaning}.")
+
+
+def _entry(name: str, text: str) -> Iterable[str]:
+    return _wrapped(f"- `{name}`: {text}", "  ")
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def main() -> None:
+    """Write the page, or with `--check` tell whether it is as the code has it."""
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument(
+        "--check", action="store_true", help="write nothing; end with 1 where the page is stale"
+    )
+    text = reference()
+    if asked.parse_args().check:
+        sys.exit(0 if PAGE.exists() and PAGE.read_text() == text else f"{PAGE} is stale: run make pages")
+    PAGE.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""The environment variables that are read: what each means, and where the code reads one."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+READERS = ("engine", "dagster_project", "resources", "assets", "demo", "benchmarks", "tests")
+OF_THE_SYSTEM = {"PATH", "USERNAME"}
+READ_BY_SPARK = {"SPARK_CONNECT_AUTHENTICATE_TOKEN"}
+
+
+class Variable(NamedTuple):
+    """What an environment variable means, and what holds where it is not set."""
+
+    meaning: str
+    default: str
+
+
+OF_A_PROJECT: Mapping[str, Variable] = {
+    "TIDELINE_HOME": Variable("where landing folders and `.tideline/` are", "the project's folder"),
+    "TIDELINE_STORE": Variable(
+        "the store's address, `file:///…` or `s3://bucket/prefix`", "`.tideline/store` of the home"
+    ),
+    "TIDELINE_ASSETS": Variable("the folder of the models", "`assets/` of the home"),
+    "TIDELINE_ALLOWED_PATHS": Variable(
+        "folders outside of the home that landing tables and file sinks may name too, separated by `:`",
+        "none",
+    ),
+    "TIDELINE_ALLOWED_MODULES": Variable(
+        "modules outside of the home from which a view's pandera schema may be imported, by comma; "
+        "a package stands for all in it",
+        "none",
+    ),
+    "TIDELINE_SENSOR_WAIT": Variable("seconds for which the sensor watches at each evaluation", "`4`"),
+}
+OF_A_PROCESS: Mapping[str, Variable] = {
+    "TIDELINE_CACHE_DIR": Variable(
+        "where decoded files are kept, a folder that is its user's alone",
+        "`tideline-cache-<user>` of the temporary folder",
+    ),
+    "TIDELINE_DRIVER_MEMORY": Variable("memory of a Spark that is started here", "`4g`"),
+    "TIDELINE_DRIVER_ROWS_MB": Variable(
+        "MiB of rows of one UPDATE, DELETE, INSERT … SELECT or CREATE TABLE AS that the process holds; "
+        "Spark's tasks write those of larger statements",
+        "`64`",
+    ),
+    "TIDELINE_LANDING_MEMORY": Variable(
+        "MiB of a landing file that are held before they are committed", "`256`"
+    ),
+    "TIDELINE_VERIFY": Variable("the share of claims that are checked against the data, 0 to 1", "`0`"),
+    "TIDELINE_JARS": Variable("the folder of the Delta jars", "`jars/` of the home, else beside the engine"),
+}
+OF_OTHERS: Mapping[str, Variable] = {
+    "SPARK_REMOTE": Variable(
+        "a Spark Connect server to run on, `sc://host:port`", "`make up` starts one, and `tideline` finds it"
+    ),
+    "SPARK_CONNECT_AUTHENTICATE_TOKEN": Variable("the token that this server wants", "made by `make up`"),
+    "SPARK_LOCAL_IP": Variable("the address that a Spark started here binds to", "`127.0.0.1`"),
+    "JAVA_HOME": Variable("the Java that Spark runs on", "the one on PATH"),
+    "JDK_JAVA_OPTIONS": Variable("options of that Java; tests set those that start it fast", "none"),
+    "DEFAULT_ARTIFACT_REPOSITORY": Variable(
+        "a mirror of Maven's repository, for `make setup`", "Maven's own"
+    ),
+    "grpc_proxy": Variable("the proxy through which gRPC reaches a Spark Connect server elsewhere", "none"),
+    "https_proxy": Variable("the same, taken after that", "none"),
+    "http_proxy": Variable("the same, taken last", "none"),
+    "COLUMNS": Variable("how many columns printed tables may take", "the terminal's; 160 in a pipe"),
+    "LESS": Variable("how `less` shows results that are longer than the screen", "`-FRSX`"),
+    "XDG_STATE_HOME": Variable("where the prompt keeps its history", "`~/.local/state`"),
+}
+OF_TESTS: Mapping[str, Variable] = {
+    "TIDELINE_SEEDS": Variable("how many random programs with crashes run", "1000"),
+    "TIDELINE_SPARK_SEEDS": Variable("how many of them run on Spark, in processes that are killed", "50"),
+    "TIDELINE_SINK_SEEDS": Variable("how many races of sinks are run", "100"),
+    "TIDELINE_QUERIES": Variable("which queries of `tests/sql/queries.sql` are run", "all"),
+}
+GROUPS: Mapping[str, Mapping[str, Variable]] = {
+    "Of a project": OF_A_PROJECT,
+    "Of each process": OF_A_PROCESS,
+    "Of what it stands on": OF_OTHERS,
+    "Of the tests": OF_TESTS,
+}
+
+
+def read_variables() -> dict[str, str]:
+    """Return the names of all variables that the code reads, each with a module that does, by its path."""
+    found: dict[str, str] = {}
+    for folder in READERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for name in reads(path):
+                found.setdefault(name, path.relative_to(ROOT).as_posix())
+    return {name: where for name, where in found.items() if name not in OF_THE_SYSTEM}
+
+
+def reads(path: Path) -> Iterator[str]:
+    """Yield the names of the variables that a module reads; raises ValueError where a name is none of its constants."""
+    text = path.read_text()
+    if "environ" not in text:
+        return
+    tree = ast.parse(text)
+    names = _constants(tree)
+    for node in ast.walk(tree):
+        if (asked := _asked(node)) is not None:
+            if isinstance(asked, ast.Constant) and isinstance(asked.value, str):
+                yield asked.value
+            elif isinstance(asked, ast.Name) and asked.id in names:
+                yield from names[asked.id]
+            else:
+                raise ValueError(f"{path}:{node.lineno}: which variable is read? Name it by a constant")  # type: ignore[attr-defined]
+
+
+def _asked(node: ast.AST) -> ast.expr | None:
+    """Return the name in `environ[name]`, `environ.get(name)`, `environ.setdefault(name, …)` or `name in environ`."""
+    if isinstance(node, ast.Subscript) and _is_environment(node.value) and isinstance(node.ctx, ast.Load):
+        return node.slice
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and _is_environment(node.func.value)
+    ):
+        return node.args[0] if node.func.attr in ("get", "setdefault", "pop") else None
+    if isinstance(node, ast.Compare) and any(_is_environment(right) for right in node.comparators):
+        return node.left
+    return None
+
+
+def _is_environment(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "environ" and isinstance(node.value, ast.Name)
+
+
+def _constants(tree: ast.Module) -> dict[str, tuple[str, ...]]:
+    """Return the texts that names of a module stand for: constants, imported ones, and names that run over a tuple of texts."""
+    found: dict[str, tuple[str, ...]] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+            texts = [
+                one.value for one in values if isinstance(one, ast.Constant) and isinstance(one.value, str)
+            ]
+            if len(texts) == len(values):
+                found[node.targets[0].id] = tuple(texts)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            source = ROOT / f"{node.module.replace('.', '/')}.py"
+            wanted = {alias.name: alias.asname or alias.name for alias in node.names if alias.name.isupper()}
+            if wanted and source.exists():
+                theirs = _constants(ast.parse(source.read_text()))
+                found |= {own: theirs[name] for name, own in wanted.items() if name in theirs}
+    for inner in ast.walk(tree):
+        if not isinstance(inner, ast.comprehension | ast.For) or not isinstance(inner.target, ast.Name):
+            continue
+        if isinstance(inner.iter, ast.Name) and inner.iter.id in found:
+            found[inner.target.id] = found[inner.iter.id]
+    return found
