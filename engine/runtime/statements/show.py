@@ -15,12 +15,12 @@ from engine.runtime.spark.analyze import SparkAnalyzer
 from engine.runtime.statements.create_schema import no_schema
 from engine.runtime.statements.ddl import plan_view
 from engine.sql.bind.binder import bind
-from engine.sql.bind.macros import macro_of
 from engine.sql.dialect import Dialect
 from engine.sql.explain import explain as explain_plan
 from engine.sql.incremental.access import index_name
 from engine.sql.incremental.fragments import IncrementalPlan
 from engine.sql.schemas import SYSTEM, own_schema, schema_of, schemas
+from engine.sql.statements.macros import macro_of
 from engine.sql.statements.reader import (
     CreateMaterializedView,
     CreateView,
@@ -119,7 +119,7 @@ def describe(stored: StoredCatalog, statement: Describe, spark: Callable[[], Spa
     )
 
 
-def explain(stored: StoredCatalog, statement: Explain, dialect: str) -> pa.Table:
+def explain(stored: StoredCatalog, statement: Explain, dialect: Dialect) -> pa.Table:
     """Return the bound plan of a query or view as text."""
     query = (
         statement.target.query if isinstance(statement.target, CreateMaterializedView) else statement.target

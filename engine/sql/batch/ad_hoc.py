@@ -9,8 +9,8 @@ import sqlglot.expressions as exp
 
 from engine.errors import SqlError
 from engine.sql.batch.time_travel import Moment, moment_of
-from engine.sql.bind.written_out import written_out
 from engine.sql.catalog import Catalog, Relation, is_named_index
+from engine.sql.dialect import Dialect
 from engine.sql.dialects.postgres.rows import as_spark_rows
 from engine.sql.dialects.postgres.translate import as_spark
 from engine.sql.expression.sketches import keep_percentiles
@@ -19,7 +19,8 @@ from engine.sql.parsing.lost_arguments import lost_argument
 from engine.sql.parsing.names import identifier, item_name, relation_of
 from engine.sql.parsing.position import place
 from engine.sql.parsing.refusals import unsupported
-from engine.sql.rewrites.array_comparison import array_comparison
+from engine.sql.rewrites.contract import QueryText
+from engine.sql.rewrites.rules import written_out
 from engine.sql.statements.reader import parse
 from engine.sql.statements.statement_types import CreateView
 from engine.sql.typing.query_types import QueryTypes
@@ -90,13 +91,13 @@ def query_views(query: exp.Query, catalog: Catalog) -> tuple[str, ...]:
     return tuple(found)
 
 
-def to_spark(query: exp.Query, catalog: Catalog, dialect: str = "spark") -> str:
+def to_spark(query: exp.Query, catalog: Catalog, dialect: Dialect = "spark") -> str:
     """Return a query as Spark SQL that means what it means in `dialect`, with plain views written out as subqueries."""
     return _Writer(catalog, None, "").written(query, dialect).sql(dialect="spark")
 
 
 def spark_query(
-    query: exp.Query | exp.Values, catalog: Catalog, dialect: str, prefix: str, sql: str = ""
+    query: exp.Query | exp.Values, catalog: Catalog, dialect: Dialect, prefix: str, sql: str = ""
 ) -> SparkQuery:
     """Return a query over temporary views whose names begin with `prefix`, one for each table and moment that it reads.
 
@@ -107,7 +108,7 @@ def spark_query(
 
 
 def spark_tree(
-    query: exp.Query | exp.Values, catalog: Catalog, dialect: str, prefix: str, sql: str = ""
+    query: exp.Query | exp.Values, catalog: Catalog, dialect: Dialect, prefix: str, sql: str = ""
 ) -> tuple[exp.Expr, tuple[Reading, ...]]:
     """Return the same query as it was parsed, before it is printed, and what it reads."""
     writer = _Writer(catalog, prefix, sql)
@@ -123,15 +124,14 @@ class _Writer:
         self.readings: dict[tuple[str, Moment | None, bool], Reading] = {}
 
     def written(
-        self, query: exp.Query | exp.Values, dialect: str, top: bool = True, moment: Moment | None = None
+        self, query: exp.Query | exp.Values, dialect: Dialect, top: bool = True, moment: Moment | None = None
     ) -> exp.Expr:
         """Return the tree of a query as Spark reads it."""
-        tree = written_out(query.copy(), self.catalog, dialect, self.sql)
+        tree = written_out(query.copy(), QueryText(self.catalog, dialect, self.sql))
         if dialect != "spark":
             for name in tree.find_all(exp.Identifier):
                 if not name.args.get("quoted"):
                     name.set("this", name.name.lower())
-            tree = tree.transform(array_comparison, dialect, copy=False)
             tree = as_spark_rows(as_spark(tree, QueryTypes(tree, self.catalog).of))
         self._expand(keep_percentiles(tree), {}, top, moment)
         if top and (lost := lost_argument(tree, tree.sql(dialect="spark"))) is not None:

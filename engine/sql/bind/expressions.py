@@ -11,6 +11,7 @@ from engine.sql.bind.aggregates import POSTGRES_AGGREGATES, core
 from engine.sql.bind.operands import Operands
 from engine.sql.bind.scope import Scope
 from engine.sql.bind.subqueries import Subqueries, is_subquery
+from engine.sql.dialect import Dialect
 from engine.sql.dialects.postgres.functions import translated
 from engine.sql.dialects.postgres.patterns import NotSaid
 from engine.sql.dialects.postgres.translate import UNKNOWN_FIELDS, as_spark
@@ -29,7 +30,6 @@ from engine.sql.functions import (
 )
 from engine.sql.parsing.lost_arguments import lost_argument
 from engine.sql.parsing.position import copy_place, place
-from engine.sql.rewrites.array_comparison import array_comparison
 from engine.sql.typing.expression_types import exact_type, kind_of
 
 Refuse = Callable[[str, exp.Expr | None, str], UnsupportedSql]
@@ -59,7 +59,7 @@ class Expressions:
     """Binds the expressions of one SELECT in its scope; `types` are the certain types of internal columns."""
 
     def __init__(
-        self, scope: Scope, refuse: Refuse, types: dict[str, str], dialect: str, subqueries: Subqueries
+        self, scope: Scope, refuse: Refuse, types: dict[str, str], dialect: Dialect, subqueries: Subqueries
     ) -> None:
         self.scope, self.refuse, self.types, self.dialect = scope, refuse, types, dialect
         self.subqueries = subqueries
@@ -147,7 +147,7 @@ class Expressions:
                 found = exp.Dot(this=found, expression=exp.to_identifier(field, quoted=True))
             return copy_place(found, part)
 
-        tree = node.transform(resolve).transform(array_comparison, self.dialect)
+        tree = node.transform(resolve)
         if self.dialect != "spark":
             try:
                 tree = as_spark(tree, lambda part: exact_type(part, self.types))

@@ -13,13 +13,12 @@ from engine.sql.expression.nodes import Column, Comparison, Expr, known
 from engine.sql.expression.template import call as call_of
 from engine.sql.parsing.names import identifier
 from engine.sql.parsing.position import place
-from engine.sql.plan import JoinKind, Node
+from engine.sql.plan import Filter, JoinKind, Node
 from engine.sql.rewrites.decorrelate import decorrelate
 from engine.sql.rewrites.equalities import Equalities
 from engine.sql.rewrites.free import free_columns
 from engine.sql.rewrites.full_join import full_join
 from engine.sql.rewrites.join_keys import JoinKeys, Pair, with_columns
-from engine.sql.rewrites.pushdown import push_filter
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,7 @@ class JoinBuilder:
             plan = self._written(plan, step)
         plan = self._cross(plan, waiting, pool, rest)
         for condition in (*pool, *rest):
-            plan = push_filter(plan, condition.expr)
+            plan = Filter(plan, condition.expr)
         return plan
 
     # ---- inner joins -----------------------------------------------------------------------------------------
@@ -170,9 +169,9 @@ class JoinBuilder:
         residual: list[Expr] = []
         for expr in (c.expr for c in ready):
             if expr.columns and set(expr.columns) <= theirs:
-                right = push_filter(right, expr)
+                right = Filter(right, expr)
             elif expr.columns and set(expr.columns) <= mine:
-                left = push_filter(left, expr)
+                left = Filter(left, expr)
             else:
                 residual.append(expr)
         return self.keys.join(left, right, "inner", pairs, residual, null_safe)
@@ -182,7 +181,7 @@ class JoinBuilder:
         if step.apply is not None:
             joined = step.apply(plan)
             for condition in step.conditions:
-                joined = push_filter(joined, condition.expr)
+                joined = Filter(joined, condition.expr)
             return joined
         if set(free_columns(step.source.plan)) & set(plan.columns):
             return self._lateral(plan, step)
@@ -199,7 +198,7 @@ class JoinBuilder:
         rest: list[Condition] = []
         for condition in step.conditions:
             if condition.expr.columns and set(condition.expr.columns) <= theirs:
-                right = push_filter(right, condition.expr)
+                right = Filter(right, condition.expr)
             else:
                 rest.append(condition)
         pairs, residual, null_safe = self._split(left, right, rest)

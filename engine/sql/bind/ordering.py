@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import sqlglot.expressions as exp
 
 from engine.sql.bind.scope import Scope
+from engine.sql.dialect import Dialect
 from engine.sql.parsing.names import identifier
 from engine.sql.plan import Node, SortKey, TopN
 
@@ -32,7 +33,7 @@ class OrderItem:
         return SortKey(column, self.descending, self.nulls_first)
 
 
-def order_items(order: exp.Order | None, dialect: str) -> list[OrderItem]:
+def order_items(order: exp.Order | None, dialect: Dialect) -> list[OrderItem]:
     """Return the items of ORDER BY; nulls stand first where the dialect has them if nothing is said."""
     found = []
     for item in order.expressions if order is not None else ():
