@@ -7,11 +7,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import msgspec
 
 from engine.errors import SqlError
 from engine.sql.dialect import Dialect
+
+RelationKind = Literal["table", "view", "materialized view", "index", "function", "sink", "schema"]
+ConflictPolicy = Literal["error", "overwrite", "ignore", "update if not null"]
 
 
 class Column(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -48,7 +52,7 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """
 
     name: str
-    kind: str
+    kind: RelationKind
     columns: tuple[Column, ...]
     primary_key: tuple[str, ...] = ()
     distribution_key: tuple[str, ...] = ()
@@ -58,7 +62,7 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     options: dict[str, str] = {}
     depends_on: tuple[str, ...] = ()
     comment: str | None = None
-    on_conflict: str = "error"
+    on_conflict: ConflictPolicy = "error"
     through: tuple[str, ...] = ()
     renamed: bool = False
     version_columns: tuple[str, ...] = ()

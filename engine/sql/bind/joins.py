@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import sqlglot.expressions as exp
 
@@ -19,6 +20,10 @@ from engine.sql.rewrites.equalities import Equalities
 from engine.sql.rewrites.free import free_columns
 from engine.sql.rewrites.full_join import full_join
 from engine.sql.rewrites.join_keys import JoinKeys, Pair, with_columns
+
+StepKind = Literal[JoinKind, "right", "full"]
+_SIDES: dict[str, StepKind] = {"LEFT": "left", "RIGHT": "right", "FULL": "full"}
+_HALVES: tuple[tuple[str, StepKind], ...] = (("SEMI", "semi"), ("ANTI", "anti"))
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class Step:
     """One JOIN: what is joined, how, and its own conditions."""
 
     source: Source
-    kind: str
+    kind: StepKind
     conditions: tuple[Condition, ...]
     node: exp.Expr
     apply: Callable[[Node], Node] | None = None
@@ -230,17 +235,17 @@ class JoinBuilder:
         )
 
     # ---- USING -----------------------------------------------------------------------------------------------
-    def _kind(self, join: exp.Join) -> str:
+    def _kind(self, join: exp.Join) -> StepKind:
         side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
         method = str(join.args.get("method") or "").upper()
         if method not in ("", "NATURAL"):
             raise self.refuse(f"{method} JOIN", join.this, "write JOIN … ON")
-        for name in ("SEMI", "ANTI"):
+        for name, found in _HALVES:
             if name in (kind, side):
-                return name.lower()
+                return found
         if kind not in ("", "INNER", "OUTER", "CROSS"):
             raise self.refuse(f"{kind} JOIN", join.this, "write JOIN … ON")
-        return {"LEFT": "left", "RIGHT": "right", "FULL": "full"}.get(side, "inner")
+        return _SIDES.get(side, "inner")
 
     def _common(self, source: Source) -> list[exp.Expr]:
         """Return the names that NATURAL compares: those that both sides have."""
@@ -252,7 +257,7 @@ class JoinBuilder:
         ]
 
     def _using(
-        self, part: exp.Expr, source: Source, kind: str, coalesced: list[tuple[str, Expr]]
+        self, part: exp.Expr, source: Source, kind: StepKind, coalesced: list[tuple[str, Expr]]
     ) -> Condition:
         name = identifier(part)
         left = self.scope.visible(name, [other for other in self.scope.sources if other is not source])
