@@ -14,7 +14,7 @@ from engine.meta.catalog_store import StoredCatalog
 from engine.meta.creation import computed
 from engine.sql.catalog import Relation
 
-KIND = "sink"
+KIND: Literal["sink"] = "sink"
 SINK_PREFIX = "sink/"
 GROUPS = "vnode_groups"
 Holds = dict[str, dict[str, int | None]]

@@ -13,6 +13,7 @@ from engine.meta.frontier import frontiers
 from engine.meta.partitions import described, quarantined
 from engine.meta.recovery import failures
 from engine.meta.sinks import sinks, source_of, standing, state_of
+from engine.sql.catalog import RelationKind
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class RelationStatus:
     """Where one table or view stands; `lag_seconds` is the age of the oldest change that it lacks."""
 
     name: str
-    kind: str
+    kind: RelationKind
     committed_epoch: int | None
     frontier: int | None
     lag_seconds: float

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 from engine.errors import SqlError
 from engine.meta.catalog_store import StoredCatalog
-from engine.sql.catalog import Relation
+from engine.sql.catalog import Relation, RelationKind
 from engine.sql.parsing.refusals import line_and_column, words
 from engine.sql.schemas import last_name
 
 
-def known(stored: StoredCatalog, kind: str, name: str, sql: str, *, system: bool = False) -> Relation:
+def known(
+    stored: StoredCatalog, kind: RelationKind | Literal[""], name: str, sql: str, *, system: bool = False
+) -> Relation:
     """Return the relation that a statement names; raises SqlError if there is none, or one of another kind.
 
     With `system` it may be one of the system's own.

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import msgspec
 
@@ -15,6 +16,8 @@ from engine.sql.dialect import Dialect
 
 MOST_CHARACTERS = 255
 _NO_PART = ("Cc", "Cs", "Zl", "Zp")
+RelationKind = Literal["table", "view", "materialized view", "index", "function", "sink", "schema"]
+ConflictPolicy = Literal["error", "overwrite", "ignore", "update if not null"]
 
 
 class Column(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -51,7 +54,7 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """
 
     name: str
-    kind: str
+    kind: RelationKind
     columns: tuple[Column, ...]
     primary_key: tuple[str, ...] = ()
     distribution_key: tuple[str, ...] = ()
@@ -61,7 +64,7 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     options: dict[str, str] = {}
     depends_on: tuple[str, ...] = ()
     comment: str | None = None
-    on_conflict: str = "error"
+    on_conflict: ConflictPolicy = "error"
     through: tuple[str, ...] = ()
     renamed: bool = False
     version_columns: tuple[str, ...] = ()

@@ -7,13 +7,14 @@ nothing else has it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import sqlglot.expressions as exp
 
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.dialect import Dialect
 
-KIND = "schema"
+KIND: Literal["schema"] = "schema"
 SYSTEM = ("information_schema", "pg_catalog")
 _ENTRY = "_schema_"
 _OWN = {"spark": "default"}

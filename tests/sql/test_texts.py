@@ -31,7 +31,7 @@ EXPECTED = {
     "sql/parsing/tokens.py": STATEMENTS,
     "sql/statements/set_statements.py": STATEMENTS,
     "sql/statements/taken_statements.py": STATEMENTS,
-    "sql/bind/macros.py": STATEMENTS,
+    "sql/statements/macros.py": STATEMENTS,
     "sql/parsing/refusals.py": STATEMENTS,
     "sql/parsing/position.py": STATEMENTS,
     "sql/parsing/names.py": STATEMENTS,

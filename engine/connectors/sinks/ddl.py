@@ -33,7 +33,7 @@ from engine.sql.catalog import Catalog, Column, Relation
 from engine.sql.dialect import Dialect
 from engine.sql.incremental.partials import GLOBAL_KEY
 from engine.sql.parsing.refusals import line_and_column
-from engine.sql.statements.sink_statements import AlterSink, CreateSink, view_of
+from engine.sql.statements.sink_statements import AlterSink, CreateSink, SinkAction, view_of
 from engine.sql.statements.statement_types import CreateMaterializedView
 from engine.sql.typing.types import to_arrow
 
@@ -103,7 +103,7 @@ def alter_sink(store: Hummock, statement: AlterSink) -> None:
                 raise
 
 
-def _altered(version: Version, relation: Relation, action: str) -> Commit:
+def _altered(version: Version, relation: Relation, action: SinkAction) -> Commit:
     state, table = state_of(version, relation.name), computed(version, source_of(relation))
     if action != "reset":
         state = msgspec.structs.replace(state, paused=action == "pause")

@@ -73,7 +73,7 @@ def _types(node: Node, frames: Sequence[DataFrame], context: EpochContext) -> Ty
     return types | _asked(frame.groupBy().agg, over_groups) if over_groups else types
 
 
-def _asked(select, parts: Sequence[Expr]) -> Types:  # type: ignore[no-untyped-def]
+def _asked(select, parts: Sequence[Expr]) -> Types:  # type: ignore[no-untyped-def]  # a method of Spark's
     """Return the types of expressions that are selected together; one that cannot stand by itself has none."""
     items = [(f"_part_{n}", part) for n, part in enumerate(parts)]
     if not items:

@@ -27,8 +27,7 @@ from engine.sql.batch.ad_hoc import query_tables, query_views, spark_query
 from engine.sql.batch.full_refresh import OFFER, is_deterministic
 from engine.sql.batch.row_errors import null_on_error
 from engine.sql.bind.binder import bind
-from engine.sql.bind.macros import Macro, body_of, function_body, functions_called
-from engine.sql.catalog import Catalog, Column, Relation
+from engine.sql.catalog import Catalog, Column, ConflictPolicy, Relation
 from engine.sql.dialect import Dialect
 from engine.sql.incremental.access import index_name
 from engine.sql.incremental.fragments import IncrementalPlan, index_fragment
@@ -37,6 +36,7 @@ from engine.sql.incremental.key_types import check_key_types, check_plain
 from engine.sql.parsing.refusals import mistake
 from engine.sql.schemas import schema_entry, schema_of
 from engine.sql.statements.defaults import why_not_fed
+from engine.sql.statements.macros import Macro, body_of, function_body, functions_called
 from engine.sql.statements.statement_types import (
     CreateFunction,
     CreateIndex,
@@ -109,7 +109,7 @@ def _table_of(relation: Relation) -> Table:
     return Table(relation.name, schema, relation.primary_key, relation.distribution_key)
 
 
-def _usual_conflict(statement: CreateTable, dialect: Dialect) -> str:
+def _usual_conflict(statement: CreateTable, dialect: Dialect) -> ConflictPolicy:
     """Return what an INSERT of a known key does where CREATE TABLE does not say it: RisingWave's tables take the newest row."""
     return "overwrite" if dialect == "risingwave" and not statement.append_only else "error"
 

@@ -15,12 +15,12 @@ from engine.runtime.spark.analyze import SparkAnalyzer
 from engine.runtime.statements.create_schema import no_schema
 from engine.runtime.statements.ddl import plan_view
 from engine.sql.bind.binder import bind
-from engine.sql.bind.macros import macro_of
 from engine.sql.dialect import Dialect
 from engine.sql.explain import explain as explain_plan
 from engine.sql.incremental.access import index_name
 from engine.sql.incremental.fragments import IncrementalPlan
 from engine.sql.schemas import SYSTEM, own_schema, schema_of, schemas
+from engine.sql.statements.macros import macro_of
 from engine.sql.statements.reader import (
     CreateMaterializedView,
     CreateView,

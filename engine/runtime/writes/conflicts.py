@@ -14,7 +14,7 @@ from engine.arrow import positions
 from engine.errors import Conflict, DuplicateKey
 from engine.hummock import Hummock, Put, TableVersion, Version
 from engine.runtime.rows import awaits_row_ids, with_row_ids
-from engine.sql.catalog import Relation
+from engine.sql.catalog import ConflictPolicy, Relation
 
 WRITE_DEADLINE_SECONDS = 60.0
 UPDATE_IF_NOT_NULL = "update if not null"
@@ -33,7 +33,9 @@ class Attempts:
         return self._left <= 0 and time.monotonic() > self._deadline
 
 
-def insert_rows(store: Hummock, relation: Relation, rows: pa.Table, policy: str) -> tuple[int, pa.Table]:
+def insert_rows(
+    store: Hummock, relation: Relation, rows: pa.Table, policy: ConflictPolicy
+) -> tuple[int, pa.Table]:
     """Insert rows under the names of the store by a policy; returns the epoch and the rows as they were written.
 
     Raises DuplicateKey under the policy `error` for a key that exists or stands twice.

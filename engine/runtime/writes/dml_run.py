@@ -156,7 +156,7 @@ class StatementRun:
     def insert_spilled(self, rows: Spilled, conflict: OnConflict | None) -> None:
         """Insert spilled rows by Spark's tasks, as if no one wrote to the table meanwhile."""
         relation, session, attempts = self.relation, self.spark(), Attempts()
-        rule: Rule = relation.on_conflict  # type: ignore[assignment]  # the catalog holds no other word
+        rule: Rule = relation.on_conflict
         if relation.version_columns:
             rule = "versions"
         if conflict is not None:

@@ -10,7 +10,6 @@ import sqlglot.expressions as exp
 
 from engine.errors import SqlError
 from engine.sql.batch.time_travel import Moment, moment_of
-from engine.sql.bind.written_out import written_out
 from engine.sql.catalog import Catalog, Relation, is_named_index
 from engine.sql.dialect import Dialect
 from engine.sql.dialects.postgres.lists import as_ordered_list
@@ -22,8 +21,9 @@ from engine.sql.parsing.lost_arguments import lost_argument
 from engine.sql.parsing.names import identifier, item_name, relation_of
 from engine.sql.parsing.position import place
 from engine.sql.parsing.refusals import unsupported
-from engine.sql.rewrites.array_comparison import array_comparison
+from engine.sql.rewrites.contract import QueryText
 from engine.sql.rewrites.distinct_on import distinct_on
+from engine.sql.rewrites.rules import written_out
 from engine.sql.statements.reader import parse
 from engine.sql.statements.statement_types import CreateView
 from engine.sql.typing.query_types import QueryTypes
@@ -130,13 +130,12 @@ class _Writer:
         self, query: exp.Query | exp.Values, dialect: Dialect, top: bool = True, moment: Moment | None = None
     ) -> exp.Expr:
         """Return the tree of a query as Spark reads it."""
-        tree = distinct_on(written_out(query.copy(), self.catalog, dialect, self.sql))
+        tree = distinct_on(written_out(query.copy(), QueryText(self.catalog, dialect, self.sql)))
         _refuse_unsaid(tree, self.sql if top else "")
         if dialect != "spark":
             for name in tree.find_all(exp.Identifier):
                 if not name.args.get("quoted"):
                     name.set("this", name.name.lower())
-            tree = tree.transform(array_comparison, dialect, copy=False)
             tree = as_spark_rows(as_spark(tree, QueryTypes(tree, self.catalog).of))
         else:
             tree = tree.transform(as_ordered_list, copy=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import sqlglot.expressions as exp
 
@@ -18,7 +18,9 @@ from engine.sql.statements.values import NotLiteral, literal
 
 __all__ = ["PointRead", "Predicate", "point_read", "query_tables", "to_spark"]
 
-_OPS: dict[type[exp.Expr], str] = {
+Operator = Literal["=", "<>", "<", "<=", ">", ">="]
+Test = Literal[Operator, "in", "is null", "is not null"]
+_OPS: dict[type[exp.Expr], Operator] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
     exp.LT: "<",
@@ -26,15 +28,15 @@ _OPS: dict[type[exp.Expr], str] = {
     exp.GT: ">",
     exp.GTE: ">=",
 }
-_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
+_FLIPPED: dict[Operator, Operator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
 
 
 @dataclass(frozen=True)
 class Predicate:
-    """A column compared with literals: `op` is =, <>, <, <=, >, >=, in, is null or is not null."""
+    """A column compared with literals."""
 
     column: str
-    op: str
+    op: Test
     values: tuple[Any, ...] = ()
 
 

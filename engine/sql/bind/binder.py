@@ -19,17 +19,15 @@ from engine.sql.bind.scope import Scope, Source
 from engine.sql.bind.set_operations import SetOperations
 from engine.sql.bind.subqueries import Subqueries
 from engine.sql.bind.values_rows import constant_rows
-from engine.sql.bind.written_out import written_out
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.dialect import Dialect
 from engine.sql.parsing.names import item_name
 from engine.sql.parsing.position import place
 from engine.sql.plan import Filter, Node, Values
-from engine.sql.rewrites.common_factors import common_factors
+from engine.sql.rewrites.contract import QueryText
 from engine.sql.rewrites.equalities import Equalities
 from engine.sql.rewrites.join_keys import JoinKeys
-from engine.sql.rewrites.outer_to_inner import outer_to_inner
-from engine.sql.rewrites.prune import merge_projections, prune
+from engine.sql.rewrites.rules import rewritten, written_out
 
 
 @dataclass(frozen=True)
@@ -43,12 +41,15 @@ class BoundQuery:
 
 def bind(query: exp.Query, catalog: Catalog, *, dialect: Dialect, sql: str) -> BoundQuery:
     """Bind a query; raises SqlError or UnsupportedSql with line, column, caret and remedy."""
-    inlined = written_out(query.copy(), catalog, dialect, sql)
+    bound = bound_as_written(query, catalog, dialect=dialect, sql=sql)
+    return replace(bound, plan=rewritten(bound.plan, {internal for _, internal in bound.columns}))
+
+
+def bound_as_written(query: exp.Query, catalog: Catalog, *, dialect: Dialect, sql: str) -> BoundQuery:
+    """Bind a query without the rules of plans: each filter stands where it was written; raises as `bind` does."""
     binder = _Binder(catalog, dialect, sql)
-    bound = binder.query(inlined, {}, None)
-    needed = {internal for _, internal in bound.columns}
-    plan = merge_projections(prune(bound.plan, needed))
-    return replace(bound, plan=plan, notes=tuple(binder.notes))
+    bound = binder.query(written_out(query.copy(), QueryText(catalog, dialect, sql)), {}, None)
+    return replace(bound, notes=tuple(binder.notes))
 
 
 _REMEDIES = {
@@ -216,7 +217,7 @@ class _Binder:
         joins = JoinBuilder(scope, expressions, expressions.subqueries.keys, self.equalities, self.refuse)
         first, steps = self._from(select, FromItems(self, scope, expressions, ctes), joins)
         where = select.args.get("where")
-        parts = conjuncts(common_factors(where.this)) if where is not None else []
+        parts = conjuncts(where.this) if where is not None else []
         plain = [joins.condition(part, "WHERE") for part in parts if not expressions.has_subquery(part)]
         plan = joins.build(first, steps, plain)
         for part in (*joins.deferred, *(part for part in parts if expressions.has_subquery(part))):
@@ -272,7 +273,7 @@ class _Binder:
         if apply is not None:
             return apply(plan)
         predicate = expressions.scalar(part, "WHERE")
-        return outer_to_inner(Filter(expressions.subqueries.attach(plan), predicate))
+        return Filter(expressions.subqueries.attach(plan), predicate)
 
 
 def _parenthesised(node: exp.Expr) -> exp.Table | None:

@@ -30,7 +30,6 @@ from engine.sql.functions import (
 )
 from engine.sql.parsing.lost_arguments import lost_argument
 from engine.sql.parsing.position import copy_place, place
-from engine.sql.rewrites.array_comparison import array_comparison
 from engine.sql.typing.expression_types import exact_type, kind_of
 
 Refuse = Callable[[str, exp.Expr | None, str], UnsupportedSql]
@@ -148,7 +147,7 @@ class Expressions:
                 found = exp.Dot(this=found, expression=exp.to_identifier(field, quoted=True))
             return copy_place(found, part)
 
-        tree = node.transform(resolve).transform(array_comparison, self.dialect)
+        tree = node.transform(resolve)
         if self.dialect != "spark":
             try:
                 tree = as_spark(tree, lambda part: exact_type(part, self.types))

@@ -13,11 +13,12 @@ from engine.sql.bind.expressions import Expressions
 from engine.sql.bind.scope import Scope, Source
 from engine.sql.bind.subqueries import query_of
 from engine.sql.bind.table_functions import TableFunctions, is_table_call
-from engine.sql.bind.written_out import written_out
 from engine.sql.catalog import Catalog, Relation, is_named_index
 from engine.sql.dialect import Dialect
 from engine.sql.parsing.names import identifier, item_name, relation_of
 from engine.sql.plan import Node, Scan, Values
+from engine.sql.rewrites.contract import QueryText
+from engine.sql.rewrites.rules import written_out
 from engine.sql.statements.reader import parse
 from engine.sql.statements.statement_types import CreateView
 
@@ -181,7 +182,7 @@ class FromItems:
     def _view(self, found: Relation, alias: str) -> Source:
         statement = parse(found.sql, found.dialect)
         assert isinstance(statement, CreateView)
-        query = written_out(statement.query, self.binder.catalog, found.dialect, found.sql)
+        query = written_out(statement.query, QueryText(self.binder.catalog, found.dialect, found.sql))
         bound = self.binder.of_view(found).query(query, {}, None)
         columns = bound.columns
         if found.renamed:

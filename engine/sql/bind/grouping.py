@@ -14,11 +14,9 @@ from engine.sql.bind.scope import Scope
 from engine.sql.bind.subqueries import is_subquery
 from engine.sql.expression.nodes import Column, Expr, known
 from engine.sql.parsing.names import identifier
-from engine.sql.plan import AggCall, Aggregate, Node
+from engine.sql.plan import AggCall, Aggregate, Filter, Node
 from engine.sql.rewrites.free import free_columns, rename_free
 from engine.sql.rewrites.grouping_sets import GroupingSets, grouping_sets, grouping_sets_of
-from engine.sql.rewrites.outer_to_inner import outer_to_inner
-from engine.sql.rewrites.pushdown import push_filter
 from engine.sql.typing.expression_types import call_type, kind_of
 
 Items = list[tuple[str, exp.Expr]]
@@ -103,7 +101,7 @@ class Grouping:
         for step in groups.pending:
             plan = step(plan)
         for expr in conditions:
-            plan = outer_to_inner(push_filter(plan, expr))
+            plan = Filter(plan, expr)
         return plan, bound, sorted_by
 
     def _group_nodes(self, group: exp.Group | None, items: Items) -> list[exp.Expr]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import sqlglot.expressions as exp
 
@@ -13,13 +14,16 @@ from engine.sql.expression.nodes import Column, Comparison, Expr, known
 from engine.sql.expression.template import call as call_of
 from engine.sql.parsing.names import identifier
 from engine.sql.parsing.position import place
-from engine.sql.plan import JoinKind, Node
+from engine.sql.plan import Filter, JoinKind, Node
 from engine.sql.rewrites.decorrelate import decorrelate
 from engine.sql.rewrites.equalities import Equalities
 from engine.sql.rewrites.free import free_columns
 from engine.sql.rewrites.full_join import full_join
 from engine.sql.rewrites.join_keys import JoinKeys, Pair, with_columns
-from engine.sql.rewrites.pushdown import push_filter
+
+StepKind = Literal[JoinKind, "right", "full"]
+_SIDES: dict[str, StepKind] = {"LEFT": "left", "RIGHT": "right", "FULL": "full"}
+_HALVES: tuple[tuple[str, StepKind], ...] = (("SEMI", "semi"), ("ANTI", "anti"))
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class Step:
     """One JOIN: what is joined, how, and its own conditions."""
 
     source: Source
-    kind: str
+    kind: StepKind
     conditions: tuple[Condition, ...]
     node: exp.Expr
     apply: Callable[[Node], Node] | None = None
@@ -118,7 +122,7 @@ class JoinBuilder:
             plan = self._written(plan, step)
         plan = self._cross(plan, waiting, pool, rest)
         for condition in (*pool, *rest):
-            plan = push_filter(plan, condition.expr)
+            plan = Filter(plan, condition.expr)
         return plan
 
     # ---- inner joins -----------------------------------------------------------------------------------------
@@ -170,9 +174,9 @@ class JoinBuilder:
         residual: list[Expr] = []
         for expr in (c.expr for c in ready):
             if expr.columns and set(expr.columns) <= theirs:
-                right = push_filter(right, expr)
+                right = Filter(right, expr)
             elif expr.columns and set(expr.columns) <= mine:
-                left = push_filter(left, expr)
+                left = Filter(left, expr)
             else:
                 residual.append(expr)
         return self.keys.join(left, right, "inner", pairs, residual, null_safe)
@@ -182,7 +186,7 @@ class JoinBuilder:
         if step.apply is not None:
             joined = step.apply(plan)
             for condition in step.conditions:
-                joined = push_filter(joined, condition.expr)
+                joined = Filter(joined, condition.expr)
             return joined
         if set(free_columns(step.source.plan)) & set(plan.columns):
             return self._lateral(plan, step)
@@ -199,7 +203,7 @@ class JoinBuilder:
         rest: list[Condition] = []
         for condition in step.conditions:
             if condition.expr.columns and set(condition.expr.columns) <= theirs:
-                right = push_filter(right, condition.expr)
+                right = Filter(right, condition.expr)
             else:
                 rest.append(condition)
         pairs, residual, null_safe = self._split(left, right, rest)
@@ -231,17 +235,17 @@ class JoinBuilder:
         )
 
     # ---- USING -----------------------------------------------------------------------------------------------
-    def _kind(self, join: exp.Join) -> str:
+    def _kind(self, join: exp.Join) -> StepKind:
         side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
         method = str(join.args.get("method") or "").upper()
         if method not in ("", "NATURAL"):
             raise self.refuse(f"{method} JOIN", join.this, "write JOIN … ON")
-        for name in ("SEMI", "ANTI"):
+        for name, found in _HALVES:
             if name in (kind, side):
-                return name.lower()
+                return found
         if kind not in ("", "INNER", "OUTER", "CROSS"):
             raise self.refuse(f"{kind} JOIN", join.this, "write JOIN … ON")
-        return {"LEFT": "left", "RIGHT": "right", "FULL": "full"}.get(side, "inner")
+        return _SIDES.get(side, "inner")
 
     def _common(self, source: Source) -> list[exp.Expr]:
         """Return the names that NATURAL compares: those that both sides have."""
@@ -253,7 +257,7 @@ class JoinBuilder:
         ]
 
     def _using(
-        self, part: exp.Expr, source: Source, kind: str, coalesced: list[tuple[str, Expr]]
+        self, part: exp.Expr, source: Source, kind: StepKind, coalesced: list[tuple[str, Expr]]
     ) -> Condition:
         name = identifier(part)
         left = self.scope.visible(name, [other for other in self.scope.sources if other is not source])

@@ -276,7 +276,7 @@ def children(expr: Expr) -> Iterator[Expr]:
 
 def _nodes(value: Any) -> Iterator[Expr]:
     if isinstance(value, _Node):
-        yield value  # type: ignore[misc]
+        yield value  # type: ignore[misc]  # every node is one of Expr's kinds
     elif isinstance(value, tuple):
         for item in value:
             yield from _nodes(item)
@@ -302,7 +302,7 @@ def with_children(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
 
 def _changed(value: Any, change: Callable[[Expr], Expr]) -> Any:
     if isinstance(value, _Node):
-        return change(value)  # type: ignore[arg-type]
+        return change(value)  # type: ignore[arg-type]  # every node is one of Expr's kinds
     if isinstance(value, tuple):
         items = tuple(_changed(item, change) for item in value)
         return value if all(new is old for new, old in zip(items, value, strict=True)) else items

@@ -217,11 +217,13 @@ def _union(
             name = f"{scan.table}:{column}"
             columns.append((name, kind, branch, Column(name)))
     branches = []
-    for branch, source in enumerate((node.input, *scans)):
-        grouped = [
-            expr if branch == 0 else cast(Column(f"{source.table}:{by}"), kind)  # type: ignore[union-attr]
-            for (_, expr), by, kind in zip(node.keys, next(iter(by_scan.values())).by, key_types, strict=True)
-        ]
+    by = next(iter(by_scan.values())).by
+    of_rows = [expr for _, expr in node.keys]
+    of_states = [
+        [cast(Column(f"{scan.table}:{column}"), kind) for column, kind in zip(by, key_types, strict=True)]
+        for scan in scans
+    ]
+    for branch, (source, grouped) in enumerate(zip((node.input, *scans), (of_rows, *of_states), strict=True)):
         items = [(name, expr) for name, expr in zip(keys, grouped, strict=True)]
         items += [(name, expr if owner == branch else null_of(kind)) for name, kind, owner, expr in columns]
         branches.append(Project(source, tuple(items)))

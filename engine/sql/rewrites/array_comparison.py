@@ -1,6 +1,8 @@
 """A comparison with ANY or ALL of an array's elements, as Spark says it.
 
-`x = ANY (xs)` -> `exists(xs, _e -> x = _e)`, `x > ALL (xs)` -> `forall(xs, _e -> x > _e)`
+Applies where an array stands behind ANY or ALL; a subquery there is bound as one (`membership.py`, `quantified.py`). In Spark's
+dialect `x LIKE ANY (a, b)` compares with patterns in parentheses, and stays. The call stands in parentheses, so that a column of
+the SELECT list does not get its name.
 """
 
 from __future__ import annotations
@@ -8,15 +10,24 @@ from __future__ import annotations
 import sqlglot.expressions as exp
 
 from engine.sql.dialect import Dialect
+from engine.sql.parsing.position import copy_place
+from engine.sql.rewrites.contract import ParsedExample, QueryText
+
+EXAMPLE = ParsedExample(
+    before="SELECT id FROM bid WHERE price > ALL (ARRAY[1, 2]) AND note = ANY (ARRAY['a', 'b'])",
+    after="SELECT id FROM bid WHERE (FORALL(ARRAY(1, 2), _e -> price > _e)) AND (EXISTS(ARRAY('a', 'b'), _e -> note = _e))",
+    dialect="postgres",
+)
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like, exp.ILike)
 
 
-def array_comparison(node: exp.Expr, dialect: Dialect) -> exp.Expr:
-    """Return a comparison with the elements of an array as a call; anything else stays as it is.
+def array_comparison(tree: exp.Expr, text: QueryText) -> exp.Expr:
+    """Return the tree with each comparison with the elements of an array as a call."""
+    return tree.transform(_compared, text.dialect, copy=False)
 
-    In Spark's dialect `x LIKE ANY (a, b)` compares with patterns in parentheses, and stays as well.
-    """
+
+def _compared(node: exp.Expr, dialect: Dialect) -> exp.Expr:
     if not isinstance(node, _COMPARISONS) or (dialect == "spark" and isinstance(node, exp.Like | exp.ILike)):
         return node
     right = node.expression
@@ -29,9 +40,10 @@ def array_comparison(node: exp.Expr, dialect: Dialect) -> exp.Expr:
     if isinstance(array, exp.Query):
         return node
     element = exp.to_identifier("_e")
-    test = type(node)(this=node.this, expression=exp.column("_e"), **_negation(node))
+    test = type(node)(this=node.this, expression=element.copy(), **_negation(node))
     name = "forall" if every else "exists"
-    return exp.Anonymous(this=name, expressions=[array, exp.Lambda(this=test, expressions=[element])])
+    call = exp.Anonymous(this=name, expressions=[array, exp.Lambda(this=test, expressions=[element])])
+    return copy_place(exp.Paren(this=copy_place(call, node)), node)
 
 
 def _negation(node: exp.Expr) -> dict[str, bool]:

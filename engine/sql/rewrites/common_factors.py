@@ -1,19 +1,33 @@
 """What all branches of an OR demand is demanded once, outside: so a join finds its equality.
 
-`(a = b AND x) OR (a = b AND y)` -> `a = b AND (x OR y)`
+Applies to WHERE, before names are bound: joins are built with the equalities that stand there, so a rule of plans came too late.
 """
 
 from __future__ import annotations
 
 import sqlglot.expressions as exp
 
+from engine.sql.rewrites.contract import ParsedExample, QueryText
 
-def common_factors(node: exp.Expr) -> exp.Expr:
-    """Return the condition with the common conjuncts of every OR taken out."""
+EXAMPLE = ParsedExample(
+    before="SELECT b.id FROM bid b, auction a WHERE (b.auction = a.id AND b.price = 1) OR (a.id = b.auction AND a.category = 2)",
+    after="SELECT b.id FROM bid AS b CROSS JOIN auction AS a WHERE b.auction = a.id AND (b.price = 1 OR a.category = 2)",
+)
+
+
+def common_factors(tree: exp.Expr, text: QueryText) -> exp.Expr:
+    """Return the tree with the common conjuncts of every OR in WHERE taken out."""
+    for where in list(tree.find_all(exp.Where)):
+        if isinstance(where.parent, exp.Select):  # else it is the condition of an aggregate's FILTER
+            where.set("this", _factored(where.this))
+    return tree
+
+
+def _factored(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Paren):
-        return common_factors(node.this)
+        return _factored(node.this)
     if isinstance(node, exp.And):
-        return exp.And(this=common_factors(node.this), expression=common_factors(node.expression))
+        return _joined(exp.And, [_factored(node.this), _factored(node.expression)])
     if not isinstance(node, exp.Or):
         return node
     branches = [_conjuncts(branch) for branch in _branches(node)]

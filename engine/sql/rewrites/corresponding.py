@@ -1,28 +1,36 @@
-"""CORRESPONDING: both sides of a UNION, INTERSECT or EXCEPT give the columns that they share, by name."""
+"""CORRESPONDING: both sides of a UNION, INTERSECT or EXCEPT give the columns that they share, by name.
+
+Applies to each operation that says CORRESPONDING, inner ones first: what they show is known afterwards.
+"""
 
 from __future__ import annotations
 
 import sqlglot.expressions as exp
 
-from engine.sql.catalog import Catalog
 from engine.sql.parsing.names import identifier
 from engine.sql.parsing.position import copy_place
 from engine.sql.parsing.refusals import mistake, unsupported
+from engine.sql.rewrites.contract import ParsedExample, QueryText
 from engine.sql.typing.query_types import QueryTypes
 
+EXAMPLE = ParsedExample(
+    before="SELECT id, note FROM bid UNION CORRESPONDING SELECT id FROM auction",
+    after="SELECT `id` FROM (SELECT id, note FROM bid) AS `_side` UNION SELECT `id` FROM (SELECT id FROM auction) AS `_side`",
+    dialect="postgres",
+)
 _HINT = "give columns that are to meet the same name, or write BY (column, …)"
 
 
-def corresponding(tree: exp.Expr, catalog: Catalog, sql: str) -> exp.Expr:
-    """`SELECT a, b FROM t UNION CORRESPONDING SELECT b, c FROM u` -> `SELECT b FROM (…) UNION SELECT b FROM (…)`.
+def corresponding(tree: exp.Expr, text: QueryText) -> exp.Expr:
+    """Return the tree with a SELECT of the shared columns around each side.
 
     The columns are those of BY, else all that both sides have, in the order of the left one. Raises SqlError with the place if
     there is none, or if one side lacks a column of BY.
     """
     found = [node for node in tree.find_all(exp.SetOperation) if _is_corresponding(node)]
-    for node in reversed(found):  # inner ones first: what they show is known afterwards
-        types = QueryTypes(tree, catalog)
-        names = _names(node, types, sql)
+    for node in reversed(found):
+        types = QueryTypes(tree, text.catalog)
+        names = _names(node, types, text.sql)
         for part in ("this", "expression"):
             node.set(part, _choice(node.args[part], names))
         for part in ("by_name", "kind", "on"):

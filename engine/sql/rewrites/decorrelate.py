@@ -1,13 +1,29 @@
-"""A correlated plan becomes one that a join can connect: by moving its conditions up, or over the domain of outer values."""
+"""A correlated plan becomes one that a join can connect: by moving its conditions up, or over the domain of outer values.
+
+Applies to a subquery that reads columns of the query around it, while that is bound: the join with the plan so far gives the
+columns that what is bound next reads.
+"""
 
 from __future__ import annotations
 
 from engine.sql.plan import Node
+from engine.sql.rewrites.contract import BindingExample
 from engine.sql.rewrites.equalities import Equalities
 from engine.sql.rewrites.free import free_columns
 from engine.sql.rewrites.free_values import over_domain
 from engine.sql.rewrites.join_keys import JoinKeys
 from engine.sql.rewrites.pull_up import Pulled, pull_up
+
+EXAMPLE = BindingExample(
+    sql="SELECT a.id FROM auction a WHERE EXISTS (SELECT 1 FROM bid b WHERE b.auction = a.id AND b.price > a.category)",
+    plan="""
+Project [out:id = `a:id`] key (out:id) retracting
+  SemiJoin on a:id = b:auction and `b:price` > `a:category` key (a:id) retracting
+    Scan auction [id, category] key (a:id) retracting
+    Project [`b:id`, `b:auction`, `b:price`] key (b:id) retracting
+      Scan bid [id, auction, price] key (b:id) retracting
+""",
+)
 
 
 def decorrelate(plan: Node, inner: Node, equalities: Equalities, keys: JoinKeys, *, residual: bool) -> Pulled:

@@ -2,6 +2,8 @@
 
 Method: Neumann and Kemper, Unnesting Arbitrary Queries (BTW 2015). The distinct outer values (the domain) are joined with
 the plan as deep as the correlation reaches; every node above carries their columns along.
+
+Applies where `pull_up` gives up, and so while a query is bound: it copies the plan of the query around it as far as that is.
 """
 
 from __future__ import annotations
@@ -15,11 +17,29 @@ from engine.sql.expression.ordered_lists import KEEP_NULLS
 from engine.sql.expression.substitute import substitute
 from engine.sql.expression.template import call, conjunction, present, template
 from engine.sql.plan import AggCall, Aggregate, Filter, Join, Node, Project, TopN, UnionAll, Unnest
+from engine.sql.rewrites.contract import BindingExample
 from engine.sql.rewrites.equalities import Equalities
 from engine.sql.rewrites.free import free_columns, map_call, rename_free
 from engine.sql.rewrites.join_keys import JoinKeys
 from engine.sql.rewrites.pull_up import Pulled
-from engine.sql.rewrites.pushdown import push_filter
+
+EXAMPLE = BindingExample(
+    sql="SELECT a.id, (SELECT max(b.price) FROM bid b WHERE b.auction < a.id) AS high FROM auction a",
+    plan="""
+Project [out:id = `a:id`, out:high = `out:max`] key (out:id) retracting
+  LeftJoin on a:id <=> domain:a:id key (a:id) retracting
+    Scan auction [id] key (a:id) retracting
+    Project [out:max = `agg:max`, `domain:a:id`] key (domain:a:id) retracting
+      LeftJoin on domain:a:id <=> domain:a:id#2 key (domain:a:id) retracting
+        Aggregate by [domain:a:id = `a:id`] calls [] key (domain:a:id) retracting
+          Scan auction [id] key (a:id) retracting
+        Aggregate by [domain:a:id#2 = `domain:a:id#2`] calls [max(`b:price`)] key (domain:a:id#2) retracting
+          InnerJoin on every pair and `b:auction` < `domain:a:id#2` key (domain:a:id#2, b:id) retracting
+            Aggregate by [domain:a:id#2 = `a:id`] calls [] key (domain:a:id#2) retracting
+              Scan auction [id] key (a:id) retracting
+            Scan bid [id, auction, price] key (b:id) retracting
+""",
+)
 
 ZERO_WHEN_EMPTY = ("count", "count_if", "regr_count", "approx_count_distinct")
 _NESTED = ("array<", "struct<", "map<")
@@ -98,7 +118,7 @@ class _Unnesting:
                 residual.append(predicate)
         own = [p for p in residual if p.columns and set(p.columns) <= inner]
         for predicate in own:
-            below = push_filter(below, predicate)
+            below = Filter(below, predicate)
         return self.keys.join(self.domain, below, "inner", pairs, [p for p in residual if p not in own])
 
     def _renamed(self, node: Node) -> tuple[Node, dict[str, str]]:

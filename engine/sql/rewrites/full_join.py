@@ -1,6 +1,8 @@
 """FULL JOIN: the left join, and the right rows without a match, with nulls for the left side.
 
 `a FULL JOIN b ON c` -> `(a LEFT JOIN b ON c) UNION ALL (nulls, b ANTI JOIN a ON c)`
+
+Applies to FULL JOIN while FROM is bound: what follows reads the columns of the union, and USING those of both sides.
 """
 
 from __future__ import annotations
@@ -10,7 +12,24 @@ from collections.abc import Callable, Sequence
 from engine.sql.expression.nodes import Column, Expr
 from engine.sql.expression.template import null_of
 from engine.sql.plan import Node, Project, UnionAll
+from engine.sql.rewrites.contract import BindingExample
 from engine.sql.rewrites.join_keys import JoinKeys, Pair
+
+EXAMPLE = BindingExample(
+    sql="SELECT b.id, a.item FROM bid b FULL JOIN auction a ON b.auction = a.id",
+    plan="""
+Project [out:id = `b:id`, out:item = `a:item`, union:branch = `_branch`, union:key0_0 = `_key0_0`, union:key1_0 = `_key1_0`] key (union:branch, union:key0_0, union:key1_0) retracting
+  UnionAll of 2 key (_branch, _key0_0, _key1_0) retracting
+    Project [`b:id`, `a:item`] key (b:id) retracting
+      LeftJoin on b:auction = a:id key (b:id) retracting
+        Scan bid [id, auction] key (b:id) retracting
+        Scan auction [id, item] key (a:id) retracting
+    Project [b:id = CAST(NULL AS BIGINT), `a:item`, `a:id`] key (a:id) retracting
+      AntiJoin on a:id = b:auction key (a:id) retracting
+        Scan auction [id, item] key (a:id) retracting
+        Scan bid [id, auction] key (b:id) retracting
+""",  # noqa: E501  # a node a line
+)
 
 
 def full_join(

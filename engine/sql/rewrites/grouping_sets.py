@@ -1,6 +1,8 @@
 """GROUPING SETS, ROLLUP and CUBE: one aggregate for each set, with nulls for the keys that it lacks.
 
 `GROUP BY ROLLUP (a, b)` -> `GROUP BY a, b` UNION ALL `GROUP BY a` UNION ALL the whole
+
+Applies to GROUP BY with several sets while it is bound: GROUPING, HAVING and the SELECT list read the union's columns.
 """
 
 from __future__ import annotations
@@ -14,8 +16,27 @@ import sqlglot.expressions as exp
 from engine.sql.expression.nodes import Column, Comparison, Expr, Literal
 from engine.sql.expression.template import null_of
 from engine.sql.plan import AggCall, Aggregate, Filter, Node, Project
+from engine.sql.rewrites.contract import BindingExample
 from engine.sql.rewrites.full_join import union_all
 from engine.sql.rewrites.join_keys import JoinKeys
+
+EXAMPLE = BindingExample(
+    sql="SELECT auction, note, count(*) AS n FROM bid GROUP BY ROLLUP (auction, note)",
+    plan="""
+Project [out:auction = `group:bid:auction`, out:note = `group:bid:note`, out:n = `agg:count`, union:branch = `_branch`, union:key0_0 = `_key0_0`, union:key0_1 = `_key0_1`, union:key1_0 = `_key1_0`] key (union:branch, union:key0_0, union:key0_1, union:key1_0) retracting
+  UnionAll of 3 key (_branch, _key0_0, _key0_1, _key1_0) retracting
+    Project [`group:bid:auction`, `group:bid:note`, `agg:count`] key (group:bid:auction, group:bid:note) retracting
+      Aggregate by [group:bid:auction = `bid:auction`, group:bid:note = `bid:note`] calls [count(*)] key (group:bid:auction, group:bid:note) retracting
+        Scan bid [id, auction, note] key (bid:id) retracting
+    Project [`group:bid:auction`, group:bid:note = CAST(NULL AS STRING), `agg:count`] key (group:bid:auction) retracting
+      Aggregate by [group:bid:auction = `bid:auction`] calls [count(*)] key (group:bid:auction) retracting
+        Scan bid [id, auction] key (bid:id) retracting
+    Project [group:bid:auction = CAST(NULL AS BIGINT), group:bid:note = CAST(NULL AS STRING), `agg:count`] key () retracting
+      Filter `agg:rows` > 0 key () retracting
+        Aggregate by [] calls [count(*), count(*)] key () retracting
+          Scan bid [id] key (bid:id) retracting
+""",  # noqa: E501  # a node a line
+)
 
 Sets = list[list[exp.Expr]]
 _SETS = (exp.Cube, exp.Rollup, exp.GroupingSets)

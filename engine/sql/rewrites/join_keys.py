@@ -1,4 +1,8 @@
-"""Pairs of expressions that a join compares become bare columns of one type on both sides: lookups are by exact type."""
+"""Pairs of expressions that a join compares become bare columns of one type on both sides: lookups are by exact type.
+
+Applies to every join as it is built: the types that a key is cast to are known of the columns bound so far, and a clash is told
+with its place.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,19 @@ from engine.errors import SqlError
 from engine.sql.expression.nodes import Arithmetic, Cast, Column, Comparison, Expr, Literal, known
 from engine.sql.expression.template import conjunction
 from engine.sql.plan import Join, JoinKind, Node, Project
+from engine.sql.rewrites.contract import BindingExample
 from engine.sql.typing.expression_types import is_number, kind_of, wider
+
+EXAMPLE = BindingExample(
+    sql="SELECT b.id FROM bid b JOIN auction a ON b.price = a.category",
+    plan="""
+Project [out:id = `b:id`, `a:id`] key (out:id, a:id) retracting
+  InnerJoin on b:price = join:key key (b:id, a:id) retracting
+    Scan bid [id, price] key (b:id) retracting
+    Project [`a:id`, join:key = CAST(`a:category` AS BIGINT)] key (a:id) retracting
+      Scan auction [id, category] key (a:id) retracting
+""",
+)
 
 Pair = tuple[Expr, Expr]
 

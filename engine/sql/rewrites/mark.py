@@ -1,12 +1,29 @@
-"""Whether a row has a match becomes a column: a left join with the distinct keys of the other side."""
+"""Whether a row has a match becomes a column: a left join with the distinct keys of the other side.
+
+Applies to EXISTS and IN inside of an expression, while that is bound: the expression reads the column that is filled here.
+"""
 
 from __future__ import annotations
 
 from engine.sql.expression.nodes import FALSE, TRUE, Column, Expr
 from engine.sql.expression.template import call, present
 from engine.sql.plan import AggCall, Aggregate, Join, Node, Project
+from engine.sql.rewrites.contract import BindingExample
 from engine.sql.rewrites.join_keys import JoinKeys, Pair
 from engine.sql.rewrites.pull_up import Pulled
+
+EXAMPLE = BindingExample(
+    sql="SELECT id, EXISTS (SELECT 1 FROM bid b WHERE b.auction = a.id) AS sold FROM auction a",
+    plan="""
+Project [out:id = `a:id`, out:sold = `mark` IS NOT NULL] key (out:id) retracting
+  LeftJoin on a:id = group:outer key (a:id) retracting
+    Scan auction [id] key (a:id) retracting
+    Project [`group:outer`, mark = TRUE] key (group:outer) retracting
+      Aggregate by [group:outer = `b:auction`] calls [] key (group:outer) retracting
+        Project [`b:id`, `b:auction`] key (b:id) retracting
+          Scan bid [id, auction] key (b:id) retracting
+""",
+)
 
 
 def mark(plan: Node, other: Pulled, keys: JoinKeys) -> tuple[Node, Expr]:

@@ -1,6 +1,8 @@
 """IN and NOT IN over a subquery, with the nulls of SQL: unknown is not true, and `NOT unknown` is not true either.
 
 `x NOT IN (SELECT y …)` keeps a row if no y equals x, no y is null, and x is not null unless there is no y at all.
+
+Applies to IN over a subquery, while its condition is bound: which joins it takes rests on what may be null in the plan so far.
 """
 
 from __future__ import annotations
@@ -8,10 +10,28 @@ from __future__ import annotations
 from engine.sql.expression.nodes import FALSE, NULL, TRUE, Case, Comparison, Expr, IsNull
 from engine.sql.expression.template import both, call, conjunction, present
 from engine.sql.plan import Filter, Join, JoinKind, Node
+from engine.sql.rewrites.contract import BindingExample
 from engine.sql.rewrites.join_keys import JoinKeys
 from engine.sql.rewrites.mark import distinct_keys, mark
 from engine.sql.rewrites.pull_up import Pulled
 from engine.sql.typing.nullability import never_null
+
+EXAMPLE = BindingExample(
+    sql="SELECT id FROM bid WHERE auction NOT IN (SELECT id FROM auction WHERE category = 1)",
+    plan="""
+Project [out:id#2 = `bid:id`] key (out:id#2) retracting
+  AntiJoin on every pair and `bid:auction` IS NULL key (bid:id) retracting
+    AntiJoin on bid:auction = out:id key (bid:id) retracting
+      Scan bid [id, auction] key (bid:id) retracting
+      Project [out:id = `auction:id`] key (out:id) retracting
+        Filter `auction:category` = 1 key (auction:id) retracting
+          Scan auction [id, category] key (auction:id) retracting
+    Aggregate by [any = TRUE] calls [] key (any) retracting
+      Project [out:id = `auction:id`] key (out:id) retracting
+        Filter `auction:category` = 1 key (auction:id) retracting
+          Scan auction [id, category] key (auction:id) retracting
+""",
+)
 
 
 class Membership:

@@ -1,30 +1,60 @@
-"""A left join whose unmatched rows a filter drops anyway is an inner one.
+"""A left join whose unmatched rows a filter drops anyway is an inner one, and the filter moves on to its side.
 
-`Filter x < y` over `LeftJoin` with y of the right side -> `Filter x < y` over `InnerJoin`
+Applies to a filter right above a left join, one of whose conditions is not true where the right side is null. Below a UNION ALL,
+whose key counts the keys of its branches, only where the join's key stays the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 import msgspec
 
+from engine.sql.expression.nodes import And, Expr
 from engine.sql.expression.null_rejection import strict_columns
-from engine.sql.plan import Filter, Join, Node, Project
+from engine.sql.plan import Filter, Join, Node, UnionAll, children
+from engine.sql.rewrites.contract import PlanExample
+from engine.sql.rewrites.free import with_inputs
+from engine.sql.rewrites.pushdown import push_filter
+
+EXAMPLE = PlanExample(
+    sql="SELECT a.item, b.price FROM auction a LEFT JOIN bid b ON b.auction = a.id WHERE b.price > 10",
+    before="""
+Project [out:item = `a:item`, out:price = `b:price`, `a:id`, `b:id`] key (a:id, b:id) retracting
+  Filter `b:price` > 10 key (a:id, b:id) retracting
+    LeftJoin on a:id = b:auction key (a:id, b:id) retracting
+      Scan auction [id, item, category] key (a:id) retracting
+      Scan bid [id, auction, price, note] key (b:id) retracting
+""",
+    after="""
+Project [out:item = `a:item`, out:price = `b:price`, `a:id`, `b:id`] key (b:id) retracting
+  InnerJoin on a:id = b:auction key (b:id) retracting
+    Scan auction [id, item, category] key (a:id) retracting
+    Filter `b:price` > 10 key (b:id) retracting
+      Scan bid [id, auction, price, note] key (b:id) retracting
+""",
+)
 
 
-def outer_to_inner(node: Node) -> Node:
-    """Return a filter over a left join over an inner one if the filter needs a value of the right side."""
-    if not isinstance(node, Filter):
-        return node
-    columns = strict_columns(node.predicate)
-    below, computed = node.input, {}
-    if isinstance(below, Project):
-        computed = dict(below.items)
-        columns = {c for name in columns for c in strict_columns(computed[name], operand=True)}
-        below = below.input
-    if not isinstance(below, Join) or below.kind != "left" or not columns & set(below.right.columns):
-        return node
-    inner = msgspec.structs.replace(below, kind="inner")
-    return Filter(
-        msgspec.structs.replace(node.input, input=inner) if isinstance(node.input, Project) else inner,
-        node.predicate,
-    )
+def outer_to_inner(plan: Node, needed: Set[str]) -> Node:
+    """Return the plan with inner joins in the place of left ones whose unmatched rows are not wanted."""
+    return _inner(plan, keyed=False)
+
+
+def _inner(node: Node, keyed: bool) -> Node:
+    if (
+        isinstance(node, Filter)
+        and isinstance(node.input, Join)
+        and _drops_unmatched(node.predicate, node.input)
+    ):
+        inner = msgspec.structs.replace(node.input, kind="inner")
+        if not keyed or inner.key == node.input.key:
+            node = push_filter(inner, node.predicate)
+    keyed = keyed or isinstance(node, UnionAll)
+    return with_inputs(node, [_inner(child, keyed) for child in children(node)])
+
+
+def _drops_unmatched(predicate: Expr, join: Join) -> bool:
+    parts = predicate.parts if isinstance(predicate, And) else (predicate,)
+    columns = {column for part in parts for column in strict_columns(part)}
+    return join.kind == "left" and bool(columns & set(join.right.columns))

@@ -1,13 +1,15 @@
-"""Rewrites of bound plans: stacked projections become one, columns that nobody reads are dropped."""
+"""Columns that nobody reads are dropped, down to the scans.
+
+Applies everywhere; a node's key stays, since it says which row a change is of.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Set
 
 import msgspec
 
 from engine.sql.expression.nodes import Column
-from engine.sql.expression.substitute import substitute
 from engine.sql.plan import (
     Aggregate,
     Filter,
@@ -21,34 +23,25 @@ from engine.sql.plan import (
     Unnest,
     Values,
 )
+from engine.sql.rewrites.contract import PlanExample
 from engine.sql.rewrites.free import call_expressions
 
-
-def merge_projections(node: Node) -> Node:
-    """Return the plan with each projection over a projection merged, unless something would be computed twice."""
-    match node:
-        case Scan() | Values():
-            return node
-        case Join():
-            return msgspec.structs.replace(
-                node, left=merge_projections(node.left), right=merge_projections(node.right)
-            )
-        case UnionAll():
-            return UnionAll(tuple(merge_projections(child) for child in node.inputs), node.names)
-        case Recompute():
-            raise AssertionError("a query that is computed as a whole is not rewritten")
-    node = msgspec.structs.replace(node, input=merge_projections(node.input))
-    if not isinstance(node, Project) or not isinstance(node.input, Project):
-        return node
-    below = dict(node.input.items)
-    uses = Counter(column for _, expr in node.items for column in expr.columns)
-    if any(below[column].column is None and count > 1 for column, count in uses.items()):
-        return node
-    merged = Project(node.input.input, tuple((name, substitute(expr, below)) for name, expr in node.items))
-    return merged if merged.columns == node.columns else node
+EXAMPLE = PlanExample(
+    sql="SELECT q.note FROM (SELECT id, upper(note) AS note, price * 2 AS p FROM bid) q",
+    before="""
+Project [out:note#2 = `out:note`, `out:id`] key (out:id) retracting
+  Project [out:id = `bid:id`, out:note = upper(`bid:note`), out:p = `bid:price` * 2] key (out:id) retracting
+    Scan bid [id, auction, price, note] key (bid:id) retracting
+""",
+    after="""
+Project [out:note#2 = `out:note`, `out:id`] key (out:id) retracting
+  Project [out:id = `bid:id`, out:note = upper(`bid:note`)] key (out:id) retracting
+    Scan bid [id, note] key (bid:id) retracting
+""",
+)
 
 
-def prune(node: Node, needed: set[str]) -> Node:
+def prune(node: Node, needed: Set[str]) -> Node:
     """Return the node without the columns that neither `needed` nor the plan itself reads."""
     match node:
         case Scan():
@@ -69,13 +62,13 @@ def prune(node: Node, needed: set[str]) -> Node:
             used |= {column for call in calls for expr in call_expressions(call) for column in expr.columns}
             return Aggregate(prune(node.input, used), node.keys, calls)
         case Join():
-            used = needed | {column for pair in node.on for column in pair}
+            used = {*needed} | {column for pair in node.on for column in pair}
             used |= set(node.residual.columns) if node.residual else set()
             return msgspec.structs.replace(node, left=prune(node.left, used), right=prune(node.right, used))
         case Unnest():
             return msgspec.structs.replace(node, input=prune(node.input, needed | set(node.array.columns)))
         case TopN():
-            used = needed | set(node.partition) | {key.column for key in node.order}
+            used = {*needed} | set(node.partition) | {key.column for key in node.order}
             return msgspec.structs.replace(node, input=prune(node.input, used))
         case Values():
             kept = [n for n, name in enumerate(node.names) if name in needed]

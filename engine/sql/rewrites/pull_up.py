@@ -1,6 +1,8 @@
 """Correlated conditions move out of a subquery's plan, up to where a join can test them.
 
 `SELECT max(x) FROM t WHERE t.k = outer.k` -> the groups of t by k, to be joined on k = outer.k
+
+Applies as the first choice of `decorrelate`, and so while a query is bound: it gives up at a node that a condition cannot pass.
 """
 
 from __future__ import annotations
@@ -12,9 +14,21 @@ import msgspec
 
 from engine.sql.expression.nodes import Column, Expr
 from engine.sql.plan import Aggregate, Filter, Join, Node, Project, Unnest
+from engine.sql.rewrites.contract import BindingExample
 from engine.sql.rewrites.equalities import Equalities
 from engine.sql.rewrites.free import call_expressions, free_columns
 from engine.sql.rewrites.join_keys import JoinKeys, Pair
+
+EXAMPLE = BindingExample(
+    sql="SELECT a.id, (SELECT max(b.price) FROM bid b WHERE b.auction = a.id) AS high FROM auction a",
+    plan="""
+Project [out:id = `a:id`, out:high = `agg:max`] key (out:id) retracting
+  LeftJoin on a:id = group:outer key (a:id) retracting
+    Scan auction [id] key (a:id) retracting
+    Aggregate by [group:outer = `b:auction`] calls [max(`b:price`)] key (group:outer) retracting
+      Scan bid [id, auction, price] key (b:id) retracting
+""",
+)
 
 
 @dataclass(frozen=True)

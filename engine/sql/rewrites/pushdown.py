@@ -1,13 +1,49 @@
-"""Filters move towards the scans, as far as that changes no row."""
+"""Filters move towards the scans, as far as that changes no row.
+
+Applies to every filter: binding leaves each where it was written, above what it was written for.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 import msgspec
 
-from engine.sql.expression.nodes import Column, Expr
+from engine.sql.expression.nodes import And, Column, Expr
 from engine.sql.expression.substitute import substitute
 from engine.sql.expression.template import both
-from engine.sql.plan import Aggregate, Filter, Join, Node, Project, TopN, UnionAll, Unnest
+from engine.sql.plan import Aggregate, Filter, Join, Node, Project, TopN, UnionAll, Unnest, children
+from engine.sql.rewrites.contract import PlanExample
+from engine.sql.rewrites.free import with_inputs
+
+EXAMPLE = PlanExample(
+    sql="SELECT q.id, a.item FROM (SELECT id, auction, price * 2 AS p FROM bid) q JOIN auction a ON a.id = q.auction "
+    "WHERE q.p > 10 AND a.category = 1",
+    before="""
+Project [out:id#2 = `out:id`, out:item = `a:item`] key (out:id#2) retracting
+  Filter `a:category` = 1 key (out:id) retracting
+    Filter `out:p` > 10 key (out:id) retracting
+      InnerJoin on out:auction = a:id key (out:id) retracting
+        Project [out:id = `bid:id`, out:auction = `bid:auction`, out:p = `bid:price` * 2] key (out:id) retracting
+          Scan bid [id, auction, price, note] key (bid:id) retracting
+        Scan auction [id, item, category] key (a:id) retracting
+""",
+    after="""
+Project [out:id#2 = `out:id`, out:item = `a:item`] key (out:id#2) retracting
+  InnerJoin on out:auction = a:id key (out:id) retracting
+    Project [out:id = `bid:id`, out:auction = `bid:auction`, out:p = `bid:price` * 2] key (out:id) retracting
+      Filter `bid:price` * 2 > 10 key (bid:id) retracting
+        Scan bid [id, auction, price, note] key (bid:id) retracting
+    Filter `a:category` = 1 key (a:id) retracting
+      Scan auction [id, item, category] key (a:id) retracting
+""",
+)
+
+
+def pushdown(plan: Node, needed: Set[str]) -> Node:
+    """Return the plan with every filter as near to the scans as is safe."""
+    below = [pushdown(child, needed) for child in children(plan)]
+    return push_filter(below[0], plan.predicate) if isinstance(plan, Filter) else with_inputs(plan, below)
 
 
 def push_filter(node: Node, predicate: Expr) -> Node:
@@ -16,6 +52,10 @@ def push_filter(node: Node, predicate: Expr) -> Node:
     A filter passes through projections, to the left of a left join, to either side of an inner one, and below an aggregate
     if it reads nothing but keys; never to the side of a join that may be null.
     """
+    if isinstance(predicate, And):
+        for part in predicate.parts:
+            node = push_filter(node, part)
+        return node
     columns = set(predicate.columns)
     if not columns <= set(
         node.columns

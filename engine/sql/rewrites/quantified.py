@@ -2,6 +2,8 @@
 
 `x < ALL (SELECT y …)` -> `CASE WHEN x >= min(y) THEN FALSE WHEN unknown THEN NULL ELSE TRUE END`, where it is unknown if
 some y is null, or x is null and there is a y at all
+
+Applies to other comparisons than those that IN means, while they are bound: the value is a scalar subquery's (`scalar.py`).
 """
 
 from __future__ import annotations
@@ -13,6 +15,21 @@ import sqlglot.expressions as exp
 from engine.sql.expression.nodes import FALSE, NULL, TRUE, Case, Column, Comparison, Expr, IsNull, Or
 from engine.sql.expression.template import call, template
 from engine.sql.plan import AggCall, Aggregate, Node, Project
+from engine.sql.rewrites.contract import BindingExample
+
+EXAMPLE = BindingExample(
+    sql="SELECT id FROM bid WHERE price >= ALL (SELECT id FROM auction)",
+    plan="""
+Project [out:id#2 = `bid:id`] key (out:id#2) retracting
+  Filter CASE WHEN coalesce(`bid:price` < `agg:max`, FALSE) THEN FALSE WHEN coalesce(`agg:nulls`, FALSE) OR `bid:price` IS NULL AND coalesce(`agg:some`, FALSE) THEN NULL ELSE TRUE END key (bid:id) retracting
+    InnerJoin on every pair key (bid:id) retracting
+      Scan bid [id, price] key (bid:id) retracting
+      Aggregate by [] calls [max(`out:id`), bool_or(`out:id` IS NULL), bool_or(TRUE)] key () retracting
+        Project [out:id = `auction:id`] key (out:id) retracting
+          Scan auction [id] key (auction:id) retracting
+""",  # noqa: E501  # a node a line
+    dialect="postgres",
+)
 
 _OPERATORS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",

@@ -1,6 +1,8 @@
 """A subquery that stands for one value becomes a left join with at most one row for each outer row.
 
 `(SELECT count(*) FROM t WHERE t.k = o.k)` -> coalesce(n, 0) of the groups of t by k, joined on k = o.k
+
+Applies to a subquery inside of an expression, while that is bound: the expression reads the column that is added here.
 """
 
 from __future__ import annotations
@@ -9,12 +11,24 @@ from engine.sql.expression.nodes import NULL, Column, Expr, Literal
 from engine.sql.expression.substitute import substitute
 from engine.sql.expression.template import call, conjunction, template
 from engine.sql.plan import AggCall, Aggregate, Filter, Join, Node, Project
+from engine.sql.rewrites.contract import BindingExample
 from engine.sql.rewrites.decorrelate import decorrelate
 from engine.sql.rewrites.equalities import Equalities
 from engine.sql.rewrites.free import call_expressions, free_columns
 from engine.sql.rewrites.free_values import empty_value
 from engine.sql.rewrites.join_keys import JoinKeys
 from engine.sql.rewrites.pull_up import Pulled, pull_up
+
+EXAMPLE = BindingExample(
+    sql="SELECT a.id, (SELECT count(*) FROM bid b WHERE b.auction = a.id) AS n FROM auction a",
+    plan="""
+Project [out:id = `a:id`, out:n = coalesce(`agg:count`, 0L)] key (out:id) retracting
+  LeftJoin on a:id = group:outer key (a:id) retracting
+    Scan auction [id] key (a:id) retracting
+    Aggregate by [group:outer = `b:auction`] calls [count(*)] key (group:outer) retracting
+      Scan bid [id, auction] key (b:id) retracting
+""",
+)
 
 MORE_THAN_ONE = "more than one row returned by a subquery used as an expression"
 

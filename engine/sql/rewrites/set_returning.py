@@ -1,4 +1,7 @@
-"""Functions of PostgreSQL that give rows, as regexp_matches and jsonb_array_elements do: over the arrays of what they give."""
+"""Functions of PostgreSQL that give rows, as regexp_matches and jsonb_array_elements do: over the arrays of what they give.
+
+Applies in the dialects of PostgreSQL: in Spark's the same names are functions of one value.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,22 @@ import sqlglot.expressions as exp
 
 from engine.sql.dialects.postgres.calls import SETS
 from engine.sql.parsing.position import copy_place
+from engine.sql.rewrites.contract import ParsedExample, QueryText
+
+EXAMPLE = ParsedExample(
+    before="SELECT id, regexp_matches(note, 'a(.)', 'g') FROM bid",
+    after="SELECT id, EXPLODE(REGEXP_MATCHES(note, 'a(.)', 'g')) AS regexp_matches FROM bid",
+    dialect="postgres",
+)
 
 
-def set_returning(tree: exp.Expr) -> exp.Expr:
-    """`SELECT regexp_matches(s, 'a(.)', 'g')` -> `SELECT EXPLODE(regexp_matches(s, 'a(.)', 'g'))`, over an array of all matches.
+def set_returning(tree: exp.Expr, text: QueryText) -> exp.Expr:
+    """Return the tree with every call that gives rows as EXPLODE of an array of them, an item of FROM as a table function.
 
     `unnest(regexp_matches(…))` gives the groups of all matches one after the other.
     """
+    if text.dialect == "spark":
+        return tree
     for node in [part for part in tree.find_all(exp.Anonymous) if part.name.lower() in SETS]:
         outer = node.parent
         if isinstance(outer, exp.Explode) or (isinstance(outer, exp.Unnest) and len(outer.expressions) == 1):

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from sqlglot import Token, TokenType
 
+from engine.sql.catalog import ConflictPolicy
 from engine.sql.dialect import Dialect
 from engine.sql.parsing.refusals import refusal
 from engine.sql.parsing.tokens import tokens_of
 
-_ACTIONS = {
+_ACTIONS: dict[tuple[str, ...], ConflictPolicy] = {
     ("OVERWRITE",): "overwrite",
     ("IGNORE",): "ignore",
     ("DO", "NOTHING"): "ignore",
@@ -27,7 +29,7 @@ class Clauses:
 
     readable: str
     append_only: bool = False
-    on_conflict: str = ""
+    on_conflict: ConflictPolicy | Literal[""] = ""
     version_columns: tuple[str, ...] = ()
     version_places: tuple[int, ...] = ()
     options: dict[str, str] = field(default_factory=dict)
@@ -85,7 +87,7 @@ def _is(tokens: Sequence[Token], n: int, kind: TokenType) -> bool:
     return n < len(tokens) and tokens[n].token_type == kind
 
 
-def _on_conflict(tokens: Sequence[Token], sql: str) -> tuple[str, int]:
+def _on_conflict(tokens: Sequence[Token], sql: str) -> tuple[ConflictPolicy, int]:
     for words, meaning in _ACTIONS.items():
         if _words(tokens[2 : 2 + len(words)]) == words:
             return meaning, 2 + len(words)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import sqlglot.expressions as exp
 from sqlglot import TokenType
 
-from engine.sql.catalog import Column, check_name, check_relation_name
+from engine.sql.catalog import Column, RelationKind, check_name, check_relation_name
 from engine.sql.dialect import Dialect
 from engine.sql.functions import spark_functions
 from engine.sql.parsing.names import identifier, table_name
@@ -29,7 +29,7 @@ from engine.sql.statements.view_options import check_view_options
 from engine.sql.typing.types import parse_type
 
 _DOCUMENTS = (exp.DataType.Type.JSON, exp.DataType.Type.JSONB, exp.DataType.Type.VARIANT)
-_DROPPED = ("table", "view", "materialized view", "index", "function", "sink")
+_DROPPED: tuple[RelationKind, ...] = ("table", "view", "materialized view", "index", "function", "sink")
 
 
 def create(
@@ -313,12 +313,13 @@ def dropped(tree: exp.Drop) -> list[exp.Expr]:
 
 def drop(tree: exp.Drop, target: exp.Expr, sql: str) -> Drop:
     """Return the statement that a DROP is for one of its names; raises UnsupportedSql for what cannot be dropped."""
-    kind = str(tree.args.get("kind")).lower()
-    if kind == "view" and tree.args.get("materialized"):
-        kind = "materialized view"
-    if kind not in _DROPPED:
+    word = str(tree.args.get("kind")).lower()
+    if word == "view" and tree.args.get("materialized"):
+        word = "materialized view"
+    kind = next((kind for kind in _DROPPED if kind == word), None)
+    if kind is None:
         hint = "DROP TABLE, VIEW, MATERIALIZED VIEW, INDEX or FUNCTION"
-        raise unsupported(f"DROP {kind.upper()} is not offered", None, sql, hint)
+        raise unsupported(f"DROP {word.upper()} is not offered", None, sql, hint)
     exists, cascade = bool(tree.args.get("exists")), bool(tree.args.get("cascade"))
     return Drop(kind, table_name(target, sql), exists, cascade, sql)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 import sqlglot.expressions as exp
 from sqlglot import Token, TokenType
 from sqlglot.errors import ParseError
 
-from engine.sql.catalog import check_name
+from engine.sql.catalog import RelationKind, check_name
 from engine.sql.dialect import Dialect
 from engine.sql.parsing.names import NAME, written_name
 from engine.sql.parsing.parsed import parsed
@@ -48,7 +49,7 @@ from engine.sql.statements.statement_types import (
 from engine.sql.statements.taken_statements import taken_statement
 
 _UNITS = {"SECOND": 1.0, "MINUTE": 60.0, "HOUR": 3600.0}
-_KINDS = ("materialized view", "table", "view", "index", "function")
+_KINDS: tuple[RelationKind, ...] = ("materialized view", "table", "view", "index", "function")
 _LISTS = r"TABLES|MATERIALIZED\s+VIEWS|VIEWS|INDEXES|FUNCTIONS|SOURCES|SCHEMAS|DATABASES|ALL"
 _SHOW = (
     "SHOW TABLES, VIEWS, MATERIALIZED VIEWS, INDEXES, FUNCTIONS, SINKS or ALL (each with LIKE 'pattern'), COLUMNS FROM name, "
@@ -165,7 +166,7 @@ class _Reader:
         if self.at < len(self.tokens):
             raise self.wrong(f"{self.tokens[self.at].text} is not expected here", hint)
 
-    def kind(self, hint: str) -> str:
+    def kind(self, hint: str) -> RelationKind:
         if self.take("SOURCE"):  # a table that a connector feeds
             return "table"
         for kind in _KINDS:
@@ -371,7 +372,8 @@ class _Reader:
         self.take("ON")
         column = None
         if self.take("COLUMN"):
-            kind, name = "", self.name("the table", hint)
+            kind: RelationKind | Literal[""] = ""
+            name = self.name("the table", hint)
             if not self.take("."):
                 raise self.wrong("the column is missing", hint)
             column = self.name("the column", hint)

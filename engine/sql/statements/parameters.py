@@ -96,7 +96,7 @@ class _Given:
         """Return the literal for the value of a parameter; raises SqlError for a type that has none."""
         found = literal_of(self.values[key], self.dialect)  # type: ignore[index]  # a key of its kind
         if found is None:
-            kind = type(self.values[key]).__name__  # type: ignore[index]
+            kind = type(self.values[key]).__name__  # type: ignore[index]  # a key of its kind
             hint = (
                 "give numbers, texts, bytes, booleans, dates, times, intervals, UUIDs, None, or lists of them"
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import sqlglot.expressions as exp
 from sqlglot import TokenType
@@ -27,6 +28,10 @@ CREATE_FORM = (
     "CREATE SINK [IF NOT EXISTS] name [INTO table [(column, …)]] FROM view, or AS SELECT …, "
     "then [WITH (connector = 'file', path = …, format = 'parquet')]"
 )
+
+
+SinkAction = Literal["pause", "resume", "reset"]
+_ACTIONS: dict[str, SinkAction] = {"pause": "pause", "resume": "resume", "reset": "reset"}
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ class AlterSink:
     """ALTER SINK; `action` is pause, resume or reset."""
 
     name: str
-    action: str
+    action: SinkAction
     sql: str
 
 
@@ -74,7 +79,7 @@ def sink_statement(readable: str, sql: str, dialect: Dialect) -> CreateSink | Al
         if found is None:
             hint = "ALTER SINK name PAUSE, RESUME, or RESET (start again with the rows as they are)"
             raise refusal("this ALTER SINK is not offered", sql, _start(readable), hint)
-        return AlterSink(written_name(found[1], dialect), found[2].lower(), sql)
+        return AlterSink(written_name(found[1], dialect), _ACTIONS[found[2].lower()], sql)
     if not re.match(r"\s*CREATE\s+SINK\b", readable, re.IGNORECASE):
         return None
     if found := _CREATE_AS.match(readable):

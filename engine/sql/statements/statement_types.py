@@ -7,7 +7,7 @@ from typing import Literal
 
 import sqlglot.expressions as exp
 
-from engine.sql.catalog import Column
+from engine.sql.catalog import Column, ConflictPolicy, RelationKind
 from engine.sql.statements.session_statements import (
     CancelJobs,
     CreateSchema,
@@ -32,7 +32,7 @@ class CreateTable:
     options: dict[str, str]
     as_query: exp.Query | None
     sql: str
-    on_conflict: str = ""
+    on_conflict: ConflictPolicy | Literal[""] = ""
     places: dict[str, int] = field(default_factory=dict)
     version_columns: tuple[str, ...] = ()
 
@@ -94,7 +94,7 @@ class CreateFunction:
 class Drop:
     """DROP; `kind` is table, view, materialized view, index or function."""
 
-    kind: str
+    kind: RelationKind
     name: str
     if_exists: bool
     cascade: bool
@@ -169,7 +169,7 @@ AlterAction = RenameTo | RenameColumn | AddColumn | DropColumn | AlterColumn | S
 class Alter:
     """ALTER; `kind` is table, view, materialized view, index or function."""
 
-    kind: str
+    kind: RelationKind
     name: str
     action: AlterAction
     if_exists: bool
@@ -178,9 +178,9 @@ class Alter:
 
 @dataclass(frozen=True)
 class Comment:
-    """COMMENT ON; without `column` it is that of the relation, `text` is None to take it away."""
+    """COMMENT ON; without `column` it is that of the relation, with one the kind is not told, `text` is None to take it away."""
 
-    kind: str
+    kind: RelationKind | Literal[""]
     name: str
     column: str | None
     text: str | None

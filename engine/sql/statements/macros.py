@@ -1,0 +1,75 @@
+"""SQL functions of users: what CREATE FUNCTION says, and which calls are of them."""
+
+from __future__ import annotations
+
+import msgspec
+import sqlglot.expressions as exp
+from sqlglot.errors import ParseError, TokenError
+
+from engine.sql.catalog import Catalog, Relation
+from engine.sql.dialect import Dialect
+from engine.sql.functions import is_aggregate
+from engine.sql.parsing.names import identifier
+from engine.sql.parsing.parsed import parsed
+from engine.sql.parsing.refusals import mistake
+from engine.sql.statements.statement_types import CreateFunction
+
+
+class Macro(msgspec.Struct, frozen=True):
+    """A function: parameter names with their types (Spark type strings), the type of its value, its body as it was written."""
+
+    parameters: tuple[tuple[str, str], ...]
+    returns: str
+    body: str
+
+
+def macro_of(relation: Relation) -> Macro:
+    """Return the macro that a catalog's function holds."""
+    return msgspec.json.decode(relation.options["macro"], type=Macro)
+
+
+def body_of(macro: Macro, dialect: Dialect) -> exp.Expr:
+    """Return the expression of a function's body."""
+    body: exp.Expr = parsed(f"SELECT {macro.body}", dialect).expressions[0]
+    return body
+
+
+def function_body(statement: CreateFunction, dialect: Dialect) -> str:
+    """Return the expression that a function's body is, without the SELECT before it; raises SqlError for anything else."""
+    hint = "a function's body is one expression of its parameters: SELECT a + b"
+    try:
+        tree = parsed(statement.body, dialect)
+    except (ParseError, TokenError) as error:
+        message = f"the body of function {statement.name} cannot be parsed: {statement.body}"
+        raise mistake(message, None, statement.sql, hint) from error
+    if isinstance(tree, exp.Select):
+        if len(tree.expressions) != 1 or any(v for k, v in tree.args.items() if k != "expressions"):
+            raise mistake(f"the body of function {statement.name} is a query", None, statement.sql, hint)
+        tree = tree.expressions[0].unalias()
+    if tree.find(exp.Query) is not None or any(is_aggregate(part) for part in tree.walk()):
+        raise mistake(
+            f"the body of function {statement.name} is more than one row's expression",
+            None,
+            statement.sql,
+            hint,
+        )
+    known = {name for name, _ in statement.parameters}
+    for column in tree.find_all(exp.Column):
+        if identifier(column.this) not in known or column.args.get("table"):
+            message = f"the body of function {statement.name} reads {column.sql()}, which is no parameter"
+            raise mistake(message, column, statement.sql, f"parameters are {', '.join(known) or 'none'}")
+    return tree.sql(dialect)
+
+
+def functions_called(tree: exp.Expr, catalog: Catalog) -> tuple[str, ...]:
+    """Return the functions of users that an expression or query calls, each once."""
+    found = (called(node, catalog) for node in tree.walk())
+    return tuple(dict.fromkeys(relation.name for relation in found if relation is not None))
+
+
+def called(node: exp.Expr, catalog: Catalog) -> Relation | None:
+    """Return the function of a user that a node calls, if it is such a call."""
+    if not isinstance(node, exp.Anonymous):
+        return None
+    relation = catalog.relations.get(str(node.name).lower())
+    return relation if relation is not None and relation.kind == "function" else None
