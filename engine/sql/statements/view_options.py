@@ -56,7 +56,7 @@ VIEW_OPTIONS: Mapping[str, ViewOption] = {
     "partitions": ViewOption(
         r"2|4|8|16|32|64|128|256",
         "a power of two up to 256, the number of groups of vnodes",
-        "into how many groups of vnodes the view is cut, or with partition_by its values",
+        "into how many groups the view is cut: of vnodes, or with partition_by of its values",
     ),
     "retention": ViewOption(
         r"\d+(\.\d+)?\s*(second|minute|hour|day|week)s?|\d+",
