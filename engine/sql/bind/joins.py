@@ -7,19 +7,23 @@ from dataclasses import dataclass
 
 import sqlglot.expressions as exp
 
+from engine.errors import UnsupportedSql
 from engine.sql.bind.expressions import Expressions, Refuse, conjuncts
 from engine.sql.bind.scope import Scope, Source
 from engine.sql.expression.nodes import Column, Comparison, Expr, known
 from engine.sql.expression.template import call as call_of
 from engine.sql.parsing.names import identifier
 from engine.sql.parsing.position import place
-from engine.sql.plan import JoinKind, Node
+from engine.sql.plan import JoinKind, Node, size
 from engine.sql.rewrites.decorrelate import decorrelate
 from engine.sql.rewrites.equalities import Equalities
 from engine.sql.rewrites.free import free_columns
 from engine.sql.rewrites.full_join import full_join
 from engine.sql.rewrites.join_keys import JoinKeys, Pair, with_columns
 from engine.sql.rewrites.pushdown import push_filter
+
+MOST_NODES = 600
+"""How many nodes the plan of a FULL JOIN may have: with twice as many Spark plans for minutes."""
 
 
 @dataclass(frozen=True)
@@ -116,10 +120,17 @@ class JoinBuilder:
             if pool and step.kind in ("right", "full"):
                 raise self.refuse("a condition on an outer query below an outer join", step.node, "use WHERE")
             plan = self._written(plan, step)
+            if step.kind == "full" and size(plan) > MOST_NODES:
+                raise self._too_large(step)
         plan = self._cross(plan, waiting, pool, rest)
         for condition in (*pool, *rest):
             plan = push_filter(plan, condition.expr)
         return plan
+
+    def _too_large(self, step: Step) -> UnsupportedSql:
+        what = f"a FULL JOIN of more than {MOST_NODES} steps, as each one doubles what is joined before it,"
+        hint = "make a materialized view of the first joins, and join that"
+        return self.refuse(what, step.node, hint)
 
     # ---- inner joins -----------------------------------------------------------------------------------------
     def _attach(self, plan: Node, waiting: list[Step], pool: list[Condition], where: list[Condition]) -> Node:
