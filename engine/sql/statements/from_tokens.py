@@ -15,6 +15,7 @@ from engine.sql.parsing.tokens import tokens_of
 from engine.sql.schemas import last_name, within
 from engine.sql.statements.column_list import column_of
 from engine.sql.statements.defaults import default_text
+from engine.sql.statements.prepared import prepared_statement
 from engine.sql.statements.session_statements import (
     CancelJobs,
     CreateSchema,
@@ -72,9 +73,9 @@ def own_statement(readable: str, sql: str, dialect: str) -> Statement | None:
     ):  # what failed is tried again at once, from where it committed
         return Flush(sql)
     first = text.split(None, 1)[0].upper() if text else ""
-    taken = taken_statement(text, sql)
-    if taken is not None:
-        return taken
+    own = prepared_statement(readable, sql, dialect) or taken_statement(text, sql)
+    if own is not None:
+        return own
     pattern = r"REFRESH\s+MATERIALIZED\s+VIEW\s+(?:CONCURRENTLY\s+)?(\S+)(?:\s+WITH\s+DATA)?"
     if found := re.fullmatch(pattern, text, re.IGNORECASE):
         return Refresh(plain_name(found[1], dialect), sql)

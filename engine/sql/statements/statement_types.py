@@ -11,7 +11,10 @@ from engine.sql.catalog import Column
 from engine.sql.statements.session_statements import (
     CancelJobs,
     CreateSchema,
+    Deallocate,
     DropSchema,
+    Execute,
+    Prepare,
     Refresh,
     ShowJobs,
     Taken,
@@ -353,6 +356,9 @@ Statement = (
     | ShowCreate
     | ShowJobs
     | Taken
+    | Prepare
+    | Execute
+    | Deallocate
     | Refresh
     | Several
     | CancelJobs
