@@ -22,8 +22,8 @@ from engine.sql.rewrites.full_join import full_join
 from engine.sql.rewrites.join_keys import JoinKeys, Pair, with_columns
 from engine.sql.rewrites.pushdown import push_filter
 
-MOST_NODES = 600
-"""How many nodes the plan of a FULL JOIN may have: with twice as many Spark plans for minutes."""
+MOST_NODES = 300
+"""How many nodes the plan of FULL JOINs may have, five of tables in a row: with six Spark plans for a minute."""
 
 
 @dataclass(frozen=True)

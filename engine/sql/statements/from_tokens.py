@@ -13,6 +13,7 @@ from engine.sql.parsing.parsed import parsed
 from engine.sql.parsing.refusals import line_and_column, mistake, refusal, unsupported
 from engine.sql.parsing.tokens import tokens_of
 from engine.sql.schemas import last_name, within
+from engine.sql.statements.alter_remedies import REMEDIES
 from engine.sql.statements.column_list import column_of
 from engine.sql.statements.defaults import default_text
 from engine.sql.statements.prepared import prepared_statement
@@ -225,7 +226,8 @@ class _Reader:
         elif kind == "materialized view" and self.take("RESUME"):
             found = Steer("resume")
         else:
-            raise self.wrong(f"ALTER {kind.upper()} … {self.word()} is not offered", _ALTER)
+            remedy = REMEDIES.get(self.word(), _ALTER)
+            raise self.wrong(f"ALTER {kind.upper()} … {self.word()} is not offered", remedy)
         self.end(_ALTER)
         return found
 
