@@ -17,8 +17,10 @@ from engine.runtime.statements.alter import alter, comment
 from engine.runtime.statements.create_schema import change_schemas, checked_schema
 from engine.runtime.statements.drop import checked_parts, drop
 from engine.runtime.statements.jobs import jobs
+from engine.runtime.statements.prepared_statements import executed, keep
 from engine.runtime.statements.set_variable import set_variable, show_variable
 from engine.runtime.statements.show import describe, explain, explain_incremental, show, show_create
+from engine.runtime.statements.statement_errors import told_at_its_place
 from engine.runtime.writes import dml
 from engine.sql.statements import reader as st
 
@@ -39,6 +41,11 @@ class Dispatch:
         match statement:
             case st.Insert() | st.Update() | st.DeleteFrom():
                 return self._write(statement)
+            case st.Execute():
+                session = self.session
+                meant = executed(session.prepared, statement, session.settings, lambda: session.catalog)
+                with told_at_its_place(meant.sql, meant):
+                    return self.run(meant)
             case st.Several():
                 for part in checked_parts(self.session.stored, statement):
                     self.run(part)
@@ -167,6 +174,8 @@ class Dispatch:
                 session.settings.put("search_path", path)
             case st.Set():
                 session.notice(set_variable(session.settings, statement))
+            case st.Prepare() | st.Deallocate():
+                keep(session.prepared, statement)
             case st.Taken():
                 session.notice(statement.notice)
             case _:

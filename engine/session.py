@@ -75,6 +75,8 @@ class Session:
             raise SqlError(f'dialect "{dialect}" is unknown: use one of {", ".join(DIALECTS)}')
         self.url = url
         self.settings = Settings(dialect=dialect)
+        self.prepared: dict[str, str] = {}
+        """The statements of PREPARE by their names."""
         self.notices: tuple[str, ...] = ()
         """What the last statement had to say beside its rows: of a setting, that it has no meaning here."""
         self.store = Hummock.open(url)

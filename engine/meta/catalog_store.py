@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -9,7 +10,7 @@ from functools import cached_property, lru_cache
 import msgspec
 import pyarrow as pa
 
-from engine.errors import Conflict
+from engine.errors import Conflict, UnsupportedSql
 from engine.hummock import Table, Version
 from engine.meta.earlier_plans import PLAN, plan_of
 from engine.sql.catalog import Catalog, Relation
@@ -80,6 +81,11 @@ def _stored(entries: Mapping[str, str], before: StoredCatalog | None) -> StoredC
     return StoredCatalog(Catalog(relations), plans)
 
 
+MOST_NESTED = 340
+"""How deeply an entry may be nested: the reader recurses, and Python allows a thousand frames, of which callers have some."""
+_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+
+
 @lru_cache(maxsize=4096)
 def _relation(text: str) -> Relation:
     return msgspec.json.decode(text, type=Relation)
@@ -120,10 +126,23 @@ def entries(
     """Return the catalog entries of a commit that adds or replaces these relations and plans; None removes one."""
 
     def text(value: Relation | IncrementalPlan | None) -> str | None:
-        return None if value is None else msgspec.json.encode(value).decode()
+        return None if value is None else _shallow(msgspec.json.encode(value))
 
     found = {_RELATION + name: text(relation) for name, relation in relations.items()}
     return found | {PLAN + name: text(plan) for name, plan in plans.items()}
+
+
+def _shallow(encoded: bytes) -> str:
+    """Return the text of an entry; raises UnsupportedSql if it is nested so deeply that not every process could read it."""
+    depth = deepest = 0
+    for found in _BRACKETS.finditer(encoded):
+        mark = found[0]
+        depth += (mark in b"[{") - (mark in b"]}")
+        deepest = max(deepest, depth)
+    if deepest > MOST_NESTED:
+        hint = "take it apart: WITH items do not help, materialized views of the inner parts do; IN (…) instead of many ORs"
+        raise UnsupportedSql("the statement is nested too deeply", hint=hint)
+    return encoded.decode()
 
 
 def table_of(fragment: Fragment) -> Table:

@@ -300,6 +300,18 @@ def children(node: Node) -> tuple[Node, ...]:
     return (node.input,)
 
 
+def size(node: Node) -> int:
+    """Return how many nodes a plan has, one that stands in several places counted in each."""
+    known: dict[int, int] = {}
+
+    def of(part: Node) -> int:
+        if id(part) not in known:
+            known[id(part)] = 1 + sum(of(child) for child in children(part))
+        return known[id(part)]
+
+    return of(node)
+
+
 def scans(node: Node) -> tuple[Scan, ...]:
     """Return every scan below a node, left to right."""
     if isinstance(node, Scan):

@@ -52,6 +52,7 @@ def bound_as_written(query: exp.Query, catalog: Catalog, *, dialect: Dialect, sq
     return replace(bound, notes=tuple(binder.notes))
 
 
+_MOST_QUERIES = 1000
 _REMEDIES = {
     "sort": ("SORT BY", "a view has no order: put ORDER BY into the SELECT that reads it"),
     "qualify": ("QUALIFY", "window functions are not maintained: use an aggregate with GROUP BY"),
@@ -80,11 +81,12 @@ class _Binder:
         self.equalities = Equalities()
         self.notes: list[str] = []
         self._names: set[str] = set()
+        self._bound = [0]  # queries, those of WITH items and plain views once for each mention
 
     def of_view(self, relation: Relation) -> _Binder:
         """Return a binder for the text of a plain view, which shares all names with this one."""
         inner = _Binder(self.catalog, relation.dialect, relation.sql)
-        inner._names, inner.types = self._names, self.types
+        inner._names, inner._bound, inner.types = self._names, self._bound, self.types
         inner.known, inner.equalities, inner.notes = self.known, self.equalities, self.notes
         return inner
 
@@ -124,6 +126,13 @@ class _Binder:
     # ---- queries ---------------------------------------------------------------------------------------------
     def query(self, query: exp.Expr, ctes: Ctes, outer: Scope | None) -> BoundQuery:
         """Bind a query inside the scope `outer`, whose columns it may read."""
+        self._bound[0] += 1
+        if self._bound[0] > _MOST_QUERIES:
+            what = (
+                f"a query that comes to more than {_MOST_QUERIES} with its WITH items and views written out,"
+            )
+            hint = "make materialized views of the parts that are read often"
+            raise self.refuse(what, query, hint)
         with_ = query.args.get("with_")
         if with_ is not None:
             if with_.args.get("recursive"):

@@ -8,13 +8,14 @@ from typing import Literal
 
 import sqlglot.expressions as exp
 
+from engine.errors import UnsupportedSql
 from engine.sql.bind.expressions import Expressions, Refuse, conjuncts
 from engine.sql.bind.scope import Scope, Source
 from engine.sql.expression.nodes import Column, Comparison, Expr, known
 from engine.sql.expression.template import call as call_of
 from engine.sql.parsing.names import identifier
 from engine.sql.parsing.position import place
-from engine.sql.plan import Filter, JoinKind, Node
+from engine.sql.plan import Filter, JoinKind, Node, size
 from engine.sql.rewrites.decorrelate import decorrelate
 from engine.sql.rewrites.equalities import Equalities
 from engine.sql.rewrites.free import free_columns
@@ -24,6 +25,9 @@ from engine.sql.rewrites.join_keys import JoinKeys, Pair, with_columns
 StepKind = Literal[JoinKind, "right", "full"]
 _SIDES: dict[str, StepKind] = {"LEFT": "left", "RIGHT": "right", "FULL": "full"}
 _HALVES: tuple[tuple[str, StepKind], ...] = (("SEMI", "semi"), ("ANTI", "anti"))
+
+MOST_NODES = 300
+"""How many nodes the plan of FULL JOINs may have, five of tables in a row: with six Spark plans for a minute."""
 
 
 @dataclass(frozen=True)
@@ -120,10 +124,17 @@ class JoinBuilder:
             if pool and step.kind in ("right", "full"):
                 raise self.refuse("a condition on an outer query below an outer join", step.node, "use WHERE")
             plan = self._written(plan, step)
+            if step.kind == "full" and size(plan) > MOST_NODES:
+                raise self._too_large(step)
         plan = self._cross(plan, waiting, pool, rest)
         for condition in (*pool, *rest):
             plan = Filter(plan, condition.expr)
         return plan
+
+    def _too_large(self, step: Step) -> UnsupportedSql:
+        what = f"a FULL JOIN of more than {MOST_NODES} steps, as each one doubles what is joined before it,"
+        hint = "make a materialized view of the first joins, and join that"
+        return self.refuse(what, step.node, hint)
 
     # ---- inner joins -----------------------------------------------------------------------------------------
     def _attach(self, plan: Node, waiting: list[Step], pool: list[Condition], where: list[Condition]) -> Node:

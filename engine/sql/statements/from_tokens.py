@@ -16,8 +16,10 @@ from engine.sql.parsing.parsed import parsed
 from engine.sql.parsing.refusals import line_and_column, mistake, refusal, unsupported
 from engine.sql.parsing.tokens import tokens_of
 from engine.sql.schemas import last_name, within
+from engine.sql.statements.alter_remedies import REMEDIES
 from engine.sql.statements.column_list import column_of
 from engine.sql.statements.defaults import default_text
+from engine.sql.statements.prepared import prepared_statement
 from engine.sql.statements.session_statements import (
     CancelJobs,
     CreateSchema,
@@ -75,9 +77,9 @@ def own_statement(readable: str, sql: str, dialect: Dialect) -> Statement | None
     ):  # what failed is tried again at once, from where it committed
         return Flush(sql)
     first = text.split(None, 1)[0].upper() if text else ""
-    taken = taken_statement(text, sql)
-    if taken is not None:
-        return taken
+    own = prepared_statement(readable, sql, dialect) or taken_statement(text, sql)
+    if own is not None:
+        return own
     pattern = rf"REFRESH\s+MATERIALIZED\s+VIEW\s+(?:CONCURRENTLY\s+)?({NAME})(?:\s+WITH\s+DATA)?"
     if found := re.fullmatch(pattern, text, re.IGNORECASE):
         return Refresh(written_name(found[1], dialect), sql)
@@ -220,7 +222,8 @@ class _Reader:
         elif kind == "materialized view" and self.take("RESUME"):
             found = Steer("resume")
         else:
-            raise self.wrong(f"ALTER {kind.upper()} … {self.word()} is not offered", _ALTER)
+            remedy = REMEDIES.get(self.word(), _ALTER)
+            raise self.wrong(f"ALTER {kind.upper()} … {self.word()} is not offered", remedy)
         self.end(_ALTER)
         return found
 

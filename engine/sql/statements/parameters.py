@@ -123,6 +123,8 @@ def literal_of(value: Any, dialect: Dialect) -> exp.Expr | None:
     elif hasattr(value, "item") and not isinstance(value, Sequence):  # of NumPy
         value = value.item()
     match value:
+        case exp.Expr():  # of EXECUTE
+            return value.copy()
         case None:
             return exp.Null()
         case bool():

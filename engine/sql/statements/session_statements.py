@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import sqlglot.expressions as exp
+
 
 @dataclass(frozen=True)
 class Use:
@@ -60,4 +62,30 @@ class DropSchema:
     name: str
     if_exists: bool
     cascade: bool
+    sql: str
+
+
+@dataclass(frozen=True)
+class Prepare:
+    """PREPARE: a statement under a name, for the session; values for $1, $2 … come with EXECUTE."""
+
+    name: str
+    text: str
+    sql: str
+
+
+@dataclass(frozen=True)
+class Execute:
+    """EXECUTE: a prepared statement with values for its parameters."""
+
+    name: str
+    values: tuple[exp.Expr, ...]
+    sql: str
+
+
+@dataclass(frozen=True)
+class Deallocate:
+    """DEALLOCATE: a prepared statement is forgotten, without a name all of them."""
+
+    name: str | None
     sql: str

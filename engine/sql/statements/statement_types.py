@@ -11,7 +11,10 @@ from engine.sql.catalog import Column, ConflictPolicy, RelationKind
 from engine.sql.statements.session_statements import (
     CancelJobs,
     CreateSchema,
+    Deallocate,
     DropSchema,
+    Execute,
+    Prepare,
     Refresh,
     ShowJobs,
     Taken,
@@ -354,6 +357,9 @@ Statement = (
     | ShowCreate
     | ShowJobs
     | Taken
+    | Prepare
+    | Execute
+    | Deallocate
     | Refresh
     | Several
     | CancelJobs

@@ -49,7 +49,6 @@ def _rows(session: Session, text: str) -> list[tuple]:
         "VACUUM (FULL) t",
         "REFRESH TABLE t",
         "CACHE TABLE t",
-        "DEALLOCATE ALL",
     ],
 )
 def test_what_means_nothing_here_is_taken(dialect: str, text: str) -> None:

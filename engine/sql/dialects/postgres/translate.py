@@ -17,6 +17,7 @@ from engine.sql.typing.expression_types import INTEGRAL
 from engine.sql.typing.intervals import day_time_literal, interval_value, is_interval
 
 TypeOf = Callable[[exp.Expr], str | None]
+_MOST_PARTS = 10_000
 _KIND = exp.DataType.Type
 _FIELDS = {"ISODOW": "DOW_ISO", "ISOYEAR": "YEAROFWEEK"}
 _YEARS = {"DECADE": ("FLOOR", 10), "CENTURY": ("CEIL", 100), "MILLENNIUM": ("CEIL", 1000)}
@@ -49,7 +50,15 @@ def as_spark(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     ):
         found = rule(node, type_of)
         if found is not None:
-            return found
+            return _of_bounded_size(found)
+    return node
+
+
+def _of_bounded_size(node: exp.Expr) -> exp.Expr:
+    """Return the expression; raises NotSaid if what is written out for calls in each other has grown too large."""
+    if any(n > _MOST_PARTS for n, _ in enumerate(node.walk())):
+        hint = "compute the inner ones in a subquery or a view"
+        raise NotSaid(f"an expression that comes to more than {_MOST_PARTS} parts", hint)
     return node
 
 

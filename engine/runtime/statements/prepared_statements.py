@@ -1,0 +1,44 @@
+"""PREPARE, EXECUTE and DEALLOCATE: what a session keeps is the text, and each EXECUTE reads it with its values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.errors import SqlError
+from engine.runtime.relations import place_of
+from engine.runtime.statements.statement_reading import statement_of
+from engine.sql.catalog import Catalog
+from engine.sql.statements import reader as st
+from engine.sql.statements.settings import Settings
+
+
+def keep(prepared: dict[str, str], statement: st.Prepare | st.Deallocate) -> None:
+    """Keep a statement under its name, or forget it; raises SqlError for a name that is taken, or not known."""
+    if isinstance(statement, st.Deallocate):
+        if statement.name is None:
+            prepared.clear()
+        elif prepared.pop(statement.name, None) is None:
+            raise _unknown(statement.name, statement.sql)
+        return
+    if statement.name in prepared:
+        line, column = place_of(statement.name, statement.sql)
+        hint = f"DEALLOCATE {statement.name} first, or take another name"
+        message = f"{statement.name} is prepared already"
+        raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
+    prepared[statement.name] = statement.text
+
+
+def executed(
+    prepared: dict[str, str], statement: st.Execute, settings: Settings, catalog: Callable[[], Catalog]
+) -> st.Statement:
+    """Return the statement that EXECUTE means; raises SqlError with the place in it."""
+    text = prepared.get(statement.name)
+    if text is None:
+        raise _unknown(statement.name, statement.sql)
+    return statement_of(text, statement.values, settings, catalog)
+
+
+def _unknown(name: str, sql: str) -> SqlError:
+    line, column = place_of(name, sql)
+    hint = "PREPARE it in this session"
+    return SqlError(f"{name} is not prepared", sql=sql, line=line, column=column, hint=hint)

@@ -1,0 +1,23 @@
+"""Forms of ALTER that other systems have: refused at their word, with the way that leads to the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.errors import UnsupportedSql
+from engine.sql.statements.reader import parse
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "remedy"),
+    [
+        ("ALTER MATERIALIZED VIEW v AS SELECT 1 AS a", 27, "CREATE it under another name, DROP the old one"),
+        ("ALTER TABLE t SWAP WITH u", 15, "RENAME TO three times"),
+        ("ALTER MATERIALIZED VIEW v SWAP WITH w", 27, "RENAME TO three times"),
+    ],
+)
+def test_what_to_do_instead_is_said_at_the_word(text: str, column: int, remedy: str) -> None:
+    with pytest.raises(UnsupportedSql, match="is not offered") as raised:
+        parse(text, "risingwave")
+    assert (raised.value.line, raised.value.column) == (1, column)
+    assert remedy in raised.value.hint
