@@ -25,6 +25,7 @@ EXPECTED = {
     "sql/parsing/exact_calls.py": "the parser of statements",
     "sql/parsing/lost_arguments.py": "looks into what sqlglot has printed",
     "sql/statements/reader.py": STATEMENTS,
+    "sql/statements/prepared.py": STATEMENTS,
     "sql/statements/from_tokens.py": STATEMENTS,
     "sql/statements/sink_statements.py": STATEMENTS,
     "sql/statements/clauses.py": STATEMENTS,
