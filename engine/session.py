@@ -295,8 +295,8 @@ class Session:
         """Return why each domain that lags does so, and until when; needs no Spark.
 
         >>> epoch = s.write("bid", pa.table({"id": [4], "auction": [9], "price": [10]}))
-        >>> [(wait.domain, wait.kind) for wait in s.waits()]
-        [('top', 'due'), ('cut', 'due')]
+        >>> sorted((wait.domain, wait.kind) for wait in s.waits())
+        [('cut', 'due'), ('top', 'due')]
         """
         stored = self.stored
         version = self.store.version
