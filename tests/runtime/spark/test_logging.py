@@ -29,6 +29,7 @@ def logged() -> Iterator[list[logging.LogRecord]]:
     handler = Gathered()
     loggers = [logging.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]
     for logger in loggers:
+        logger.disabled = False  # whoever configures logging in this process, as Dagster does, disables those that are there
         logger.addHandler(handler)
     yield handler.records
     for logger in loggers:
