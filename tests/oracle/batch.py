@@ -14,8 +14,10 @@ import pyarrow as pa
 from engine.session import Session
 
 FLOAT_TOLERANCE = 1e-9
-# What PostgreSQL has and DuckDB writes otherwise.
+# What PostgreSQL has and DuckDB writes otherwise, or answers otherwise: NaN for a line over one point.
 POSTGRES_MACROS = (
+    "CREATE MACRO corr(y, x) AS regr_sxy(y, x) / nullif(sqrt(regr_sxx(y, x) * regr_syy(y, x)), 0)",
+    "CREATE MACRO regr_slope(y, x) AS regr_sxy(y, x) / nullif(regr_sxx(y, x), 0)",
     "CREATE MACRO to_char(t, f) AS strftime(t, replace(replace(replace(replace(replace(f, "
     "'YYYY', '%Y'), 'MM', '%m'), 'DD', '%d'), 'HH24', '%H'), 'MI', '%M'))",
     "CREATE MACRO regexp_match(s, p) AS CASE WHEN regexp_matches(s, p) THEN "
@@ -37,8 +39,9 @@ def by_duckdb(tables: Mapping[str, pa.Table], query: str) -> pa.Table:
 
 
 def duckdb_over(tables: Mapping[str, pa.Table]) -> duckdb.DuckDBPyConnection:
-    """Return a connection that sees the tables under their names."""
+    """Return a connection that sees the tables under their names, and takes their rows in the order in which they stand."""
     connection = duckdb.connect()
+    connection.execute("SET threads = 1")  # several would share out the rows of a list without ORDER BY
     connection.execute("SET TimeZone='UTC'")
     for macro in POSTGRES_MACROS:
         connection.execute(macro)

@@ -51,6 +51,20 @@ def test_a_first_build_names_the_row_too(parts: Session) -> None:
 
 
 @pytest.mark.parametrize("policy", ["auto", "full"])
+def test_with_null_a_failing_expression_is_null_in_a_list_too(session: Session, policy: str) -> None:
+    session.dialect = "risingwave"
+    session.sql("CREATE TABLE part (id BIGINT PRIMARY KEY, g INT, t VARCHAR)")
+    session.sql(
+        f"CREATE MATERIALIZED VIEW v WITH (on_row_error = 'null', refresh_policy = '{policy}') AS "
+        "SELECT g, array_agg(t::int ORDER BY id) AS l, max_by(id, t::int) AS m, mode() WITHIN GROUP (ORDER BY t::int) AS o, "
+        "string_agg((10 / t::int)::varchar, ',' ORDER BY id) AS s FROM part GROUP BY g"
+    )
+    session.sql("INSERT INTO part VALUES (1, 1, '5'), (2, 1, 'x'), (3, 1, '2'), (4, 1, '0')")
+    session.flush().raise_for_errors()
+    assert rows(session, "SELECT * FROM v") == [(1, [5, None, 2, 0], 1, 0, "2,5")]
+
+
+@pytest.mark.parametrize("policy", ["auto", "full"])
 def test_with_null_a_failing_expression_is_null(parts: Session, policy: str) -> None:
     parts.sql(
         f"CREATE MATERIALIZED VIEW v WITH (on_row_error = 'null', refresh_policy = '{policy}') AS "

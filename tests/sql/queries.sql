@@ -295,3 +295,5 @@ SELECT id, k FROM t JOIN (VALUES (1), ('2')) AS w(k) ON t.a = w.k
 SELECT id, g.k FROM t JOIN generate_series(0, 3) AS g(k) ON t.a = g.k
 -- numbers in quotes
 SELECT id FROM t WHERE a = '1' OR b IN ('2', '3') OR m > '1.5'
+-- lines through few points
+SELECT s, d, corr(b, a) AS c, regr_slope(b, a) AS r, regr_intercept(b, a) AS i, regr_r2(b, a) AS q, regr_sxx(b, a) AS x, regr_avgy(b, a) AS y FROM t GROUP BY s, d

@@ -15,7 +15,7 @@ from engine.sql.expression.nodes import Expr
 from engine.sql.expression.null_on_error import CALLS, OPERATORS, null_where_it_fails
 from engine.sql.functions import function_name
 from engine.sql.parsing.parsed import parsed
-from engine.sql.plan import AggCall, Node
+from engine.sql.plan import Node
 
 _OPERATORS: dict[type[exp.Expr], str] = {
     exp.Add: "+",
@@ -35,8 +35,6 @@ def null_on_error(node: Node) -> Node:
 def _rewritten(value: Any) -> Any:
     if isinstance(value, Expr):
         return null_where_it_fails(value)
-    if isinstance(value, AggCall) and value.whole is not None:
-        return value
     if isinstance(value, msgspec.Struct):
         changed = {}
         for name in value.__struct_fields__:

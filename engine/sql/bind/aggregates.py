@@ -10,6 +10,7 @@ import msgspec
 import sqlglot.expressions as exp
 
 from engine.sql.bind.ordering import order_items
+from engine.sql.dialects.postgres.regressions import REGRESSIONS, regression
 from engine.sql.expression import nodes as tree
 from engine.sql.expression.nodes import TRUE, Cast, Expr, IsNull, Literal
 from engine.sql.expression.ordered_lists import (
@@ -304,6 +305,12 @@ class Aggregates:
         bound = self._whole(call, filtered(inner, where, present(measure)), value, measure)
         return msgspec.structs.replace(bound, where=where), self._kind(value)
 
+    def _regression(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
+        plain, found = self._plain(call, where), None
+        if self.expressions.dialect != "spark" and len(plain.arguments) == 2:
+            found = regression(call.name, *plain.arguments, plain.distinct, where)
+        return (plain, None) if found is None else (self._whole(call, found, *plain.arguments), "double")
+
     # ---- ordered sets ----------------------------------------------------------------------------------------
     def _one_order(self, call: Call) -> By:
         order = self._order(call)
@@ -368,22 +375,19 @@ class Aggregates:
         return template(text, values=values, fraction=fraction, count=counted)
 
 
+_PERCENTILES = ("percentile_cont", "percentile_disc", "approx_percentile", "percentile")
 _RULES: dict[str, Callable[[Aggregates, Call, Expr | None], tuple[AggCall, str | None]]] = {
     "array_agg": Aggregates._array_agg,
     "collect_set": Aggregates._collect_set,
     "string_agg": Aggregates._string_agg,
     "json_agg": Aggregates._json_agg,
     "json_object_agg": Aggregates._json_object_agg,
-    "first": Aggregates._first,
-    "last": Aggregates._first,
+    **dict.fromkeys(("first", "last"), Aggregates._first),
     "any_value": Aggregates._any_value,
-    "max_by": Aggregates._extreme_by,
-    "min_by": Aggregates._extreme_by,
+    **dict.fromkeys(("max_by", "min_by"), Aggregates._extreme_by),
     "mode": Aggregates._mode,
-    "percentile_cont": Aggregates._percentile,
-    "percentile_disc": Aggregates._percentile,
-    "approx_percentile": Aggregates._percentile,
-    "percentile": Aggregates._percentile,
+    **dict.fromkeys(_PERCENTILES, Aggregates._percentile),
+    **dict.fromkeys(REGRESSIONS, Aggregates._regression),
 }
 
 

@@ -3,7 +3,7 @@
 sqlglot translates the patterns of dates between dialects, and leaves arguments out: Spark's `to_char(n, '99')` comes out as
 a cast, `parse_json(text)` as the text, and in all dialects `date_trunc(unit, d)` as if the column's name were the unit. Spark's
 `log10(x)` is no quotient of logarithms, which is not 3 for 1000, `max(a, b)` is not the greater of two, and `any(x)` is an
-aggregate.
+aggregate. Of `corr(DISTINCT x, y)` it misses the second argument.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ _NAMES = (
     "try_to_timestamp",
     "unix_timestamp",
 )
+_OF_PAIRS = ("corr", "covar_", "regr_")
 _OF_UNITS = ("date_trunc", "date_part", "datepart")
 _BEFORE_QUANTIFIER = ("like", "ilike", "rlike", "=", "<>", "!=", "<", "<=", ">", ">=")
 _MARK = "exact:"
@@ -65,6 +66,8 @@ def _is_inexact(tokens: list[Token], at: int, dialect: Dialect) -> bool:
     if tokens[at + 1].token_type != TokenType.L_PAREN or kind in (TokenType.STRING, TokenType.IDENTIFIER):
         return False
     if word in _OF_UNITS and tokens[at + 2].token_type != TokenType.STRING:
+        return True
+    if word.startswith(_OF_PAIRS) and tokens[at + 2].token_type == TokenType.DISTINCT:
         return True
     if word == "any":
         return dialect == "spark" and (at == 0 or tokens[at - 1].text.lower() not in _BEFORE_QUANTIFIER)

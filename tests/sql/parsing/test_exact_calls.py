@@ -8,6 +8,7 @@ import pytest
 
 from engine.errors import SqlError
 from engine.session import Session
+from engine.sql.parsing.exact_calls import parse
 
 ROWS = "VALUES (1L, 12454, TIMESTAMP '0005-02-03 04:05:06', 'month'), (2L, -7, TIMESTAMP '2024-11-12 13:14:15', 'year')"
 CALLS = (
@@ -51,6 +52,12 @@ def test_every_call_gives_what_its_text_gives(moments: Session) -> None:
 def test_any_of_a_column_is_an_aggregate(moments: Session) -> None:
     moments.sql("CREATE MATERIALIZED VIEW v AS SELECT any(n > 0) AS some, any(n > 99999) AS none FROM t")
     assert moments.sql("SELECT * FROM v").to_pylist() == [{"some": True, "none": False}]
+
+
+@pytest.mark.parametrize("dialect", ["spark", "postgres", "risingwave"])
+def test_distinct_stands_before_two_arguments(dialect: str) -> None:
+    text = "SELECT CORR(DISTINCT y, x), COVAR_SAMP(DISTINCT y, x), REGR_SXX(DISTINCT y, x), REGR_R2(DISTINCT y, x)"
+    assert parse(text, dialect).sql(dialect="spark").upper() == text.upper()
 
 
 def test_a_denied_pattern_of_an_array_stays_denied(session: Session) -> None:

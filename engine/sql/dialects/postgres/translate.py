@@ -12,6 +12,7 @@ from engine.sql.dialects.postgres.json import as_spark_json
 from engine.sql.dialects.postgres.lists import as_spark_list
 from engine.sql.dialects.postgres.literals import type_literals
 from engine.sql.dialects.postgres.patterns import NotSaid
+from engine.sql.dialects.postgres.regressions import as_spark_regression
 from engine.sql.expression.sketches import as_spark_percentile
 from engine.sql.typing.expression_types import INTEGRAL
 from engine.sql.typing.intervals import day_time_literal, interval_value, is_interval
@@ -36,6 +37,7 @@ def as_spark(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     for rule in (
         _json,
         _list,
+        _regression,
         _percentile,
         _interval,
         _type,
@@ -70,6 +72,11 @@ def _json(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
 def _list(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """Nulls stay, the order counts. `array_agg(x ORDER BY y)` -> `transform(array_sort(collect_list(…), …), _e -> _e.v)`"""
     return as_spark_list(node)
+
+
+def _regression(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
+    """A line over one point is null. `regr_slope(y, x)` -> `if(max(x) - min(x) = 0D, NULL, regr_sxy(y, x) / regr_sxx(y, x))`"""
+    return as_spark_regression(node)
 
 
 def _percentile(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
