@@ -8,11 +8,12 @@ from collections.abc import Mapping
 import dagster as dg
 
 from dagster_project.asset_builder import build_assets, epoch_models
+from dagster_project.driver import build_driver_job
 from dagster_project.jobs import compaction_job, epoch_job
 from dagster_project.models import load_models
 from dagster_project.schedules import compaction_schedule, full_compaction_schedule
-from dagster_project.sensors import build_sensor
-from dagster_project.settings import assets_folder, project_home, store_url
+from dagster_project.sensors import build_driver_sensor, build_sensor
+from dagster_project.settings import assets_folder, driver_seconds, project_home, run_mode, store_url
 from engine.errors import TidelineError
 from engine.hummock import Hummock
 from engine.meta.catalog_store import load
@@ -44,10 +45,13 @@ def build_definitions() -> dg.Definitions:
             resources=resources,
         )
     job = epoch_job(keys)
+    driver = build_driver_job(models)
+    by_driver = run_mode() == "driver"
+    sensor = build_driver_sensor(models, driver, driver_seconds()) if by_driver else build_sensor(models, job)
     return dg.Definitions(
         assets=assets,
-        jobs=[job, compaction_job],
-        sensors=[build_sensor(models, job)],
+        jobs=[job, *([driver] if by_driver else []), compaction_job],
+        sensors=[sensor],
         schedules=[compaction_schedule, full_compaction_schedule],
         resources=resources,
         executor=dg.in_process_executor,

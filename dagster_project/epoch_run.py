@@ -26,7 +26,7 @@ def run_epoch(
     models: Sequence[Model],
     selected: Collection[str],
     known: Mapping[str, str | None],
-    context: dg.AssetExecutionContext,
+    context: dg.AssetExecutionContext | dg.OpExecutionContext,
     *,
     eager: bool = True,
 ) -> Iterator[Event]:

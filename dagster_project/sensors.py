@@ -8,6 +8,7 @@ import dagster as dg
 from dagster import RunsFilter
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
+from dagster_project.driver import MODELS_TAG, models_digest, needed
 from dagster_project.jobs import EPOCH_RUN, GROUP_TAG
 from dagster_project.liveness import ACTIVE, active_run
 from dagster_project.models import Model
@@ -85,3 +86,28 @@ def request(instance: dg.DagsterInstance, pending: Pending, now: float) -> dg.Ru
             "tideline/epoch": f"{epoch_time(pending.epoch)} UTC",
         },
     )
+
+
+def build_driver_sensor(
+    models: Sequence[Model], job: dg.JobDefinition, seconds: float
+) -> dg.SensorDefinition:
+    """Return the sensor that keeps one driver at work: it asks for the first, for successors, and in place of a dead one."""
+
+    @dg.sensor(
+        name="driver_sensor",
+        job=job,
+        minimum_interval_seconds=1,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Keeps one driver run at work, which brings the views on as files and rows come in.",
+    )
+    def driver_sensor(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        now = time.time()
+        why, told = needed(context.instance, models, seconds, now)
+        if why is None:
+            return dg.SkipReason(told)
+        context.log.info(why)
+        config = {"ops": {"drive": {"config": {"seconds": seconds}}}}
+        tags = {MODELS_TAG: models_digest(models), GROUP_TAG: GROUP}
+        return dg.RunRequest(run_config=config, tags=tags)
+
+    return driver_sensor

@@ -16,3 +16,9 @@ class SparkResource(dg.ConfigurableResource[None]):
     def address(self) -> str | None:
         """The target to connect to; None leaves the choice to the engine."""
         return self.target or os.environ.get("SPARK_REMOTE") or None
+
+    def in_process(self) -> SparkResource:
+        """Return the same where computing is done by a session of the run's own process: a driver keeps one warm."""
+        return (
+            self if self.target and not self.target.startswith("sc://") else SparkResource(target="local[*]")
+        )

@@ -1,0 +1,188 @@
+"""The driver: one run that keeps a warm session, looks for what is pending, and commits epoch after epoch for its time."""
+
+import hashlib
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import dagster as dg
+from dagster import DagsterRunStatus, RunsFilter
+
+from dagster_project.asset_builder import WORKER_TAG, worker_name
+from dagster_project.epoch_events import Event, last_versions
+from dagster_project.epoch_run import run_epoch
+from dagster_project.liveness import ACTIVE, worker_is_gone
+from dagster_project.models import Model
+from dagster_project.pending import Pending, find_pending, retry_delay
+from dagster_project.telling import Telling
+from resources import HummockResource, SparkResource
+
+if TYPE_CHECKING:
+    from engine.session import Session
+
+DRIVER_RUN = "driver"
+READY_TAG = "tideline/ready"
+MODELS_TAG = "tideline/models"
+BEAT_TAG = "tideline/beat"
+LOOK_SECONDS = 0.05
+"""How often a driver at rest looks for what is pending: a probe for the next manifest, and a look at each landing folder."""
+BEAT_SECONDS = 10.0
+SILENT_SECONDS = 120.0
+"""A driver that has not said for so long that it lives is given up: its process may hang, or its machine be gone."""
+HANDOVER_SECONDS = 45.0
+"""So long before a driver's time is over its successor is asked for; it takes over once its Spark is warm."""
+
+
+class DriverConfig(dg.Config):
+    """How long a driver works, and how often each asset is told of at most."""
+
+    seconds: float = 3600.0
+    event_seconds: float = 30.0
+
+
+def models_digest(models: Sequence[Model]) -> str:
+    """Return a text that is another one when a model has changed: its driver is then succeeded by one that knows."""
+    return hashlib.sha256("".join(f"{m.name} {m.code_version}\n" for m in models).encode()).hexdigest()[:16]
+
+
+def build_driver_job(models: Sequence[Model]) -> dg.JobDefinition:
+    """Return the job of a driver over these models."""
+
+    @dg.op(name="drive", out={})
+    def drive(
+        context: dg.OpExecutionContext, config: DriverConfig, hummock: HummockResource, spark: SparkResource
+    ) -> Iterator[Event]:
+        context.instance.add_run_tags(context.run_id, {WORKER_TAG: worker_name()})
+        with hummock.session(spark.in_process()) as session, _beating(context):
+            yield from Driver(context, session, models, config).run()
+
+    @dg.job(
+        name=DRIVER_RUN,
+        executor_def=dg.in_process_executor,
+        description="Keeps a warm Spark session and commits epoch after epoch; its successor takes over without a gap.",
+    )
+    def driver() -> None:
+        """Drive."""
+        drive()
+
+    return driver
+
+
+class Driver:
+    """Takes what is pending as soon as it is, for `config.seconds`, or until another driver is ready."""
+
+    def __init__(
+        self,
+        context: dg.OpExecutionContext,
+        session: "Session",
+        models: Sequence[Model],
+        config: DriverConfig,
+    ) -> None:
+        self.context, self.session, self.models, self.config = context, session, models, config
+        self.selected = {model.name for model in models if model.kind != "view"}
+        keys = [dg.AssetKey(name) for name in self.selected]
+        known = last_versions(context.instance, keys)
+        self.telling = Telling(
+            config.event_seconds, {model.name: model.code_version for model in models}, known
+        )
+        self._tries: dict[str, tuple[int, float]] = {}
+        self._looked = 0.0
+
+    def run(self) -> Iterator[Event]:
+        """Yield the events of the epochs that it commits."""
+        _ = self.session.spark  # warm before it takes over
+        self.context.instance.add_run_tags(self.context.run_id, {READY_TAG: f"{time.time():.3f}"})
+        end = time.monotonic() + self.config.seconds
+        while time.monotonic() < end and not self._is_succeeded():
+            yield from self.telling.due(time.monotonic())
+            pending = find_pending(self.session.store, self.models)
+            if pending and self._is_due(pending):
+                yield from self._epoch(pending)
+            else:
+                time.sleep(LOOK_SECONDS)
+        yield from self.telling.due(time.monotonic(), all_of_them=True)
+
+    def _epoch(self, pending: Pending) -> Iterator[Event]:
+        """Take what is pending; what fails is told, and tried again at growing distances."""
+        try:
+            events = run_epoch(
+                self.session, self.models, self.selected, self.telling.versions, self.context, eager=False
+            )
+            for event in events:
+                yield from self.telling.take(event, time.monotonic())
+        except dg.Failure as failure:
+            self.context.log.error(failure.description or "an epoch has failed")
+        tries = self._tries.get(pending.digest, (0, 0.0))[0] + 1
+        self._tries = {pending.digest: (tries, time.monotonic() + retry_delay(tries - 1))}
+
+    def _is_due(self, pending: Pending) -> bool:
+        """Tell whether work has changed since it was tried, or enough time has passed."""
+        return time.monotonic() >= self._tries.get(pending.digest, (0, 0.0))[1]
+
+    def _is_succeeded(self) -> bool:
+        """Tell, looking once a second, whether a driver that was started later is ready."""
+        if time.monotonic() - self._looked < 1.0:
+            return False
+        self._looked = time.monotonic()
+        instance = self.context.instance
+        for run in instance.get_runs(RunsFilter(job_name=DRIVER_RUN, statuses=[DagsterRunStatus.STARTED])):
+            if run.run_id == self.context.run_id:
+                return False  # newest first: all others are older
+            if READY_TAG in run.tags and not worker_is_gone(run.tags.get(WORKER_TAG)):
+                self.context.log.info(f"run {run.run_id[:8]} takes over")
+                return True
+        return False
+
+
+def needed(
+    instance: dg.DagsterInstance, models: Sequence[Model], seconds: float, now: float
+) -> tuple[str | None, str]:
+    """Return why a driver has to be started, None if none has to, and what is told then.
+
+    Drivers whose process is gone, or that have been silent for too long, are reported as failed.
+    """
+    living: list[tuple[float, Mapping[str, str]]] = []
+    records = instance.get_run_records(RunsFilter(job_name=DRIVER_RUN, statuses=list(ACTIVE)), limit=10)
+    for record in records:
+        run, started = record.dagster_run, record.start_time or record.create_timestamp.timestamp()
+        beat = float(run.tags.get(BEAT_TAG, 0)) or started
+        if worker_is_gone(run.tags.get(WORKER_TAG)):
+            instance.report_run_failed(run, "the process of this driver is gone; the next one takes over")
+        elif now - beat > SILENT_SECONDS:
+            instance.report_run_failed(
+                run, f"this driver was silent for {now - beat:.0f} s; the next one takes over"
+            )
+        else:
+            living.append((started, run.tags))
+    if not living:
+        return "no driver is at work", ""
+    started, tags = living[0]  # the newest
+    if READY_TAG not in tags:
+        return None, "a driver is being started"
+    if tags.get(MODELS_TAG) != models_digest(models):
+        return "the models have changed", ""
+    left = started + seconds - now
+    if left < HANDOVER_SECONDS and len(living) == 1:
+        return "the driver's time is nearly over", ""
+    return None, f"a driver is at work, {left / 60:.0f} minutes are left of its time"
+
+
+@contextmanager
+def _beating(context: dg.OpExecutionContext) -> Iterator[None]:
+    """Let the run say every few seconds that its process lives."""
+    ended = threading.Event()
+    instance, run_id = context.instance, context.run_id
+
+    def beat() -> None:
+        while not ended.wait(BEAT_SECONDS):
+            instance.add_run_tags(run_id, {BEAT_TAG: f"{time.time():.0f}"})
+
+    thread = threading.Thread(target=beat, name="beat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(BEAT_SECONDS)

@@ -1,0 +1,109 @@
+"""Events of a run that commits every second: an asset is told of at once, then at distances, with the sums of what came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import dagster as dg
+from dagster._core.definitions.data_version import CODE_VERSION_TAG, DATA_VERSION_TAG
+
+from dagster_project.epoch_events import Event
+
+SUMMED = (
+    "files",
+    "rows_in",
+    "rows_out",
+    "dead_rows",
+    "inserted",
+    "updated",
+    "deleted",
+    "bytes",
+    "seconds_total",
+)
+"""Numbers of which an event holds the sum since the last one; of all others it holds the newest."""
+EPOCHS = "epochs"
+
+_Key = tuple[str, str | None]
+
+
+@dataclass
+class _Waiting:
+    event: dg.AssetMaterialization | dg.AssetObservation
+    epochs: int = 1
+
+
+@dataclass
+class Telling:
+    """Which events of assets are passed on, and which wait: of one asset at most one in `seconds`, and the newest once it rests.
+
+    `code_versions` are those of the assets' models. The store of a Dagster instance keeps every event for ever: without this
+    a day of epochs a second would be 86,400 events an asset.
+    """
+
+    seconds: float
+    code_versions: Mapping[str, str]
+    versions: dict[str, str | None] = field(default_factory=dict)
+    """The data versions as they were seen last, told or not: what the next epoch is compared with."""
+    _told: dict[_Key, float] = field(default_factory=dict)
+    _waiting: dict[_Key, _Waiting] = field(default_factory=dict)
+
+    def take(self, event: Event, now: float) -> Iterator[Event]:
+        """Yield an event if it is time for one of its asset, else keep it."""
+        if isinstance(event, dg.AssetCheckEvaluation):
+            yield event
+            return
+        shown = self._plain(event)
+        key = (shown.asset_key.to_user_string(), shown.partition)
+        if isinstance(shown, dg.AssetMaterialization) and shown.partition is None:
+            self.versions[key[0]] = (shown.tags or {}).get(DATA_VERSION_TAG)
+        waiting = self._waiting.get(key)
+        if waiting is not None:
+            self._waiting[key] = _Waiting(_merged(waiting.event, shown), waiting.epochs + 1)
+        else:
+            self._waiting[key] = _Waiting(shown)
+        yield from self.due(now)
+
+    def due(self, now: float, *, all_of_them: bool = False) -> Iterator[Event]:
+        """Yield the events whose time has come, or with `all_of_them` whatever waits."""
+        for key in list(self._waiting):
+            if all_of_them or now - self._told.get(key, float("-inf")) >= self.seconds:
+                waiting = self._waiting.pop(key)
+                self._told[key] = now
+                event = waiting.event
+                if isinstance(event, dg.AssetMaterialization):
+                    event = event.with_metadata({**event.metadata, EPOCHS: waiting.epochs})
+                yield event
+
+    def _plain(self, event: dg.MaterializeResult[Any] | dg.AssetMaterialization | dg.AssetObservation) -> Any:
+        """Return what an op that has no assets of its own may yield in the place of an asset's result."""
+        if not isinstance(event, dg.MaterializeResult):
+            return event
+        assert event.asset_key is not None
+        name = event.asset_key.to_user_string()
+        tags = dict(event.tags or {})
+        if event.data_version is not None:
+            tags[DATA_VERSION_TAG] = event.data_version.value
+        if name in self.code_versions:
+            tags[CODE_VERSION_TAG] = self.code_versions[name]
+        return dg.AssetMaterialization(event.asset_key, metadata=event.metadata, tags=tags)
+
+
+def _merged(
+    before: dg.AssetMaterialization | dg.AssetObservation, now: dg.AssetMaterialization | dg.AssetObservation
+) -> dg.AssetMaterialization | dg.AssetObservation:
+    if not isinstance(before, dg.AssetMaterialization) or not isinstance(now, dg.AssetMaterialization):
+        return now
+    summed = {}
+    for name in SUMMED:
+        parts = [_number(event.metadata.get(name)) for event in (before, now)]
+        if any(part is not None for part in parts):
+            summed[name] = sum(part for part in parts if part is not None)
+    kept = {name: value for name, value in before.metadata.items() if name not in now.metadata}
+    return now.with_metadata({**kept, **now.metadata, **summed})
+
+
+def _number(value: Any) -> int | float | None:
+    found = getattr(value, "value", value)
+    return found if isinstance(found, int | float) else None

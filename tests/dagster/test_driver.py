@@ -1,0 +1,165 @@
+"""The driver: epochs one after the other in one run, a successor that takes over, and a sensor that watches."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster import DagsterRunStatus
+
+from dagster_project.asset_builder import WORKER_TAG, worker_name
+from dagster_project.driver import (
+    BEAT_TAG,
+    DRIVER_RUN,
+    MODELS_TAG,
+    READY_TAG,
+    SILENT_SECONDS,
+    build_driver_job,
+    models_digest,
+    needed,
+)
+from dagster_project.liveness import ACTIVE
+from engine.errors import EpochFailed, SqlError
+from resources import HummockResource, SparkResource
+from tests.dagster.conftest import Project
+
+WAIT_SECONDS = 120.0
+
+
+@pytest.fixture
+def served(project: Project, tmp_path: Path) -> Iterator[Project]:
+    """The project over an instance that several threads can use."""
+    home = tmp_path / "dagster"
+    home.mkdir()
+    with dg.DagsterInstance.local_temp(str(home)) as instance:
+        project.instance = instance
+        yield project
+
+
+class Drive(threading.Thread):
+    """One driver run in a thread of this process."""
+
+    def __init__(self, project: Project, seconds: float, event_seconds: float = 0.0) -> None:
+        super().__init__(daemon=True)
+        self.project, self.seconds, self.event_seconds = project, seconds, event_seconds
+        self.result: dg.ExecuteInProcessResult | None = None
+
+    def run(self) -> None:
+        config = {
+            "ops": {"drive": {"config": {"seconds": self.seconds, "event_seconds": self.event_seconds}}}
+        }
+        self.result = build_driver_job(self.project.models).execute_in_process(
+            instance=self.project.instance,
+            run_config=config,
+            resources={
+                "hummock": HummockResource(url=self.project.session.url),
+                "spark": SparkResource(target="local[2]"),
+            },
+            raise_on_error=False,
+        )
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.1)
+
+
+def total(project: Project, shop: str) -> int | None:
+    try:
+        return {row["shop"]: row["total"] for row in project.contents("totals")}.get(shop)  # type: ignore[return-value]
+    except (SqlError, EpochFailed):  # not created yet, or not computed
+        return None
+
+
+def add_driver(project: Project, tags: dict[str, str]) -> dg.DagsterRun:
+    job = dg.GraphDefinition(name=DRIVER_RUN).to_job()
+    return project.instance.create_run_for_job(job, status=DagsterRunStatus.STARTED, tags=tags)
+
+
+def ready(project: Project) -> dict[str, str]:
+    return {WORKER_TAG: worker_name(), READY_TAG: "1", MODELS_TAG: models_digest(project.models)}
+
+
+def test_epochs_follow_each_other_in_one_run_until_a_successor_is_ready(served: Project) -> None:
+    first = Drive(served, WAIT_SECONDS)
+    first.start()
+    for n in range(1, 4):
+        served.land(f"{n}.csv", f"id,shop,price\n{n},a,10\n")
+        until(lambda n=n: total(served, "a") == 10 * n)  # type: ignore[misc]
+    second = Drive(served, 1.0)
+    second.start()
+    first.join(WAIT_SECONDS)
+    second.join(WAIT_SECONDS)
+    for drive in (first, second):
+        assert drive.result is not None and drive.result.success
+    events = served.instance.fetch_materializations(dg.AssetKey("totals"), limit=10).records
+    assert len(events) == 3
+    assert not served.instance.get_runs(dg.RunsFilter(job_name=DRIVER_RUN, statuses=list(ACTIVE)))
+
+
+def test_a_failing_view_stops_neither_the_driver_nor_others(served: Project) -> None:
+    served.model(
+        "shop/broken.sql", "CREATE MATERIALIZED VIEW broken AS SELECT id, 1 / (price - 5) AS x FROM orders;"
+    )
+    drive = Drive(served, 12.0)
+    drive.start()
+    served.land("1.csv", "id,shop,price\n1,a,5\n")
+    until(lambda: total(served, "a") == 5)
+    served.land("2.csv", "id,shop,price\n2,a,7\n")
+    until(lambda: total(served, "a") == 12)
+    drive.join(WAIT_SECONDS)
+    assert drive.result is not None and drive.result.success
+    assert any(wait.kind == "failed" for wait in served.session.waits())
+
+
+def test_a_driver_is_asked_for_when_there_is_none(project: Project) -> None:
+    why, _ = needed(project.instance, project.models, 3600.0, time.time())
+    assert why == "no driver is at work"
+
+
+def test_a_driver_at_work_is_let_alone(project: Project) -> None:
+    add_driver(project, ready(project))
+    why, told = needed(project.instance, project.models, 3600.0, time.time())
+    assert (why, told.startswith("a driver is at work")) == (None, True)
+
+
+def test_a_driver_that_starts_is_let_alone(project: Project) -> None:
+    add_driver(project, {WORKER_TAG: worker_name()})
+    assert needed(project.instance, project.models, 3600.0, time.time())[0] is None
+
+
+def test_a_successor_is_asked_for_once_before_the_time_is_over(project: Project) -> None:
+    add_driver(project, ready(project))
+    assert (
+        needed(project.instance, project.models, 30.0, time.time())[0] == "the driver's time is nearly over"
+    )
+    add_driver(project, {WORKER_TAG: worker_name()})
+    assert needed(project.instance, project.models, 30.0, time.time())[0] is None
+
+
+def test_a_changed_model_asks_for_a_driver_that_knows_it(project: Project) -> None:
+    add_driver(project, ready(project))
+    project.model("shop/more.sql", "CREATE MATERIALIZED VIEW more AS SELECT count(*) AS n FROM orders;")
+    assert needed(project.instance, project.models, 3600.0, time.time())[0] == "the models have changed"
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_driver_that_is_dead_or_silent_is_given_up(project: Project, gone: bool) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    host = worker_name().rpartition(":")[0]
+    worker = f"{host}:{ended.pid}" if gone else worker_name()
+    beat = str(time.time() - (0 if gone else 2 * SILENT_SECONDS))
+    run = add_driver(project, {**ready(project), WORKER_TAG: worker, BEAT_TAG: beat})
+    assert needed(project.instance, project.models, 3600.0, time.time())[0] == "no driver is at work"
+    found = project.instance.get_run_by_id(run.run_id)
+    assert found is not None
+    assert found.status == DagsterRunStatus.FAILURE

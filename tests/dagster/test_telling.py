@@ -1,0 +1,59 @@
+"""Events of a driver: each asset at once, then at distances, nothing lost in the sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dagster as dg
+
+from dagster_project.telling import Telling
+
+
+def event(name: str, version: int, rows: int) -> dg.MaterializeResult[Any]:
+    metadata = {"rows_in": rows, "epoch": str(version)}
+    return dg.MaterializeResult(asset_key=name, metadata=metadata, data_version=dg.DataVersion(str(version)))
+
+
+def told(events: Any) -> list[tuple[str, int, int, str]]:
+    return [
+        (
+            e.asset_key.to_user_string(),
+            e.metadata["rows_in"].value,
+            e.metadata["epochs"].value,
+            e.metadata["epoch"].value,
+        )
+        for e in events
+    ]
+
+
+def test_the_first_is_told_at_once_and_the_next_ones_together() -> None:
+    telling = Telling(30.0, {"a": "code"})
+    assert told(telling.take(event("a", 1, 10), 0.0)) == [("a", 10, 1, "1")]
+    assert told(telling.take(event("a", 2, 5), 1.0)) == []
+    assert told(telling.take(event("b", 2, 1), 1.0)) == [("b", 1, 1, "2")]
+    assert told(telling.take(event("a", 3, 7), 2.0)) == []
+    assert told(telling.due(29.0)) == []
+    assert told(telling.due(30.0)) == [("a", 12, 2, "3")]
+    assert told(telling.due(90.0)) == []
+
+
+def test_what_waits_is_told_at_the_end() -> None:
+    telling = Telling(30.0, {})
+    list(telling.take(event("a", 1, 1), 0.0))
+    list(telling.take(event("a", 2, 1), 0.1))
+    assert told(telling.due(0.2, all_of_them=True)) == [("a", 1, 1, "2")]
+
+
+def test_versions_go_on_though_nothing_is_told() -> None:
+    telling = Telling(30.0, {"a": "code"})
+    (first,) = telling.take(event("a", 1, 1), 0.0)
+    assert isinstance(first, dg.AssetMaterialization)
+    assert first.tags == {"dagster/data_version": "1", "dagster/code_version": "code"}
+    list(telling.take(event("a", 2, 1), 1.0))
+    assert telling.versions == {"a": "2"}
+
+
+def test_checks_are_told_each() -> None:
+    telling = Telling(30.0, {})
+    check = dg.AssetCheckEvaluation(dg.AssetKey("a"), "c", passed=True)
+    assert [list(telling.take(check, now)) for now in (0.0, 0.1)] == [[check], [check]]
