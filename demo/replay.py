@@ -51,12 +51,12 @@ class Replay:
         data = self.dataset
         flights = data.flights_between(FIRST_DAY, self.bulk_until)
         parts = [
-            self._drop("airlines/airlines.csv", data.airlines),
-            self._drop("airports/airports.csv", data.airports),
-            self._drop("planes/planes.csv", data.planes),
-            self._drop("weather/until.csv", data.weather_between(FIRST_DAY, self.bulk_until).select(WEATHER)),
-            self._drop("cancellations/until.csv", cancelled(flights).select((*KEY, "dest"))),
-            self._drop("flights/until.csv", flown(flights).select(ACTUALS)),
+            self.drop("airlines/airlines.csv", data.airlines),
+            self.drop("airports/airports.csv", data.airports),
+            self.drop("planes/planes.csv", data.planes),
+            self.drop("weather/until.csv", data.weather_between(FIRST_DAY, self.bulk_until).select(WEATHER)),
+            self.drop("cancellations/until.csv", cancelled(flights).select((*KEY, "dest"))),
+            self.drop("flights/until.csv", flown(flights).select(ACTUALS)),
             self._schedule(self.bulk_until + DAY),
         ]
         return _sum(f"{FIRST_DAY} to {self.bulk_until}", parts)
@@ -68,8 +68,8 @@ class Replay:
         first_reports = np.arange(weather.num_rows) % FIRST_REPORT_EVERY == 0
         corrected = np.arange(yesterday.num_rows) % FIRST_REPORT_EVERY == 0
         parts = [
-            self._drop(f"weather/{day - DAY}-corrected.csv", yesterday.filter(pa.array(corrected))),
-            self._drop(f"weather/{day}.csv", _first_reports(weather, first_reports)),
+            self.drop(f"weather/{day - DAY}-corrected.csv", yesterday.filter(pa.array(corrected))),
+            self.drop(f"weather/{day}.csv", _first_reports(weather, first_reports)),
         ]
         return _sum(f"{day} weather", parts)
 
@@ -82,22 +82,20 @@ class Replay:
         gone = cancelled(today)
         deletes = gone.select(KEY).append_column("_op", pa.array(["delete"] * gone.num_rows))
         parts = [
-            self._drop(f"cancellations/{day}.csv", gone.select((*KEY, "dest"))),
-            self._drop(
-                f"flights/{day}-1-actual.csv", flown(today).select(ACTUALS), day.day in MALFORMED_DAYS
-            ),
-            self._drop(f"flights/{day}-2-cancelled.csv", deletes),
+            self.drop(f"cancellations/{day}.csv", gone.select((*KEY, "dest"))),
+            self.drop(f"flights/{day}-1-actual.csv", flown(today).select(ACTUALS), day.day in MALFORMED_DAYS),
+            self.drop(f"flights/{day}-2-cancelled.csv", deletes),
         ]
         if day < LAST_DAY:
             parts.append(self._schedule(day + DAY))
         return _sum(f"{day} flights", parts)
 
     def _schedule(self, day: datetime.date) -> Drop:
-        return self._drop(
+        return self.drop(
             f"flights/{day}-0-schedule.csv", self.dataset.flights_between(day, day).select(SCHEDULE)
         )
 
-    def _drop(self, name: str, rows: pa.Table, malformed: bool = False) -> Drop:
+    def drop(self, name: str, rows: pa.Table, malformed: bool = False) -> Drop:
         """Write one file; nothing for no rows. `malformed` adds a line as a broken writer would leave it."""
         if not rows.num_rows:
             return Drop(name)

@@ -35,6 +35,13 @@ OF_A_PROJECT: Mapping[str, Variable] = {
         "a package stands for all in it",
         "none",
     ),
+    "TIDELINE_RUNS": Variable(
+        "`tick`: a run takes what is pending and ends; `driver`: one run stays and commits as rows come in",
+        "`tick`",
+    ),
+    "TIDELINE_DRIVER_SECONDS": Variable(
+        "seconds that a driver works before its successor takes over", "`3600`"
+    ),
     "TIDELINE_SENSOR_WAIT": Variable("seconds for which the sensor watches at each evaluation", "`4`"),
 }
 OF_A_PROCESS: Mapping[str, Variable] = {
