@@ -207,7 +207,7 @@ class LandingCommits:
         first = numbered.group_by(key).aggregate([("_row", "min")]).column("_row_min").to_numpy()
         again = np.ones(keys.num_rows, dtype=bool)
         again[first] = False
-        index, _ = self.store.reader.lookup(table, keys, table.committed_epoch, columns=key)
+        index, _ = self.store.reader.lookup(table, keys, table.committed_epoch, columns=key, null_safe=True)
         again[index] = True
         settled, start = [], 0
         for part in parts:

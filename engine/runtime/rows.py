@@ -137,8 +137,7 @@ def typed_rows(relation: Relation, rows: pa.Table, columns: Collection[str]) -> 
             array = _cast(relation, name, rows.column(name), kind)
         else:
             array = pa.chunked_array([nulls(rows.num_rows, kind)])
-        in_key = types[name].source in relation.primary_key
-        if array.null_count and (in_key or not types[name].nullable):
+        if array.null_count and relation.is_never_null(types[name]):
             raise no_value(relation, types[name], array.null_count)
         if types[name].length is not None:
             array = _fitted(relation, types[name], array)

@@ -49,8 +49,8 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     Keys name columns as they are stored. `on_conflict` says what an INSERT of a known key does: error, overwrite, ignore or
     "update if not null"; with `version_columns` a row that is older by them changes nothing.
-    `through` names the plain views and functions whose text the statement uses. A plain view that is
-    `renamed` gives its query's columns other names.
+    With `null_keys` a null is a value of the key like others, as in RisingWave. `through` names the plain views and functions
+    whose text the statement uses. A plain view that is `renamed` gives its query's columns other names.
     """
 
     name: str
@@ -68,10 +68,12 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     through: tuple[str, ...] = ()
     renamed: bool = False
     version_columns: tuple[str, ...] = ()
+    null_keys: bool = False
 
     def is_never_null(self, column: Column) -> bool:
-        """Tell whether a column holds no null: so do the keys of tables, whereas a view's may be groups of nulls."""
-        return not column.nullable or (self.kind == "table" and column.source in self.primary_key)
+        """Tell whether a column holds no null: so do the keys of most tables, whereas a view's may be groups of nulls."""
+        in_key = self.kind == "table" and column.source in self.primary_key
+        return not column.nullable or (in_key and not self.null_keys)
 
 
 def is_named_index(relation: Relation) -> bool:

@@ -68,7 +68,7 @@ class TableSink:
         """Return rows with the values that the table has where they have none: other sinks may write other columns."""
         keys = rows.select(list(target.primary_key))
         index, stored = self._store.reader.lookup(
-            table, keys, table.committed_epoch, columns=rows.column_names
+            table, keys, table.committed_epoch, columns=rows.column_names, null_safe=True
         )
         return newer(target, rows, index, stored) if target.version_columns else not_null(rows, index, stored)
 

@@ -95,6 +95,7 @@ def _table_relation(
         options=dict(statement.options),
         on_conflict=statement.on_conflict or _usual_conflict(statement, dialect),
         version_columns=statement.version_columns,
+        null_keys=dialect == "risingwave" and key != (ROW_ID,),
     )
     reason = why_not_fed(relation) if "connector" in statement.options else None
     if reason is not None:

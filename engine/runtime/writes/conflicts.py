@@ -72,7 +72,9 @@ def resolved(
     keys = rows.select(list(relation.primary_key))
     while True:
         table = store.refresh().tables[relation.name]
-        index, stored = store.reader.lookup(table, keys, table.committed_epoch, columns=rows.column_names)
+        index, stored = store.reader.lookup(
+            table, keys, table.committed_epoch, columns=rows.column_names, null_safe=True
+        )
         written = resolve(rows, index, stored)
         if written.num_rows == 0:
             return store.version.epoch, written

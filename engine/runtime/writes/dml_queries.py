@@ -148,7 +148,10 @@ def merge_query(relation: Relation, conflict: OnConflict, sql: str) -> exp.Selec
     items = update_items(relation, t, seen)
     both = exp.and_(
         *(
-            exp.column(c.name, table=t, quoted=True).eq(exp.column(c.name, table="excluded", quoted=True))
+            exp.NullSafeEQ(
+                this=exp.column(c.name, table=t, quoted=True),
+                expression=exp.column(c.name, table="excluded", quoted=True),
+            )
             for c in key_columns(relation)
         )
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from engine.arrow import table_of
 from engine.errors import DuplicateKey
@@ -33,7 +34,9 @@ def moved_rows(
     twice = key_that_stands_twice(whole, relation.primary_key)
     if twice is not None:
         raise DuplicateKey(f"UPDATE of {relation.name}: two rows would have the key {twice}")
-    index, _ = store.reader.lookup(table, whole.select(names), table.committed_epoch, columns=names)
+    index, _ = store.reader.lookup(
+        table, whole.select(names), table.committed_epoch, columns=names, null_safe=True
+    )
     known = whole.select(names).take(pa.array(index, pa.int64()))
     stays = ~_among(known, gone)
     if stays.any():
@@ -45,12 +48,16 @@ def moved_rows(
 
 
 def _among(keys: pa.Table, others: pa.Table) -> np.ndarray:
-    """Tell for each of some keys, none of them null, whether it is among others."""
+    """Tell for each of some keys whether it is among others; a null is a value like others."""
     place, names = "_place", keys.column_names
-    if not keys.num_rows:
-        return np.zeros(0, dtype=bool)
-    placed = keys.append_column(place, pa.array(np.arange(keys.num_rows)))
-    found = placed.join(others.group_by(names).aggregate([]), names, join_type="left semi")
     among = np.zeros(keys.num_rows, dtype=bool)
-    among[found.column(place).to_numpy()] = True
+    mine = keys.append_column(place, pa.array(np.arange(keys.num_rows)))
+    theirs = (
+        others.select(names).cast(keys.schema).append_column(place, pa.nulls(others.num_rows, pa.int64()))
+    )
+    nulls = pc.CountOptions(mode="only_null")
+    groups = pa.concat_tables([mine, theirs]).group_by(names)
+    found = groups.aggregate([(place, "list"), (place, "count", nulls)])
+    both = found.filter(pc.greater(found.column(f"{place}_count"), pa.scalar(0)))
+    among[pc.drop_null(pc.list_flatten(both.column(f"{place}_list"))).to_numpy()] = True
     return among

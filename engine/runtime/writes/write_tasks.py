@@ -193,8 +193,7 @@ class _Task:
             if column.name not in rows.column_names:
                 continue
             values, name = rows.column(column.name), column.name
-            needed = column.source in self.body.relation.primary_key or not column.nullable
-            if needed and values.null_count:
+            if values.null_count and self.body.relation.is_never_null(column):
                 wrong.missing = {**wrong.missing, name: wrong.missing.get(name, 0) + values.null_count}
             if column.length is not None:
                 found = fitted(values, column).long
@@ -218,7 +217,11 @@ class _Task:
         version, key, rule = self.body.version, self.body.relation.primary_key, self.body.rule
         assert version is not None
         index, stored = self.reader.lookup(
-            version, rows.select(list(key)), version.committed_epoch, columns=rows.column_names
+            version,
+            rows.select(list(key)),
+            version.committed_epoch,
+            columns=rows.column_names,
+            null_safe=True,
         )
         if rule == "versions":
             return newer(self.body.relation, rows, index, stored)

@@ -129,7 +129,7 @@ def _columns(world: World) -> Iterator[Row]:
             known = bool(column.type)  # a plain view's are told by whoever reads it
             standard, own, _, _ = postgres_type(column)
             shown = standard if world.dialect != "spark" else column.type.upper()
-            nullable = column.nullable and column.source not in relation.primary_key
+            nullable = not relation.is_never_null(column)
             yield (
                 DATABASE,
                 world.schema(relation),
@@ -186,7 +186,7 @@ def _attributes(world: World) -> Iterator[Row]:
     for relation in world.shown(*_RELKINDS):
         for n, column in enumerate(world.columns(relation), 1):
             _, _, number, size = postgres_type(column)
-            needed = not column.nullable or column.source in relation.primary_key
+            needed = relation.is_never_null(column)
             default = column.default is not None or column.generated is not None
             whole = number if column.type else None
             yield oid(CLASS, relation.name), column.name, whole, size, n, needed, default, False

@@ -18,6 +18,11 @@ from engine.sql.typing.text_lengths import length_of
 from engine.sql.typing.types import TYPE_NAMES, parse_type
 from engine.sql.typing.wrong_literals import refuse_wrong
 
+_COUNTED = (exp.DataType.Type.SERIAL, exp.DataType.Type.BIGSERIAL, exp.DataType.Type.SMALLSERIAL)
+_NUMBERED = (
+    "write each row's number, as BIGINT; rows of a table without a PRIMARY KEY are told apart without one"
+)
+
 
 def columns_of(
     schema: exp.Schema, table: str, sql: str, dialect: Dialect
@@ -54,7 +59,9 @@ def columns_of(
         columns[name] = msgspec.structs.replace(columns[name], generated=text)
     chosen = keys[0][0] if keys else ()
     listed = (
-        msgspec.structs.replace(column, nullable=column.nullable and column.name not in chosen)
+        msgspec.structs.replace(
+            column, nullable=column.nullable and not _needed(column.name in chosen, dialect)
+        )
         for column in columns.values()
     )
     return tuple(listed), chosen
@@ -112,6 +119,10 @@ def column_of(item: exp.ColumnDef, sql: str, dialect: Dialect) -> tuple[Column, 
                 computed = kind.expression
             case exp.CommentColumnConstraint():
                 comment = kind.name
+            case exp.GeneratedAsIdentityColumnConstraint():
+                raise unsupported(
+                    f"column {item.name}: an identity column is not offered", item, sql, _NUMBERED
+                )
             case _:
                 hint = "take it out: NOT NULL, DEFAULT, GENERATED ALWAYS AS (…), COMMENT and PRIMARY KEY are offered"
                 raise unsupported(f"{constraint.sql()} is not offered", item, sql, hint)
@@ -119,7 +130,10 @@ def column_of(item: exp.ColumnDef, sql: str, dialect: Dialect) -> tuple[Column, 
     try:
         kind_text = parse_type(item.args["kind"], dialect)
     except UnsupportedSql as error:
-        raise unsupported(f"column {name}: {error.message}", item, sql, TYPE_NAMES) from error
+        counted = item.args["kind"].this in _COUNTED
+        raise unsupported(
+            f"column {name}: {error.message}", item, sql, _NUMBERED if counted else TYPE_NAMES
+        ) from error
     if default is not None and computed is not None:
         raise mistake(f"column {name} is generated and has a DEFAULT", item, sql, "leave one of them out")
     if default is not None:
@@ -127,12 +141,20 @@ def column_of(item: exp.ColumnDef, sql: str, dialect: Dialect) -> tuple[Column, 
         refuse_wrong(default, kind_text, name, sql)
     text = None if default is None else default_text(default, name, dialect, sql)
     column = _limited(
-        Column(name, kind_text, nullable and not is_key, text, False, comment), item, sql, dialect
+        Column(name, kind_text, nullable and not _needed(is_key, dialect), text, False, comment),
+        item,
+        sql,
+        dialect,
     )
     wrong = _misfit_of(default, column, dialect) if default is not None else None
     if wrong is not None:
         raise mistake(f"the DEFAULT does not fit: {wrong[0]}", default, sql, wrong[1])
     return column, is_key, computed
+
+
+def _needed(is_key: bool, dialect: Dialect) -> bool:
+    """Tell whether a column needs a value because of the key: in RisingWave a null is one of its values."""
+    return is_key and dialect != "risingwave"
 
 
 def _misfit_of(default: exp.Expr, column: Column, dialect: Dialect) -> tuple[str, str] | None:

@@ -12,7 +12,8 @@ _CONFLICTS = {"overwrite": "OVERWRITE", "ignore": "IGNORE", "update if not null"
 def create_text(relation: Relation) -> str:
     """Return the statement of the dialect spark that makes a table as the catalog describes it."""
     shown = [column for column in relation.columns if not column.hidden]
-    lines = [_column(column, column.source in relation.primary_key) for column in shown]
+    told = () if relation.null_keys else relation.primary_key  # which columns the key makes NOT NULL
+    lines = [_column(column, column.source in told) for column in shown]
     key = [column.name for column in shown if column.source in relation.primary_key]
     if key:
         lines.append(f"PRIMARY KEY ({', '.join(quote(name) for name in key)})")

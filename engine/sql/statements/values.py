@@ -72,7 +72,7 @@ def literal_rows(insert: Insert, relation: Relation, dialect: Dialect) -> list[t
 def _refuse_misfit(value: Any, node: exp.Expr, column: Column, relation: Relation, sql: str) -> None:
     """Raise WrongRow, with the place, for a null where none may be, and for a value that a column cannot hold."""
     found = misfit(value, column)
-    if value is None and (column.source in relation.primary_key or not column.nullable):
+    if value is None and relation.is_never_null(column):
         why = "part of the primary key" if column.source in relation.primary_key else "NOT NULL"
         found = f"column {column.name} of {relation.name} is {why}", "write a value"
     if found is not None:

@@ -1,4 +1,4 @@
-"""Forms of ALTER that other systems have: refused at their word, with the way that leads to the same."""
+"""Forms that other systems have: refused at their word, with the way that leads to the same."""
 
 from __future__ import annotations
 
@@ -21,3 +21,13 @@ def test_what_to_do_instead_is_said_at_the_word(text: str, column: int, remedy: 
         parse(text, "risingwave")
     assert (raised.value.line, raised.value.column) == (1, column)
     assert remedy in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    "column", ["id SERIAL PRIMARY KEY", "id INT GENERATED ALWAYS AS IDENTITY", "id BIGSERIAL"]
+)
+def test_columns_that_count_by_themselves_are_refused_with_what_to_do(column: str) -> None:
+    with pytest.raises(UnsupportedSql, match="column id") as raised:
+        parse(f"CREATE TABLE t ({column}, v INT)", "postgres")
+    assert (raised.value.line, raised.value.column) == (1, 17)
+    assert "without a PRIMARY KEY" in raised.value.hint
