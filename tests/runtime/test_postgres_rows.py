@@ -30,7 +30,25 @@ QUERIES = (
     ("SELECT n FROM (SELECT count(*) AS n FROM t)", [(2,)]),
     ("SELECT a, b FROM (SELECT v AS a FROM t), (SELECT v AS b FROM t) WHERE a < b", [(1, 2)]),
     ("SELECT v FROM t WHERE v = '2'", [(2,)]),
+    ("SELECT v, x FROM t, unnest(ARRAY[v, 9]) AS x WHERE v = 1", [(1, 1), (1, 9)]),
     ("SELECT v + '5' FROM t WHERE d > '0.5'", [(6,), (7,)]),
+    (
+        "SELECT v, unnest(ARRAY[1, 2, 3]) AS x, generate_series(1, v / 1) AS y FROM t WHERE v = 2",
+        [(2, 1, 1), (2, 2, 2), (2, 3, None)],
+    ),
+    (
+        "SELECT generate_series(1, 3) + v AS x, unnest(CAST(NULL AS INT[])) AS y FROM t WHERE v = 1",
+        [(2, None), (3, None), (4, None)],
+    ),
+    ("SELECT generate_series(1, 3, 2) AS x, unnest(ARRAY['p']) AS y", [(1, "p"), (3, None)]),
+    (
+        "SELECT *, unnest(ARRAY[1]) AS x, unnest(ARRAY[2, 3]) AS y FROM (SELECT v FROM t) q WHERE v = 1",
+        [(1, 1, 2), (1, None, 3)],
+    ),
+    (
+        "SELECT x.p, x.q FROM t CROSS JOIN LATERAL unnest(ARRAY[v], CAST(NULL AS INT[])) AS x(p, q)",
+        [(1, None), (2, None)],
+    ),
 )
 
 

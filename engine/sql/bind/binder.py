@@ -52,7 +52,7 @@ def bound_as_written(query: exp.Query, catalog: Catalog, *, dialect: Dialect, sq
     return replace(bound, notes=tuple(binder.notes))
 
 
-_MOST_QUERIES = 1000
+_MOST_QUERIES = 3000
 _REMEDIES = {
     "sort": ("SORT BY", "a view has no order: put ORDER BY into the SELECT that reads it"),
     "qualify": ("QUALIFY", "window functions are not maintained: use an aggregate with GROUP BY"),

@@ -8,6 +8,8 @@ aggregate. Of `corr(DISTINCT x, y)` it misses the second argument.
 
 from __future__ import annotations
 
+import re
+
 import sqlglot
 import sqlglot.expressions as exp
 from sqlglot import Token, TokenType
@@ -35,7 +37,10 @@ _NAMES = (
     "unix_timestamp",
 )
 _OF_PAIRS = ("corr", "covar_", "regr_")
+_NAMES_OF_POSTGRES = ("date_bin", "make_time", "to_char")
 _OF_UNITS = ("date_trunc", "date_part", "datepart")
+_ONE_UNIT = re.compile(r"\s*[+-]?\d+(\.\d+)?\s*[a-z]+\s*", re.IGNORECASE)
+_UNIT_WORDS = ("year", "month", "day", "hour", "minute", "second")
 _BEFORE_QUANTIFIER = ("like", "ilike", "rlike", "=", "<>", "!=", "<", "<=", ">", ">=")
 _MARK = "exact:"
 
@@ -46,6 +51,8 @@ def parse(text: str, dialect: Dialect) -> exp.Expr:
     tokens = with_places(reader.tokenize(text))
     if dialect == "spark":
         tokens = with_names(tokens)
+    else:
+        tokens = _with_whole_intervals(tokens)
     calls = {n for n in range(len(tokens) - 2) if _is_inexact(tokens, n, dialect)}
     trees = reader.parser().parse([_marked(t) if n in calls else t for n, t in enumerate(tokens)], text)
     if not trees or trees[0] is None or len(trees) > 1:
@@ -60,6 +67,32 @@ def parse(text: str, dialect: Dialect) -> exp.Expr:
     return found
 
 
+def _with_whole_intervals(tokens: list[Token]) -> list[Token]:
+    """Return the tokens with `INTERVAL 'text'` as `'text'::INTERVAL` where sqlglot would read the text's first unit alone.
+
+    It takes '1 month ago' for a month to come, and 'P1M' for a minute.
+    """
+    found: list[Token] = []
+    for n, token in enumerate(tokens):
+        if n and _is_whole_interval(tokens, n - 1):
+            word = tokens[n - 1]
+            cast = Token(TokenType.DCOLON, "::", token.line, token.col, token.start, token.end)
+            found[-1:] = [token, cast, word]
+        else:
+            found.append(token)
+    return found
+
+
+def _is_whole_interval(tokens: list[Token], at: int) -> bool:
+    """Whether an interval begins here whose text is more than a number and a unit, and whose unit does not follow."""
+    word, text = tokens[at], tokens[at + 1]
+    if word.token_type != TokenType.INTERVAL or text.token_type != TokenType.STRING:
+        return False
+    after = tokens[at + 2].text.lower() if at + 2 < len(tokens) else ""
+    said = re.search(r"[a-z]|\d-\d", text.text, re.IGNORECASE) is not None
+    return said and _ONE_UNIT.fullmatch(text.text) is None and after not in _UNIT_WORDS
+
+
 def _is_inexact(tokens: list[Token], at: int, dialect: Dialect) -> bool:
     """Whether a call begins here that is to be read by its name."""
     word, kind = tokens[at].text.lower(), tokens[at].token_type
@@ -71,7 +104,7 @@ def _is_inexact(tokens: list[Token], at: int, dialect: Dialect) -> bool:
         return True
     if word == "any":
         return dialect == "spark" and (at == 0 or tokens[at - 1].text.lower() not in _BEFORE_QUANTIFIER)
-    return dialect == "spark" and word in _NAMES
+    return word in (_NAMES if dialect == "spark" else _NAMES_OF_POSTGRES)
 
 
 def _marked(token: Token) -> Token:

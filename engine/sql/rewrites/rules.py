@@ -21,6 +21,7 @@ from engine.sql.rewrites.full_join import full_join
 from engine.sql.rewrites.grouping_sets import grouping_sets
 from engine.sql.rewrites.inline_functions import inline_functions
 from engine.sql.rewrites.join_keys import JoinKeys
+from engine.sql.rewrites.lockstep import lockstep
 from engine.sql.rewrites.mark import mark
 from engine.sql.rewrites.membership import Membership
 from engine.sql.rewrites.merge_projections import merge_projections
@@ -35,6 +36,7 @@ from engine.sql.rewrites.set_returning import set_returning
 PARSED_RULES: tuple[ParsedRule, ...] = (
     inline_functions,
     set_returning,
+    lockstep,
     corresponding,
     array_comparison,
     common_factors,

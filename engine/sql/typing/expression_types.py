@@ -14,8 +14,10 @@ import sqlglot.expressions as exp
 from engine.errors import UnsupportedSql
 from engine.sql.expression.nodes import Expr
 from engine.sql.functions import function_name
+from engine.sql.typing.intervals import has_months
 from engine.sql.typing.types import decimal_digits, parse_type
 
+_MOMENTS = ("timestamp", "timestamp_ntz")
 INTEGRAL = ("tinyint", "smallint", "int", "bigint")
 _BY_NAME = {
     **dict.fromkeys(
@@ -44,6 +46,8 @@ _BY_NAME = {
     **dict.fromkeys(
         ("covar_samp", "regr_slope", "regr_intercept", "regr_r2", "regr_avgx", "regr_avgy"), "double"
     ),
+    "to_char": "string",
+    "make_time": "time(6)",
     "to_date": "date",
     "unix_timestamp": "bigint",
     "date_trunc": "timestamp",
@@ -109,6 +113,8 @@ def exact_type(node: exp.Expr, types: Mapping[str, str]) -> str | None:
             one, other = of(node.this), of(node.expression)
             if "date" in (one, other):
                 return _moved_date(node, one, other)
+            if one in _MOMENTS and (has_months(node.expression) or _is_span(node.expression, other)):
+                return one
             return _decimals(node, (one, other)) or arithmetic(one, other)
         case exp.Mul() | exp.Mod():
             kinds = of(node.this), of(node.expression)
@@ -121,6 +127,10 @@ def exact_type(node: exp.Expr, types: Mapping[str, str]) -> str | None:
         case exp.Boolean() | exp.Predicate() | exp.Connector() | exp.Not():
             return "boolean"
     return _of_call(node, types)
+
+
+def _is_span(node: exp.Expr, kind: str | None) -> bool:
+    return isinstance(node.unnest(), exp.Interval) or (kind or "").startswith("interval")
 
 
 def arithmetic(one: str | None, other: str | None) -> str | None:
@@ -273,6 +283,10 @@ def _common(kinds: list[str | None]) -> str | None:
     return kinds[0] if kinds and all(kind == kinds[0] for kind in kinds) else None
 
 
+def _is_empty_array(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Array) and not node.expressions
+
+
 def _of_call(node: exp.Expr, types: Mapping[str, str]) -> str | None:
     name = function_name(node)
     if name is None:
@@ -280,7 +294,8 @@ def _of_call(node: exp.Expr, types: Mapping[str, str]) -> str | None:
     if name in _BY_NAME:
         return _BY_NAME[name]
     arguments = [part for part in node.iter_expressions() if isinstance(part, exp.Expr)]
-    kinds = [exact_type(part, types) for part in arguments if not isinstance(part, exp.Null)]
+    empty = [part for part in arguments if isinstance(part, exp.Null) or _is_empty_array(part)]
+    kinds = [exact_type(part, types) for part in arguments if part not in empty]
     if name in _OF_TEXT:
         return "string" if kinds and kinds[0] == "string" else None
     if name in ("round", "bround") and kinds and kinds[0] in (*INTEGRAL, "float", "double"):

@@ -26,7 +26,19 @@ _SHORT = {
     "d": "day",
     "w": "week",
 }
+_MONTHS = {
+    **dict.fromkeys(("month", "mon", "mons"), 1),
+    **dict.fromkeys(("year", "yr", "yrs", "y"), 12),
+    "decade": 120,
+    "century": 1200,
+    "centurie": 1200,
+}
 _PART = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-z]+)")
+_YEARS_AND_MONTHS = re.compile(r"([+-]?)(\d+)-(\d+)")
+_ISO = re.compile(
+    r"p(?:([+-]?[\d.]+)y)?(?:([+-]?[\d.]+)m)?(?:([+-]?[\d.]+)w)?(?:([+-]?[\d.]+)d)?"
+    r"(?:t(?:([+-]?[\d.]+)h)?(?:([+-]?[\d.]+)m)?(?:([+-]?[\d.]+)s)?)?"
+)
 _CLOCK = re.compile(r"\s*([+-]?)(?:(\d+)\s+)?(\d+):(\d{1,2})(?::(\d{1,2}(?:\.\d{1,6})?))?\s*")
 _DAY_TO_SECOND = exp.IntervalSpan(this=exp.Var(this="DAY"), expression=exp.Var(this="SECOND"))
 
@@ -47,6 +59,47 @@ def interval_of(text: str) -> timedelta | None:
         total += round(float(found[1]) * _MICROS[unit])
         rest = rest[found.end() :].strip()
     return timedelta(microseconds=total)
+
+
+def calendar_interval(text: str) -> tuple[int, timedelta] | None:
+    """Return the months and the rest that a text such as '1 year 2 mons -3 days 04:05' means; None if it cannot be read."""
+    rest, months = text.strip().lower(), 0
+    if rest.endswith(" ago"):
+        past = calendar_interval(rest.removesuffix("ago"))
+        return None if past is None else (-past[0], -past[1])
+    if found := _YEARS_AND_MONTHS.fullmatch(rest):
+        sign = -1 if found[1] == "-" else 1
+        return sign * (int(found[2]) * 12 + int(found[3])), timedelta()
+    if re.fullmatch(r"[+-]?\d+(\.\d+)?", rest):
+        return 0, timedelta(seconds=float(rest))
+    if rest.startswith("p"):
+        return _iso_interval(rest)
+    while found := _PART.match(rest):
+        unit = found[2].removesuffix("s") if len(found[2]) > 3 else found[2]
+        count = _MONTHS.get(unit)
+        if count is None:
+            break
+        number = float(found[1]) * count
+        if number != int(number):
+            return None
+        months += int(number)
+        rest = rest[found.end() :].strip()
+    if not rest:
+        return (months, timedelta()) if text.strip() else None
+    span = interval_of(rest)
+    return None if span is None else (months, span)
+
+
+def _iso_interval(text: str) -> tuple[int, timedelta] | None:
+    """Return what an interval of ISO 8601 means: P1Y2M3DT4H5M6.5S."""
+    found = _ISO.fullmatch(text)
+    if found is None or text in ("p", "pt"):
+        return None
+    years, months, weeks, days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    if years != int(years) or months != int(months):
+        return None
+    rest = timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
+    return int(years) * 12 + int(months), rest
 
 
 def interval_value(node: exp.Expr) -> timedelta | None:
@@ -83,6 +136,22 @@ def day_time_literal(span: timedelta) -> exp.Interval:
     days, clock = divmod(seconds, 86_400)
     text = f"{sign}{days} {clock // 3600:02}:{clock // 60 % 60:02}:{clock % 60:02}.{fraction:06}"
     return exp.Interval(this=exp.Literal.string(text), unit=_DAY_TO_SECOND.copy())
+
+
+def has_months(node: exp.Expr) -> bool:
+    """Tell whether an expression is an interval of months, or of months and what is shorter."""
+    inner = node.unnest()
+    if isinstance(inner, exp.Interval):
+        unit = inner.args.get("unit")
+        return (
+            unit is not None
+            and re.search(r"YEAR|MONTH|QUARTER|DECADE|CENTURY", unit.sql().upper()) is not None
+        )
+    if isinstance(inner, exp.Mul | exp.Div):
+        return has_months(inner.this) or has_months(inner.expression)
+    if isinstance(inner, exp.Neg):
+        return has_months(inner.this)
+    return isinstance(inner, exp.Anonymous) and inner.name.lower() in ("make_interval", "make_ym_interval")
 
 
 def _unit(text: str) -> str | None:

@@ -61,6 +61,9 @@ class QueryTypes:
         alias = source.args.get("alias")
         if isinstance(source, exp.Subquery):
             return self._outputs(source.this, alias)
+        if isinstance(source, exp.Lateral | exp.Unnest) and isinstance(alias, exp.TableAlias):
+            named = alias.args.get("columns") or ([alias.this] if alias.this is not None else [])
+            return [(part.name.lower(), None) for part in named]
         if not isinstance(source, exp.Table) or not isinstance(source.this, exp.Identifier):
             return None
         name = identifier(source.this)

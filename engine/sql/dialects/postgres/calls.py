@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-import sqlglot
 import sqlglot.expressions as exp
 
+from engine.sql.dialects.postgres.filled import filled
 from engine.sql.dialects.postgres.matches import matches
 from engine.sql.dialects.postgres.patterns import NotSaid
+from engine.sql.dialects.postgres.quoted_names import QUOTED_NAME
 
 SETS = (
     "regexp_matches",
@@ -26,27 +27,11 @@ SETS = (
     "jsonb_object_keys",
     "json_object_keys",
 )
-_PART = re.compile(r"_p(\d+)")
-
-
-def _filled(text: str, *parts: exp.Expr) -> exp.Expr:
-    """Return the tree of a text in Spark SQL, in which `_p0`, `_p1` … stand for expressions."""
-
-    def plain(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.ParseJSON):  # which sqlglot prints for Spark as nothing but its argument
-            return exp.Anonymous(this="PARSE_JSON", expressions=[node.this])
-        return node
-
-    def part(node: exp.Expr) -> exp.Expr:
-        found = _PART.fullmatch(node.name) if isinstance(node, exp.Column) else None
-        return exp.Paren(this=parts[int(found[1])].copy()) if found is not None else node
-
-    return sqlglot.parse_one(text, read="spark").transform(plain).transform(part)
 
 
 def _of(count: int, text: str) -> Callable[[list[exp.Expr]], exp.Expr | None]:
     """Return the translation of a call with `count` arguments; with another number of them it is no such call."""
-    return lambda given: _filled(text, *given) if len(given) == count else None
+    return lambda given: filled(text, *given) if len(given) == count else None
 
 
 def _written(node: exp.Expr, what: str) -> str:
@@ -58,7 +43,7 @@ def _written(node: exp.Expr, what: str) -> str:
 def _counted(text: str) -> Callable[[list[exp.Expr]], exp.Expr | None]:
     def build(given: list[exp.Expr]) -> exp.Expr | None:
         parts = " + ".join(text.format(f"_p{n}") for n in range(len(given)))
-        return _filled(f"({parts})", *given) if given else None
+        return filled(f"({parts})", *given) if given else None
 
     return build
 
@@ -70,7 +55,7 @@ def _utf8(text: str) -> Callable[[list[exp.Expr]], exp.Expr | None]:
         name = _written(given[1], "an encoding").lower().replace("-", "")
         if name != "utf8":
             raise NotSaid(f"the encoding {name}", "texts are UTF-8: write 'UTF8'")
-        return _filled(text, given[0])
+        return filled(text, given[0])
 
     return build
 
@@ -81,7 +66,7 @@ def _first_dimension(text: str) -> Callable[[list[exp.Expr]], exp.Expr | None]:
             return None
         if given[1].sql() != "1":
             raise NotSaid("a second dimension of an array", "take an element, and its dimension")
-        return _filled(text, given[0])
+        return filled(text, given[0])
 
     return build
 
@@ -92,7 +77,7 @@ def _json_path(text: str) -> Callable[[list[exp.Expr]], exp.Expr | None]:
             return None
         keys = (_written(part, "a JSON key").replace("\\", "\\\\").replace("'", "\\'") for part in given[1:])
         steps = (f"[{key}]" if key.isdigit() else f"['{key}']" for key in keys)
-        return _filled(text, given[0], exp.Literal.string("$" + "".join(steps)))
+        return filled(text, given[0], exp.Literal.string("$" + "".join(steps)))
 
     return build
 
@@ -106,7 +91,7 @@ def _split(given: list[exp.Expr]) -> exp.Expr | None:
     )
     if "[\\]" in pattern.name:
         raise NotSaid("a backslash in a separator", "write regexp_split_to_table(text, pattern)")
-    return _filled("filter(split(_p0, _p1, -1), _e -> _p0 <> '')", given[0], pattern)
+    return filled("filter(split(_p0, _p1, -1), _e -> _p0 <> '')", given[0], pattern)
 
 
 _TYPE = (
@@ -127,6 +112,12 @@ CALLS: Mapping[str, Callable[[list[exp.Expr]], exp.Expr | None]] = {
     "quote_nullable": _of(
         1, r"coalesce(concat('\'', replace(CAST(_p0 AS STRING), '\'', '\'\''), '\''), 'NULL')"
     ),
+    "quote_literal": _of(
+        1,
+        r"concat(if(contains(CAST(_p0 AS STRING), '\\'), 'E', ''), '\'', "
+        r"replace(replace(CAST(_p0 AS STRING), '\'', '\'\''), '\\', '\\\\'), '\'')",
+    ),
+    "quote_ident": _of(1, QUOTED_NAME),
     "convert_from": _utf8("decode(_p0, 'UTF-8')"),
     "convert_to": _utf8("encode(_p0, 'UTF-8')"),
     "get_byte": _of(2, "CAST(conv(hex(substring(_p0, _p1 + 1, 1)), 16, 10) AS INT)"),

@@ -7,14 +7,18 @@ from collections.abc import Callable
 
 import sqlglot.expressions as exp
 
+from engine.sql.dialects.postgres.arrays import array_call, concatenated, sliced
 from engine.sql.dialects.postgres.bytea import as_bytea
 from engine.sql.dialects.postgres.calls import CALLS
+from engine.sql.dialects.postgres.filled import filled
 from engine.sql.dialects.postgres.patterns import NotSaid, regex_of_similar, replacement_of
 from engine.sql.dialects.postgres.terms import Rules, TypeOf
 from engine.sql.dialects.postgres.terms import call as _call
 from engine.sql.dialects.postgres.terms import number as _number
 from engine.sql.dialects.postgres.terms import text as _text
+from engine.sql.dialects.postgres.texts import concatenated_texts, formatted
 from engine.sql.dialects.postgres.timestamps import RULES_OF_MOMENTS
+from engine.sql.dialects.postgres.typed_calls import TYPED, typed_call
 
 Build = Callable[[list[exp.Expr]], exp.Expr | None]
 _FLOATS = ("float", "double")
@@ -29,7 +33,6 @@ TRANSLATED: dict[str, Build] = {
     "date_trunc": _varying_unit,
     "date_part": _varying_unit,
     "regexp_split_to_array": lambda a: _call("split", *a, -1) if len(a) == 2 else None,
-    "array_cat": lambda a: _call("concat", *a),
     "row": lambda a: _call(
         "named_struct", *(part for n, value in enumerate(a, 1) for part in (f"f{n}", value))
     ),
@@ -41,7 +44,7 @@ TRANSLATED: dict[str, Build] = {
 
 def translated(name: str) -> bool:
     """Tell whether a function that Spark does not know has a translation."""
-    return name in TRANSLATED or name in ("regexp_match", "string_to_array", "bpchar")
+    return name in TRANSLATED or name in TYPED or name in ("regexp_match", "string_to_array", "bpchar")
 
 
 def as_spark_call(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
@@ -49,6 +52,9 @@ def as_spark_call(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     rule = _RULES.get(type(node))
     if rule is not None:
         return rule(node, type_of)
+    found = typed_call(node, type_of) or array_call(node, type_of)
+    if found is not None:
+        return found
     if isinstance(node, exp.Anonymous):
         build = TRANSLATED.get(node.name.lower())
         return build(list(node.expressions)) if build is not None else None
@@ -72,7 +78,12 @@ def _round(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
 
 
 def _hex(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
-    return None if isinstance(node.parent, exp.Lower) else exp.Lower(this=exp.Hex(this=node.this))
+    if isinstance(node.parent, exp.Lower):
+        return None
+    number = node.this
+    if type_of(number) in ("tinyint", "smallint", "int"):  # 32 bits, of a negative one, too
+        number = filled("CAST(_p0 AS BIGINT) & 4294967295", number)
+    return exp.Lower(this=exp.Hex(this=number))
 
 
 # ---- texts -----------------------------------------------------------------------------------------------------
@@ -186,8 +197,10 @@ def _matched_group(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     call = node.this.unnest() if isinstance(node.this, exp.Paren) else node.this
     place = node.expressions[0] if len(node.expressions) == 1 else None
     if not isinstance(call, exp.Anonymous) or call.name.lower() != "regexp_match":
-        if isinstance(place, exp.Slice) or place is None:
-            raise NotSaid("a slice of an array", "use slice(array, start, length)")
+        if isinstance(place, exp.Slice):
+            return sliced(node.this, place)
+        if place is None:
+            raise NotSaid("a second dimension of an array", "take an element, and its element")
         if (type_of(node.this) or "").startswith("map<"):
             return None
         return _call("get", node.this, place)
@@ -278,6 +291,9 @@ def _digest(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
 
 _RULES: Rules = {
     **RULES_OF_MOMENTS,
+    exp.DPipe: concatenated,
+    exp.Concat: concatenated_texts,
+    exp.Format: formatted,
     exp.Trunc: _trunc,
     exp.Round: _round,
     exp.Hex: _hex,

@@ -13,6 +13,7 @@ from typing import Any
 import sqlglot.expressions as exp
 
 from engine.errors import UnsupportedSql
+from engine.sql.dialects.postgres.filled import filled
 
 _JSON = (exp.DataType.Type.JSON, exp.DataType.Type.JSONB)
 
@@ -20,6 +21,13 @@ _JSON = (exp.DataType.Type.JSON, exp.DataType.Type.JSONB)
 def as_spark_json(node: exp.Expr) -> exp.Expr | None:
     """Return a JSON operator or cast as Spark's functions, or None for any other expression."""
     match node:
+        case exp.JSONExtract() | exp.JSONExtractScalar() if _from_end(node.expression):
+            place = node.expression.copy()
+            item = "try_element_at(try_variant_get(parse_json(_p0), '$', 'array<variant>'), _p1)"
+            if isinstance(node, exp.JSONExtract):
+                return filled(f"to_json({item})", node.this, place)
+            text = f"CASE schema_of_variant({item}) WHEN 'VOID' THEN NULL WHEN 'STRING' THEN variant_get({item}, '$', 'string') "
+            return filled(f"{text} ELSE to_json({item}) END", node.this, place)
         case exp.JSONExtract():
             path = _path(node.expression)
             return None if path is None else _json_at(node.this, path)
@@ -43,6 +51,11 @@ def as_spark_json(node: exp.Expr) -> exp.Expr | None:
         case exp.Cast() if node.to.this in _JSON:
             return _call("TO_JSON", _call("PARSE_JSON", node.this))
     return None
+
+
+def _from_end(node: exp.Expr) -> bool:
+    """Tell whether a key is a place that is counted from the end of an array."""
+    return isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string
 
 
 def _call(name: str, *arguments: exp.Expr) -> exp.Anonymous:

@@ -20,7 +20,10 @@ def call(name: str, *arguments: exp.Expr | str | int) -> exp.Anonymous:
 def _value(argument: exp.Expr | str | int) -> exp.Expr:
     if isinstance(argument, exp.Expr):
         return argument.copy()
-    return exp.Literal.number(argument) if isinstance(argument, int) else exp.Literal.string(argument)
+    if isinstance(argument, int):
+        sized = exp.Literal.number(abs(argument))
+        return exp.Neg(this=sized) if argument < 0 else sized
+    return exp.Literal.string(argument)
 
 
 def number(node: exp.Expr | None) -> int | None:

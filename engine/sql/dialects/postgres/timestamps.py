@@ -6,6 +6,7 @@ import re
 
 import sqlglot.expressions as exp
 
+from engine.sql.dialects.postgres.overlaps import overlaps
 from engine.sql.dialects.postgres.patterns import NotSaid
 from engine.sql.dialects.postgres.terms import Rules, TypeOf, call
 from engine.sql.dialects.postgres.terms import text as text_of
@@ -46,11 +47,6 @@ _PATTERNS = re.compile(rf"(%-?\w)|({'|'.join(_CODE_OF)})", re.IGNORECASE)
 
 
 def _format(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
-    kind = type_of(node.this) or ""
-    if isinstance(node, exp.TimeToStr) and (
-        kind in ("int", "bigint", "double", "float") or "decimal" in kind
-    ):
-        raise NotSaid("to_char of a number", "CAST it to a text")
     text = text_of(node.args.get("format"), "a format")
     said = _PATTERNS.sub(lambda found: found[1] or _CODE_OF[found[2].lower()], text)
     if said != text:
@@ -116,7 +112,7 @@ def _at_zone(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
 
 
 RULES_OF_MOMENTS: Rules = {
-    exp.TimeToStr: _format,
+    exp.Overlaps: overlaps,
     exp.StrToTime: _format,
     exp.StrToDate: _format,
     exp.UnixToTime: _from_epoch,

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import sqlglot.expressions as exp
 
 from engine.sql.dialects.postgres.bytea import as_spark_bytea
+from engine.sql.dialects.postgres.filled import filled
 from engine.sql.dialects.postgres.functions import as_spark_call
 from engine.sql.dialects.postgres.json import as_spark_json
 from engine.sql.dialects.postgres.lists import as_spark_list
 from engine.sql.dialects.postgres.literals import type_literals
 from engine.sql.dialects.postgres.patterns import NotSaid
 from engine.sql.dialects.postgres.regressions import as_spark_regression
+from engine.sql.dialects.postgres.row_values import compared_rows
+from engine.sql.dialects.postgres.spans import as_spark_interval, written_interval
 from engine.sql.expression.sketches import as_spark_percentile
 from engine.sql.typing.expression_types import INTEGRAL
-from engine.sql.typing.intervals import day_time_literal, interval_value, is_interval
+from engine.sql.typing.intervals import has_months
 
 TypeOf = Callable[[exp.Expr], str | None]
 _MOST_PARTS = 10_000
@@ -45,6 +49,7 @@ def as_spark(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
         _cast,
         _division,
         _dates,
+        compared_rows,
         _field,
         _logarithm,
         _pattern,
@@ -85,12 +90,8 @@ def _percentile(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
 
 
 def _interval(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
-    """A span of days and less is said in full. `INTERVAL '02:00'` -> `INTERVAL '0 02:00:00.000000' DAY TO SECOND`"""
-    plain = isinstance(node, exp.Interval) and node.args.get("unit") is None
-    if not plain and not (isinstance(node, exp.Cast) and is_interval(node.to)):
-        return None
-    span = interval_value(node)
-    return None if span is None else day_time_literal(span)
+    """Spans are said in full, or by their parts. `INTERVAL '02:00'` -> `INTERVAL '0 02:00:00.000000' DAY TO SECOND`"""
+    return as_spark_interval(node)
 
 
 def _type(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
@@ -110,6 +111,9 @@ def _bytea(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
 
 
 _TEXTS = (_KIND.TEXT, _KIND.VARCHAR, _KIND.CHAR, _KIND.NCHAR, _KIND.NVARCHAR)
+_INSTANTS = (_KIND.TIMESTAMPTZ, _KIND.TIMESTAMPLTZ)
+_HOURS_FROM_UTC = re.compile(r"(\b\d{1,2}:\d\d)(:\d\d(?:\.\d+)?)?\s*([+-]\d\d)(:\d\d)?\s*$")
+"""The end of an instant with a zone: Spark wants its seconds, and the minutes of the zone."""
 _NOT_AS_TEXT = ("array<", "map<", "struct<", "interval")  # Spark writes them in its own way
 
 
@@ -118,10 +122,20 @@ def _cast(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     if not isinstance(node, exp.Cast):
         return None
     target = node.to
+    literal = isinstance(node.this, exp.Literal) and node.this.is_string
+    if literal and target.this in _INSTANTS and _HOURS_FROM_UTC.search(node.this.name):
+        said = _HOURS_FROM_UTC.sub(
+            lambda part: f"{part[1]}{part[2] or ':00'}{part[3]}{part[4] or ':00'}", node.this.name
+        )
+        return type(node)(this=exp.Literal.string(said), to=target)
     if target.this in _TEXTS:
         kind = "interval" if isinstance(node.this.unnest(), exp.Interval) else type_of(node.this) or ""
         if kind.startswith(_NOT_AS_TEXT):
             raise NotSaid(f"{kind} as a text", "take its parts, or array_to_string")
+    if target.this == _KIND.TIME and type_of(node.this) == "timestamp_ntz":
+        return filled("make_time(hour(_p0), minute(_p0), extract(SECOND FROM _p0))", node.this)
+    if target.this == _KIND.BOOLEAN and type_of(node.this) == "string":
+        return _truth(node)
     if target.this in (_KIND.TINYINT, _KIND.SMALLINT, _KIND.INT, _KIND.BIGINT):
         given = type_of(node.this) or ""
         if given in ("float", "double") or given.startswith("decimal"):
@@ -132,6 +146,18 @@ def _cast(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
         text = exp.Cast(this=node.this, to=exp.DataType(this=_KIND.TEXT))
         return exp.Anonymous(this="LEFT", expressions=[text, target.expressions[0].this.copy()])
     return None
+
+
+_TRUE = "'t', 'tr', 'tru', 'true', 'y', 'ye', 'yes', 'on', '1'"
+_FALSE = "'f', 'fa', 'fal', 'fals', 'false', 'n', 'no', 'of', 'off', '0'"
+
+
+def _truth(node: exp.Cast) -> exp.Expr:
+    """A text is a truth value by each of its words in PostgreSQL, shortened or not."""
+    word = r"lower(regexp_replace(_p0, '^\\s+|\\s+$', ''))"
+    text = f"CASE WHEN {word} IN ({_TRUE}) THEN TRUE WHEN {word} IN ({_FALSE}) THEN FALSE ELSE _p1 END"
+    other = type(node)(this=node.this.copy(), to=node.to.copy())  # which is no truth value for Spark, either
+    return exp.Paren(this=filled(text, node.this, other))
 
 
 def _division(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
@@ -148,10 +174,18 @@ def _division(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
 
 def _dates(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """Two dates differ by a number of days, a date moved by an interval is a timestamp. `d - e` -> `DATEDIFF(d, e)`"""
-    moved = isinstance(node, exp.Add | exp.Sub) and isinstance(node.expression, exp.Interval)
-    if moved and type_of(node.this) == "date":
-        moment = exp.Cast(this=node.this, to=exp.DataType(this=_KIND.TIMESTAMPNTZ))
-        return type(node)(this=moment, expression=node.expression)
+    if isinstance(node, exp.Add | exp.Sub):
+        for date, span in ((node.this, node.expression), (node.expression, node.this)):
+            if type_of(date) == "date" and (isinstance(span.unnest(), exp.Interval) or has_months(span)):
+                moment = exp.Cast(this=date, to=exp.DataType(this=_KIND.TIMESTAMPNTZ))
+                return type(node)(this=moment, expression=span)
+    if isinstance(node, exp.Add):
+        for moment, text in ((node.this, node.expression), (node.expression, node.this)):
+            untyped = isinstance(text, exp.Literal) and text.is_string
+            if untyped and type_of(moment) in ("timestamp", "timestamp_ntz"):
+                return exp.Add(this=moment, expression=written_interval(text.name))
+            if type_of(moment) == "date" and type_of(text) == "time(6)":
+                return exp.Anonymous(this="make_timestamp_ntz", expressions=[moment, text])
     if isinstance(node, exp.Sub) and type_of(node.this) == type_of(node.expression) == "date":
         return exp.Anonymous(this="DATEDIFF", expressions=[node.this, node.expression])
     return None
@@ -164,6 +198,15 @@ def _field(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     field = node.name.upper()
     if field == "DOW":
         return exp.Paren(this=exp.Sub(this=node, expression=exp.Literal.number(1)))
+    span = node.expression.unnest()
+    if field == "EPOCH" and (
+        isinstance(span, exp.Interval) or (type_of(span) or "").startswith("interval day")
+    ):
+        if has_months(span):
+            raise NotSaid("the seconds of months", "write the span in days")
+        whole = filled("CAST(extract(DAY FROM _p0) * 86400 + extract(HOUR FROM _p0) * 3600 AS BIGINT)", span)
+        rest = filled("extract(MINUTE FROM _p0) * 60 + extract(SECOND FROM _p0)", span)
+        return exp.Paren(this=exp.Add(this=whole, expression=rest))
     if field == "EPOCH":
         moment = exp.Cast(this=node.expression, to=exp.DataType.build("TIMESTAMP", dialect="spark"))
         micros = exp.Anonymous(this="UNIX_MICROS", expressions=[moment])

@@ -1,0 +1,88 @@
+"""Functions of PostgreSQL that Spark has under no name, and whose form depends on the types of what they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import sqlglot.expressions as exp
+
+from engine.sql.dialects.postgres.filled import filled
+from engine.sql.dialects.postgres.moment_formats import shown_moment
+from engine.sql.dialects.postgres.number_formats import shown_number
+from engine.sql.dialects.postgres.patterns import NotSaid
+from engine.sql.dialects.postgres.terms import TypeOf, text
+from engine.sql.typing.expression_types import INTEGRAL, is_number
+from engine.sql.typing.intervals import interval_of, interval_value
+
+Build = Callable[[list[exp.Expr], TypeOf], exp.Expr | None]
+_MOMENTS = ("date", "timestamp", "timestamp_ntz")
+_STEPS = 92
+"""Of the remainders of two BIGINTs, none but those of two numbers of Fibonacci's need so many."""
+_GCD = (
+    f"aggregate(sequence(1, {_STEPS}), named_struct('a', CAST(abs(_p0) AS BIGINT), 'b', CAST(abs(_p1) AS BIGINT)), "
+    "(_s, _n) -> if(_s.b = 0 OR _s.b IS NULL, _s, named_struct('a', _s.b, 'b', _s.a % _s.b)), _s -> if(_s.b IS NULL, NULL, _s.a))"
+)
+
+
+def typed_call(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
+    """Return a call of one of these functions as Spark says it, None for any other; raises NotSaid if Spark has no like."""
+    build = TYPED.get(node.name.lower()) if isinstance(node, exp.Anonymous) else None
+    return build(list(node.expressions), type_of) if build is not None else None
+
+
+def _whole(name: str, body: str) -> Build:
+    def build(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
+        if len(given) != 2:
+            return None
+        kinds = [type_of(part) for part in given]
+        wide = [kind for kind in kinds if kind in INTEGRAL]
+        if len(wide) < 2:
+            raise NotSaid(f"{name} of anything but whole numbers", "CAST both to bigint")
+        kind = exp.DataType.build(max(wide, key=INTEGRAL.index), dialect="spark")
+        return exp.Cast(this=filled(body, *given), to=kind)
+
+    return build
+
+
+def _binned(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
+    """`date_bin('15 minutes', t, origin)` is the start of the span in which t lies, counted from the origin."""
+    if len(given) != 3:
+        return None
+    stride, moment, origin = given
+    hint = "write a length of days and less, as '15 minutes'"
+    literal = isinstance(stride, exp.Literal) and stride.is_string
+    span = interval_of(stride.name) if literal else interval_value(stride)
+    if span is None:
+        raise NotSaid("date_bin with a length that is not written out, or has months,", hint)
+    if span.total_seconds() <= 0:
+        raise NotSaid("date_bin with a length that is not above zero", hint)
+    micros = (span.days * 86_400 + span.seconds) * 1_000_000 + span.microseconds
+    zoned = "timestamp" in (type_of(moment), type_of(origin))
+    at, start = (f"unix_micros(CAST({part} AS TIMESTAMP))" for part in ("_p0", "_p1"))
+    kind = "TIMESTAMP" if zoned else "TIMESTAMP_NTZ"
+    text = f"CAST(timestamp_micros({at} - pmod({at} - {start}, {micros})) AS {kind})"
+    return filled(text, moment, origin)
+
+
+def _to_char(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
+    if len(given) != 2:
+        return None
+    value, form = given
+    kind, pattern = type_of(value) or "", text(form, "a format")
+    if isinstance(value.unnest(), exp.Interval) or kind.startswith("interval"):
+        raise NotSaid("to_char of an interval", "take its parts with EXTRACT")
+    if is_number(kind):
+        if kind in ("float", "double"):
+            raise NotSaid("to_char of a floating number", "CAST it to numeric")
+        return shown_number(value, pattern)
+    return shown_moment(value, pattern, zoned=kind == "timestamp")
+
+
+TYPED: Mapping[str, Build] = {
+    "gcd": _whole("gcd", _GCD),
+    "lcm": _whole(
+        "lcm", f"CASE WHEN _p0 = 0 OR _p1 = 0 THEN 0 ELSE abs((_p0 DIV {_GCD}) * CAST(_p1 AS BIGINT)) END"
+    ),
+    "date_bin": _binned,
+    "to_char": _to_char,
+}

@@ -1,0 +1,112 @@
+"""Several functions that give rows in one SELECT list: PostgreSQL steps through all at once, nulls where one has ended.
+
+Applies in the dialects of PostgreSQL: Spark allows one such function in a SELECT list.
+"""
+
+from __future__ import annotations
+
+import sqlglot.expressions as exp
+
+from engine.sql.dialects.postgres.filled import filled
+from engine.sql.dialects.postgres.patterns import NotSaid
+from engine.sql.functions import is_aggregate
+from engine.sql.parsing.position import copy_place
+from engine.sql.rewrites.contract import ParsedExample, QueryText
+
+_ROWS = "_rows"
+_SERIES = "if({holds}, _sequence(_p0, _p1{step}), filter(array(_p0), _e -> FALSE))"
+
+
+EXAMPLE = ParsedExample(
+    before="SELECT unnest(a) AS x, unnest(b) AS y FROM t",
+    after="SELECT _rows._1 AS x, _rows._2 AS y FROM t LATERAL VIEW "
+    "INLINE(ARRAYS_ZIP(COALESCE(a, ARRAY()), COALESCE(b, ARRAY()))) _rows AS _1, _2",
+    dialect="postgres",
+)
+
+
+def lockstep(tree: exp.Expr, text: QueryText) -> exp.Expr:
+    """Return the tree with the calls of one SELECT list as one UNNEST of all their arrays.
+
+    A null array in an UNNEST of several is an empty one, in FROM, too. Raises NotSaid beside aggregates.
+    """
+    if text.dialect == "spark":
+        return tree
+    for select in list(tree.find_all(exp.Select)):
+        calls = [call for item in select.expressions for call in _calls(item)]
+        if len(calls) > 1:
+            _side_by_side(select, calls)
+    for unnest in tree.find_all(exp.Unnest):
+        alias = unnest.args.get("alias")
+        alone = len(unnest.expressions) == 1 and not unnest.args.get("offset")
+        if alone and alias is not None and alias.this is not None and not alias.args.get("columns"):
+            alias.set("columns", [alias.this.copy()])  # which is the name of the column, too
+        if len(unnest.expressions) > 1:
+            unnest.set("expressions", [_never_null(array) for array in unnest.expressions])
+    return tree
+
+
+def _calls(item: exp.Expr) -> list[exp.Expr]:
+    walked = item.walk(prune=lambda part: isinstance(part, exp.Query | exp.Window))
+    return [part for part in walked if isinstance(part, exp.Explode | exp.ExplodingGenerateSeries)]
+
+
+def _side_by_side(select: exp.Select, calls: list[exp.Expr]) -> None:
+    if any(isinstance(part, exp.Posexplode | exp.Inline) for part in calls):
+        return
+    if select.args.get("group") or any(is_aggregate(p) for item in select.expressions for p in item.walk()):
+        raise NotSaid("several functions that give rows beside aggregates", "aggregate in a subquery in FROM")
+    if any(call.find_ancestor(exp.Explode, exp.ExplodingGenerateSeries) in calls for call in calls):
+        raise NotSaid("a function that gives rows inside another", "put the inner one into FROM")
+    _name_stars(select)
+    names = [f"_{n}" for n in range(1, len(calls) + 1)]
+    rows = exp.Unnest(expressions=[_array(call) for call in calls])
+    alias = exp.TableAlias(this=exp.to_identifier(_ROWS), columns=[exp.to_identifier(name) for name in names])
+    for name, call in zip(names, calls, strict=True):
+        column: exp.Expr = copy_place(exp.column(name, table=_ROWS), call)
+        shown = "generate_series" if isinstance(call, exp.ExplodingGenerateSeries) else "unnest"
+        call.replace(exp.alias_(column, shown, copy=False) if call.parent is select else column)
+    if select.args.get("from_") is None:
+        rows.set("alias", alias)
+        select.set("from_", exp.From(this=rows))
+        return
+    select.append("joins", exp.Join(this=exp.Lateral(this=rows, alias=alias), kind="CROSS"))
+
+
+def _array(call: exp.Expr) -> exp.Expr:
+    """Return the array of the rows that a function gives."""
+    if not isinstance(call, exp.ExplodingGenerateSeries):
+        array: exp.Expr = call.this.copy()
+        return array
+    parts = [part for name in ("start", "end", "step") if (part := call.args.get(name)) is not None]
+    holds = "_p0 <= _p1"
+    if len(parts) > 2:
+        step = parts[2]
+        holds = "if(_p2 > 0, _p0 <= _p1, _p0 >= _p1)"
+        if isinstance(step, exp.Interval) or step.find(exp.Interval) is not None:
+            holds = "_p0 >= _p1" if "-" in step.sql() else "_p0 <= _p1"
+    series = filled(_SERIES.format(holds=holds, step=", _p2" if len(parts) > 2 else ""), *parts)
+    for part in series.find_all(exp.Anonymous):  # by its name, or it would be one that gives rows again
+        if part.name == "_sequence":
+            part.set("this", "sequence")
+    return series
+
+
+def _never_null(array: exp.Expr) -> exp.Expr:
+    return exp.Coalesce(this=array.copy(), expressions=[exp.Array(expressions=[])])
+
+
+def _name_stars(select: exp.Select) -> None:
+    """Say whose columns a star means, as FROM gets one more item."""
+    if not any(isinstance(item, exp.Star) for item in select.expressions):
+        return
+    from_ = select.args.get("from_")
+    sources = [from_.this, *(join.this for join in select.args.get("joins") or ())] if from_ else []
+    joined = any(join.args.get("using") or join.args.get("method") for join in select.args.get("joins") or ())
+    if joined or not all(source.alias_or_name for source in sources):
+        raise NotSaid("* beside several functions that give rows", "name the columns")
+    named = [exp.Column(this=exp.Star(), table=exp.to_identifier(source.alias_or_name)) for source in sources]
+    items: list[exp.Expr] = []
+    for item in select.expressions:
+        items += [part.copy() for part in named] if isinstance(item, exp.Star) else [item]
+    select.set("expressions", items)
