@@ -154,13 +154,20 @@ class PartitionRun(DomainRun):
     def _changed_since(
         self, view: str, version: Version, keys: Collection[str], reach: int
     ) -> frozenset[str]:
-        """Return those of some quarantined partitions whose inputs have changed since they were tried."""
-        tried = min(quarantined(version, view)[key].tried for key in keys)
-        inputs = source_tables(self.stored, view)
-        if lapsed_at(version, tried, inputs) is not None:  # the log that could tell is gone
-            return frozenset(keys)
-        touched = self._touched(view, version, tried, reach)
-        return frozenset(keys if len(touched) >= MOST_CANDIDATES else set(touched) & set(keys))
+        """Return those of some quarantined partitions whose inputs have changed since they were tried.
+
+        Each by the changes since its own trial: over a longer time a row that came and went has not changed.
+        """
+        known, inputs = quarantined(version, view), source_tables(self.stored, view)
+        changed: set[str] = set()
+        for tried in {known[key].tried for key in keys}:
+            own = {key for key in keys if known[key].tried == tried}
+            if lapsed_at(version, tried, inputs) is not None:  # the log that could tell is gone
+                changed |= own
+                continue
+            touched = self._touched(view, version, tried, reach)
+            changed |= own if len(touched) >= MOST_CANDIDATES else own & set(touched)
+        return frozenset(changed)
 
     def _poison(
         self, view: str, version: Version, barrier: Barrier, cuts: Cuts, failure: RowFailed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import EpochFailed, UnsupportedSql
+from engine.meta.partitions import quarantined
 from engine.session import Session
 from tests.runtime.writes.test_dml import rows
 
@@ -167,3 +168,25 @@ def test_more_than_eight_poison_partitions_stop_no_view_and_come_back(tenants: S
     tenants.sql("DELETE FROM t WHERE b = 0")
     tenants.sql("FLUSH")
     assert rows(tenants, SHOWN) == rows(tenants, TRUTH + " ORDER BY tenant")
+
+
+def test_a_poison_row_that_comes_and_goes_while_another_partition_waits_is_seen_to_be_gone(
+    session: Session,
+) -> None:
+    session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, tenant BIGINT, a BIGINT, b BIGINT)")
+    session.sql("INSERT INTO t VALUES (1, 1, 10, 5), (2, 2, 10, 5)")
+    session.sql(VIEWS["a column"])
+    session.sql("INSERT INTO t VALUES (20, 2, 1, 0)")
+    assert set(session.flush()["v"].quarantined) == {"2"}
+    for n in range(6):  # so that it waits for longer than the next flush takes
+        session.sql(f"UPDATE t SET a = {n} WHERE id = 20")
+        session.flush()
+    session.sql("INSERT INTO t VALUES (10, 1, 1, 0)")
+    assert set(session.flush(eager=False)["v"].quarantined) == {"1", "2"}
+    tried = {key: one.tried for key, one in quarantined(session.store.refresh(), "v").items()}
+    assert tried["2"] < tried["1"]
+    session.sql("DELETE FROM t WHERE id = 10")
+    assert set(session.flush()["v"].quarantined) == {"2"}
+    session.sql("DELETE FROM t WHERE id = 20")
+    assert session.flush()["v"].quarantined == {}
+    assert rows(session, SHOWN) == [(1, 2, 1), (2, 2, 1)]
