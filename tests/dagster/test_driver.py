@@ -13,6 +13,7 @@ import dagster as dg
 import pytest
 from dagster import DagsterRunStatus
 
+from dagster_project import driver
 from dagster_project.asset_builder import WORKER_TAG, worker_name
 from dagster_project.driver import (
     BEAT_TAG,
@@ -24,7 +25,9 @@ from dagster_project.driver import (
     models_digest,
     needed,
 )
+from dagster_project.epoch_events import Event
 from dagster_project.liveness import ACTIVE
+from dagster_project.telling import Telling
 from engine.errors import EpochFailed, SqlError
 from resources import HummockResource, SparkResource
 from tests.dagster.conftest import Project
@@ -40,6 +43,35 @@ def served(project: Project, tmp_path: Path) -> Iterator[Project]:
     with dg.DagsterInstance.local_temp(str(home)) as instance:
         project.instance = instance
         yield project
+
+
+class Events:
+    """Wakes who waits whenever a driver has something to tell: what it tells of is committed by then."""
+
+    def __init__(self) -> None:
+        self._come = threading.Condition()
+
+    def let_know(self) -> None:
+        with self._come:
+            self._come.notify_all()
+
+    def wait_until(self, holds: Callable[[], bool]) -> None:
+        with self._come:
+            assert self._come.wait_for(holds, WAIT_SECONDS), "it did not come"
+
+
+@pytest.fixture
+def events(monkeypatch: pytest.MonkeyPatch) -> Events:
+    """The events of the drivers of this test."""
+    events = Events()
+
+    class Heard(Telling):
+        def take(self, event: Event, now: float) -> Iterator[Event]:
+            yield from super().take(event, now)
+            events.let_know()
+
+    monkeypatch.setattr(driver, "Telling", Heard)
+    return events
 
 
 class Drive(threading.Thread):
@@ -65,13 +97,6 @@ class Drive(threading.Thread):
         )
 
 
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.1)
-
-
 def total(project: Project, shop: str) -> int | None:
     try:
         return {row["shop"]: row["total"] for row in project.contents("totals")}.get(shop)  # type: ignore[return-value]
@@ -88,33 +113,35 @@ def ready(project: Project) -> dict[str, str]:
     return {WORKER_TAG: worker_name(), READY_TAG: "1", MODELS_TAG: models_digest(project.models)}
 
 
-def test_epochs_follow_each_other_in_one_run_until_a_successor_is_ready(served: Project) -> None:
+def test_epochs_follow_each_other_in_one_run_until_a_successor_is_ready(
+    served: Project, events: Events
+) -> None:
     first = Drive(served, WAIT_SECONDS)
     first.start()
     for n in range(1, 4):
         served.land(f"{n}.csv", f"id,shop,price\n{n},a,10\n")
-        until(lambda n=n: total(served, "a") == 10 * n)  # type: ignore[misc]
+        events.wait_until(lambda n=n: total(served, "a") == 10 * n)  # type: ignore[misc]
     second = Drive(served, 1.0)
     second.start()
     first.join(WAIT_SECONDS)
     second.join(WAIT_SECONDS)
     for drive in (first, second):
         assert drive.result is not None and drive.result.success
-    events = served.instance.fetch_materializations(dg.AssetKey("totals"), limit=10).records
-    assert len(events) == 3
+    told = served.instance.fetch_materializations(dg.AssetKey("totals"), limit=10).records
+    assert len(told) == 3
     assert not served.instance.get_runs(dg.RunsFilter(job_name=DRIVER_RUN, statuses=list(ACTIVE)))
 
 
-def test_a_failing_view_stops_neither_the_driver_nor_others(served: Project) -> None:
+def test_a_failing_view_stops_neither_the_driver_nor_others(served: Project, events: Events) -> None:
     served.model(
         "shop/broken.sql", "CREATE MATERIALIZED VIEW broken AS SELECT id, 1 / (price - 5) AS x FROM orders;"
     )
     drive = Drive(served, 12.0)
     drive.start()
     served.land("1.csv", "id,shop,price\n1,a,5\n")
-    until(lambda: total(served, "a") == 5)
+    events.wait_until(lambda: total(served, "a") == 5)
     served.land("2.csv", "id,shop,price\n2,a,7\n")
-    until(lambda: total(served, "a") == 12)
+    events.wait_until(lambda: total(served, "a") == 12)
     drive.join(WAIT_SECONDS)
     assert drive.result is not None and drive.result.success
     assert any(wait.kind == "failed" for wait in served.session.waits())

@@ -6,20 +6,15 @@
 from __future__ import annotations
 
 import re
-import tarfile
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-from pyspark.sql import SparkSession
 
 from engine.hummock import Commit, Hummock
 from engine.meta.catalog_store import load
 from engine.meta.earlier_plans import PLAN, refreshed
 from engine.meta.text_plans import has_texts
 from engine.session import Session
+from tests.meta.earlier_plans.going_on import assert_goes_on, assert_written_anew_in_one_commit, earlier, rows
 
-STORE = Path(__file__).with_name("text_plans.tar.gz")
+STORE = "text_plans.tar.gz"
 VIEWS = {
     "noted": "SELECT id, upper(note) AS shown, price DIV 2 AS half FROM bid WHERE note LIKE 'its%' OR price > 10",
     "sums": "SELECT auction, count(*) AS n, sum(price) AS s, avg(price) AS a, stddev_samp(price) AS d, sum(fee) AS f, "
@@ -33,55 +28,20 @@ VIEWS = {
 }
 
 
-@pytest.fixture
-def old(tmp_path: Path) -> str:
-    """The address of a copy of the store."""
-    with tarfile.open(STORE) as archive:
-        archive.extractall(tmp_path / "store", filter="data")
-    return f"file://{tmp_path}/store"
-
-
-@pytest.fixture
-def session(old: str, spark: SparkSession) -> Iterator[Session]:
-    with Session(old, spark=spark) as opened:
-        yield opened
-
-
-def _rows(session: Session, query: str) -> list[str]:
-    found = session.sql(query)
-    assert found is not None
-    return sorted(repr(row) for row in found.to_pylist())
-
-
-def _texts(store: Hummock) -> list[str]:
-    catalog = store.refresh().catalog
-    return [key for key, text in catalog.items() if key.startswith(PLAN) and has_texts(text)]
+CHANGES = (
+    "INSERT INTO bid VALUES (5, 1, 80, 7.77, 'it''s five'), (6, 2, 5, 0.01, 'two'), (7, 3, 9, 1.00, NULL)",
+    "DELETE FROM bid WHERE id = 4",
+    "UPDATE auction SET least = 4 WHERE id = 2",
+)
 
 
 def test_the_views_go_on_and_equal_their_queries(session: Session) -> None:
-    assert len(_texts(session.store)) >= len(VIEWS)
-    session.sql(
-        "INSERT INTO bid VALUES (5, 1, 80, 7.77, 'it''s five'), (6, 2, 5, 0.01, 'two'), (7, 3, 9, 1.00, NULL)"
-    )
-    session.sql("DELETE FROM bid WHERE id = 4")
-    session.sql("UPDATE auction SET least = 4 WHERE id = 2")
-    report = session.flush()
-    assert [view.error for view in report.views if view.error] == []
-    assert {view.view for view in report.views if view.rebuilt} == set()
-    for name, query in VIEWS.items():
-        assert _rows(session, f"SELECT * FROM {name}") == _rows(session, query), name
-    assert _texts(session.store) == []
+    assert len(earlier(session.store, has_texts)) >= len(VIEWS)
+    assert_goes_on(session, has_texts, CHANGES, VIEWS)
 
 
 def test_all_plans_are_written_as_trees_in_one_commit_and_mean_the_same(old: str) -> None:
-    store = Hummock.open(old)
-    before = store.refresh()
-    plans = load(before).plans
-    after = refreshed(store)
-    assert after.number == before.number + 1
-    assert load(after).plans == plans
-    assert _texts(store) == []
-    assert refreshed(store).number == after.number
+    assert_written_anew_in_one_commit(Hummock.open(old), has_texts)
 
 
 def test_a_text_that_cannot_be_read_holds_up_its_own_view_only(session: Session) -> None:
@@ -93,7 +53,7 @@ def test_a_text_that_cannot_be_read_holds_up_its_own_view_only(session: Session)
     failed = {view.view: view.error or "" for view in session.flush().views if view.error}
     assert failed.keys() == {"noted"}
     assert "cannot be read: drop the view and create it again" in failed["noted"]
-    assert _rows(session, "SELECT * FROM sums") == _rows(session, VIEWS["sums"])
+    assert rows(session, "SELECT * FROM sums") == rows(session, VIEWS["sums"])
     session.sql("DROP MATERIALIZED VIEW noted")
 
 
