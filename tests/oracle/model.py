@@ -50,6 +50,19 @@ class Model:
             zip(*(column.to_pylist() for column in self.states[-1][table.judged].columns), strict=True)
         )
 
+    def seen_now(self, table: RandomTable, at: int) -> pa.Table:
+        """Return what a table held in a state under its columns of now: those that it had not yet are null."""
+        held, now = self.states[at][table.judged], self.states[-1][table.judged].schema
+        return pa.table(
+            [
+                held.column(field.name)
+                if field.name in held.column_names
+                else pa.nulls(held.num_rows, field.type)
+                for field in now
+            ],
+            schema=now,
+        )
+
     def _content(self, name: str) -> pa.Table:
         return self._connection.sql(f"SELECT * FROM {name}").to_arrow_table()
 
