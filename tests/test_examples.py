@@ -31,6 +31,7 @@ OPERATORS = [
     "union_all",
     "unnest",
     "values",
+    "windows",
 ]
 VERBS = [
     "sql",

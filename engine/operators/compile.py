@@ -16,6 +16,7 @@ from engine.operators import (
     union_all,
     unnest,
     values,
+    windows,
 )
 from engine.operators.context import EpochContext
 from engine.operators.flow import Rows, as_frame
@@ -24,6 +25,7 @@ from engine.sql.plan import (
     Filter,
     Join,
     Node,
+    Over,
     Project,
     Recompute,
     Scan,
@@ -85,6 +87,8 @@ def over(node: Node, inputs: list[DataFrame], context: EpochContext) -> DataFram
             return as_frame(unnest.unnest(node, inputs[0]))
         case TopN():
             return as_frame(top_n.batch(node, inputs[0]))
+        case Over():
+            return as_frame(windows.batch(node, inputs[0]))
         case Recompute():
             return full_refresh.batch(node, inputs, context)
         case Aggregate():
@@ -122,5 +126,7 @@ def delta(node: Node, context: EpochContext) -> Rows | None:
             raise AssertionError("a query that is recomputed is a fragment of its own")
         case TopN():
             raise AssertionError("the first rows of groups have a state table of their own")
+        case Over():
+            raise AssertionError("calls over windows have a table of their own")
         case Aggregate():
             raise AssertionError("an aggregate below the top of a fragment has a state table of its own")

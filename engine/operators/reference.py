@@ -23,7 +23,7 @@ from engine.operators.flow import COMES, GOES, Rows, added, as_frame, compute, k
 from engine.operators.linear import project
 from engine.operators.lookup import Probe
 from engine.sql.expression.nodes import Column
-from engine.sql.plan import Aggregate, Join, Node, Project, TopN
+from engine.sql.plan import Aggregate, Join, Node, Over, Project, TopN
 
 
 def sides(node: Node) -> tuple[tuple[Node, tuple[str, ...]], ...]:
@@ -36,7 +36,7 @@ def sides(node: Node) -> tuple[tuple[Node, tuple[str, ...]], ...]:
             )
         case Aggregate():
             return ((node.input, tuple(expr.columns[0] for _, expr in node.keys if expr.columns)),)
-        case TopN():
+        case TopN() | Over():
             return ((node.input, node.partition),)
     raise AssertionError(f"{type(node).__name__} works on changes alone")
 

@@ -6,15 +6,19 @@ from engine.sql.expression.spark_sql import spark_sql
 from engine.sql.plan import (
     Aggregate,
     Filter,
+    FrameEnd,
     Join,
     Node,
+    Over,
     Project,
     Recompute,
     Scan,
+    SortKey,
     TopN,
     UnionAll,
     Unnest,
     Values,
+    WindowCall,
     children,
 )
 
@@ -54,6 +58,8 @@ def _head(node: Node) -> str:
             return f"Values [{', '.join(node.names)}] of {len(node.rows)} rows"
         case TopN():
             return _top(node)
+        case Over():
+            return _over(node)
 
 
 def _join(node: Join) -> str:
@@ -64,11 +70,32 @@ def _join(node: Join) -> str:
 
 
 def _top(node: TopN) -> str:
-    order = ", ".join(
-        f"{key.column}{' desc' if key.descending else ''} nulls {'first' if key.nulls_first else 'last'}"
-        for key in node.order
-    )
     rows = "all" if node.limit is None else str(node.limit)
     skipped = f" after {node.offset}" if node.offset else ""
     each = f" of each [{', '.join(node.partition)}]" if node.partition else ""
-    return f"TopN {rows}{skipped}{each} by [{order}] then the key"
+    return f"TopN {rows}{skipped}{each} by [{_order(node.order)}] then the key"
+
+
+def _order(keys: tuple[SortKey, ...]) -> str:
+    return ", ".join(
+        f"{key.column}{' desc' if key.descending else ''} nulls {'first' if key.nulls_first else 'last'}"
+        for key in keys
+    )
+
+
+def _over(node: Over) -> str:
+    calls = ", ".join(f"{call.name} = {spark_sql(call.call)}{_window(call)}" for call in node.calls)
+    return f"Over [{calls}] of each [{', '.join(node.partition)}]"
+
+
+def _window(call: WindowCall) -> str:
+    by = f" by [{_order(call.order)}]" if call.order else ""
+    if call.frame is None or call.frame.is_whole:
+        return by
+    return f"{by} {call.frame.unit} {_end(call.frame.start)} to {_end(call.frame.end)}"
+
+
+def _end(end: FrameEnd) -> str:
+    if end.side == "current row":
+        return end.side
+    return f"{'unbounded' if end.offset is None else spark_sql(end.offset)} {end.side}"

@@ -33,6 +33,11 @@ NON_DETERMINISTIC = frozenset(
         "java_method", "reflect", "try_reflect", "nextval",
     )
 )  # fmt: skip
+AMONG_PEERS = frozenset(("rank", "dense_rank", "percent_rank", "cume_dist"))
+"""Functions over a window that give rows which are equal in its order the same result."""
+VALUES_OF_ROWS = frozenset(("first_value", "last_value", "nth_value"))
+"""Functions over a window that give the value of one row of the frame."""
+WINDOW_FUNCTIONS = AMONG_PEERS | VALUES_OF_ROWS | {"row_number", "ntile", "lag", "lead"}
 _MORE_AGGREGATES = frozenset(("jsonb_agg", "json_agg", "json_object_agg", "jsonb_object_agg"))
 _JSON_AGGREGATES = (
     exp.JSONArrayAgg,

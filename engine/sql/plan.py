@@ -263,6 +263,61 @@ class TopN(msgspec.Struct, frozen=True, tag=True):
         return False
 
 
+class FrameEnd(msgspec.Struct, frozen=True):
+    """An end of a frame: on which side of the current row it lies, and how far; without an `offset` on a side it is unbounded."""
+
+    side: Literal["preceding", "current row", "following"]
+    offset: Expr | None = None
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """The rows around each row that a call over a window reads, counted in rows, in groups of peers, or by the order's value."""
+
+    unit: Literal["rows", "range", "groups"]
+    start: FrameEnd
+    end: FrameEnd
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all rows of the partition."""
+        return self.start == FrameEnd("preceding") and self.end == FrameEnd("following")
+
+
+class WindowCall(msgspec.Struct, frozen=True):
+    """One call over a window: the column `name`, and what is computed of the rows of `frame`, in an order.
+
+    `call` is a call of a window function, or an expression over aggregates. Functions that number rows have no frame.
+    """
+
+    name: str
+    call: Expr
+    order: tuple[SortKey, ...] = ()
+    frame: Frame | None = None
+
+
+class Over(msgspec.Struct, frozen=True, tag=True):
+    """Each row of the input with what `calls` compute over the rows of its partition; nulls are equal, no columns one partition.
+
+    Where rows that are equal in the order of a call have to be told apart, the input's key decides, ascending, nulls first.
+    """
+
+    input: Node
+    partition: tuple[str, ...]
+    calls: tuple[WindowCall, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.input.columns, *(call.name for call in self.calls))
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return self.input.key
+
+    @property
+    def append_only(self) -> bool:
+        return False
+
+
 class Recompute(msgspec.Struct, frozen=True, tag=True):
     """A query that is computed as a whole: Spark SQL in which `{t0}`, `{t1}`, … stand for the visible rows of `inputs`.
 
@@ -286,7 +341,7 @@ class Recompute(msgspec.Struct, frozen=True, tag=True):
 
 
 OCCURRENCE = "_occurrence"
-Node = Scan | Values | Filter | Project | Unnest | Aggregate | Join | UnionAll | TopN | Recompute
+Node = Scan | Values | Filter | Project | Unnest | Aggregate | Join | UnionAll | TopN | Over | Recompute
 
 
 def children(node: Node) -> tuple[Node, ...]:

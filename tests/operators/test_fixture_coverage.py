@@ -87,6 +87,16 @@ OPERATORS = {
     "semi join": r"\bSEMI JOIN\b|\bIN \(SELECT\b|WHERE EXISTS\b",
     "anti join": r"\bANTI JOIN\b|\bNOT EXISTS\b",
     "NOT IN": r"\bNOT IN \(SELECT\b",
+    **{
+        f"{name} over a window": rf"\b{name}\([^()]*\) OVER \("
+        for name in [
+            *("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead"),
+            *("first_value", "last_value", "nth_value", "count", "sum", "max"),
+        ]
+    },
+    "frame of rows": r"\bROWS BETWEEN\b",
+    "frame of a range": r"\bRANGE BETWEEN\b",
+    "qualify": r"\bQUALIFY\b",
     "cross join": r"\bCROSS JOIN\b",
     "natural join": r"\bNATURAL JOIN\b",
     "self join": r"\bl x JOIN l y\b",

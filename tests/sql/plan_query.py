@@ -5,7 +5,20 @@ from __future__ import annotations
 import itertools
 
 from engine.sql.expression.spark_sql import quote, spark_sql
-from engine.sql.plan import Aggregate, Filter, Join, Node, Project, Scan, TopN, UnionAll, Unnest, Values
+from engine.sql.plan import (
+    Aggregate,
+    Filter,
+    Join,
+    Node,
+    Over,
+    Project,
+    Scan,
+    SortKey,
+    TopN,
+    UnionAll,
+    Unnest,
+    Values,
+)
 
 _numbers = itertools.count(1)
 _KINDS = {"inner": "JOIN", "left": "LEFT JOIN", "semi": "LEFT SEMI JOIN", "anti": "LEFT ANTI JOIN"}
@@ -73,6 +86,8 @@ def _query(node: Node) -> str:
             return " UNION ALL ".join(f"SELECT {row}" for row in rows)
         case TopN():
             return _top(node)
+        case Over():
+            return _over(node)
     raise AssertionError(type(node).__name__)
 
 
@@ -88,10 +103,7 @@ def _branch(node: UnionAll, i: int) -> str:
 
 
 def _top(node: TopN) -> str:
-    order = [
-        f"{quote(k.column)} {'DESC' if k.descending else 'ASC'} NULLS {'FIRST' if k.nulls_first else 'LAST'}"
-        for k in node.order
-    ]
+    order = _order(node.order)
     order += [f"{quote(column)} ASC NULLS FIRST" for column in node.key]
     partition = f"PARTITION BY {', '.join(quote(c) for c in node.partition)} " if node.partition else ""
     over = f"row_number() OVER ({partition}{'ORDER BY ' + ', '.join(order) if order else 'ORDER BY 1'})"
@@ -99,3 +111,30 @@ def _top(node: TopN) -> str:
     columns = ", ".join(quote(c) for c in node.columns)
     ranked = f"SELECT *, {over} AS `_rank` FROM {_source(node.input)}"
     return f"SELECT {columns} FROM ({ranked}) WHERE `_rank` > {node.offset}{last}"
+
+
+def _order(keys: tuple[SortKey, ...]) -> list[str]:
+    return [
+        f"{quote(k.column)} {'DESC' if k.descending else 'ASC'} NULLS {'FIRST' if k.nulls_first else 'LAST'}"
+        for k in keys
+    ]
+
+
+def _over(node: Over) -> str:
+    """Calls over windows, each by itself; their orders tell all rows apart, or rows that are equal in them do not differ."""
+    partition = f"PARTITION BY {', '.join(quote(c) for c in node.partition)} " if node.partition else ""
+    items = []
+    for call in node.calls:
+        by = f"ORDER BY {', '.join(_order(call.order))} " if call.order else ""
+        frame = ""
+        if call.frame is not None and call.order:
+            ends = (call.frame.start, call.frame.end)
+            texts = [
+                "CURRENT ROW"
+                if end.side == "current row"
+                else f"{'UNBOUNDED' if end.offset is None else spark_sql(end.offset)} {end.side.upper()}"
+                for end in ends
+            ]
+            frame = f"{call.frame.unit.upper()} BETWEEN {texts[0]} AND {texts[1]}"
+        items.append(f"{spark_sql(call.call)} OVER ({partition}{by}{frame}) AS {quote(call.name)}")
+    return f"SELECT *, {', '.join(items)} FROM {_source(node.input)}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from engine.hummock import Commit, Table, Version
 from engine.hummock.epoch import epoch_text
 from engine.meta.fragment_work import fragment_work
-from engine.operators import full_refresh, reference, top_n
+from engine.operators import full_refresh, reference, top_n, windows
 from engine.operators.aggregate import keyed_recompute, partials_delta
 from engine.operators.compile import delta
 from engine.operators.context import EpochContext
@@ -24,6 +24,7 @@ from engine.sql.incremental.rules import (
     KeyedRecompute,
     Linear,
     Lookups,
+    OverWindows,
     Reference,
     StoredPartials,
 )
@@ -134,6 +135,8 @@ def fragment_change(
             return _aggregate_change(fragment, fragment.rule, context)
         case FirstRows():
             return _top_n_change(fragment, fragment.rule, context)
+        case OverWindows():
+            return _windows_change(fragment, fragment.rule, context)
         case Reference():
             assert isinstance(fragment.plan, Project)
             return reference.keyed_delta(fragment.plan, context)
@@ -167,6 +170,18 @@ def _top_n_change(fragment: Fragment, rule: FirstRows, context: EpochContext) ->
         return None
     context.terms = 0  # a key has one old and one new row at most
     return top_n.delta(top, fragment.table, change, context) if rule.by else _difference(fragment, context)
+
+
+def _windows_change(fragment: Fragment, rule: OverWindows, context: EpochContext) -> Rows | None:
+    top = fragment.plan
+    assert isinstance(top, Project)
+    node, _ = windows.windowed(top.input)
+    assert node is not None
+    change = delta(node.input, context)
+    if change is None:
+        return None
+    context.terms = 0  # a key has one old and one new row at most
+    return windows.delta(top, fragment.table, change, context) if rule.by else _difference(fragment, context)
 
 
 def _difference(fragment: Fragment, context: EpochContext, mine: Expr | None = None) -> Rows:

@@ -91,10 +91,14 @@ def _parts(expr: Expr) -> Iterator[Expr]:
     """Yield what has a type by itself: an expression and all below it, but nothing inside a lambda."""
     if isinstance(expr, Lambda | Variable):
         return
-    if not isinstance(expr, _UNTYPED):
+    if not isinstance(expr, _UNTYPED) and not _needs_window(expr):
         yield expr
     for child in children(expr):
         yield from _parts(child)
+
+
+def _needs_window(expr: Expr) -> bool:
+    return isinstance(expr, Call) and spark_functions().get(expr.function) == "window"
 
 
 def _has_aggregate(expr: Expr) -> bool:

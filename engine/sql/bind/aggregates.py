@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
 import sqlglot.expressions as exp
 
+from engine.sql.bind.aggregate_calls import Call, take_apart
 from engine.sql.bind.ordering import order_items
 from engine.sql.dialects.postgres.regressions import REGRESSIONS, regression
 from engine.sql.expression import nodes as tree
-from engine.sql.expression.nodes import TRUE, Cast, Expr, IsNull, Literal
+from engine.sql.expression.nodes import TRUE, Cast, Column, Expr, IsNull, Literal
 from engine.sql.expression.ordered_lists import (
     KEEP_NULLS,
     ONE,
@@ -27,121 +27,30 @@ from engine.sql.expression.ordered_lists import (
 from engine.sql.expression.sketches import DEFAULT_ERROR, is_error, sketched
 from engine.sql.expression.template import call as call_of
 from engine.sql.expression.template import named_struct, null_of, present, template
-from engine.sql.functions import AGGREGATES, function_name
-from engine.sql.plan import AggCall
+from engine.sql.functions import AGGREGATES
+from engine.sql.plan import AggCall, SortKey
 from engine.sql.typing.constant_numbers import fractions
 from engine.sql.typing.expression_types import kind_of
 
 if TYPE_CHECKING:
     from engine.sql.bind.expressions import Expressions
 
-_WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 _HINT = "use count, sum, avg, min, max, bool_and, stddev, string_agg, array_agg or another aggregate of the documentation"
 
 
-@dataclass
-class Call:
-    """An aggregate call taken apart: its name, arguments, and what stands around them."""
-
-    node: exp.Expr
-    name: str
-    arguments: list[exp.Expr]
-    order: exp.Order | None
-    distinct: bool
-    where: exp.Expr | None
-    ignore_nulls: bool
-    within: bool
-
-
-def core(node: exp.Expr) -> exp.Expr:
-    """Return the call itself without FILTER, WITHIN GROUP and the like around it."""
-    while isinstance(node, _WRAPPERS):
-        node = node.this
-    return node
-
-
-def take_apart(node: exp.Expr) -> Call:
-    """Return the parts of a call."""
-    where, order, ignore, within = None, None, False, False
-    while isinstance(node, _WRAPPERS):
-        if isinstance(node, exp.Filter):
-            where = node.expression.this
-        elif isinstance(node, exp.WithinGroup):
-            order, within = node.expression, True
-        else:
-            ignore = isinstance(node, exp.IgnoreNulls)
-        node = node.this
-    arguments, distinct = [], False
-    for argument in _arguments(node):
-        if isinstance(argument, exp.Order):
-            order = argument
-            argument = argument.this
-        if isinstance(argument, exp.Distinct):
-            distinct = True
-            arguments += argument.expressions
-        else:
-            arguments.append(argument)
-    return Call(
-        node, _NAMES.get(type(node)) or _name(node), arguments, order, distinct, where, ignore, within
-    )
-
-
-_NAMES: dict[type[exp.Expr], str] = {
-    exp.GroupConcat: "string_agg",
-    exp.ArrayAgg: "array_agg",
-    exp.ArrayUniqueAgg: "collect_set",
-    exp.JSONArrayAgg: "json_agg",
-    exp.JSONObjectAgg: "json_object_agg",
-    exp.JSONBObjectAgg: "json_object_agg",
-    exp.PercentileCont: "percentile_cont",
-    exp.PercentileDisc: "percentile_disc",
-    exp.ApproxQuantile: "approx_percentile",
-    exp.Quantile: "percentile",
-    exp.Mode: "mode",
-    exp.First: "first",
-    exp.FirstValue: "first",
-    exp.Last: "last",
-    exp.LastValue: "last",
-    exp.AnyValue: "any_value",
-    exp.ArgMax: "max_by",
-    exp.ArgMin: "min_by",
-}
-_ALIASES = {
-    **dict.fromkeys(("listagg", "string_agg"), "string_agg"),
-    **dict.fromkeys(("collect_list", "array_agg"), "array_agg"),
-    **dict.fromkeys(("json_agg", "jsonb_agg"), "json_agg"),
-    **dict.fromkeys(("json_object_agg", "jsonb_object_agg"), "json_object_agg"),
-    **dict.fromkeys(("approx_percentile", "percentile_approx"), "approx_percentile"),
-    **dict.fromkeys(("first", "first_value"), "first"),
-    **dict.fromkeys(("last", "last_value"), "last"),
-}
 POSTGRES_AGGREGATES = frozenset(
     ("jsonb_agg", "json_agg", "json_object_agg", "jsonb_object_agg", "string_agg")
 )
 
 
-def _name(node: exp.Expr) -> str:
-    name = function_name(node) or node.key
-    return _ALIASES.get(name, name)
-
-
-def _arguments(node: exp.Expr) -> list[exp.Expr]:
-    found: list[exp.Expr] = []
-    for key, value in node.args.items():
-        if isinstance(node, exp.Anonymous) and key == "this":
-            continue
-        if isinstance(value, exp.Expr):
-            found.append(value)
-        elif isinstance(value, list):
-            found += [v for v in value if isinstance(v, exp.Expr)]
-    return found
-
-
 class Aggregates:
-    """Binds aggregate calls of one SELECT; `key` are the columns that tell the input's rows apart."""
+    """Binds aggregate calls of one SELECT; `key` are the columns that tell the input's rows apart.
 
-    def __init__(self, expressions: Expressions, key: Sequence[str]) -> None:
-        self.expressions, self.key = expressions, tuple(key)
+    `order` is that of the window which they stand over: lists are in it.
+    """
+
+    def __init__(self, expressions: Expressions, key: Sequence[str], order: Sequence[SortKey] = ()) -> None:
+        self.expressions, self.key, self.order = expressions, tuple(key), tuple(order)
 
     def bind(self, node: exp.Expr) -> tuple[AggCall, str | None]:
         """Bind a call; its name is empty. Returns also its type if that is certain and no plain aggregate's."""
@@ -178,6 +87,8 @@ class Aggregates:
         return kind_of(expr, self.expressions.types)
 
     def _order(self, call: Call) -> list[By]:
+        if call.order is None:
+            return [By(Column(key.column), key.descending, key.nulls_first) for key in self.order]
         items = order_items(call.order, self.expressions.dialect)
         return [
             By(self.expressions.scalar(item.node, "ORDER BY"), item.descending, item.nulls_first)

@@ -55,8 +55,6 @@ def bound_as_written(query: exp.Query, catalog: Catalog, *, dialect: Dialect, sq
 _MOST_QUERIES = 3000
 _REMEDIES = {
     "sort": ("SORT BY", "a view has no order: put ORDER BY into the SELECT that reads it"),
-    "qualify": ("QUALIFY", "window functions are not maintained: use an aggregate with GROUP BY"),
-    "windows": ("WINDOW", "window functions are not maintained: use an aggregate with GROUP BY"),
     "pivots": ("PIVOT", "write one aggregate with FILTER for each column"),
     "sample": ("TABLESAMPLE", "a sample is another one each time: take a WHERE condition on a column"),
     "connect": ("CONNECT BY", "recursion is not maintained: join a fixed number of times"),
@@ -70,7 +68,10 @@ _REMEDIES = {
 _QUERY_PARTS = {
     *("with_", "this", "expression", "expressions", "alias", "distinct", "order", "limit", "offset"),
 }
-_SELECT_PARTS = {"from_", "joins", "laterals", "where", "group", "having", "hint"} | _QUERY_PARTS
+_SELECT_PARTS = {
+    *("from_", "joins", "laterals", "where", "group", "having", "hint", "windows", "qualify"),
+    *_QUERY_PARTS,
+}
 
 
 class _Binder:
@@ -212,7 +213,7 @@ class _Binder:
             keys.append(item.key(bound.columns[position][1]))
         rows = limits(query, self.refuse)
         self.notes += [note for note in rows.notes(bool(keys)) if note not in self.notes]
-        return replace(bound, plan=rows.over(bound.plan, tuple(keys)))
+        return replace(bound, plan=rows.over(bound.plan, tuple(keys), self.fresh))
 
     # ---- SELECT ----------------------------------------------------------------------------------------------
     def _expressions(self, scope: Scope, ctes: Ctes) -> Expressions:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 import sqlglot.expressions as exp
 
 from engine.errors import UnsupportedSql
-from engine.sql.bind.aggregates import POSTGRES_AGGREGATES, core
+from engine.sql.bind.aggregate_calls import core
+from engine.sql.bind.aggregates import POSTGRES_AGGREGATES
 from engine.sql.bind.operands import Operands
 from engine.sql.bind.scope import Scope
 from engine.sql.bind.subqueries import Subqueries, is_subquery
@@ -78,15 +79,15 @@ class Expressions:
         """Tell whether the expression is an aggregate call, with FILTER or without."""
         return is_aggregate(core(node))
 
-    def check(self, node: exp.Expr) -> None:
+    def check(self, node: exp.Expr, clause: str = "") -> None:
         """Refuse what no maintained expression may hold; raises SqlError or UnsupportedSql with the place."""
         for part in own_parts(node):
-            self._check_shape(part)
+            self._check_shape(part, clause)
             self._check_function(part)
 
     def scalar(self, node: exp.Expr, clause: str) -> Expr:
         """Bind an expression without aggregates; raises SqlError or UnsupportedSql with the place."""
-        self.check(node)
+        self.check(node, clause)
         for part in own_parts(node):
             if is_aggregate(part):
                 hint = "use HAVING" if clause == "WHERE" else "aggregate in a subquery in FROM"
@@ -98,11 +99,11 @@ class Expressions:
             raise self.scope.error(message, node, "compare it with a value")
         return bound
 
-    def _check_shape(self, part: exp.Expr) -> None:
-        if isinstance(part, exp.Window):
-            raise self.refuse(
-                "a window function", part, "use an aggregate with GROUP BY, and join it to the rows"
-            )
+    def _check_shape(self, part: exp.Expr, clause: str) -> None:
+        if isinstance(part, exp.Window):  # those of the SELECT list and of QUALIFY are taken out before
+            hint = "filter by QUALIFY, or in a query around this one"
+            hint = hint if clause == "WHERE" else "compute it in a subquery in FROM first"
+            raise self.scope.error(f"a window function in {clause or 'this place'}", part, hint)
         if isinstance(part, exp.Placeholder | exp.Parameter):
             raise self.scope.error(f"{part.sql()} has no value", part, "write the value itself")
         if self.dialect == "spark":
@@ -119,9 +120,8 @@ class Expressions:
             hint = "store the value in a column when the row is written"
             raise self.refuse(f"{part.sql()}, which gives another value each time,", part, hint)
         if is_window_function(part):
-            raise self.refuse(
-                f"{function_name(part)}, a window function,", part, "use an aggregate with GROUP BY"
-            )
+            name = function_name(part)
+            raise self.scope.error(f"{name} without a window", part, f"write {name}(…) OVER (ORDER BY …)")
         if is_json_aggregate(part) and self.dialect != "spark":
             return
         unknown = unknown_function(part)

@@ -9,9 +9,10 @@ import msgspec
 import sqlglot.expressions as exp
 
 from engine.sql.bind.aggregates import Aggregates
-from engine.sql.bind.expressions import Expressions, bound_column, conjuncts
+from engine.sql.bind.expressions import Expressions, bound_column, conjuncts, own_parts
 from engine.sql.bind.scope import Scope
 from engine.sql.bind.subqueries import is_subquery
+from engine.sql.bind.windows import WINDOW, Windows
 from engine.sql.expression.nodes import Column, Expr, known
 from engine.sql.parsing.names import identifier
 from engine.sql.plan import AggCall, Aggregate, Filter, Node
@@ -57,10 +58,12 @@ class Grouping:
         self,
         plan: Node,
         items: Items,
-        group: exp.Group | None,
-        having: exp.Having | None,
-        order: list[exp.Expr],
+        select: exp.Select,
+        others: list[exp.Expr],
+        windows: Windows,
     ) -> tuple[Node, list[tuple[str, Expr]], list[Expr]]:
+        """Return the groups of a SELECT over the plan of its FROM, and its items and `others` over them."""
+        group, having = select.args.get("group"), select.args.get("having")
         keys: dict[Expr, str] = {}
         named: list[tuple[str, Expr]] = []
         nodes: list[tuple[exp.Expr, str]] = []
@@ -89,12 +92,13 @@ class Grouping:
         if kept is not None:
             groups.number = self.fresh("grouping")
             self.types[groups.number] = "bigint"
+        windows.typed([self._over_groups(part, groups) for part in windows.parts])
         bound = [(name, self._over_groups(item, groups)) for name, item in items]
-        sorted_by = [self._over_groups(node, groups) for node in order]
+        others_bound = [self._over_groups(node, groups) for node in others]
         conditions = []
         if having is not None:
-            aliases = dict(items)
-            condition = having.this.transform(lambda node: self._alias_meaning(node, aliases))
+            condition = self.with_aliases(having.this, items)
+            self._refuse_windows(condition, "HAVING")
             conditions = [self._over_groups(part, groups) for part in conjuncts(condition)]
         plan = self.expressions.subqueries.attach(plan)
         plan = self._aggregate(plan, named, kept, groups)
@@ -102,7 +106,7 @@ class Grouping:
             plan = step(plan)
         for expr in conditions:
             plan = Filter(plan, expr)
-        return plan, bound, sorted_by
+        return plan, bound, others_bound
 
     def _group_nodes(self, group: exp.Group | None, items: Items) -> list[exp.Expr]:
         if group is None:
@@ -118,12 +122,19 @@ class Grouping:
         found = []
         for part in _flat(node):
             meant = self.meaning(part, items)
-            self.expressions.check(meant)
+            self.expressions.check(meant, "GROUP BY")
+            self._refuse_windows(meant, "GROUP BY")
             if self.expressions.has_aggregate(meant):
                 hint = "group by columns or expressions of them"
                 raise self.scope.error("GROUP BY of an aggregate", part, hint)
             found.append(meant)
         return found
+
+    def _refuse_windows(self, node: exp.Expr, clause: str) -> None:
+        found = next((part for part in own_parts(node) if part.meta.get(WINDOW)), None)
+        if found is not None:
+            hint = "compute it in a subquery in FROM first"
+            raise self.scope.error(f"a window function in {clause}", found, hint)
 
     def _aggregate(
         self, plan: Node, named: list[tuple[str, Expr]], kept: list[set[str]] | None, groups: Groups
@@ -145,6 +156,11 @@ class Grouping:
             )
         return items[int(node.name) - 1][1]
 
+    def with_aliases(self, condition: exp.Expr, items: Items) -> exp.Expr:
+        """Return a condition in which an alias of the SELECT list is what it stands for."""
+        aliases = dict(items)
+        return condition.transform(lambda node: self._alias_meaning(node, aliases))
+
     def _alias_meaning(self, node: exp.Expr, items: Mapping[str, exp.Expr]) -> exp.Expr:
         """Return what an alias of the SELECT list stands for, unless a source has a column of that name."""
         if not isinstance(node, exp.Column) or node.args.get("table") or node.meta.get("bound"):
@@ -158,6 +174,8 @@ class Grouping:
         """Bind an expression over groups: group keys and aggregate calls become columns of the Aggregate."""
 
         def rewrite(part: exp.Expr) -> exp.Expr:
+            if part.meta.get(WINDOW):
+                return part
             if isinstance(part, exp.Grouping | exp.GroupingId):
                 return self._grouping(part, groups)
             if self.expressions.is_call(part):

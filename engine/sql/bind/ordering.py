@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,8 +10,10 @@ import sqlglot.expressions as exp
 
 from engine.sql.bind.scope import Scope
 from engine.sql.dialect import Dialect
+from engine.sql.expression.nodes import FALSE, Call, Column, Expr, Literal
+from engine.sql.expression.template import both, template
 from engine.sql.parsing.names import identifier
-from engine.sql.plan import Node, SortKey, TopN
+from engine.sql.plan import Filter, Node, Over, Project, SortKey, TopN, WindowCall
 
 if TYPE_CHECKING:
     from engine.sql.bind.expressions import Refuse
@@ -52,6 +54,7 @@ class Limits:
 
     limit: int | None
     offset: int
+    ties: bool = False
 
     def __bool__(self) -> bool:
         return self.limit is not None or self.offset > 0
@@ -63,9 +66,23 @@ class Limits:
         by = "" if ordered else ": without ORDER BY the key decides which"
         return (f"LIMIT: the first rows are computed again when the rows they are taken of change{by}",)
 
-    def over(self, plan: Node, keys: tuple[SortKey, ...]) -> Node:
+    def over(self, plan: Node, keys: tuple[SortKey, ...], fresh: Callable[[str], str]) -> Node:
         """Return the first rows of the plan, or the plan if all rows are kept."""
-        return TopN(plan, (), keys, self.limit, self.offset) if self else plan
+        if not self.ties or self.limit is None:
+            return TopN(plan, (), keys, self.limit, self.offset) if self else plan
+        rank, number = fresh("ties:rank"), fresh("ties:number")
+        calls = [WindowCall(rank, Call("rank"), keys)]
+        kept: Expr = template(
+            ":rank <= :last", rank=Column(rank), last=Literal(str(self.offset + self.limit))
+        )
+        if self.limit == 0:
+            kept = FALSE
+        if self.offset:
+            calls.append(WindowCall(number, Call("row_number"), keys))
+            skipped = Literal(str(self.offset))
+            kept = both(kept, template(":number > :skipped", number=Column(number), skipped=skipped))
+        items = tuple((column, Column(column)) for column in plan.columns)
+        return Project(Filter(Over(plan, (), tuple(calls)), kept), items)
 
 
 def limits(query: exp.Expr, refuse: Refuse) -> Limits:
@@ -73,9 +90,11 @@ def limits(query: exp.Expr, refuse: Refuse) -> Limits:
     node, offset = query.args.get("limit"), query.args.get("offset")
     count = None
     options = node.args.get("limit_options") if node is not None else None
-    for part, name in (("percent", "PERCENT"), ("with_ties", "WITH TIES")):
-        if options is not None and options.args.get(part):
-            raise refuse(f"LIMIT … {name}", node, "write LIMIT n")
+    if options is not None and options.args.get("percent"):
+        raise refuse("LIMIT … PERCENT", node, "write LIMIT n")
+    ties = options is not None and bool(options.args.get("with_ties"))
+    if ties and not query.args.get("order"):
+        raise refuse("WITH TIES without ORDER BY", node, "add ORDER BY: ties are rows that are equal in it")
     if isinstance(node, exp.Fetch):
         count = _number(node.args.get("count") or exp.Literal.number(1), node, refuse)
     elif node is not None:
@@ -83,7 +102,7 @@ def limits(query: exp.Expr, refuse: Refuse) -> Limits:
             raise refuse("LIMIT … BY", node, "write a LATERAL subquery with LIMIT")
         if not isinstance(node.expression, exp.Null) and node.expression.name.upper() != "ALL":
             count = _number(node.expression, node, refuse)
-    return Limits(count, _number(offset.expression, offset, refuse) if offset is not None else 0)
+    return Limits(count, _number(offset.expression, offset, refuse) if offset is not None else 0, ties)
 
 
 def _number(value: exp.Expr, node: exp.Expr, refuse: Refuse) -> int:

@@ -8,16 +8,18 @@ from dataclasses import dataclass
 
 import sqlglot.expressions as exp
 
-from engine.sql.bind.expressions import Expressions, bound_column
+from engine.sql.bind.aggregate_calls import core
+from engine.sql.bind.expressions import Expressions, bound_column, conjuncts
 from engine.sql.bind.generators import expand_generators
 from engine.sql.bind.grouping import Grouping
 from engine.sql.bind.ordering import Limits, OrderItem, limits, order_items, output_position
 from engine.sql.bind.scope import Scope
+from engine.sql.bind.windows import Windows
 from engine.sql.expression.nodes import Column, Expr
 from engine.sql.functions import function_name
 from engine.sql.parsing.names import identifier
 from engine.sql.parsing.position import copy_place
-from engine.sql.plan import Aggregate, Node, Project, SortKey, TopN
+from engine.sql.plan import Aggregate, Filter, Node, Project, SortKey, TopN
 from engine.sql.typing.expression_types import kind_of
 
 Items = list[tuple[str, exp.Expr]]
@@ -36,26 +38,39 @@ class Projection:
 
     def bind(self, select: exp.Select, plan: Node) -> tuple[Node, Columns]:
         """Return the plan of the whole SELECT over the plan of its FROM and WHERE, and its columns."""
-        items = self._items(select)
+        windows = Windows(self.expressions, self.fresh)
+        windows.define(select.args.get("windows") or ())
+        items = [(name, windows.without(item)) for name, item in self._items(select)]
         group, having = select.args.get("group"), select.args.get("having")
         order = order_items(select.args.get("order"), self.expressions.dialect)
         for _, item in items:
             self.expressions.check(item)
         if having is not None:
-            self.expressions.check(having.this)
-        calls = any(self.expressions.has_aggregate(item) for _, item in items)
+            self.expressions.check(having.this, "HAVING")
         distinct, rows = select.args.get("distinct"), limits(select, self.expressions.refuse)
-        by = self._order_nodes(order, items)
+        by = self._order_nodes(order, items, windows)
+        kept = self._qualify(select, items, windows)
+        for part in windows.parts:
+            self.expressions.check(part)
+        parts = [*(item for _, item in items), *kept, *windows.parts]
+        calls = any(self.expressions.has_aggregate(part) for part in parts)
         for note in rows.notes(bool(order)) if distinct is None or not distinct.args.get("on") else ():
             self.expressions.subqueries.keys.note(note)
         self.grouped = group is not None or having is not None or calls
         grouping = Grouping(self.scope, self.expressions, self.types, self.fresh)
         if self.grouped:
-            plan, bound, sorted_by = grouping.bind(plan, items, group, having, by)
+            plan, bound, others = grouping.bind(plan, items, select, [*by, *kept], windows)
+            plan = windows.over(plan)
         else:
+            windows.typed([self.expressions.scalar(part, "OVER") for part in windows.parts])
+            plan = windows.over(self.expressions.subqueries.attach(plan))
             bound = [(name, self.expressions.scalar(item, "SELECT")) for name, item in items]
-            sorted_by = [self.expressions.scalar(node, "ORDER BY") for node in by]
+            others = [self.expressions.scalar(node, "ORDER BY") for node in by]
+            others += [self.expressions.scalar(node, "QUALIFY") for node in kept]
             plan = self.expressions.subqueries.attach(plan)
+        sorted_by = others[: len(by)]
+        for condition in others[len(by) :]:
+            plan = Filter(plan, condition)
         named = tuple((self.fresh(f"out:{name}"), expr) for name, expr in bound)
         columns = tuple((name, internal) for (name, _), (internal, _) in zip(bound, named, strict=True))
         for internal, expr in named:
@@ -64,21 +79,35 @@ class Projection:
             groups = self._distinct_on(distinct.args["on"], items, order, sorted_by)
             by_group = tuple((self.fresh("distinct:on"), group) for group in groups)
             plan, keys = self._sorted(plan, named + by_group, order, sorted_by)
-            return rows.over(TopN(plan, tuple(name for name, _ in by_group), keys, 1), keys), columns
+            first = TopN(plan, tuple(name for name, _ in by_group), keys, 1)
+            return rows.over(first, keys, self.fresh), columns
         if distinct is not None:
             return self._distinct(Project(plan, named), columns, named, order, sorted_by, rows)
         if not rows:
             return Project(plan, named), columns
         plan, keys = self._sorted(plan, named, order, sorted_by)
-        return rows.over(plan, keys), columns
+        return rows.over(plan, keys, self.fresh), columns
 
-    def _order_nodes(self, order: list[OrderItem], items: Items) -> list[exp.Expr]:
+    def _qualify(self, select: exp.Select, items: Items, windows: Windows) -> list[exp.Expr]:
+        """Return the conditions of QUALIFY, in which an alias of the SELECT list is what it stands for."""
+        qualify = select.args.get("qualify")
+        if qualify is None:
+            return []
+        grouping = Grouping(self.scope, self.expressions, self.types, self.fresh)
+        meant = windows.without(grouping.with_aliases(qualify.this, items))
+        if not windows:
+            hint = "write WHERE, or HAVING for groups"
+            raise self.scope.error("QUALIFY without a window function", qualify, hint)
+        self.expressions.check(meant)
+        return conjuncts(meant)
+
+    def _order_nodes(self, order: list[OrderItem], items: Items, windows: Windows) -> list[exp.Expr]:
         """Return what each item of ORDER BY orders by: an output column's expression, or its own."""
         names = {name: n for n, (name, _) in enumerate(items)}
         found = []
         for item in order:
             position = output_position(item.node, names, self.scope)
-            node = item.node if position is None else items[position][1]
+            node = windows.without(item.node) if position is None else items[position][1]
             self.expressions.check(node)
             found.append(node)
         return found
@@ -136,7 +165,7 @@ class Projection:
                 raise self.scope.error("DISTINCT is ordered by what it does not select", item.node, hint)
         by = tuple(item.key(known[expr]) for item, expr in zip(order, sorted_by, strict=True))
         found = tuple((n, key) for (n, _), (key, _) in zip(columns, keys, strict=True))
-        return rows.over(Aggregate(plan, keys, ()), by), found
+        return rows.over(Aggregate(plan, keys, ()), by, self.fresh), found
 
     def _note(self, column: str, kind: str | None) -> None:
         if kind is not None:
@@ -189,7 +218,8 @@ class Projection:
 
 
 def _name(item: exp.Expr, position: int) -> str:
-    name = function_name(item.this if isinstance(item, exp.Filter) else item) or ""
+    call = core(item.this) if isinstance(item, exp.Filter | exp.Window) else item
+    name = function_name(call) or ""
     return name if name.isidentifier() and name not in ("cast", "try_cast", "case") else f"column_{position}"
 
 

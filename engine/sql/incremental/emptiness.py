@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.sql.incremental.group_keys import is_global
-from engine.sql.plan import Aggregate, Filter, Join, Node, Project, Scan, TopN, UnionAll, Unnest
+from engine.sql.plan import Aggregate, Filter, Join, Node, Over, Project, Scan, TopN, UnionAll, Unnest
 
 
 def is_empty_over_nothing(node: Node) -> bool:
@@ -11,7 +11,7 @@ def is_empty_over_nothing(node: Node) -> bool:
     match node:
         case Scan():
             return True
-        case Filter() | Project() | Unnest() | TopN():
+        case Filter() | Project() | Unnest() | TopN() | Over():
             return is_empty_over_nothing(node.input)
         case Aggregate():
             return bool(node.keys) and not is_global(node) and is_empty_over_nothing(node.input)

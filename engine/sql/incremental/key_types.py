@@ -13,7 +13,19 @@ from engine.sql.expression.nodes import Column as Reference
 from engine.sql.expression.nodes import Expr
 from engine.sql.incremental.fragments import IncrementalPlan
 from engine.sql.parsing.refusals import refusal, unsupported
-from engine.sql.plan import Aggregate, Filter, Join, Node, Project, Scan, TopN, UnionAll, Unnest, children
+from engine.sql.plan import (
+    Aggregate,
+    Filter,
+    Join,
+    Node,
+    Over,
+    Project,
+    Scan,
+    TopN,
+    UnionAll,
+    Unnest,
+    children,
+)
 
 NESTED = ("array<", "map<", "struct<", "variant")
 
@@ -144,7 +156,7 @@ def _kind_of(node: Node, column: str, plan: IncrementalPlan, catalog: Catalog) -
             if found is None:
                 return ""
             node, column = node.input, found
-        elif isinstance(node, Filter | TopN):
+        elif isinstance(node, Filter | TopN | Over) and column in node.input.columns:
             node = node.input
         elif isinstance(node, Join):
             node = node.left if column in node.left.columns else node.right

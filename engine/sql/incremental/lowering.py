@@ -15,12 +15,20 @@ from engine.sql.incremental.counted_values import Values as GroupValues
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.group_keys import is_global, keys_as_columns, with_global_key
 from engine.sql.incremental.partials import GLOBAL_KEY, Partials, partials_of
-from engine.sql.incremental.rules import FirstRows, KeyedRecompute, Linear, Lookups, StoredPartials
+from engine.sql.incremental.rules import (
+    FirstRows,
+    KeyedRecompute,
+    Linear,
+    Lookups,
+    OverWindows,
+    StoredPartials,
+)
 from engine.sql.plan import (
     Aggregate,
     Filter,
     Join,
     Node,
+    Over,
     Project,
     Recompute,
     Scan,
@@ -62,6 +70,9 @@ class Lowering:
         if isinstance(top, Project) and isinstance(top.input, Aggregate):
             self._aggregate(self.view, top)
             return
+        if isinstance(top, Project) and self._is_windowed(top.input):
+            self._over(self.view, top)
+            return
         plan = self._lower(top)
         self._emit(self.view, plan, plan.key)
 
@@ -92,6 +103,8 @@ class Lowering:
             return self._aggregate_state(node)
         if isinstance(node, TopN):
             return self._top_n_state(node)
+        if self._is_windowed(node):
+            return self._over_state(node)
         if isinstance(node, Join):
             return self._lower_join(node)
         if isinstance(node, UnionAll):
@@ -144,6 +157,41 @@ class Lowering:
         why = "touched groups are ordered again" if by else "all rows are ordered again in each epoch"
         self._add(Fragment(table, FirstRows(top.partition), plan, key, by or key, why))
         return Scan(table, tuple((old, new) for old, new in names.items()), key, by or key)
+
+    # ---- windows ---------------------------------------------------------------------------------------------
+    def _is_windowed(self, node: Node) -> bool:
+        """Tell whether the node is calls over windows, or a filter right above some."""
+        return isinstance(node, Over) or (isinstance(node, Filter) and isinstance(node.input, Over))
+
+    def _over_state(self, node: Node) -> Scan:
+        """Return a scan of a state table with the rows of calls over windows, or of a filter right above them."""
+        names = sanitised(node.columns)
+        self._over(None, Project(node, tuple((names[column], Column(column)) for column in node.columns)))
+        state = self.fragments[-1]
+        assert isinstance(state.plan, Project)
+        items = tuple((expr.columns[0], name) for name, expr in state.plan.items)
+        return Scan(state.table, items, state.key, state.distribution_key)
+
+    def _over(self, table: str | None, top: Project) -> None:
+        """Add the fragment of calls over windows; without a name it is a state, numbered after all that stands below it."""
+        node = top.input.input if isinstance(top.input, Filter) else top.input
+        assert isinstance(node, Over)
+        source = self._lower(node.input)
+        if node.partition:
+            source = self._accessible(source, node.partition, null_safe=True)
+        node = msgspec.structs.replace(node, input=source)
+        below = msgspec.structs.replace(top.input, input=node) if isinstance(top.input, Filter) else node
+        carried = {expr.column: name for name, expr in reversed(top.items) if expr.column is not None}
+        lacking = [c for c in dict.fromkeys((*node.partition, *node.key)) if c not in carried]
+        hidden = sanitised((*top.columns, *(f"_key_{column.lstrip('_')}" for column in lacking)))
+        carried |= {column: hidden[f"_key_{column.lstrip('_')}"] for column in lacking}
+        added = tuple((carried[column], Column(column)) for column in lacking)
+        plan = Project(below, top.items + added)
+        by = tuple(carried[column] for column in node.partition)
+        key = arrange_key(by, plan.key)
+        why = "touched partitions are computed again" if by else "all rows are one partition, computed again"
+        name = table or self._next_state()
+        self._add(Fragment(name, OverWindows(node.partition), plan, key, by or key, why))
 
     # ---- aggregates ------------------------------------------------------------------------------------------
     def _aggregate_state(self, node: Aggregate) -> Scan:

@@ -24,6 +24,7 @@ from engine.sql.plan import (
     Filter,
     Join,
     Node,
+    Over,
     Project,
     Recompute,
     Scan,
@@ -165,6 +166,9 @@ def followed(node: Node, by: By, leaf: Leaf) -> Node:
             below = by
         case TopN():
             _need(by, node.partition, "the first rows of each group", "among the PARTITION BY columns")
+            below = by
+        case Over():
+            _need(by, node.partition, "the window", "among its PARTITION BY columns")
             below = by
         case Aggregate():
             if not node.keys or is_global(node):

@@ -10,21 +10,23 @@ from engine.sql.incremental.group_keys import keys_as_columns, with_global_key
 from engine.sql.incremental.lowering import Lowering, sanitised
 from engine.sql.incremental.partials import GLOBAL_KEY
 from engine.sql.incremental.rules import Reference
-from engine.sql.plan import Aggregate, Join, Node, Project, Scan, TopN, children
+from engine.sql.plan import Aggregate, Join, Node, Over, Project, Scan, TopN, children
+
+Keyed = Join | Aggregate | TopN | Over
 
 
 class ReferenceLowering(Lowering):
-    """Every join, aggregate and choice of first rows is a table of its own, kept by keyed recompute."""
+    """Every join, aggregate, window and choice of first rows is a table of its own, kept by keyed recompute."""
 
     def view_fragment(self, top: Node) -> None:
         """Add the fragment of the view itself, after those that stand below it."""
-        if isinstance(top, Project) and isinstance(top.input, Join | Aggregate | TopN):
+        if isinstance(top, Project) and isinstance(top.input, Keyed):
             self._keyed(self.view, Project(self._fed(top.input), top.items))
             return
         super().view_fragment(top)
 
     def _lower(self, node: Node) -> Node:
-        if not isinstance(node, Join | Aggregate | TopN):
+        if not isinstance(node, Keyed):
             return super()._lower(node)
         node = self._fed(node)  # first, since a whole aggregate below brings a key column along
         names = sanitised(node.columns)
@@ -33,11 +35,14 @@ class ReferenceLowering(Lowering):
         items = ((f"{old}:{table}" if old == GLOBAL_KEY else old, new) for old, new in names.items())
         return Scan(table, tuple(items), key, key, node.append_only)
 
+    def _is_windowed(self, node: Node) -> bool:
+        return False  # calls over windows are kept as other operators are, and filters by themselves
+
     def _keyed(self, table: str | None, plan: Project) -> None:
         why = "touched keys are computed before and after"
         self._add(Fragment(table or self._next_state(), Reference(), plan, plan.key, plan.key, why))
 
-    def _fed(self, node: Join | Aggregate | TopN) -> Join | Aggregate | TopN:
+    def _fed(self, node: Keyed) -> Keyed:
         """Return the operator over inputs that can be read by its key."""
         match node:
             case Join():
@@ -48,7 +53,7 @@ class ReferenceLowering(Lowering):
                 keyed, source = keys_as_columns(with_global_key(node), self._lower(node.input))
                 by = tuple(expr.columns[0] for _, expr in keyed.keys if expr.columns)
                 return msgspec.structs.replace(keyed, input=self._reached(source, by))
-            case TopN():
+            case TopN() | Over():
                 return msgspec.structs.replace(node, input=self._found(node.input, node.partition))
 
     def _found(self, node: Node, by: tuple[str, ...]) -> Node:

@@ -53,6 +53,15 @@ class FirstRows(_Kind, frozen=True, tag="top-n"):
     by: tuple[str, ...]
 
 
+class OverWindows(_Kind, frozen=True, tag="window"):
+    """Partitions that the change touches are computed again from their rows, which are found by the input's columns `by`.
+
+    Without columns all rows are one partition: it is computed as a whole, and the difference is the change.
+    """
+
+    by: tuple[str, ...]
+
+
 class Reference(_Kind, frozen=True, tag="reference"):
     """The touched keys of one operator are computed before and after; the rule that the faster ones are held against."""
 
@@ -65,4 +74,14 @@ class FullRefresh(_Kind, frozen=True, tag="full"):
     """The query is computed as a whole, and the difference to the table's old content is the change."""
 
 
-Rule = Linear | Lookups | StoredPartials | KeyedRecompute | FirstRows | Reference | IndexCopy | FullRefresh
+Rule = (
+    Linear
+    | Lookups
+    | StoredPartials
+    | KeyedRecompute
+    | FirstRows
+    | OverWindows
+    | Reference
+    | IndexCopy
+    | FullRefresh
+)

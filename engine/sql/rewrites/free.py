@@ -14,6 +14,7 @@ from engine.sql.plan import (
     Filter,
     Join,
     Node,
+    Over,
     Project,
     Recompute,
     Scan,
@@ -42,6 +43,8 @@ def node_expressions(node: Node) -> tuple[Expr, ...]:
             return keys + tuple(expr for call in node.calls for expr in call_expressions(call))
         case Join():
             return (node.residual,) if node.residual is not None else ()
+        case Over():
+            return tuple(call.call for call in node.calls)
         case Unnest():
             return (node.array,)
         case Values():
@@ -102,6 +105,9 @@ def with_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
             )
         case Join() if node.residual is not None:
             return msgspec.structs.replace(node, residual=change(node.residual))
+        case Over():
+            calls = tuple(msgspec.structs.replace(call, call=change(call.call)) for call in node.calls)
+            return msgspec.structs.replace(node, calls=calls)
         case Unnest():
             return msgspec.structs.replace(node, array=change(node.array))
         case Values():

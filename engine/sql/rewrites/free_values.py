@@ -16,7 +16,7 @@ from engine.sql.expression.nodes import Column, Expr, Literal, known
 from engine.sql.expression.ordered_lists import KEEP_NULLS
 from engine.sql.expression.substitute import substitute
 from engine.sql.expression.template import call, conjunction, present, template
-from engine.sql.plan import AggCall, Aggregate, Filter, Join, Node, Project, TopN, UnionAll, Unnest
+from engine.sql.plan import AggCall, Aggregate, Filter, Join, Node, Over, Project, TopN, UnionAll, Unnest
 from engine.sql.rewrites.contract import BindingExample
 from engine.sql.rewrites.equalities import Equalities
 from engine.sql.rewrites.free import free_columns, map_call, rename_free
@@ -89,7 +89,7 @@ class _Unnesting:
                 return Project(self.node(node.input), node.items + carried)
             case Unnest():
                 return msgspec.structs.replace(node, input=self.node(node.input))
-            case TopN():
+            case TopN() | Over():
                 partition = (*node.partition, *self.names)
                 return msgspec.structs.replace(node, input=self.node(node.input), partition=partition)
             case Aggregate():

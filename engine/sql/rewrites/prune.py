@@ -15,6 +15,7 @@ from engine.sql.plan import (
     Filter,
     Join,
     Node,
+    Over,
     Project,
     Recompute,
     Scan,
@@ -70,6 +71,8 @@ def prune(node: Node, needed: Set[str]) -> Node:
         case TopN():
             used = {*needed} | set(node.partition) | {key.column for key in node.order}
             return msgspec.structs.replace(node, input=prune(node.input, used))
+        case Over():
+            return _over(node, needed)
         case Values():
             kept = [n for n, name in enumerate(node.names) if name in needed]
             rows = tuple(tuple(row[n] for n in kept) for row in node.rows)
@@ -82,6 +85,15 @@ def prune(node: Node, needed: Set[str]) -> Node:
             )
         case Recompute():
             raise AssertionError("a query that is computed as a whole is not rewritten")
+
+
+def _over(node: Over, needed: Set[str]) -> Node:
+    calls = tuple(call for call in node.calls if call.name in needed)
+    used = {*needed, *(column for call in calls for column in call.call.columns)}
+    used |= {key.column for call in calls for key in call.order}
+    if not calls:
+        return prune(node.input, used)
+    return Over(prune(node.input, used | set(node.partition)), node.partition, calls)
 
 
 def _branch(node: Node, columns: tuple[str, ...]) -> Node:

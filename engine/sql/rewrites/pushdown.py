@@ -12,7 +12,7 @@ import msgspec
 from engine.sql.expression.nodes import And, Column, Expr
 from engine.sql.expression.substitute import substitute
 from engine.sql.expression.template import both
-from engine.sql.plan import Aggregate, Filter, Join, Node, Project, TopN, UnionAll, Unnest, children
+from engine.sql.plan import Aggregate, Filter, Join, Node, Over, Project, TopN, UnionAll, Unnest, children
 from engine.sql.rewrites.contract import PlanExample
 from engine.sql.rewrites.free import with_inputs
 
@@ -88,6 +88,6 @@ def push_filter(node: Node, predicate: Expr) -> Node:
             return UnionAll(tuple(inputs), node.names)
         case Unnest(outer=False) if columns and columns <= set(node.input.columns):
             return msgspec.structs.replace(node, input=push_filter(node.input, predicate))
-        case TopN() if columns and columns <= set(node.partition):
+        case TopN() | Over() if columns and columns <= set(node.partition):
             return msgspec.structs.replace(node, input=push_filter(node.input, predicate))
     return Filter(node, predicate)

@@ -16,6 +16,7 @@ from engine.sql.rewrites.common_factors import common_factors
 from engine.sql.rewrites.contract import ParsedRule, PlanRule, QueryText
 from engine.sql.rewrites.corresponding import corresponding
 from engine.sql.rewrites.decorrelate import decorrelate
+from engine.sql.rewrites.first_by_number import first_by_number
 from engine.sql.rewrites.free_values import over_domain
 from engine.sql.rewrites.full_join import full_join
 from engine.sql.rewrites.grouping_sets import grouping_sets
@@ -58,7 +59,7 @@ BINDING_RULES: tuple[Callable[..., Any], ...] = (
 """What the binder builds a plan with. They name new columns, whose types the names bound after them are checked by, so none can
 wait for the whole plan; their signatures are their own."""
 
-RULES: tuple[PlanRule, ...] = (pushdown, outer_to_inner, prune, merge_projections)
+RULES: tuple[PlanRule, ...] = (pushdown, outer_to_inner, prune, first_by_number, merge_projections)
 """Plan -> plan, after a query is bound."""
 
 

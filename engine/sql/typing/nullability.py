@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.sql.plan import Aggregate, Filter, Join, Node, Project, Scan, TopN, UnionAll, Unnest, Values
+from engine.sql.plan import Aggregate, Filter, Join, Node, Over, Project, Scan, TopN, UnionAll, Unnest, Values
 
 
 def never_null(node: Node, column: str, known: set[str]) -> bool:
@@ -12,7 +12,7 @@ def never_null(node: Node, column: str, known: set[str]) -> bool:
             return column in known
         case Filter() | TopN():
             return never_null(node.input, column, known)
-        case Unnest():
+        case Unnest() | Over():
             return column in node.input.columns and never_null(node.input, column, known)
         case Project():
             expr = dict(node.items)[column]

@@ -1,0 +1,142 @@
+"""Calls over windows: partitions that a change touches are computed again from their rows; without partitions, everything is.
+
+>>> change("SELECT id, auction, sum(price) OVER (PARTITION BY auction ORDER BY id) AS total FROM bid")
+- id=2 auction=7 total=80
++ id=4 auction=9 total=10
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from engine.operators.context import EpochContext
+from engine.operators.flow import Rows, as_frame
+from engine.operators.groups import groups_again
+from engine.operators.linear import filter_rows
+from engine.sql.expression.nodes import Call, Column, Expr, with_children
+from engine.sql.expression.spark_sql import quote, spark_sql
+from engine.sql.functions import AMONG_PEERS, VALUES_OF_ROWS, spark_functions
+from engine.sql.plan import Filter, Frame, FrameEnd, Node, Over, Project, SortKey, WindowCall
+
+_WHOLE = Frame("rows", FrameEnd("preceding"), FrameEnd("following"))
+
+
+def batch(node: Over, rows: Rows) -> Rows:
+    """Return each row of a whole input with what the calls give."""
+    texts = _Texts(node)
+    results = [(call, texts.of(call)) for call in node.calls]
+    frame = as_frame(rows)
+    for computed in (
+        texts.places,
+        texts.windows,
+    ):  # those of a step may read what the step before has computed
+        items = [f"{text} AS {quote(name)}" for text, name in computed.items()]
+        frame = frame.selectExpr("*", *items) if items else frame
+    shown = [quote(column) for column in node.input.columns]
+    return frame.selectExpr(*shown, *(f"{text} AS {quote(call.name)}" for call, text in results))
+
+
+def delta(top: Project, table: str, change: Rows, context: EpochContext) -> Rows:
+    """Return the signed change of the fragment's table: of each touched partition the old rows go and the new ones come."""
+    node, kept = windowed(top.input)
+    assert node is not None and node.partition
+    keys = list(zip(node.partition, context.tables[table].distribution_key, strict=True))
+
+    def again(rows: Rows) -> Rows:
+        found = batch(node, rows)
+        return found if kept is None else filter_rows(kept, found)
+
+    return groups_again(Project(node, top.items), table, keys, change, again, context)
+
+
+def windowed(node: Node) -> tuple[Over | None, Filter | None]:
+    """Return the calls over windows that a node is, or of which it keeps some rows, and what keeps them."""
+    if isinstance(node, Filter) and isinstance(node.input, Over):
+        return node.input, node
+    return (node, None) if isinstance(node, Over) else (None, None)
+
+
+@dataclass
+class _Texts:
+    """Spark's words for the calls of a node: windows that the results are made of, and before them places of rows."""
+
+    node: Over
+    places: dict[str, str] = field(default_factory=dict)
+    windows: dict[str, str] = field(default_factory=dict)
+
+    def of(self, call: WindowCall) -> str:
+        """Return the result of a call over the columns that `places` and `windows` name."""
+        expr = call.call
+        if isinstance(expr, Call) and call.frame is None:
+            peers = expr.function in AMONG_PEERS
+            return self._window(spark_sql(expr), self._over(call.order, total=not peers))
+        assert call.frame is not None
+        if isinstance(expr, Call) and expr.function in VALUES_OF_ROWS:
+            if call.frame.unit == "rows" or call.frame.is_whole:
+                return self._window(spark_sql(expr), self._framed(call))
+            return self._of_range(expr, call)
+        return spark_sql(self._aggregated(expr, call))
+
+    def _aggregated(self, expr: Expr, call: WindowCall) -> Expr:
+        if isinstance(expr, Call) and spark_functions().get(expr.function) == "aggregate":
+            assert call.frame is not None
+            over = f"OVER ({self._by()})" if call.frame.is_whole else self._framed(call)
+            return Column(self._named(self.windows, "window", f"{spark_sql(expr)} {over}"))
+        return with_children(expr, lambda part: self._aggregated(part, call))
+
+    def _of_range(self, expr: Call, call: WindowCall) -> str:
+        """Return first_value and its like over a range: among peers, whose order no window says, the place decides."""
+        value, place = spark_sql(expr.arguments[0]), quote(self._place(call.order))
+        ranked = f"if({value} IS NULL, NULL, {place})" if expr.ignore_nulls else place
+        over = self._framed(call)
+        if expr.function != "nth_value":
+            by = "min_by" if expr.function == "first_value" else "max_by"
+            return self._window(f"{by}({value}, {ranked})", over)
+        nth = spark_sql(expr.arguments[1])
+        rows = f"collect_list(if({ranked} IS NULL, NULL, struct({place} AS `n`, {value} AS `v`)))"
+        if call.frame is not None and call.frame.start != FrameEnd("preceding"):
+            return f"get(array_sort({self._window(rows, over)}), {nth} - 1).`v`"
+        counted = self._window(f"count({ranked})", over)
+        alone = WindowCall("", expr, call.order, _WHOLE)
+        return f"if({counted} >= {nth}, {self._window(spark_sql(expr), self._framed(alone))}, NULL)"
+
+    def _framed(self, call: WindowCall) -> str:
+        frame = call.frame
+        assert frame is not None
+        ends = f"BETWEEN {_end(frame.start)} AND {_end(frame.end)}"
+        if frame.unit == "rows" or frame.is_whole:
+            return self._over(call.order, f"ROWS {ends}", total=True)
+        if frame.unit == "range":
+            return self._over(call.order, f"RANGE {ends}", total=False)
+        peers = self._named(self.places, "peers", f"dense_rank() {self._over(call.order, total=False)}")
+        return self._over((SortKey(peers),), f"RANGE {ends}", total=False)
+
+    def _place(self, order: Sequence[SortKey]) -> str:
+        return self._named(self.places, "place", f"row_number() {self._over(order, total=True)}")
+
+    def _over(self, order: Sequence[SortKey], frame: str = "", *, total: bool) -> str:
+        known = {key.column for key in order}
+        last = [SortKey(column) for column in self.node.key if column not in known] if total else []
+        by = ", ".join(
+            f"{quote(key.column)} {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+            for key in (*order, *last)
+        )
+        parts = (self._by(), f"ORDER BY {by}" if by else "", frame)
+        return f"OVER ({' '.join(part for part in parts if part)})"
+
+    def _by(self) -> str:
+        columns = ", ".join(quote(column) for column in self.node.partition)
+        return f"PARTITION BY {columns}" if columns else ""
+
+    def _window(self, call: str, over: str) -> str:
+        return quote(self._named(self.windows, "window", f"{call} {over}"))
+
+    def _named(self, names: dict[str, str], what: str, text: str) -> str:
+        return names.setdefault(text, f"_{what}_{len(names)}")
+
+
+def _end(end: FrameEnd) -> str:
+    if end.side == "current row":
+        return "CURRENT ROW"
+    return f"{'UNBOUNDED' if end.offset is None else spark_sql(end.offset)} {end.side.upper()}"

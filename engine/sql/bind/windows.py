@@ -1,0 +1,223 @@
+"""Calls over windows of one SELECT: taken out of its expressions, bound over what stands below, and put above it as columns.
+
+What they read (partitions, orders, arguments) becomes columns of the plan below, so that a call is one over columns alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import sqlglot.expressions as exp
+
+from engine.sql.bind.aggregate_calls import core, parts_of
+from engine.sql.bind.aggregates import Aggregates
+from engine.sql.bind.expressions import Expressions, bound_column, own_parts
+from engine.sql.bind.frames import Frames
+from engine.sql.bind.ordering import OrderItem, order_items
+from engine.sql.bind.window_calls import WindowCalls
+from engine.sql.expression.nodes import Arithmetic, Cast, Column, Expr, Literal, known
+from engine.sql.functions import is_aggregate
+from engine.sql.parsing.names import identifier
+from engine.sql.parsing.position import copy_place
+from engine.sql.plan import Frame, Node, Over, Project, SortKey, WindowCall
+from engine.sql.typing.expression_types import kind_of
+
+WINDOW = "window"
+"""The mark of a column that stands for a call over a window, in the meta of its node."""
+
+
+@dataclass
+class _Taken:
+    """One call: its column, the call with the parts that it reads as nodes of its own, its window, and then its meaning."""
+
+    name: str
+    node: exp.Window
+    call: exp.Expr
+    reads: list[exp.Expr]
+    partition: list[exp.Expr]
+    order: list[OrderItem]
+    by: tuple[str, ...] = ()
+    sort: tuple[SortKey, ...] = ()
+    frame: Frame | None = None
+
+
+@dataclass
+class Windows:
+    """The calls over windows of one SELECT; `definitions` are those of its WINDOW clause, by name."""
+
+    expressions: Expressions
+    fresh: Callable[[str], str]
+    definitions: dict[str, exp.Window] = field(default_factory=dict)
+    taken: dict[exp.Expr, _Taken] = field(default_factory=dict)
+    columns: dict[Expr, str] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.taken)
+
+    def define(self, clause: Sequence[exp.Window]) -> None:
+        """Take the windows of a WINDOW clause."""
+        for window in clause:
+            name = identifier(window.this)
+            if name in self.definitions:
+                raise self._error(window.this, f"two windows are named {name}", "give each a name of its own")
+            self.definitions[name] = self._meant(window)
+
+    def without(self, node: exp.Expr) -> exp.Expr:
+        """Return an expression in which a column stands for each call over a window."""
+        if not any(isinstance(part, exp.Window) for part in own_parts(node)):
+            return node
+        node = node.copy()
+        outer = [part for part in own_parts(node) if isinstance(part, exp.Window)]
+        for window in outer:
+            nested = next(
+                (w for w in own_parts(window) if isinstance(w, exp.Window) and w is not window), None
+            )
+            if nested is not None:
+                hint = "compute the inner one in a subquery in FROM"
+                raise self._error(nested, "a window function inside a window function", hint)
+            if _is_aggregated(window):
+                hint = "compute it in a subquery in FROM, and aggregate that"
+                raise self._error(window, "a window function inside an aggregate", hint)
+        for window in outer:
+            column = copy_place(bound_column(self._take(window)), window)
+            column.meta[WINDOW] = True
+            if window is node:
+                return column
+            window.replace(column)
+        return node
+
+    def _take(self, window: exp.Window) -> str:
+        meant = self._meant(window)
+        if meant not in self.taken:
+            call = meant.this
+            WindowCalls(self.expressions).check(call, meant)
+            name = self.fresh(f"window:{core(call).key}")
+            order = order_items(meant.args.get("order"), self.expressions.dialect)
+            partition = list(meant.args.get("partition_by") or ())
+            self.taken[meant] = _Taken(name, meant, call, _reads(call), partition, order)
+        return self.taken[meant].name
+
+    def _meant(self, window: exp.Window) -> exp.Window:
+        """Return a window with what the window that it names says."""
+        if window.args.get("first") is not None:
+            raise self._error(window, "KEEP is not offered", "write first_value or last_value")
+        alias = window.args.get("alias")
+        if alias is None:
+            return window
+        base = self.definitions.get(identifier(alias))
+        if base is None:
+            names = ", ".join(self.definitions)
+            hint = f"windows are {names}" if names else "add WINDOW name AS (…) behind FROM"
+            raise self._error(alias, f"there is no window {identifier(alias)}", hint)
+        found = window.copy()
+        found.set("alias", None)
+        bare = not any(window.args.get(part) for part in ("partition_by", "order", "spec"))
+        for part, word in (("partition_by", "PARTITION BY"), ("order", "ORDER BY"), ("spec", "a frame")):
+            theirs = base.args.get(part)
+            if theirs and (window.args.get(part) or (part == "spec" and not bare)):
+                message = f"window {identifier(alias)} has {word} already"
+                raise self._error(alias, message, "write the whole window in the parentheses")
+            if theirs:
+                found.set(part, [each.copy() for each in theirs] if part == "partition_by" else theirs.copy())
+        if window.args.get("partition_by"):
+            message = f"PARTITION BY beside the window {identifier(alias)}"
+            raise self._error(alias, message, "write the whole window in the parentheses")
+        return found
+
+    def _error(self, node: exp.Expr, message: str, hint: str) -> Exception:
+        return self.expressions.scope.error(message, node, hint)
+
+    # ---- what the calls read ---------------------------------------------------------------------------------
+    @property
+    def parts(self) -> list[exp.Expr]:
+        """What all calls read, each an expression over the plan below."""
+        return [part for taken in self.taken.values() for part in _parts(taken)]
+
+    def typed(self, bound: Sequence[Expr]) -> None:
+        """Take the meaning of each of `parts`, and tell the types of the calls' columns."""
+        waiting = iter(bound)
+        for taken in self.taken.values():
+            exprs = [next(waiting) for _ in _parts(taken)]
+            reads, rest = exprs[: len(taken.reads)], exprs[len(taken.reads) :]
+            for node, expr in zip(taken.reads, reads, strict=True):
+                column = copy_place(bound_column(self._column(expr)), node)
+                node.replace(column)
+            partition = [self._column(self._plain_zero(expr)) for expr in rest[: len(taken.partition)]]
+            taken.by = tuple(dict.fromkeys(partition))
+            self._sort(taken, rest[len(taken.partition) :])
+            calls = WindowCalls(self.expressions)
+            _, kind = calls.bind(taken.call, Aggregates(self.expressions, (), taken.sort))
+            self._note(taken.name, kind)
+
+    def _sort(self, taken: _Taken, order: Sequence[Expr]) -> None:
+        kind = kind_of(order[0], self.expressions.types) if order else None
+        spec = taken.node.args.get("spec")
+        taken.frame, cast = None, None
+        if WindowCalls(self.expressions).has_frame(taken.call):
+            taken.frame, cast = Frames(self.expressions).bind(spec, len(order), kind)
+        exprs = [known(Cast(order[0], cast), type=cast), *order[1:]] if cast is not None else list(order)
+        columns = [self._column(expr) for expr in exprs]
+        taken.sort = tuple(item.key(column) for item, column in zip(taken.order, columns, strict=True))
+
+    def _plain_zero(self, expr: Expr) -> Expr:
+        """Return what a partition is found by: of floats a value in which -0.0 is 0.0, as it is in all stored keys."""
+        kind = kind_of(expr, self.expressions.types)
+        if kind not in ("double", "float"):
+            return expr
+        return known(Arithmetic("+", (expr, Literal("0.0", kind))), type=kind, position=expr.position)
+
+    def _column(self, expr: Expr) -> str:
+        """Return the column of the plan below that holds an expression's value."""
+        if expr.column is not None and expr.column not in self.expressions.scope.outer_columns:
+            return expr.column
+        if expr not in self.columns:
+            self.columns[expr] = self.fresh("over")
+            self._note(self.columns[expr], kind_of(expr, self.expressions.types))
+        return self.columns[expr]
+
+    def _note(self, column: str, kind: str | None) -> None:
+        if kind is not None:
+            self.expressions.types[column] = kind
+
+    # ---- the plan --------------------------------------------------------------------------------------------
+    def over(self, plan: Node) -> Node:
+        """Return the plan with a column for each call: one node for all calls of the same partitions."""
+        if self.columns:
+            items = tuple((column, Column(column)) for column in plan.columns)
+            plan = Project(plan, items + tuple((name, expr) for expr, name in self.columns.items()))
+        groups: dict[frozenset[str], list[_Taken]] = {}
+        for taken in self.taken.values():
+            groups.setdefault(frozenset(taken.by), []).append(taken)
+        for together in groups.values():
+            aggregates = [Aggregates(self.expressions, plan.key, taken.sort) for taken in together]
+            calls = WindowCalls(self.expressions)
+            bound = [calls.bind(t.call, rule)[0] for t, rule in zip(together, aggregates, strict=True)]
+            made = tuple(
+                WindowCall(taken.name, call, taken.sort, taken.frame)
+                for taken, call in zip(together, bound, strict=True)
+            )
+            plan = Over(plan, together[0].by, made)
+        return plan
+
+
+def _is_aggregated(node: exp.Expr) -> bool:
+    above = node.parent
+    while above is not None and not isinstance(above, exp.Query):
+        if is_aggregate(above):
+            return True
+        above = above.parent
+    return False
+
+
+def _parts(taken: _Taken) -> list[exp.Expr]:
+    return [*taken.reads, *taken.partition, *(item.node for item in taken.order)]
+
+
+def _reads(call: exp.Expr) -> list[exp.Expr]:
+    """Return the parts of a call that are read of rows: arguments that are no constants, and what FILTER asks."""
+    return [
+        part
+        for part in parts_of(call)
+        if part.find(exp.Column, exp.Query) or any(map(is_aggregate, part.walk()))
+    ]
