@@ -109,6 +109,8 @@ class QueryMaker:
             self.with_scalar,
             self.unnested,
             self.first_rows,
+            self.windowed,
+            self.windowed,
         ]
         left = max(least, self.chance.choice((1, 2, 2, 3, 3, 4)))
         for _ in range(40):
@@ -313,6 +315,72 @@ class QueryMaker:
             f"SELECT * FROM ({query.text}) {self.fresh()} ORDER BY {order} LIMIT {self.chance.choice((1, 3, 10))}",
             query.columns,
         )
+
+    def windowed(self, query: Query) -> Query | None:
+        """Calls over windows, and often the first rows by one of them; orders are of all columns, so that rows that tie are equal."""
+        apart = query.told_apart
+        if not apart or (self.large and len(apart) < 2):
+            return None
+        total = apart == query.columns
+        items: list[tuple[str, str, str]] = []
+        for _ in range(self.chance.randrange(1, 4)):
+            least = 1 if self.large else 0
+            by = self.chance.sample(apart, min(len(apart), max(least, self.chance.choice((0, 1, 1, 1, 2)))))
+            listed = ", ".join(name for name, _ in by)
+            call, kind, ties = self.over(query)
+            chosen = self.chance.sample(apart, self.chance.randrange(1, len(apart) + 1)) if ties else apart
+            order = ", ".join(
+                f"{name} {self.chance.choice(('ASC', 'DESC'))} NULLS FIRST" for name, _ in chosen
+            )
+            partition = f"PARTITION BY {listed} " if by else ""
+            if ties or total:
+                window = f"OVER ({partition}ORDER BY {order}"
+                items.append((self.fresh(), f"{call.replace('⟪OVER⟫', window)})", kind))
+        if not items:
+            return None
+        shown = "".join(f", {text} AS {name}" for name, text, _ in items)
+        outer = self.fresh()
+        text = f"SELECT {outer}.*{shown} FROM ({query.text}) {outer}"
+        columns = query.columns + tuple((name, kind) for name, _, kind in items)
+        numbers = [name for name, _, kind in items if kind == "number"]
+        columns = tuple((name, "other" if kind == "number" else kind) for name, kind in columns)
+        if numbers and self.chance.random() < 0.5:
+            test = self.chance.choice(("{} <= 2", "{} = 1", "3 > {}", "{} BETWEEN 2 AND 3"))
+            test = test.format(self.chance.choice(numbers))
+            kept = [pair for pair in columns if pair[0] not in numbers] or list(columns)
+            kept = kept if self.chance.random() < 0.5 else list(columns)
+            listed = ", ".join(name for name, _ in kept)
+            return Query(f"SELECT {listed} FROM ({text}) {self.fresh()} WHERE {test}", tuple(kept))
+        return Query(text, columns)
+
+    def over(self, query: Query) -> tuple[str, str, bool]:
+        """Return a call with a hole for its window up to the order, its kind, and whether it gives rows that tie the same."""
+        name, kind = self.chance.choice(query.columns)
+        ties = self.chance.random() < 0.5
+        frames = ["", " RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING"]
+        if not ties:
+            frames = [
+                " ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING",
+                " ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
+                " ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING",
+                " ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
+            ]
+        # Spark reads all rows behind each row of a frame that is open to them
+        frame = self.chance.choice(frames[:-1] if self.large else frames)
+        choices = [(f"{call}() ⟪OVER⟫", "number", True) for call in ("rank", "dense_rank")]
+        choices += [("row_number() ⟪OVER⟫", "number", False)] * 2
+        choices += [("ntile(3) ⟪OVER⟫", "other", False), ("percent_rank() ⟪OVER⟫", "measure", True)]
+        choices += [(f"{call} ⟪OVER⟫{frame}", "bigint", ties) for call in ("count(*)", f"count({name})")]
+        if kind == "other" or _is_plain(kind):
+            choices += [(f"{call}({name}) ⟪OVER⟫", kind, False) for call in ("lag", "lead")]
+            values = ("first_value({})", "last_value({})", "nth_value({}, 2)")
+            choices += [(f"{call.format(name)} ⟪OVER⟫{frame}", kind, False) for call in values if not ties]
+        if kind in EXTREMES:
+            choices += [(f"{call}({name}) ⟪OVER⟫{frame}", kind, ties) for call in ("min", "max")]
+        if kind in EXACT:
+            choices += [(f"sum({name}) ⟪OVER⟫{frame}", "other", ties)] * 2
+            choices += [(f"avg({name}) ⟪OVER⟫{frame}", "measure", ties)]
+        return self.chance.choice(choices)
 
     def computed(self, columns: Columns) -> tuple[str, str]:
         """Return an expression over columns and its kind."""

@@ -121,7 +121,21 @@ class ViewMaker:
         test = condition(self.chance, table.marked) if self.chance.random() < 0.3 else None
         where = f" WHERE {test}" if test else ""
         columns: Columns
-        if self.chance.random() < 0.5:
+        drawn = self.chance.random()
+        if drawn < 0.2:
+            others = [name for name, kind in table.marked if kind in CUTS]
+            order = ", ".join(f"{name} DESC NULLS FIRST" for name in others)
+            text = (
+                f"SELECT {cut} AS {letter}1, {number} AS {letter}2, max({number}) OVER (PARTITION BY {cut}) AS {letter}3, "
+                f"rank() OVER (PARTITION BY {cut} ORDER BY {order}) AS {letter}4 FROM {table.mark}{where}"
+            )
+            columns = (
+                (f"{letter}1", kind),
+                (f"{letter}2", "int"),
+                (f"{letter}3", "int"),
+                (f"{letter}4", "other"),
+            )
+        elif drawn < 0.6:
             kept = [
                 (f"{letter}{at + 3}", column)
                 for at, column in enumerate(table.marked)

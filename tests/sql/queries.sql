@@ -297,41 +297,41 @@ SELECT id, g.k FROM t JOIN generate_series(0, 3) AS g(k) ON t.a = g.k
 SELECT id FROM t WHERE a = '1' OR b IN ('2', '3') OR m > '1.5'
 -- lines through few points
 SELECT s, d, corr(b, a) AS c, regr_slope(b, a) AS r, regr_intercept(b, a) AS i, regr_r2(b, a) AS q, regr_sxx(b, a) AS x, regr_avgy(b, a) AS y FROM t GROUP BY s, d
--- numbers of rows
+-- window: numbers of rows
 SELECT id, row_number() OVER (PARTITION BY a ORDER BY b, id) AS n, rank() OVER (PARTITION BY a ORDER BY b) AS r FROM t
--- running sums, and sums of a partition
+-- window: running sums, and sums of a partition
 SELECT id, sum(b) OVER (PARTITION BY s ORDER BY id) AS x, sum(b) OVER (PARTITION BY s) AS y, count(*) OVER () AS n FROM t
--- sums of frames of rows
+-- window: sums of frames of rows
 SELECT id, sum(b) OVER (ORDER BY id ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS x, max(m) OVER (PARTITION BY a ORDER BY id DESC ROWS 1 PRECEDING) AS y FROM t
--- neighbours
+-- window: neighbours
 SELECT id, lag(b) OVER (PARTITION BY a ORDER BY id) AS x, lead(s, 2) OVER (ORDER BY d, id) AS y, first_value(s) OVER (PARTITION BY d ORDER BY id) AS z FROM t
--- windows over groups
+-- window: windows over groups
 SELECT a, count(*) AS n, rank() OVER (ORDER BY count(*) DESC, a) AS r, sum(sum(b)) OVER (ORDER BY a) AS x FROM t GROUP BY a
--- windows over a join, partitions of both sides
+-- window: windows over a join, partitions of both sides
 SELECT t.id, u.id AS other, row_number() OVER (PARTITION BY u.c ORDER BY t.id, u.id) AS n FROM t JOIN u ON t.a = u.a
--- windows over a left join
+-- window: windows over a left join
 SELECT t.id, u.id AS other, count(u.id) OVER (PARTITION BY t.s ORDER BY t.id, u.id) AS n FROM t LEFT JOIN u ON t.a = u.a
--- a window in a subquery that is joined
+-- window: a window in a subquery that is joined
 SELECT u.id, q.id AS first FROM u JOIN (SELECT id, a, row_number() OVER (PARTITION BY a ORDER BY id) AS n FROM t) q ON u.a = q.a AND q.n = 1
--- the first rows by number
-SELECT id, a FROM (SELECT id, a, row_number() OVER (PARTITION BY a ORDER BY b DESC, id) AS n FROM t) q WHERE n <= 2
--- the second and third row by number
+-- window: the first rows by number
+SELECT id, a FROM (SELECT id, a, row_number() OVER (PARTITION BY a ORDER BY b DESC NULLS LAST, id) AS n FROM t) q WHERE n <= 2
+-- window: the second and third row by number
 SELECT id FROM (SELECT id, row_number() OVER (PARTITION BY a ORDER BY id) AS n FROM t) q WHERE n BETWEEN 2 AND 3
--- the first rows by rank, of a union
+-- window: the first rows by rank, of a union
 SELECT id, r FROM (SELECT id, rank() OVER (PARTITION BY a ORDER BY s) AS r FROM (SELECT id, a, s FROM t UNION ALL SELECT id + 100, a, s FROM u) k) q WHERE 3 > r
--- qualify
+-- window: qualify
 SELECT id, s FROM t QUALIFY dense_rank() OVER (PARTITION BY a ORDER BY d) = 1
--- a window of a window
+-- window: a window of a window
 SELECT id, sum(n) OVER (PARTITION BY s) AS x FROM (SELECT id, s, row_number() OVER (PARTITION BY a ORDER BY id) AS n FROM t) q
--- a named window
+-- window: a named window
 SELECT id, sum(b) OVER w AS x, min(b) OVER (w ORDER BY id) AS y FROM t WINDOW w AS (PARTITION BY d)
--- a window in a correlated subquery
+-- window: a window in a correlated subquery
 SELECT id, (SELECT max(n) FROM (SELECT row_number() OVER (PARTITION BY u.c ORDER BY u.id) AS n FROM u WHERE u.a = t.a) q) AS x FROM t
--- distinct results of windows
+-- window: distinct results of windows
 SELECT DISTINCT a, count(*) OVER (PARTITION BY a) AS n FROM t
--- the least by a window
+-- window: the least by a window
 SELECT id FROM t WHERE b IN (SELECT c FROM (SELECT c, rank() OVER (ORDER BY c DESC) AS r FROM u WHERE c IS NOT NULL) q WHERE r = 1)
--- a condition of the partition goes below the window
+-- window: a condition of the partition goes below the window
 SELECT id, n FROM (SELECT id, a, count(*) OVER (PARTITION BY a ORDER BY id) AS n FROM t) q WHERE a = 2
--- first rows of an order by a window
+-- window: first rows of an order by a window
 SELECT id, sum(b) OVER (PARTITION BY a ORDER BY id) AS x FROM t ORDER BY row_number() OVER (ORDER BY id DESC) LIMIT 5

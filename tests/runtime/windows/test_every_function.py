@@ -19,7 +19,8 @@ TABLE = (
     "f DOUBLE PRECISION, c DECIMAL(30, 4), b BOOLEAN)"
 )
 EPOCHS = (
-    """INSERT INTO t VALUES
+    (
+        """INSERT INTO t VALUES
     (1, 1, 10, 5, 'a', '2024-01-01', '2024-01-01 10:00:00', 1.5, 1.2345, TRUE),
     (2, 1, 10, NULL, 'b', '2024-01-02', '2024-01-01 11:00:00', 0.0, 10.0000, FALSE),
     (3, 1, 20, 7, NULL, '2024-01-31', '2024-01-31 00:00:00', 0.0, -3.5000, NULL),
@@ -28,14 +29,18 @@ EPOCHS = (
     (6, 2, 13, 3, 'f', '2024-03-01', '2024-03-01 12:30:00', 2.5, 0.0001, FALSE),
     (7, NULL, 10, 4, 'g', '2024-03-01', '2024-03-02 00:00:00', 2.5, 7.0000, TRUE),
     (8, NULL, 11, 6, NULL, '2024-03-03', '2024-03-04 00:00:00', -1.0, NULL, FALSE)""",
-    """INSERT INTO t VALUES (9, 1, 11, 2, 'i', '2024-01-02', '2024-01-01 11:30:00', 4.0, 1.5, TRUE),
+    ),
+    (
+        """INSERT INTO t VALUES (9, 1, 11, 2, 'i', '2024-01-02', '2024-01-01 11:30:00', 4.0, 1.5, TRUE),
     (10, 3, 10, 8, 'j', '2025-01-01', '2025-01-01 00:00:00', 0.5, 2.5, FALSE),
     (11, 2, 13, NULL, 'k', '2024-02-01', '2024-02-01 12:30:00', 3.5, NULL, TRUE)""",
-    "UPDATE t SET o = 12, x = 50, s = 'z' WHERE id = 1",
-    "UPDATE t SET g = 2, d = '2024-02-28' WHERE id = 3",
-    "UPDATE t SET x = NULL, g = NULL, o = NULL WHERE id = 6",
-    "DELETE FROM t WHERE id IN (2, 7)",
-    "DELETE FROM t WHERE g = 2",
+        "UPDATE t SET o = 12, x = 50, s = 'z' WHERE id = 1",
+    ),
+    (
+        "UPDATE t SET g = 2, d = '2024-02-28' WHERE id = 3",
+        "UPDATE t SET x = NULL, g = NULL, o = NULL WHERE id = 6",
+    ),
+    ("DELETE FROM t WHERE id IN (2, 7)", "DELETE FROM t WHERE g = 2"),
 )
 TOTAL, PEERS = "PARTITION BY g ORDER BY o, id", "PARTITION BY g ORDER BY o"
 ROWS = {
@@ -165,14 +170,15 @@ def told(views: Mapping[str, str], spark: SparkSession, folder: Path) -> Told:
         for name, query in views.items():
             session.sql(f"CREATE MATERIALIZED VIEW {names[name]} AS {query}", build=False)
         for epoch in EPOCHS:
-            session.sql(epoch)
-            duck.execute(epoch)
+            for statement in epoch:
+                session.sql(statement)
+                duck.execute(statement)
             session.flush().raise_for_errors()
             for name, query in views.items():
                 rows = session.sql(f"SELECT * FROM {names[name]}")
                 assert rows is not None
                 got = content(tuple(row.values()) for row in rows.to_pylist())
-                found[name].append((epoch, got, content(duck.execute(query).fetchall())))
+                found[name].append((epoch[-1], got, content(duck.execute(query).fetchall())))
     return found
 
 
