@@ -55,7 +55,7 @@ RANGES = {
     "w3": "PARTITION BY g ORDER BY id RANGE BETWEEN 2 PRECEDING AND 3 FOLLOWING",
     "w4": "PARTITION BY g ORDER BY id DESC RANGE BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING",
     "w5": "PARTITION BY g ORDER BY id GROUPS BETWEEN 1 PRECEDING AND 2 FOLLOWING",
-    "w6": "PARTITION BY g",
+    "w6": f"{TOTAL} RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
 }
 TIES = {  # what equal rows share has to be said of equal rows
     "w1": PEERS,
@@ -64,6 +64,7 @@ TIES = {  # what equal rows share has to be said of equal rows
     "w4": f"{PEERS} GROUPS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING",
     "w5": "PARTITION BY g ORDER BY o NULLS FIRST RANGE 1 PRECEDING",
     "w6": "ORDER BY o, x NULLS FIRST",
+    "w7": "PARTITION BY g",
 }
 VALUES = (
     *("first_value(x)", "last_value(x)", "nth_value(x, 2)"),
