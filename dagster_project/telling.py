@@ -25,7 +25,8 @@ SUMMED = (
 """Numbers of which an event holds the sum since the last one; of all others it holds the newest."""
 EPOCHS = "epochs"
 
-_Key = tuple[str, str | None]
+_Key = tuple[str, str | None, bool]
+"""Asset, partition, and whether it is observed: what is said of a partition in quarantine takes no materialization's place."""
 
 
 @dataclass
@@ -55,8 +56,9 @@ class Telling:
             yield event
             return
         shown = self._plain(event)
-        key = (shown.asset_key.to_user_string(), shown.partition)
-        if isinstance(shown, dg.AssetMaterialization) and shown.partition is None:
+        observed = isinstance(shown, dg.AssetObservation)
+        key = (shown.asset_key.to_user_string(), shown.partition, observed)
+        if not observed:  # of a partition as well: which ones have changed is asked for since the newest
             self.versions[key[0]] = (shown.tags or {}).get(DATA_VERSION_TAG)
         waiting = self._waiting.get(key)
         if waiting is not None:
