@@ -82,8 +82,8 @@ class Driver:
     ) -> None:
         self.context, self.session, self.models, self.config = context, session, models, config
         self.selected = {model.name for model in models if model.kind != "view"}
-        keys = [dg.AssetKey(name) for name in self.selected]
-        known = last_versions(context.instance, keys)
+        self._keys = [dg.AssetKey(name) for name in self.selected]
+        known = last_versions(context.instance, self._keys)
         self.telling = Telling(
             config.event_seconds, {model.name: model.code_version for model in models}, known
         )
@@ -102,7 +102,7 @@ class Driver:
                 yield from self._epoch(pending)
             else:
                 time.sleep(LOOK_SECONDS)
-        yield from self.telling.due(time.monotonic(), all_of_them=True)
+        yield from self.telling.rest(last_versions(self.context.instance, self._keys))
 
     def _epoch(self, pending: Pending) -> Iterator[Event]:
         """Take what is pending; what fails is told, and tried again at growing distances."""

@@ -81,3 +81,13 @@ def test_a_partition_in_quarantine_takes_no_materialization_away() -> None:
     (observed,) = telling.take(dg.AssetObservation("a", partition="x"), 2.0)
     assert isinstance(observed, dg.AssetObservation)
     assert told(telling.due(30.0)) == [("a", 5, 1, "2")]
+
+
+def test_the_end_of_a_run_takes_no_version_back_that_its_successor_has_told() -> None:
+    telling = Telling(30.0, {})
+    for name in ("a", "b"):
+        list(telling.take(event(name, 1, 1), 0.0))
+        list(telling.take(event(name, 2, 5), 1.0))
+    found = [e for e in telling.rest({"a": "3", "b": None}) if isinstance(e, dg.AssetMaterialization)]
+    assert told(found) == [("a", 5, 1, "2"), ("b", 5, 1, "2")]
+    assert [(e.tags or {})["dagster/data_version"] for e in found] == ["3", "2"]
