@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from engine.sql.expression.nodes import Column, Literal
-from engine.sql.plan import AggCall, Aggregate, Filter, Join, Node, Project, Scan, UnionAll, Unnest
+from engine.sql.expression.nodes import Call, Column, Literal
+from engine.sql.plan import (
+    AggCall,
+    Aggregate,
+    Filter,
+    Join,
+    Node,
+    Over,
+    Project,
+    Scan,
+    UnionAll,
+    Unnest,
+    WindowCall,
+)
 from engine.sql.typing.nullability import never_null
 
 LEFT = Scan("t", (("l:id", "id"), ("l:v", "v")), ("id",), ("id",))
@@ -31,6 +43,8 @@ ON = (("l:id", "r:id"),)
         (Aggregate(LEFT, (("k", Column("l:id")),), (AggCall("m", "max", (Column("l:id"),)),)), "k", True),
         (Aggregate(LEFT, (), (AggCall("m", "max", (Column("l:id"),)),)), "m", False),
         (Aggregate(LEFT, (), (AggCall("n", "count"),)), "n", True),
+        (Over(LEFT, ("l:v",), (WindowCall("n", Call("lag", (Column("l:id"),))),)), "l:id", True),
+        (Over(LEFT, ("l:v",), (WindowCall("n", Call("lag", (Column("l:id"),))),)), "n", False),
         (UnionAll((LEFT, RIGHT), ("a", "b")), "a", True),
         (UnionAll((LEFT, Project(RIGHT, (("x", Column("r:v")),))), ("a",)), "a", False),
     ],
