@@ -21,12 +21,14 @@ EMPTY = (
     "SELECT id FROM t UNION ALL SELECT id FROM u",
     "SELECT t.id FROM t JOIN (VALUES (1)) AS v(k) ON t.id = v.k",
     "SELECT id FROM t ORDER BY id LIMIT 3",
+    "SELECT id, count(*) OVER () AS n FROM t",
     "SELECT t.id, g FROM t, generate_series(1, 3) AS g",
 )
 NOT_EMPTY = (
     "SELECT count(*) FROM t",
     "SELECT sum(a) + 1 FROM t",
     "SELECT 1",
+    "SELECT sum(count(*)) OVER () AS n FROM t",
     "VALUES (1)",
     "SELECT id FROM t UNION ALL SELECT 1",
     "SELECT v.k FROM (VALUES (1)) AS v(k) LEFT JOIN t ON t.id = v.k",
