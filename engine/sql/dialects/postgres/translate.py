@@ -70,13 +70,13 @@ def _of_bounded_size(node: exp.Expr) -> exp.Expr:
 
 
 def _json(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
-    """JSON is text. `a -> 'b'` -> `TO_JSON(TRY_VARIANT_GET(PARSE_JSON(a), '$.b'))`"""
-    return as_spark_json(node)
+    """JSON is text in its normal form. `a -> 'b'` -> `tideline_member(a, 'b')`"""
+    return as_spark_json(node, type_of)
 
 
 def _list(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """Nulls stay, the order counts. `array_agg(x ORDER BY y)` -> `transform(array_sort(collect_list(…), …), _e -> _e.v)`"""
-    return as_spark_list(node)
+    return as_spark_list(node, type_of)
 
 
 def _regression(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
