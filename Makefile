@@ -36,7 +36,7 @@ demo: setup ## Replay the flights of New York: landing files, views kept up to d
 	$(BIN)/python -m demo.run
 
 up: setup ## Open the Dagster UI over the store, sensors running, until Ctrl-C.
-	$(BIN)/python -m dagster_project.up
+	$(BIN)/tideline up
 
 test: setup lint ## Lint, layer contracts and the tests (WORKERS=2).
 	$(BIN)/python -m pytest -n $(WORKERS) -m "$(SLOW)" tests

@@ -16,14 +16,16 @@ import tempfile
 import time
 from pathlib import Path
 
-from dagster_project.models import load_models
-from dagster_project.pending import find_pending
-from dagster_project.services import Services, project_environment, project_folder
+from dagster_tideline.models import load_models
+from dagster_tideline.pending import find_pending
+from dagster_tideline.services import Services, project_environment
+from dagster_tideline.settings import Settings
 from demo.dataset import ACTUALS, load_dataset
 from demo.replay import DAY, Replay
 from engine.hummock import Hummock
 
 BULK_UNTIL = datetime.date(2013, 12, 15)
+PROJECT = Path(__file__).resolve().parents[1]
 MOST_SECONDS = 300.0
 LOOK_SECONDS = 0.02
 
@@ -48,16 +50,15 @@ def main() -> int:
 
 def measure(home: Path, mode: str, epochs: int) -> list[float]:
     """Return for each file the seconds until every view reflects it."""
-    environment = {
-        **project_environment(home),
-        "TIDELINE_ASSETS": str(project_folder() / "assets"),
-        "TIDELINE_RUNS": mode,
-    }
+    settings = Settings(
+        project=PROJECT, home=home, assets=PROJECT / "assets", store=(home / ".tideline" / "store").as_uri()
+    )
+    environment = {**project_environment(settings), "TIDELINE_RUNS": mode}
     os.environ.update(environment)
-    models = load_models(project_folder() / "assets")
+    models = load_models(settings.assets)
     dataset = load_dataset()
     replay = Replay(dataset, home / "landing", BULK_UNTIL)
-    with Services(home, environment) as services:
+    with Services(home, environment, PROJECT) as services:
         if mode == "tick":
             services.spark_connect()
         services.dagster()

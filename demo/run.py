@@ -12,15 +12,15 @@ from pathlib import Path
 
 from rich.table import Table
 
-from dagster_project.models import Model, load_models
-from dagster_project.services import (
+from dagster_tideline.models import Model, load_models
+from dagster_tideline.services import (
     Services,
+    dagster_home,
     free_port,
     prepare_dagster_home,
     project_environment,
-    project_folder,
 )
-from dagster_project.settings import assets_folder, project_home
+from dagster_tideline.settings import Settings
 from demo.dataset import Dataset, load_dataset
 from demo.landed import Count
 from demo.replay import Drop, Replay
@@ -32,6 +32,7 @@ from engine.runtime.spark.connect import TOKEN_VARIABLE
 from engine.runtime.spark.session import connect
 from engine.session import Session
 
+PROJECT = Path(__file__).resolve().parents[1]
 BULK_UNTIL = datetime.date(2013, 12, 15)
 NEEDED_RUNS = 30
 BULK_SECONDS = 240.0
@@ -47,19 +48,20 @@ class DemoFailed(TidelineError):
 def main() -> int:
     """Run the demo; 0 only if every view equals its batch recomputation and enough runs succeeded."""
     signal.signal(signal.SIGTERM, _interrupt)
-    home = project_home()
-    os.environ.update(project_environment(home))
-    os.environ.setdefault("TIDELINE_ASSETS", str(project_folder() / "assets"))
     try:
         started = time.monotonic()
+        os.environ.setdefault("TIDELINE_ASSETS", str(PROJECT / "assets"))
+        settings = Settings.of_environment(PROJECT)
+        home = settings.home
+        os.environ.update(project_environment(settings))
         dataset = load_dataset()
-        models = load_models(assets_folder())
-        with Services(home, os.environ) as services:
+        models = load_models(settings.assets)
+        with Services(home, os.environ, PROJECT) as services:
             clear(home, models)
             began = datetime.datetime.now(datetime.UTC)
             print("starting Spark and Dagster …", flush=True)
             spark = services.spark_connect()
-            prepare_dagster_home(home)
+            prepare_dagster_home(home, PROJECT)
             os.environ[TOKEN_VARIABLE] = services.environment[TOKEN_VARIABLE]
             page = services.dagster(free_port(PORT))
             print(f"the Dagster UI is at {page.address} while the demo runs", flush=True)
@@ -101,7 +103,7 @@ def play(
     replay = Replay(dataset, home / "landing", BULK_UNTIL)
     with (
         Session(os.environ["TIDELINE_STORE"]) as session,
-        open_instance(home / ".tideline" / "dagster") as instance,
+        open_instance(dagster_home(home)) as instance,
     ):
         watch = Watch(session.store, instance, models, began)
         steps = replay.steps

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import sqlglot
 from pyspark.sql import SparkSession
 
-from dagster_project.models import Model
+from dagster_tideline.models import Model
 from demo.landed import Count, count
 from engine.hummock import Hummock
 from engine.meta.catalog_store import load

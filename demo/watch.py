@@ -11,10 +11,10 @@ from pathlib import Path
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
-from dagster_project.jobs import EPOCH_RUN
-from dagster_project.liveness import ACTIVE
-from dagster_project.models import Model
-from dagster_project.pending import Pending, find_pending
+from dagster_tideline.jobs import EPOCH_RUN
+from dagster_tideline.liveness import ACTIVE
+from dagster_tideline.models import Model
+from dagster_tideline.pending import Pending, find_pending
 from engine.hummock import Hummock
 from engine.hummock.epoch import seconds_of
 from engine.meta.catalog_store import load

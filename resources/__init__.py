@@ -1,6 +1,16 @@
-"""What runs need from outside: a store and a Spark session."""
+"""What this project's runs use: its store, and the Spark on which its views are computed."""
 
-from resources.hummock import HummockResource
-from resources.spark import SparkResource
+from __future__ import annotations
 
-__all__ = ["HummockResource", "SparkResource"]
+from typing import Any
+
+import dagster as dg
+
+from dagster_tideline import HummockResource, Settings, SparkResource
+
+__all__ = ["HummockResource", "SparkResource", "project_resources"]
+
+
+def project_resources(settings: Settings) -> dict[str, dg.ConfigurableResource[Any]]:
+    """Return the resources by the names under which runs ask for them."""
+    return {"hummock": HummockResource(url=settings.store), "spark": SparkResource(target=settings.spark)}

@@ -20,7 +20,19 @@ LONGEST_LINE_OF_OUTPUT = 160  # what commands print is printed for 80 and for 16
 LONGEST_PARAGRAPH = 6
 ONE_PAGE = 90
 MADE_BY_READERS = {"assets/coffee/sales.sql"}  # of the README's first view
-FOLDERS = ("assets", "benchmarks", "dagster_project", "demo", "docs", "engine", "resources", "tests", "tools")
+FOLDERS = (
+    "assets",
+    "benchmarks",
+    "dagster_project",
+    "dagster_tideline",
+    "demo",
+    "docs",
+    "engine",
+    "resources",
+    "tests",
+    "tideline",
+    "tools",
+)
 
 PAGES = pages()
 DECISIONS = [page for page in PAGES if "decisions" in page.path.parts]

@@ -9,7 +9,7 @@ import pytest
 
 from tools.shape import MOST_LINES, MOST_LINES_OF_A_FUNCTION, MOST_PARAMETERS, Module, circle, read_modules
 
-PACKAGES = ("engine", "dagster_project", "resources", "assets")
+PACKAGES = ("engine", "dagster_tideline", "tideline", "dagster_project", "resources", "assets")
 
 LONG_MODULES: set[str] = set()
 LONG_FUNCTIONS: set[str] = set()

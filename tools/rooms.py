@@ -19,7 +19,7 @@ import grimp
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "rooms.md"
-PACKAGES = ("engine", "dagster_project", "assets", "resources")
+PACKAGES = ("engine", "dagster_tideline", "tideline", "dagster_project", "assets", "resources")
 
 HEAD = """\
 <!-- written by `make pages` (python -m tools.rooms) -->

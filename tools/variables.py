@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-READERS = ("engine", "dagster_project", "resources", "assets", "demo", "benchmarks", "tests")
+READERS = (
+    "engine",
+    "dagster_tideline",
+    "tideline",
+    "dagster_project",
+    "resources",
+    "assets",
+    "demo",
+    "benchmarks",
+    "tests",
+)
 OF_THE_SYSTEM = {"PATH", "USERNAME"}
 READ_BY_SPARK = {"SPARK_CONNECT_AUTHENTICATE_TOKEN"}
 

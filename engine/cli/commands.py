@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import click
 import typer
 
-from engine.cli.opening import default_store, opened, project_state, session, tell
+from engine.cli.opening import make_store, opened, session, tell
 from engine.cli.printing import Format, collection_line, compaction_line, print_listing, print_storage, show
 from engine.errors import SqlError, TidelineError
 
@@ -49,16 +51,28 @@ Spark = Annotated[
 
 
 @app.command()
-def init(store: Store = "") -> None:
-    """Create an empty store, or check that an existing one opens."""
-    from engine.hummock import Commit, Hummock
+def init(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="Folder of a project to make, with one view and its test; none: the store alone."
+        ),
+    ] = None,
+    store: Store = "",
+) -> None:
+    """Make a project, or without a name an empty store; a store that is there is checked."""
+    if name is not None:
+        from engine.cli.new_project import init_project
 
-    if not store and default_store() == (project_state() / "store").as_uri():
-        project_state().mkdir(mode=0o700, parents=True, exist_ok=True)
-    with Hummock.open(store or default_store()) as made:
-        if not made.version.number:
-            made.commit(Commit())  # so that it is there, and other commands find it
-        typer.echo(f"store {made.url}: {len(made.version.tables)} tables")
+        init_project(Path(name))
+        return
+    typer.echo(make_store(store))
+
+
+@app.command()
+def up() -> None:
+    """Open Dagster over the working folder's project, its sensors running, with a warm Spark, until Ctrl-C."""
+    os.execv(sys.executable, [sys.executable, "-m", "dagster_tideline.up"])
 
 
 @app.command()

@@ -29,6 +29,18 @@ def default_store() -> str:
     return os.environ.get("TIDELINE_STORE") or (project_state() / "store").as_uri()
 
 
+def make_store(store: str) -> str:
+    """Create the store that is named, else the default, or check that it opens; returns one line about it."""
+    from engine.hummock import Commit, Hummock
+
+    if not store and default_store() == (project_state() / "store").as_uri():
+        project_state().mkdir(mode=0o700, parents=True, exist_ok=True)
+    with Hummock.open(store or default_store()) as made:
+        if not made.version.number:
+            made.commit(Commit())  # so that it is there, and other commands find it
+        return f"store {made.url}: {len(made.version.tables)} tables"
+
+
 def opened(store: str) -> Hummock:
     """Open the store that is named, else the default; raises StorageError if there is none."""
     from engine.hummock import Hummock

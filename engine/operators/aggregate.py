@@ -118,7 +118,9 @@ def _added(
     new = [(partial.name, partial.merge) for partial in stored]
     merged = compute(looked, [*keys, *old, *new, (WAS, Column(found)), ("_lives", lives)])
     same = [Comparison("<=>", Column(f"_old_{partial.name}"), Column(partial.name)) for partial in stored]
-    changed = keep(merged, template("if(_was, NOT _lives OR NOT :same, _lives)", same=And(tuple(same))))
+    # groups that never go, of which nothing but the key is known, need no count of their rows: they are written once
+    differs = "NOT _was" if top.append_only else "if(_was, NOT _lives OR NOT :same, _lives)"
+    changed = keep(merged, template(differs, same=And(tuple(same))))
     # the results of a group that has gone are those it had: of no rows they may be errors
     lasting = [call_of("if", Column("_lives"), Column(p.name), Column(f"_old_{p.name}")) for p in stored]
     kept = [(partial.name, value) for partial, value in zip(stored, lasting, strict=True)]

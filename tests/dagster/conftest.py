@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +10,13 @@ import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
-from dagster_project.asset_builder import build_assets, epoch_models
-from dagster_project.jobs import epoch_job
-from dagster_project.models import Model, load_models
+from dagster_tideline import Settings, build_definitions
+from dagster_tideline.asset_builder import build_assets, epoch_models
+from dagster_tideline.hummock_resource import HummockResource
+from dagster_tideline.jobs import epoch_job
+from dagster_tideline.models import Model, load_models
+from dagster_tideline.spark_resource import SparkResource
 from engine.session import Session
-from resources import HummockResource, SparkResource
 
 SOURCE = "CREATE TABLE orders (id INT PRIMARY KEY, shop STRING, price INT) WITH (connector = 'landing', path = 'landing/orders');"
 TOTALS = "CREATE MATERIALIZED VIEW totals AS SELECT shop, sum(price) AS total FROM orders GROUP BY shop;"
@@ -59,6 +60,12 @@ class Project:
                 "spark": SparkResource(target="local[2]"),
             },
         )
+        return self.run_of(definitions, selection)
+
+    def run_of(
+        self, definitions: dg.Definitions, selection: list[str] | None = None
+    ) -> dg.ExecuteInProcessResult:
+        """Run an epoch of given definitions in this process."""
         job = definitions.resolve_job_def("epoch_run")
         chosen = None if selection is None else [dg.AssetKey(name) for name in selection]
         return job.execute_in_process(instance=self.instance, asset_selection=chosen, raise_on_error=False)
@@ -85,6 +92,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
 
 
 @pytest.fixture
-def definitions() -> Callable[[], dg.Definitions]:
-    """A function that builds the definitions of the project that the environment names."""
-    return lambda: importlib.import_module("dagster_project.definitions").build_definitions()
+def definitions(project: Project) -> Callable[[], dg.Definitions]:
+    """A function that builds the definitions of the project as it is on disk."""
+    return lambda: build_definitions(Settings.of_environment(project.home))

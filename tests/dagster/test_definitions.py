@@ -9,8 +9,8 @@ from pathlib import Path
 
 import dagster as dg
 
-from dagster_project.jobs import compaction_job
-from resources import HummockResource
+from dagster_tideline.hummock_resource import HummockResource
+from dagster_tideline.jobs import compaction_job
 from tests.dagster.conftest import Project
 
 ROOT = Path(__file__).resolve().parents[2]

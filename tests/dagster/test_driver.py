@@ -13,9 +13,9 @@ import dagster as dg
 import pytest
 from dagster import DagsterRunStatus
 
-from dagster_project import driver
-from dagster_project.asset_builder import WORKER_TAG, worker_name
-from dagster_project.driver import (
+from dagster_tideline import driver
+from dagster_tideline.asset_builder import WORKER_TAG, worker_name
+from dagster_tideline.driver import (
     BEAT_TAG,
     DRIVER_RUN,
     MODELS_TAG,
@@ -25,11 +25,12 @@ from dagster_project.driver import (
     models_digest,
     needed,
 )
-from dagster_project.epoch_events import Event
-from dagster_project.liveness import ACTIVE
-from dagster_project.telling import Telling
+from dagster_tideline.epoch_events import Event
+from dagster_tideline.hummock_resource import HummockResource
+from dagster_tideline.liveness import ACTIVE
+from dagster_tideline.spark_resource import SparkResource
+from dagster_tideline.telling import Telling
 from engine.errors import EpochFailed, SqlError
-from resources import HummockResource, SparkResource
 from tests.dagster.conftest import Project
 
 WAIT_SECONDS = 120.0

@@ -7,9 +7,9 @@ from pathlib import Path
 import dagster as dg
 import pyarrow as pa
 
-from dagster_project.epoch_events import sink_event, table_event
-from dagster_project.pending import Pending
-from dagster_project.sensors import request
+from dagster_tideline.epoch_events import sink_event, table_event
+from dagster_tideline.pending import Pending
+from dagster_tideline.sensors import request
 from engine.hummock import Hummock, Put
 from engine.hummock.epoch import epoch_at, epoch_text
 from engine.session import SinkReport

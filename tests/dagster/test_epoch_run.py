@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dagster import AssetKey, DagsterInstance
 
-from dagster_project.asset_builder import last_versions
-from dagster_project.pending import find_pending
+from dagster_tideline.asset_builder import last_versions
+from dagster_tideline.pending import find_pending
 from tests.dagster.conftest import TOTALS, Project
 
 FIRST = "id,shop,price\n1,a,10\n2,b,5\n3,a,4\n"

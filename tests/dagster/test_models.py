@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dagster_project.models import load_models, normalised
-from dagster_project.view_spec import spec_of
+from dagster_tideline.models import load_models, normalised
+from dagster_tideline.view_spec import spec_of
 
 
 def test_the_projects_own_models_are_all_usable() -> None:

@@ -7,9 +7,10 @@ import pytest
 from dagster import AssetRecordsFilter
 from dagster._core.storage.partition_status_cache import AssetPartitionStatus
 
-from dagster_project.asset_builder import build_assets
-from dagster_project.partitioned import CHECK, partitions_of
-from resources import HummockResource, SparkResource
+from dagster_tideline.asset_builder import build_assets
+from dagster_tideline.hummock_resource import HummockResource
+from dagster_tideline.partitioned import CHECK, partitions_of
+from dagster_tideline.spark_resource import SparkResource
 from tests.dagster.conftest import Project
 
 CUT = (

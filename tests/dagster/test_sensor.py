@@ -11,11 +11,11 @@ import dagster as dg
 import pytest
 from dagster import DagsterRunStatus
 
-from dagster_project.asset_builder import WORKER_TAG, worker_name
-from dagster_project.jobs import EPOCH_RUN
-from dagster_project.liveness import active_run, worker_is_gone
-from dagster_project.pending import find_pending, retry_delay
-from dagster_project.sensors import WORK_TAG, evaluate, request
+from dagster_tideline.asset_builder import WORKER_TAG, worker_name
+from dagster_tideline.jobs import EPOCH_RUN
+from dagster_tideline.liveness import active_run, worker_is_gone
+from dagster_tideline.pending import find_pending, retry_delay
+from dagster_tideline.sensors import WORK_TAG, evaluate, request
 from tests.dagster.conftest import SOURCE, TOTALS, Project
 
 FIRST = "id,shop,price\n1,a,10\n"

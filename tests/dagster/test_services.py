@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dagster_project.services import Service, Services, free_port
+from dagster_tideline.services import Service, Services, free_port
 from engine.errors import EnvironmentNotReady
 from engine.runtime.spark.connect import LOOPBACK, TOKEN_VARIABLE, find
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_project.telling import Telling
+from dagster_tideline.telling import Telling
 
 
 def event(name: str, version: int, rows: int) -> dg.MaterializeResult[Any]:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from dagster_project.epoch_events import Event, failure_text, sink_event, table_event, view_event
-from dagster_project.models import Model
-from dagster_project.partitioned import partition_events, quarantine_checks, remedy
-from dagster_project.sync import sync_models
+from dagster_tideline.epoch_events import Event, failure_text, sink_event, table_event, view_event
+from dagster_tideline.models import Model
+from dagster_tideline.partitioned import partition_events, quarantine_checks, remedy
+from dagster_tideline.sync import sync_models
 from engine.connectors.landing import LandingReport
 from engine.connectors.sources import poll_all
 from engine.meta.partitions import failed_between

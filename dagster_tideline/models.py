@@ -1,4 +1,4 @@
-"""Models: the statements of `assets/**/*.sql`, read without Spark and without a store."""
+"""Models: statements of `assets/**/*.sql` and declarations of `assets/**/*.py`, read without Spark and without a store."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 import sqlglot
 from sqlglot import TokenType, exp
 
+from dagster_tideline.python_models import declarations
 from engine.errors import SqlError, TidelineError
 from engine.sql.catalog import Column
 from engine.sql.dialect import DIALECTS, Dialect, is_dialect
@@ -75,6 +76,8 @@ def load_models(folder: Path) -> tuple[Model, ...]:
     found: list[Model] = []
     for path in sorted(folder.rglob("*.sql")):
         found.extend(_of_file(path, folder))
+    for path in sorted(folder.rglob("*.py")):
+        found.extend(_of_python(path, folder))
     return _in_order(_without_twins(found))
 
 
@@ -85,8 +88,7 @@ def _of_file(path: Path, folder: Path) -> list[Model]:
     except (OSError, UnicodeDecodeError) as error:
         return [_broken(path, shown, f"{shown} can't be read: {error}", "")]
     header = _header(text)
-    parent = path.parent.relative_to(folder).as_posix().replace("/", "_").replace("-", "_")
-    header.setdefault("group", "default" if parent == "." else parent)
+    header.setdefault("group", _group_of(path, folder))
     dialect = header.get("dialect", "spark")
     if not is_dialect(dialect):
         told = f'{shown}: dialect "{dialect}" is unknown: use one of {", ".join(DIALECTS)}'
@@ -103,6 +105,29 @@ def _of_file(path: Path, folder: Path) -> list[Model]:
             suffix = f"_{number + 1}" if len(statements) > 1 else ""
             models.append(_broken(path, shown, f"{shown}: {error}", statement, suffix))
     return models
+
+
+def _of_python(path: Path, folder: Path) -> list[Model]:
+    shown = path.relative_to(folder).as_posix()
+    try:
+        declared = declarations(path)
+    except TidelineError as error:
+        return [_broken(path, shown, f"{shown}: {error}", "")]
+    models = []
+    for declaration in declared:
+        header = {"group": _group_of(path, folder), **declaration.header}
+        try:
+            text = declaration.statement()
+            models.append(_of_statement(text, shown, declaration.dialect, header))
+        except TidelineError as error:
+            told = f"{shown}: {error}"
+            models.append(Model(declaration.name, "materialized view", "", shown, error=told))
+    return models
+
+
+def _group_of(path: Path, folder: Path) -> str:
+    parent = path.parent.relative_to(folder).as_posix().replace("/", "_").replace("-", "_")
+    return "default" if parent == "." else parent
 
 
 def _of_statement(text: str, path: str, dialect: Dialect, header: Mapping[str, str]) -> Model:

@@ -1,4 +1,4 @@
-"""`make up`: the project in the browser, sensor running, with a warm Spark, until Ctrl-C."""
+"""`tideline up`: the project in the browser, sensor running, with a warm Spark, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import signal
 import sys
 import time
 
-from dagster_project.services import Services, free_port, project_environment
-from dagster_project.settings import project_home
+from dagster_tideline.services import Services, free_port, project_environment
+from dagster_tideline.settings import Settings, project_folder
 from engine.errors import TidelineError
 
 PORT = 3000
@@ -17,17 +17,16 @@ PORT = 3000
 def main() -> int:
     """Start everything, say where the page is, and wait; 0 after Ctrl-C, 1 with one sentence if something is missing."""
     signal.signal(signal.SIGTERM, _interrupt)
-    home = project_home()
-    environment = project_environment(home)
     try:
-        with Services(home, environment) as services:
+        settings = Settings.of_environment(project_folder())
+        with Services(settings.home, project_environment(settings), settings.project) as services:
             if "SPARK_REMOTE" not in os.environ:
                 print("starting Spark …", flush=True)
                 services.spark_connect()
             print("starting Dagster …", flush=True)
             page = services.dagster(free_port(PORT))
             print(f"\n  {page.address}      assets, runs, and the sensor that keeps the views up to date")
-            print(f"  store: {environment['TIDELINE_STORE']}\n  logs:  {services.state / 'logs'}")
+            print(f"  store: {settings.store}\n  logs:  {services.state / 'logs'}")
             print("\nCtrl-C ends it.", flush=True)
             while True:
                 for service in services.started:

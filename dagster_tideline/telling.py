@@ -9,7 +9,7 @@ from typing import Any
 import dagster as dg
 from dagster._core.definitions.data_version import CODE_VERSION_TAG, DATA_VERSION_TAG
 
-from dagster_project.epoch_events import Event
+from dagster_tideline.epoch_events import Event
 
 SUMMED = (
     "files",

@@ -8,7 +8,7 @@ import platform
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
-from dagster_project.asset_builder import WORKER_TAG
+from dagster_tideline.asset_builder import WORKER_TAG
 
 ACTIVE = (
     DagsterRunStatus.QUEUED,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dagster_project.models import Model, normalised
+from dagster_tideline.models import Model, normalised
 from engine.connectors.landing import CONNECTOR
 from engine.connectors.landing_folder import landing_path
 from engine.errors import PathNotAllowed, TidelineError

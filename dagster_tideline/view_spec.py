@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from dagster_project.models import Model
+from dagster_tideline.models import Model
 from engine.sql.catalog import Column, Relation
 
 COLUMN_SCHEMA = "dagster/column_schema"

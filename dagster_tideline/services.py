@@ -19,6 +19,7 @@ from types import TracebackType
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from dagster_tideline.settings import Settings
 from engine.errors import EnvironmentNotReady
 from engine.jars import check_java, jar_paths
 from engine.runtime.spark.connect import FILE, LOOPBACK, TOKEN_VARIABLE, WarmSpark, announce
@@ -62,10 +63,14 @@ class Service:
 
 
 class Services:
-    """The services of one project home, which one process holds at a time; leaving the `with` block ends them."""
+    """The services of one project home, which one process holds at a time; leaving the `with` block ends them.
 
-    def __init__(self, home: Path, environment: Mapping[str, str]) -> None:
+    `project` is the folder in which `dg dev` is started; by default the working folder's project.
+    """
+
+    def __init__(self, home: Path, environment: Mapping[str, str], project: Path | None = None) -> None:
         self.home = home
+        self.project = project or Path.cwd()
         self.state = home / ".tideline"
         self.environment = dict(environment)
         self.started: list[Service] = []
@@ -141,7 +146,7 @@ class Services:
 
     def dagster(self, port: int | None = None) -> Service:
         """Start `dg dev` (webserver, daemon, code server) and wait until its page answers."""
-        home = prepare_dagster_home(self.home)
+        home = prepare_dagster_home(self.home, self.project)
         port = port or free_port()
         command = [str(Path(sys.executable).parent / "dg"), "dev", "--host", LOOPBACK, "--port", str(port)]
         address = f"http://{LOOPBACK}:{port}"
@@ -155,7 +160,7 @@ class Services:
         with log.open("wb") as output:
             process = subprocess.Popen(
                 command,
-                cwd=project_folder(),
+                cwd=self.project,
                 env={**os.environ, **self.environment, **environment, "PATH": path},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -167,29 +172,29 @@ class Services:
         return service
 
 
-def project_environment(home: Path) -> dict[str, str]:
-    """Return the environment in which the project at `home` runs."""
-    store = os.environ.get("TIDELINE_STORE") or (home / ".tideline" / "store").as_uri()
+def project_environment(settings: Settings) -> dict[str, str]:
+    """Return the environment in which a project's processes find what its settings say."""
     return {
-        "TIDELINE_HOME": str(home),
-        "TIDELINE_STORE": store,
-        "DAGSTER_HOME": str(home / ".tideline" / "dagster"),
+        "TIDELINE_HOME": str(settings.home),
+        "TIDELINE_ASSETS": str(settings.assets),
+        "TIDELINE_STORE": settings.store,
+        "DAGSTER_HOME": str(dagster_home(settings.home)),
         "PYTHONUNBUFFERED": "1",
         "PYTHONWARNINGS": "ignore",
     }
 
 
-def prepare_dagster_home(home: Path) -> Path:
-    """Return the project's DAGSTER_HOME with the project's `dagster.yaml` in it."""
-    folder = home / ".tideline" / "dagster"
+def dagster_home(home: Path) -> Path:
+    """Return where Dagster's instance of a project home lies."""
+    return home / ".tideline" / "dagster"
+
+
+def prepare_dagster_home(home: Path, project: Path) -> Path:
+    """Return the home's DAGSTER_HOME with the project's `dagster.yaml` in it."""
+    folder = dagster_home(home)
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(project_folder() / "dagster.yaml", folder / "dagster.yaml")
+    shutil.copyfile(project / "dagster.yaml", folder / "dagster.yaml")
     return folder
-
-
-def project_folder() -> Path:
-    """Return the folder that holds pyproject.toml and dagster.yaml."""
-    return Path(__file__).resolve().parent.parent
 
 
 def spark_settings() -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from dagster_project.view_spec import COLUMN_SCHEMA, column_schema
+from dagster_tideline.view_spec import COLUMN_SCHEMA, column_schema
 from engine.connectors.landing import LandingReport
 from engine.hummock.epoch import epoch_text
 from engine.sql.catalog import Relation

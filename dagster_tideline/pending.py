@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dagster_project.models import Model
-from dagster_project.sync import SyncPlan, plan_sync
+from dagster_tideline.models import Model
+from dagster_tideline.sync import SyncPlan, plan_sync
 from engine.connectors.sources import pending_digest
 from engine.hummock import Hummock, Version
 from engine.meta.catalog_store import StoredCatalog, load

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from dagster_project.jobs import compaction_job
+from dagster_tideline.jobs import compaction_job
 
 RUNNING = dg.DefaultScheduleStatus.RUNNING
 

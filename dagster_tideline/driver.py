@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
-from dagster_project.asset_builder import WORKER_TAG, worker_name
-from dagster_project.epoch_events import Event, last_versions
-from dagster_project.epoch_run import run_epoch
-from dagster_project.liveness import ACTIVE, worker_is_gone
-from dagster_project.models import Model
-from dagster_project.pending import Pending, find_pending, retry_delay
-from dagster_project.telling import Telling
-from resources import HummockResource, SparkResource
+from dagster_tideline.asset_builder import WORKER_TAG, worker_name
+from dagster_tideline.epoch_events import Event, last_versions
+from dagster_tideline.epoch_run import run_epoch
+from dagster_tideline.hummock_resource import HummockResource
+from dagster_tideline.liveness import ACTIVE, worker_is_gone
+from dagster_tideline.models import Model
+from dagster_tideline.pending import Pending, find_pending, retry_delay
+from dagster_tideline.spark_resource import SparkResource
+from dagster_tideline.telling import Telling
 
 if TYPE_CHECKING:
     from engine.session import Session

@@ -8,14 +8,14 @@ import dagster as dg
 from dagster import RunsFilter
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-from dagster_project.driver import MODELS_TAG, models_digest, needed
-from dagster_project.jobs import EPOCH_RUN, GROUP_TAG
-from dagster_project.liveness import ACTIVE, active_run
-from dagster_project.models import Model
-from dagster_project.pending import Pending, find_pending, retry_delay
+from dagster_tideline.driver import MODELS_TAG, models_digest, needed
+from dagster_tideline.hummock_resource import HummockResource
+from dagster_tideline.jobs import EPOCH_RUN, GROUP_TAG
+from dagster_tideline.liveness import ACTIVE, active_run
+from dagster_tideline.models import Model
+from dagster_tideline.pending import Pending, find_pending, retry_delay
 from engine.hummock import Hummock
 from engine.hummock.epoch import epoch_time
-from resources import HummockResource
 
 WORK_TAG = "tideline/work"
 GROUP = "default"

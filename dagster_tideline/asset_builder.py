@@ -2,29 +2,33 @@
 
 import os
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import dagster as dg
 
-from dagster_project.epoch_events import Event, last_versions
-from dagster_project.epoch_run import run_epoch
-from dagster_project.jobs import GROUP_TAG
-from dagster_project.models import Model
-from dagster_project.partitioned import partitioned_asset
-from dagster_project.view_spec import spec_of
+from dagster_tideline.epoch_events import Event, last_versions
+from dagster_tideline.epoch_run import run_epoch
+from dagster_tideline.hummock_resource import HummockResource
+from dagster_tideline.jobs import GROUP_TAG
+from dagster_tideline.models import Model
+from dagster_tideline.partitioned import partitioned_asset
+from dagster_tideline.spark_resource import SparkResource
+from dagster_tideline.view_spec import spec_of
 from engine.sql.catalog import Relation
-from resources import HummockResource, SparkResource
 
 OP_NAME = "epoch"
 WORKER_TAG = "tideline/worker"
 
 
 def build_assets(
-    models: Sequence[Model], relations: Mapping[str, Relation]
+    models: Sequence[Model], relations: Mapping[str, Relation], written: Collection[str] = ()
 ) -> list[dg.AssetsDefinition | dg.AssetSpec]:
-    """Return the assets of the models; `relations` are those that the store holds already."""
+    """Return the assets of the models; `relations` are those that the store holds already.
+
+    Tables in `written` are declared by models, but are assets of somebody else, who writes their rows.
+    """
     plain = [spec_of(model, relations.get(model.name)) for model in models if model.kind == "view"]
-    ours = epoch_models(models)
+    ours = epoch_models(models) - set(written)
     specs = [spec_of(model, relations.get(model.name)) for model in models if model.name in ours]
     cut = [partitioned_asset(model, relations.get(model.name)) for model in models if model.is_partitioned]
     if not specs:
@@ -36,16 +40,16 @@ def build_assets(
     ) -> Iterator[Event]:
         context.instance.add_run_tags(context.run_id, {WORKER_TAG: worker_name()})
         selected = {key.to_user_string() for key in context.selected_asset_keys}
-        if (
-            selected >= ours
-        ):  # an epoch of everything; partitioned views are assets of their own, as Dagster asks
-            selected |= {model.name for model in models if model.is_partitioned}
+        if selected >= ours:  # an epoch of everything, also of what are assets of their own
+            selected |= {model.name for model in models if model.kind != "view"}
         known = last_versions(
             context.instance, [dg.AssetKey(model.name) for model in models if model.kind != "view"]
         )
         with hummock.session(spark) as session:
             by_hand = GROUP_TAG not in context.run.tags
-            yield from run_epoch(session, models, selected, known, context, eager=by_hand)
+            for event in run_epoch(session, models, selected, known, context, eager=by_hand):
+                if event.asset_key is None or event.asset_key.to_user_string() not in written:
+                    yield event
 
     return [epoch, *plain, *cut]
 

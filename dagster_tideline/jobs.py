@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
+from dagster_tideline.hummock_resource import HummockResource
 from engine.errors import StorageError
-from resources import HummockResource
 
 EPOCH_RUN = "epoch_run"
 COMPACTION = "compaction"

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from dagster_project.epoch_events import Event, failure_text, last_versions, view_metadata
-from dagster_project.models import Model
-from dagster_project.view_spec import spec_of
+from dagster_tideline.epoch_events import Event, failure_text, last_versions, view_metadata
+from dagster_tideline.hummock_resource import HummockResource
+from dagster_tideline.models import Model
+from dagster_tideline.spark_resource import SparkResource
+from dagster_tideline.view_spec import spec_of
 from engine.meta.partitions import Quarantined, quarantined
 from engine.sql.catalog import Relation
-from resources import HummockResource, SparkResource
 
 if TYPE_CHECKING:
     from engine.hummock import Version

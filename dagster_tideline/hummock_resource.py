@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from resources.spark import SparkResource
+from dagster_tideline.spark_resource import SparkResource
 
 if TYPE_CHECKING:
     from engine.hummock import Hummock

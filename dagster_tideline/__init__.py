@@ -1,0 +1,24 @@
+"""Tideline's views as Dagster assets: what a project's definitions are made of."""
+
+from dagster_tideline.component import TidelineModelsComponent
+from dagster_tideline.definitions import build_definitions, build_resources
+from dagster_tideline.hummock_resource import HummockResource
+from dagster_tideline.io_manager import TidelineIOManager
+from dagster_tideline.models import load_models
+from dagster_tideline.python_models import materialized_view
+from dagster_tideline.settings import Settings
+from dagster_tideline.spark_resource import SparkResource
+from dagster_tideline.sync import sync_models
+
+__all__ = [
+    "HummockResource",
+    "Settings",
+    "SparkResource",
+    "TidelineIOManager",
+    "TidelineModelsComponent",
+    "build_definitions",
+    "build_resources",
+    "load_models",
+    "materialized_view",
+    "sync_models",
+]

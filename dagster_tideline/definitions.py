@@ -1,0 +1,85 @@
+"""What Dagster loads: a project's models as assets, one sensor, its jobs, two schedules."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+
+from dagster_tideline.asset_builder import build_assets, epoch_models
+from dagster_tideline.driver import build_driver_job
+from dagster_tideline.hummock_resource import HummockResource
+from dagster_tideline.jobs import compaction_job, epoch_job
+from dagster_tideline.models import Model, load_models
+from dagster_tideline.schedules import compaction_schedule, full_compaction_schedule
+from dagster_tideline.sensors import build_driver_sensor, build_sensor
+from dagster_tideline.settings import Settings
+from dagster_tideline.spark_resource import SparkResource
+from engine.errors import SqlError, TidelineError
+from engine.hummock import Hummock
+from engine.meta.catalog_store import load
+from engine.sql.catalog import Relation
+
+
+def build_definitions(
+    settings: Settings,
+    resources: Mapping[str, dg.ConfigurableResource[Any]] | None = None,
+    assets: Sequence[dg.AssetsDefinition] = (),
+) -> dg.Definitions:
+    """Return the definitions of a project; `resources` are `hummock` and `spark`, by default those of the settings.
+
+    `assets` are others of the project: they may read models and, through `TidelineIOManager` as the resource `io_manager`, write
+    tables: a model of the same name is then declared by the model, and materialized by that asset.
+    """
+    os.environ.setdefault("TIDELINE_HOME", str(settings.home))  # landing folders are relative to it
+    resources = build_resources(settings) | dict(resources or {})
+    models = load_models(settings.assets)
+    written = {key.to_user_string() for asset in assets for key in asset.keys}
+    _check_written(models, written)
+    built = build_assets(models, stored_relations(settings.store), written)
+    keys = [dg.AssetKey(name) for name in sorted(epoch_models(models) - written)]
+    schedules = [compaction_schedule, full_compaction_schedule]
+    if not keys:
+        return dg.Definitions(assets=assets, jobs=[compaction_job], schedules=schedules, resources=resources)
+    job = epoch_job(keys)
+    driver = build_driver_job(models)
+    by_driver = settings.runs == "driver"
+    sensor = (
+        build_driver_sensor(models, driver, settings.driver_seconds)
+        if by_driver
+        else build_sensor(models, job)
+    )
+    return dg.Definitions(
+        assets=[*built, *assets],
+        jobs=[job, *([driver] if by_driver else []), compaction_job],
+        sensors=[sensor],
+        schedules=schedules,
+        resources=resources,
+        executor=dg.in_process_executor,
+    )
+
+
+def _check_written(models: Sequence[Model], written: Collection[str]) -> None:
+    """Raise SqlError for a model that another asset is to write, but that computes its own rows."""
+    for model in models:
+        if model.name in written and (model.kind != "table" or model.options.get("connector")):
+            raise SqlError(
+                f"{model.name} of {model.path} is an asset of Python as well, but has rows of its own",
+                hint="give the asset another name, or make the model a CREATE TABLE without a connector",
+            )
+
+
+def build_resources(settings: Settings) -> dict[str, dg.ConfigurableResource[Any]]:
+    """Return the store and the Spark that the settings name, under the names by which runs ask for them."""
+    return {"hummock": HummockResource(url=settings.store), "spark": SparkResource(target=settings.spark)}
+
+
+def stored_relations(url: str) -> Mapping[str, Relation]:
+    """Return what the store holds, for column types in the UI; nothing if the store can't be opened now."""
+    try:
+        with Hummock.open(url, create=False) as store:
+            return load(store.refresh()).catalog.relations
+    except (TidelineError, OSError):
+        return {}

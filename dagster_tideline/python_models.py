@@ -1,0 +1,100 @@
+"""Views that Python declares: a function below `@materialized_view` returns the query, its name is the view's."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from engine.errors import SqlError
+from engine.sql.dialect import Dialect
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """A view as Python declares it; `header` holds what comment lines say in a file of SQL."""
+
+    name: str
+    query: Callable[[], str]
+    dialect: Dialect
+    options: Mapping[str, str]
+    header: Mapping[str, str]
+
+    def statement(self) -> str:
+        """Return CREATE MATERIALIZED VIEW with the function's query; raises SqlError if it returns none."""
+        try:
+            query = self.query()
+        except Exception as error:
+            raise SqlError(
+                f"{self.name}() raises {type(error).__name__}: {error}",
+                hint="make it return the query's text",
+            ) from error
+        if not isinstance(query, str):
+            raise SqlError(
+                f"{self.name}() returns {type(query).__name__}, not the text of a query",
+                hint="return a SELECT: Tideline keeps what it can read, and a computed frame is not read",
+            )
+        shown = ", ".join(f"{key} = '{_escaped(value)}'" for key, value in self.options.items())
+        with_options = f" WITH ({shown})" if shown else ""
+        return f"CREATE MATERIALIZED VIEW {self.name}{with_options} AS\n{query.strip()}"
+
+
+def materialized_view(
+    *,
+    dialect: Dialect = "spark",
+    group: str | None = None,
+    owners: Sequence[str] = (),
+    **options: str,
+) -> Callable[[Callable[[], str]], Declaration]:
+    """Declare a materialized view by a function that returns its query; its docstring is the asset's description.
+
+    `options` are those of CREATE MATERIALIZED VIEW … WITH (…), such as `partition_by="day"`.
+    """
+
+    def declare(function: Callable[[], str]) -> Declaration:
+        header = {"description": " ".join((function.__doc__ or "").split())}
+        if group:
+            header["group"] = group
+        if owners:
+            header["owners"] = ", ".join(owners)
+        return Declaration(function.__name__, function, dialect, options, header)
+
+    return declare
+
+
+def declarations(path: Path) -> list[Declaration]:
+    """Return what a file of Python declares, in its order; raises SqlError with the line if it can't be run."""
+    if b"materialized_view" not in path.read_bytes():
+        return []
+    module = _run(path)
+    return [value for value in vars(module).values() if isinstance(value, Declaration)]
+
+
+def _run(path: Path) -> ModuleType:
+    name = f"tideline_models_{hashlib.sha256(str(path).encode()).hexdigest()[:16]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # what the file defines finds its module by that name
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        lines = [
+            frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)
+        ]
+        if isinstance(error, SyntaxError):
+            lines.append(error.lineno)
+        place = f"line {lines[-1]}: " if lines and lines[-1] else ""
+        raise SqlError(f"{place}{type(error).__name__}: {error}") from error
+    finally:
+        del sys.modules[name]
+    return module
+
+
+def _escaped(value: str) -> str:
+    return str(value).replace("'", "''")

@@ -1,0 +1,81 @@
+"""Where a project's folders, its store and its Spark are, and how its runs work: one object, filled from the environment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from engine.errors import EnvironmentNotReady
+
+WORKSPACE = "workspace.yaml"
+VARIABLES = {
+    "home": "TIDELINE_HOME",
+    "assets": "TIDELINE_ASSETS",
+    "store": "TIDELINE_STORE",
+    "runs": "TIDELINE_RUNS",
+    "driver_seconds": "TIDELINE_DRIVER_SECONDS",
+}
+"""The environment variable of each field that has one, for messages; SPARK_REMOTE is read where Spark is started."""
+
+
+class Settings(BaseModel):
+    """What a project's definitions are made from; `of_environment` reads it, and a project may write it itself."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    project: Path
+    """The folder with `workspace.yaml`, `pyproject.toml` and the project's package."""
+    home: Path
+    """Landing folders are relative to it, and `.tideline/` (store, logs, Dagster's instance) lies in it."""
+    assets: Path
+    """The folder of the models."""
+    store: str
+    """`file:///path` or `s3://bucket/prefix`."""
+    spark: str = ""
+    """`local[2]`, `spark://…`, `sc://…`; empty: SPARK_REMOTE, else local[*]."""
+    runs: Literal["tick", "driver"] = "tick"
+    """`tick`: a run takes what is pending and ends. `driver`: one run stays and commits as it comes."""
+    driver_seconds: float = Field(default=3600.0, gt=0)
+    """How long a driver works before its successor takes over."""
+
+    @classmethod
+    def of_environment(cls, project: Path) -> Settings:
+        """Return the settings of a project in a folder; raises EnvironmentNotReady for a variable that can't be meant."""
+        project = project.expanduser().resolve()
+        home = _folder(os.environ.get("TIDELINE_HOME")) or project
+        found = {
+            "project": project,
+            "home": home,
+            "assets": _folder(os.environ.get("TIDELINE_ASSETS")) or home / "assets",
+            "store": os.environ.get("TIDELINE_STORE") or (home / ".tideline" / "store").as_uri(),
+            "runs": os.environ.get("TIDELINE_RUNS"),
+            "driver_seconds": os.environ.get("TIDELINE_DRIVER_SECONDS"),
+        }
+        try:
+            return cls.model_validate({field: value for field, value in found.items() if value})
+        except ValidationError as error:
+            raise EnvironmentNotReady("; ".join(_told(problem) for problem in error.errors())) from None
+
+
+def project_folder(start: Path | None = None) -> Path:
+    """Return the folder of the project that a folder (the working one) lies in: the nearest with `workspace.yaml`."""
+    start = (start or Path.cwd()).resolve()
+    for folder in (start, *start.parents):
+        if (folder / WORKSPACE).is_file():
+            return folder
+    raise EnvironmentNotReady(
+        f"there is no project in {start}: go to a folder with {WORKSPACE}, or make one with `tideline init NAME`"
+    )
+
+
+def _folder(text: str | None) -> Path | None:
+    return Path(text).expanduser().resolve() if text else None
+
+
+def _told(problem: object) -> str:
+    field = str(problem["loc"][0])  # type: ignore[index]
+    message, given = problem["msg"], problem["input"]  # type: ignore[index]
+    return f"{VARIABLES.get(field, field)} is '{given}': {message[0].lower()}{message[1:]}"

@@ -1,0 +1,54 @@
+"""`tideline init NAME`: a project of a user's own, with one view and its test, from the files in `project/`."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import version
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from string import Template
+
+import typer
+
+from engine.errors import EnvironmentNotReady
+from engine.jars import check_java, fetch
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+WRITTEN_AS = {"gitignore": ".gitignore", "pyproject": "pyproject.toml"}
+"""Files that tools would take for their own, or leave out of a package, under the names that they are written as."""
+
+
+def init_project(folder: Path) -> None:
+    """Make a project, tell of its files, and fetch the jars that its Spark needs, unless they are there."""
+    for path in make_project(folder):
+        typer.echo(f"  {path}")
+    check_java()
+    fetch()
+    typer.echo(f"\ncd {folder} && tideline up      # or: python -m pytest")
+
+
+def make_project(folder: Path) -> list[Path]:
+    """Write a new project into a folder that is not there, or empty; returns its files; raises EnvironmentNotReady."""
+    if NAME.fullmatch(folder.name) is None:
+        raise EnvironmentNotReady(
+            f"'{folder.name}' is no name for a project: use letters, digits, _ and -, a letter first"
+        )
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise EnvironmentNotReady(f"{folder} is there already and not empty: name another folder")
+    words = {"name": folder.name, "version": version("tideline")}
+    return _copy(files("engine.cli") / "project", folder, words)
+
+
+def _copy(source: Traversable, target: Path, words: dict[str, str]) -> list[Path]:
+    target.mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
+    for entry in sorted(source.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir():
+            if entry.name != "__pycache__":
+                written += _copy(entry, target / entry.name, words)
+            continue
+        path = target / WRITTEN_AS.get(entry.name, entry.name)
+        path.write_text(Template(entry.read_text(encoding="utf-8")).substitute(words), encoding="utf-8")
+        written.append(path)
+    return written

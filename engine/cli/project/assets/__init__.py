@@ -1,0 +1,1 @@
+"""The models: every statement of a .sql file in here is an asset."""

@@ -1,0 +1,1 @@
+"""What Dagster loads of this project."""

@@ -1,0 +1,1 @@
+"""Tests of this project's views."""

@@ -1,0 +1,58 @@
+"""A project's settings: from the environment, else from where the project lies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dagster_tideline.settings import VARIABLES, Settings, project_folder
+from engine.errors import EnvironmentNotReady
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES.values():
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_everything_lies_in_the_project_by_default(tmp_path: Path) -> None:
+    settings = Settings.of_environment(tmp_path)
+    assert (settings.home, settings.assets) == (tmp_path, tmp_path / "assets")
+    assert settings.store == (tmp_path / ".tideline" / "store").as_uri()
+    assert (settings.runs, settings.driver_seconds) == ("tick", 3600.0)
+
+
+def test_the_environment_says_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDELINE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TIDELINE_STORE", "s3://bucket/prefix")
+    monkeypatch.setenv("TIDELINE_RUNS", "driver")
+    monkeypatch.setenv("TIDELINE_DRIVER_SECONDS", "60")
+    settings = Settings.of_environment(tmp_path)
+    assert settings.assets == tmp_path / "home" / "assets"
+    assert (settings.store, settings.runs, settings.driver_seconds) == ("s3://bucket/prefix", "driver", 60.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TIDELINE_RUNS", "sometimes"),
+        ("TIDELINE_DRIVER_SECONDS", "0"),
+        ("TIDELINE_DRIVER_SECONDS", "an hour"),
+    ],
+)
+def test_what_cannot_be_meant_is_told_by_its_variable(
+    name: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(EnvironmentNotReady, match=f"{name} is '{value}'"):
+        Settings.of_environment(tmp_path)
+
+
+def test_a_project_is_found_from_the_folders_in_it(tmp_path: Path) -> None:
+    (tmp_path / "workspace.yaml").touch()
+    inside = tmp_path / "assets" / "sales"
+    inside.mkdir(parents=True)
+    assert project_folder(inside) == tmp_path
+    with pytest.raises(EnvironmentNotReady, match="tideline init NAME"):
+        project_folder(Path("/"))
