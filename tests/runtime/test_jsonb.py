@@ -204,3 +204,17 @@ def test_a_default_and_an_added_column_are_in_normal_form(papers: Session) -> No
     papers.sql("INSERT INTO u (id) VALUES (1)")
     papers.sql("ALTER TABLE u ADD COLUMN l JSONB DEFAULT '[1,2]'")
     assert rows(papers, "SELECT * FROM u") == [(1, '{"a": 2, "b": 1}', '{"x": 1}', "[1, 2]")]
+
+
+def test_a_document_is_a_key_also_of_rows_that_tasks_write(
+    papers: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    papers.sql("CREATE TABLE d (j JSONB PRIMARY KEY, n INT)")
+    texts = [f'{{"b":{n},"a":2}}' for n in range(20)]
+    papers.write("t", pa.table({"id": pa.array(range(20), pa.int32()), "s": texts}), mode="upsert")
+    monkeypatch.setenv("TIDELINE_DRIVER_ROWS_MB", "0")
+    monkeypatch.setattr("engine.runtime.writes.write_tasks.partitions_for", lambda rows, cores: 3)
+    papers.sql("INSERT INTO d SELECT s, id FROM t")
+    assert rows(papers, 'SELECT n FROM d WHERE j = \'{"a":2,"b":7}\'') == [(7,)]
+    with pytest.raises(TidelineError, match=r'\{"a": 2, "b": 3\}'):
+        papers.sql('INSERT INTO d SELECT \'{"a":2,   "b":3}\', 1 FROM t WHERE id = 1')

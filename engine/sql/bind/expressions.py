@@ -151,7 +151,7 @@ class Expressions:
         tree = node.transform(resolve)
         if self.dialect != "spark":
             try:
-                tree = as_spark(tree, lambda part: exact_type(part, self.types))
+                tree = as_spark(tree, lambda part: exact_type(part, self.types), self.dialect)
             except NotSaid as unsaid:
                 raise self.refuse(unsaid.what, node, unsaid.hint) from unsaid
         left = next(

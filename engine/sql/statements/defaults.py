@@ -73,7 +73,7 @@ def _printed(node: exp.Expr, types: Mapping[str, str], dialect: Dialect) -> str:
     if isinstance(tree, exp.Column):
         tree = exp.Column(this=exp.to_identifier(identifier(tree.this), quoted=True))
     if dialect != "spark":
-        tree = as_spark(tree, lambda part: exact_type(part, types))
+        tree = as_spark(tree, lambda part: exact_type(part, types), dialect)
     return tree.sql(dialect="spark")
 
 
