@@ -1,6 +1,6 @@
 """The functions over json and jsonb that Spark is given: by their names, over columns of Arrow.
 
-Null in any argument gives null unless a function says otherwise. The types are Spark's. An answer that begins with
+Null in any argument gives null unless a function says otherwise. An answer that begins with
 an exclamation mark says what is wrong.
 """
 
@@ -16,30 +16,23 @@ from engine.jsonb import changes, parts, text, values
 
 PREFIX = "tideline_"
 _ENTRIES = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.string())]))
-_TYPES = {
-    "string": pa.string(),
-    "boolean": pa.bool_(),
-    "array<string>": pa.list_(pa.string()),
-    "array<struct<key:string,value:string>>": _ENTRIES,
-}
+_TEXTS = pa.list_(pa.string())
 Body: TypeAlias = "Callable[..., pa.Array[Any]]"
 
 
 @dataclass(frozen=True)
 class Function:
-    """A function of Spark's that Python computes: over Arrow columns, with its type in Spark's words."""
+    """A function of Spark's that Python computes: over Arrow columns, with the type of what it gives."""
 
     name: str
-    type: str
+    type: pa.DataType
     body: Body
 
 
-def _by_row(function: Callable[..., Any], kind: str) -> Body:
-    arrow = _TYPES[kind]
-
+def _by_row(function: Callable[..., Any], kind: pa.DataType) -> Body:
     def body(*columns: pa.Array[Any]) -> pa.Array[Any]:
         rows = zip(*(column.to_pylist() for column in columns), strict=True)
-        return pa.array([None if None in row else function(*row) for row in rows], arrow)
+        return pa.array([None if None in row else function(*row) for row in rows], kind)
 
     return body
 
@@ -92,45 +85,45 @@ def _of_kind(function: Callable[..., list[str | None]], **how: bool) -> Body:
     return body
 
 
-_OF_ROWS: Mapping[str, tuple[Callable[..., Any], str]] = {
-    "jsonb": (_normal, "string"),
-    "json": (_checked, "string"),
-    "typeof": (parts.kind, "string"),
-    "member": (parts.member, "string"),
-    "element": (parts.element, "string"),
-    "at": (parts.at, "string"),
-    "shown": (parts.shown, "string"),
-    "number": (parts.number_of, "string"),
-    "truth": (parts.truth_of, "string"),
-    "length": (parts.length, "string"),
-    "elements": (parts.elements, "array<string>"),
-    "texts": (_texts, "array<string>"),
-    "keys": (_keys, "array<string>"),
-    "each": (_entries, "array<struct<key:string,value:string>>"),
-    "each_text": (_entries_shown, "array<struct<key:string,value:string>>"),
-    "contains": (changes.contains, "boolean"),
-    "has_key": (changes.has_key, "boolean"),
-    "has_any": (changes.has_any, "boolean"),
-    "has_all": (changes.has_all, "boolean"),
-    "joined": (changes.joined, "string"),
-    "without_key": (changes.without_key, "string"),
-    "without_keys": (changes.without_keys, "string"),
-    "without_place": (changes.without_place, "string"),
-    "without_path": (changes.without_path, "string"),
-    "with_path": (changes.with_path, "string"),
-    "with_inserted": (changes.with_inserted, "string"),
-    "without_nulls": (changes.without_nulls, "string"),
-    "pretty": (changes.over_lines, "string"),
-    "object": (values.built_object, "string"),
-    "json_object": (values.written_object, "string"),
-    "texts_object": (_texts_object, "string"),
-    "array": (values.built_array, "string"),
+_OF_ROWS: Mapping[str, tuple[Callable[..., Any], pa.DataType]] = {
+    "jsonb": (_normal, pa.string()),
+    "json": (_checked, pa.string()),
+    "typeof": (parts.kind, pa.string()),
+    "member": (parts.member, pa.string()),
+    "element": (parts.element, pa.string()),
+    "at": (parts.at, pa.string()),
+    "shown": (parts.shown, pa.string()),
+    "number": (parts.number_of, pa.string()),
+    "truth": (parts.truth_of, pa.string()),
+    "length": (parts.length, pa.string()),
+    "elements": (parts.elements, _TEXTS),
+    "texts": (_texts, _TEXTS),
+    "keys": (_keys, _TEXTS),
+    "each": (_entries, _ENTRIES),
+    "each_text": (_entries_shown, _ENTRIES),
+    "contains": (changes.contains, pa.bool_()),
+    "has_key": (changes.has_key, pa.bool_()),
+    "has_any": (changes.has_any, pa.bool_()),
+    "has_all": (changes.has_all, pa.bool_()),
+    "joined": (changes.joined, pa.string()),
+    "without_key": (changes.without_key, pa.string()),
+    "without_keys": (changes.without_keys, pa.string()),
+    "without_place": (changes.without_place, pa.string()),
+    "without_path": (changes.without_path, pa.string()),
+    "with_path": (changes.with_path, pa.string()),
+    "with_inserted": (changes.with_inserted, pa.string()),
+    "without_nulls": (changes.without_nulls, pa.string()),
+    "pretty": (changes.over_lines, pa.string()),
+    "object": (values.built_object, pa.string()),
+    "json_object": (values.written_object, pa.string()),
+    "texts_object": (_texts_object, pa.string()),
+    "array": (values.built_array, pa.string()),
 }
 FUNCTIONS = (
     *(Function(PREFIX + name, kind, _by_row(body, kind)) for name, (body, kind) in _OF_ROWS.items()),
-    Function(PREFIX + "to_jsonb", "string", _of_kind(values.as_documents, sort=True)),
-    Function(PREFIX + "to_json", "string", _of_kind(values.as_documents, sort=False)),
-    Function(PREFIX + "json_agg", "string", _of_kind(values.listed)),
-    Function(PREFIX + "object_agg", "string", _of_kind(values.gathered, sort=True)),
-    Function(PREFIX + "json_object_agg", "string", _of_kind(values.gathered, sort=False)),
+    Function(PREFIX + "to_jsonb", pa.string(), _of_kind(values.as_documents, sort=True)),
+    Function(PREFIX + "to_json", pa.string(), _of_kind(values.as_documents, sort=False)),
+    Function(PREFIX + "json_agg", pa.string(), _of_kind(values.listed)),
+    Function(PREFIX + "object_agg", pa.string(), _of_kind(values.gathered, sort=True)),
+    Function(PREFIX + "json_object_agg", pa.string(), _of_kind(values.gathered, sort=False)),
 )
