@@ -83,8 +83,8 @@ class Driver:
     ) -> None:
         self.context, self.session, self.models, self.config = context, session, models, config
         self.selected = {model.name for model in models if model.kind != "view"}
-        keys = [dg.AssetKey(name) for name in self.selected]
-        known = last_versions(context.instance, keys)
+        self._keys = [dg.AssetKey(name) for name in self.selected]
+        known = last_versions(context.instance, self._keys)
         self.telling = Telling(
             config.event_seconds, {model.name: model.code_version for model in models}, known
         )
@@ -103,7 +103,7 @@ class Driver:
                 yield from self._epoch(pending)
             else:
                 time.sleep(LOOK_SECONDS)
-        yield from self.telling.due(time.monotonic(), all_of_them=True)
+        yield from self.telling.rest(last_versions(self.context.instance, self._keys))
 
     def _epoch(self, pending: Pending) -> Iterator[Event]:
         """Take what is pending; what fails is told, and tried again at growing distances."""
@@ -158,7 +158,8 @@ def needed(
         else:
             living.append((started, run.tags))
     if not living:
-        return "no driver is at work", ""
+        wait = _rest(instance, now)
+        return (None, wait) if wait else ("no driver is at work", "")
     started, tags = living[0]  # the newest
     if READY_TAG not in tags:
         return None, "a driver is being started"
@@ -170,6 +171,22 @@ def needed(
     return None, f"a driver is at work, {left / 60:.0f} minutes are left of its time"
 
 
+def _rest(instance: dg.DagsterInstance, now: float) -> str:
+    """Return why no driver is started yet: the last ones failed before they were ready, and so may the next; "" if none did."""
+    failed = 0
+    ended = 0.0
+    for record in instance.get_run_records(RunsFilter(job_name=DRIVER_RUN), limit=20):  # newest first
+        run = record.dagster_run
+        if run.status != DagsterRunStatus.FAILURE or READY_TAG in run.tags:
+            break
+        failed += 1
+        ended = max(ended, record.end_time or record.update_timestamp.timestamp())
+    wait = ended + retry_delay(failed - 1) - now
+    if wait <= 0:
+        return ""
+    return f"the last {failed} drivers failed before they were ready, see their errors; the next one starts in {wait:.0f} s"
+
+
 @contextmanager
 def _beating(context: dg.OpExecutionContext) -> Iterator[None]:
     """Let the run say every few seconds that its process lives."""
@@ -178,7 +195,10 @@ def _beating(context: dg.OpExecutionContext) -> Iterator[None]:
 
     def beat() -> None:
         while not ended.wait(BEAT_SECONDS):
-            instance.add_run_tags(run_id, {BEAT_TAG: f"{time.time():.0f}"})
+            try:
+                instance.add_run_tags(run_id, {BEAT_TAG: f"{time.time():.0f}"})
+            except Exception as error:  # its database may be busy: a missed beat is no death
+                context.log.warning(f"this run could not say that it lives: {error}")
 
     thread = threading.Thread(target=beat, name="beat", daemon=True)
     thread.start()

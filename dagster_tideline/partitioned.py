@@ -57,8 +57,9 @@ def partitioned_asset(model: Model, relation: Relation | None) -> dg.AssetsDefin
             behind = {
                 key: report.quarantined[key] for key in context.partition_keys if key in report.quarantined
             }
-            if report.error is not None or behind:
-                told = behind or {model.name: report.error or ""}
+            halted = report.waits_for if report.skipped else None
+            if report.error is not None or halted is not None or behind:
+                told = behind or {model.name: report.error or f"nothing was computed: it {halted}"}
                 yield dg.AssetCheckResult(
                     passed=False, check_name=CHECK, asset_key=model.name, metadata=dict(told)
                 )

@@ -25,7 +25,8 @@ SUMMED = (
 """Numbers of which an event holds the sum since the last one; of all others it holds the newest."""
 EPOCHS = "epochs"
 
-_Key = tuple[str, str | None]
+_Key = tuple[str, str | None, bool]
+"""Asset, partition, and whether it is observed: what is said of a partition in quarantine takes no materialization's place."""
 
 
 @dataclass
@@ -55,8 +56,9 @@ class Telling:
             yield event
             return
         shown = self._plain(event)
-        key = (shown.asset_key.to_user_string(), shown.partition)
-        if isinstance(shown, dg.AssetMaterialization) and shown.partition is None:
+        observed = isinstance(shown, dg.AssetObservation)
+        key = (shown.asset_key.to_user_string(), shown.partition, observed)
+        if not observed:  # of a partition as well: which ones have changed is asked for since the newest
             self.versions[key[0]] = (shown.tags or {}).get(DATA_VERSION_TAG)
         waiting = self._waiting.get(key)
         if waiting is not None:
@@ -65,7 +67,9 @@ class Telling:
             self._waiting[key] = _Waiting(shown)
         yield from self.due(now)
 
-    def due(self, now: float, *, all_of_them: bool = False) -> Iterator[Event]:
+    def due(
+        self, now: float, *, all_of_them: bool = False
+    ) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
         """Yield the events whose time has come, or with `all_of_them` whatever waits."""
         for key in list(self._waiting):
             if all_of_them or now - self._told.get(key, float("-inf")) >= self.seconds:
@@ -75,6 +79,20 @@ class Telling:
                 if isinstance(event, dg.AssetMaterialization):
                     event = event.with_metadata({**event.metadata, EPOCHS: waiting.epochs})
                 yield event
+
+    def rest(self, newest: Mapping[str, str | None]) -> Iterator[Event]:
+        """Yield whatever waits, as the run ends; `newest` are the data versions told by now, by a successor, too.
+
+        An asset's newest event is taken for its state, so none may say an older version than the one before it.
+        """
+        for event in self.due(0.0, all_of_them=True):
+            if isinstance(event, dg.AssetMaterialization) and event.partition is None:
+                tags = dict(event.tags or {})
+                own, told = tags.get(DATA_VERSION_TAG, ""), newest.get(event.asset_key.to_user_string()) or ""
+                if own.isdigit() and told.isdigit() and int(own) < int(told):
+                    tags[DATA_VERSION_TAG] = told
+                    event = dg.AssetMaterialization(event.asset_key, metadata=event.metadata, tags=tags)
+            yield event
 
     def _plain(self, event: dg.MaterializeResult[Any] | dg.AssetMaterialization | dg.AssetObservation) -> Any:
         """Return what an op that has no assets of its own may yield in the place of an asset's result."""

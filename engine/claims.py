@@ -92,7 +92,8 @@ NOT_NULL = Claim(
     "not null",
     "a column that the catalog says so of holds no null, so that no plan looks for one",
     "`Column.nullable` of tables and views",
-    "counting the nulls of what an epoch writes, before it is committed",
+    "counting the nulls of what an epoch writes, before it is committed; what plans derive for columns inside (`never_null`), by "
+    "its own tests alone",
 )
 KEPT_FRAME = Claim(
     "a kept frame fits",

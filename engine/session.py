@@ -44,6 +44,7 @@ from engine.runtime.writes import dml
 from engine.sql.catalog import Catalog
 from engine.sql.dialect import DIALECTS, Dialect, is_dialect
 from engine.sql.statements.parameters import Parameters
+from engine.sql.statements.session_statements import Prepare
 from engine.sql.statements.settings import Settings
 
 __all__ = ["FlushReport", "RelationStatus", "Session", "SinkReport", "ViewReport"]
@@ -75,7 +76,7 @@ class Session:
             raise SqlError(f'dialect "{dialect}" is unknown: use one of {", ".join(DIALECTS)}')
         self.url = url
         self.settings = Settings(dialect=dialect)
-        self.prepared: dict[str, str] = {}
+        self.prepared: dict[str, Prepare] = {}
         """The statements of PREPARE by their names."""
         self.notices: tuple[str, ...] = ()
         """What the last statement had to say beside its rows: of a setting, that it has no meaning here."""

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import dagster as dg
 import pytest
@@ -191,3 +192,51 @@ def test_a_driver_that_is_dead_or_silent_is_given_up(project: Project, gone: boo
     found = project.instance.get_run_by_id(run.run_id)
     assert found is not None
     assert found.status == DagsterRunStatus.FAILURE
+
+
+def test_drivers_that_fail_before_they_are_ready_are_started_at_growing_distances(project: Project) -> None:
+    asked = []
+    for ready_ones in ({}, {}, ready(project)):
+        run = add_driver(project, {WORKER_TAG: worker_name(), **ready_ones})
+        project.instance.report_run_failed(run, "no store")
+        now = time.time()
+        asked.append([needed(project.instance, project.models, 3600.0, now + at)[0] for at in (1, 14, 16)])
+    why = "no driver is at work"
+    assert asked == [[why] * 3, [None, None, why], [why] * 3]
+
+
+def test_a_missed_beat_stops_no_later_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "BEAT_SECONDS", 0.01)
+    beats: list[str] = []
+    twice = threading.Event()
+
+    class Instance:
+        def add_run_tags(self, run_id: str, tags: dict[str, str]) -> None:
+            beats.append(run_id)
+            if len(beats) == 1:
+                raise OSError("database is locked")
+            twice.set()
+
+    context = SimpleNamespace(instance=Instance(), run_id="r", log=SimpleNamespace(warning=lambda text: None))
+    with driver._beating(context):  # type: ignore[arg-type]
+        assert twice.wait(WAIT_SECONDS)
+
+
+def test_partitions_are_told_of_once_while_a_driver_works(served: Project, events: Events) -> None:
+    served.model(
+        "shop/by_shop.sql",
+        "CREATE MATERIALIZED VIEW by_shop WITH (partition_by = 'shop') AS "
+        "SELECT shop, sum(price) AS total FROM orders GROUP BY shop;",
+    )
+    drive = Drive(served, WAIT_SECONDS)
+    drive.start()
+    for n, shop in enumerate("abb", 1):
+        served.land(f"{n}.csv", f"id,shop,price\n{n},{shop},10\n")
+        events.wait_until(lambda shop=shop, n=n: total(served, shop) == (20 if n == 3 else 10))  # type: ignore[misc]
+    second = Drive(served, 1.0)
+    second.start()
+    drive.join(WAIT_SECONDS)
+    second.join(WAIT_SECONDS)
+    assert drive.result is not None and drive.result.success
+    told = served.instance.fetch_materializations(dg.AssetKey("by_shop"), limit=50).records
+    assert sorted(str(record.partition_key) for record in told) == ["a", "b", "b"]

@@ -40,7 +40,7 @@ def told(project: Project) -> list[tuple[str | None, int]]:
     ]
 
 
-def materialize(project: Project, partition: str) -> dg.ExecuteInProcessResult:
+def materialize(project: Project, partition: str, key: dg.AssetKey = KEY) -> dg.ExecuteInProcessResult:
     """What the UI does when somebody materializes one partition."""
     definitions = dg.Definitions(
         assets=build_assets(project.models, {}),
@@ -51,7 +51,7 @@ def materialize(project: Project, partition: str) -> dg.ExecuteInProcessResult:
     )
     job = definitions.resolve_implicit_global_asset_job_def()
     return job.execute_in_process(
-        instance=project.instance, asset_selection=[KEY], partition_key=partition, raise_on_error=False
+        instance=project.instance, asset_selection=[key], partition_key=partition, raise_on_error=False
     )
 
 
@@ -114,3 +114,28 @@ def test_a_poison_partition_is_told_with_its_error_and_comes_back_when_it_alone_
         {"shop": "b", "r": 105, "n": 2},
         {"shop": "c", "r": 12, "n": 2},
     ]
+
+
+def test_a_partition_that_cannot_be_computed_for_what_is_below_it_fails_with_the_reason(
+    project: Project,
+) -> None:
+    project.model(
+        "shop/parts.sql", "CREATE MATERIALIZED VIEW parts AS SELECT id, shop, 100 DIV price AS p FROM orders;"
+    )
+    project.model(
+        "shop/sums.sql",
+        "CREATE MATERIALIZED VIEW sums WITH (partition_by = 'shop') AS SELECT shop, sum(p) AS s FROM parts GROUP BY shop;",
+    )
+    project.land("1.csv", "id,shop,price\n1,a,10\n")
+    assert project.run().success
+    project.session.sql("UPDATE orders SET price = 0")
+    sums = dg.AssetKey("sums")
+    done = [materialize(project, "a", sums) for _ in range(3)]
+    failure = next(event for event in done[-1].all_events if event.event_type_value == "STEP_FAILURE")
+    told = str(failure.step_failure_data.user_failure_data)  # type: ignore[union-attr]
+    assert "nothing was computed: it waits for parts" in told and "DIVIDE_BY_ZERO" in told
+    project.session.sql("UPDATE orders SET price = 20")
+    assert project.run().success
+    assert materialize(project, "a", sums).success
+    assert materialize(project, "a", sums).success  # nothing is to be done, which is no failure
+    assert project.contents("sums") == [{"shop": "a", "s": 5}]

@@ -59,3 +59,35 @@ def test_checks_are_told_each() -> None:
     for now in (0.0, 0.1):
         (told_now,) = telling.take(check, now)
         assert told_now is check
+
+
+def partition(name: str, key: str, version: int, rows: int) -> dg.AssetMaterialization:
+    metadata = {"rows_in": rows, "epoch": str(version)}
+    return dg.AssetMaterialization(
+        name, partition=key, metadata=metadata, tags={"dagster/data_version": str(version)}
+    )
+
+
+def test_versions_go_on_with_partitions_too() -> None:
+    telling = Telling(30.0, {}, {"a": "1"})
+    list(telling.take(partition("a", "x", 2, 1), 0.0))
+    assert telling.versions == {"a": "2"}
+
+
+def test_a_partition_in_quarantine_takes_no_materialization_away() -> None:
+    telling = Telling(30.0, {})
+    list(telling.take(partition("a", "x", 1, 1), 0.0))
+    list(telling.take(partition("a", "x", 2, 5), 1.0))
+    (observed,) = telling.take(dg.AssetObservation("a", partition="x"), 2.0)
+    assert isinstance(observed, dg.AssetObservation)
+    assert told(telling.due(30.0)) == [("a", 5, 1, "2")]
+
+
+def test_the_end_of_a_run_takes_no_version_back_that_its_successor_has_told() -> None:
+    telling = Telling(30.0, {})
+    for name in ("a", "b"):
+        list(telling.take(event(name, 1, 1), 0.0))
+        list(telling.take(event(name, 2, 5), 1.0))
+    found = [e for e in telling.rest({"a": "3", "b": None}) if isinstance(e, dg.AssetMaterialization)]
+    assert told(found) == [("a", 5, 1, "2"), ("b", 5, 1, "2")]
+    assert [(e.tags or {})["dagster/data_version"] for e in found] == ["3", "2"]

@@ -196,6 +196,16 @@ EXPECTED: dict[str, tuple[str | None, ...]] = {
     "to_char(n, 'FM9.99')": ("#.##", "-.5", None, "0."),
     "to_char(n, '0000D0')": (" 1234.6", "-0000.5", None, " 0000.0"),
     "to_char(b, '9G999S')": ("1,000+", "1,000-", None, "    0+"),
+    "(i, j) IN ((12, 18), (0, 1))": ("true", "false", None, "false"),
+    "(i, j) NOT IN ((12, 1), (0, NULL))": ("true", "true", None, None),
+    "(i, j) BETWEEN (0, 0) AND (12, 18)": ("true", "false", None, "false"),
+    "concat_ws('-', i, i > 0, s)": ("12-t-abc", "-12-f-", "", "0-f-O'Hara\\x"),
+    "a @> ARRAY[NULL, 7]": ("false", "false", None, "false"),
+    "to_char(n, 'FM99999999.')": ("1235", "-1", None, "0"),
+    "to_date('70-02-28', 'YY-MM-DD') - i": ("1970-02-16", "1970-03-12", None, "1970-02-28"),
+    "to_date('69-02-28', 'YY-MM-DD') + i": ("2069-03-12", "2069-02-16", None, "2069-02-28"),
+    "to_timestamp('991231', 'YYMMDD')": ("1999-12-31 00:00:00+00",) * 4,
+    "ts + interval '-1 02:00'": ("2024-01-30 12:20:30.5", "2024-02-29 01:59:59", None, "2000-12-30 02:00:00"),
 }
 
 

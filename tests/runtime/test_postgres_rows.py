@@ -49,6 +49,25 @@ QUERIES = (
         "SELECT x.p, x.q FROM t CROSS JOIN LATERAL unnest(ARRAY[v], CAST(NULL AS INT[])) AS x(p, q)",
         [(1, None), (2, None)],
     ),
+    (
+        "SELECT v, x, o FROM t, unnest(ARRAY[v, 9]) WITH ORDINALITY AS u(x, o)",
+        [(1, 1, 1), (1, 9, 2), (2, 2, 1), (2, 9, 2)],
+    ),
+    (
+        "SELECT v, x, o FROM t LEFT JOIN unnest(CASE WHEN v = 2 THEN ARRAY[7, 8] END) WITH ORDINALITY AS u(x, o) ON true",
+        [(1, None, None), (2, 7, 1), (2, 8, 2)],
+    ),
+    (
+        "SELECT x, y, o FROM t, unnest(ARRAY[v], ARRAY[5, 6]) WITH ORDINALITY AS u(x, y, o) WHERE v = 1",
+        [(1, 5, 1), (None, 6, 2)],
+    ),
+    ("SELECT v, g FROM t LEFT JOIN LATERAL generate_series(2, v) AS g ON true", [(1, None), (2, 2)]),
+    ("SELECT v, x FROM t JOIN unnest(ARRAY[1, v]) AS u(x) ON x > 1", [(2, 2)]),
+    (
+        "SELECT a.v, x, b.v AS w FROM t a CROSS JOIN unnest(ARRAY[a.v]) AS u(x) RIGHT JOIN t b ON b.v = a.v + 1",
+        [(1, 1, 2), (None, None, 1)],
+    ),
+    ("SELECT unnest(ARRAY[1, v]) AS x, count(*) AS n FROM t GROUP BY 1", [(1, 3), (2, 1)]),
 )
 
 
@@ -77,6 +96,32 @@ def test_a_query_and_a_view_of_it_give_the_rows(
         assert bag(postgres, "SELECT * FROM view_of_it") == Counter(expected)
     finally:
         postgres.sql("DROP MATERIALIZED VIEW view_of_it")
+
+
+def test_an_unnest_that_is_asked_keeps_the_condition_of_its_join(postgres: Session) -> None:
+    query = "SELECT v, x FROM t LEFT JOIN unnest(ARRAY[1, v]) AS u(x) ON x > 1"
+    assert bag(postgres, query) == Counter([(1, None), (2, 2)])
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT v, unnest(ARRAY[1, v]) AS x, row_number() OVER (ORDER BY v) AS n FROM t",
+        "SELECT unnest(ARRAY[v]) AS x, unnest(ARRAY[d]) AS y, sum(v) OVER () AS n FROM t",
+        "SELECT unnest(ARRAY[v]) AS x, unnest(ARRAY[d]) AS y, count(*) FROM t GROUP BY 1",
+    ],
+)
+def test_what_would_count_rows_after_they_are_unnested_is_refused(postgres: Session, query: str) -> None:
+    with pytest.raises(SqlError, match="a function that gives rows beside"):
+        postgres.sql(query)
+
+
+def test_a_number_whose_type_is_not_certain_is_not_shown_as_a_moment(postgres: Session) -> None:
+    with pytest.raises(SqlError, match="to_char of a value whose type is not certain"):
+        postgres.sql("SELECT to_char(x, '99') FROM generate_series(1, 3) AS x")
+    assert bag(postgres, "SELECT to_char(x::int, '99') FROM generate_series(1, 2) AS x") == Counter(
+        [("  1",), ("  2",)]
+    )
 
 
 def test_series_and_values_are_inserted(postgres: Session) -> None:

@@ -9,10 +9,11 @@ from engine.runtime.relations import place_of
 from engine.runtime.statements.statement_reading import statement_of
 from engine.sql.catalog import Catalog
 from engine.sql.statements import reader as st
+from engine.sql.statements.prepared import of_types
 from engine.sql.statements.settings import Settings
 
 
-def keep(prepared: dict[str, str], statement: st.Prepare | st.Deallocate) -> None:
+def keep(prepared: dict[str, st.Prepare], statement: st.Prepare | st.Deallocate) -> None:
     """Keep a statement under its name, or forget it; raises SqlError for a name that is taken, or not known."""
     if isinstance(statement, st.Deallocate):
         if statement.name is None:
@@ -25,17 +26,17 @@ def keep(prepared: dict[str, str], statement: st.Prepare | st.Deallocate) -> Non
         hint = f"DEALLOCATE {statement.name} first, or take another name"
         message = f"{statement.name} is prepared already"
         raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
-    prepared[statement.name] = statement.text
+    prepared[statement.name] = statement
 
 
 def executed(
-    prepared: dict[str, str], statement: st.Execute, settings: Settings, catalog: Callable[[], Catalog]
+    prepared: dict[str, st.Prepare], statement: st.Execute, settings: Settings, catalog: Callable[[], Catalog]
 ) -> st.Statement:
     """Return the statement that EXECUTE means; raises SqlError with the place in it."""
-    text = prepared.get(statement.name)
-    if text is None:
+    known = prepared.get(statement.name)
+    if known is None:
         raise _unknown(statement.name, statement.sql)
-    return statement_of(text, statement.values, settings, catalog)
+    return statement_of(known.text, of_types(statement.values, known.types), settings, catalog)
 
 
 def _unknown(name: str, sql: str) -> SqlError:

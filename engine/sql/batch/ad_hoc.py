@@ -10,6 +10,7 @@ import sqlglot.expressions as exp
 
 from engine.errors import SqlError
 from engine.sql.batch.time_travel import Moment, moment_of
+from engine.sql.batch.unnest_rows import unnested
 from engine.sql.catalog import Catalog, Relation, is_named_index
 from engine.sql.dialect import Dialect
 from engine.sql.dialects.postgres.lists import as_ordered_list
@@ -139,7 +140,7 @@ class _Writer:
             tree = as_spark_rows(as_spark(tree, QueryTypes(tree, self.catalog).of, dialect))
         else:
             tree = tree.transform(as_ordered_list, copy=False)
-        self._expand(keep_percentiles(tree), {}, top, moment)
+        self._expand(unnested(keep_percentiles(tree)), {}, top, moment)
         for name in tree.find_all(exp.Identifier):
             if not name.this.isascii():  # Spark wants quotes around what is a word elsewhere
                 name.set("quoted", True)

@@ -63,11 +63,13 @@ class TableFunctions:
                 return self._explode(self._argument(call.this), numbered, outer)
             case exp.ExplodingGenerateSeries() | exp.GenerateSeries():
                 parts = [call.args.get(part) for part in ("start", "end", "step")]
-                return self._series([part for part in parts if part is not None], "generate_series", numbered)
+                return self._series(
+                    [part for part in parts if part is not None], "generate_series", numbered, outer
+                )
             case exp.Anonymous() if name == "range":
                 given = call.expressions
                 start = [exp.Literal.number(0)] if len(given) == 1 else []
-                return self._series([*start, *given[:3]], "id", numbered, upto=False)
+                return self._series([*start, *given[:3]], "id", numbered, outer, upto=False)
             case exp.Anonymous() if name in ("inline_outer", "explode_outer", "posexplode_outer", "unnest"):
                 array = self._argument(call.expressions[0])
                 if name == "inline_outer":
@@ -107,17 +109,22 @@ class TableFunctions:
         ordinal: str,
         columns: tuple[tuple[str, str], ...],
         numbered: bool,
+        over: Expr | None,
     ) -> TableCall:
+        """Add the number if it is asked for; `over` is the array if a row of nulls, which has none, stands for an empty one."""
         if not numbered:
             return TableCall(apply, columns)
         number = self.fresh("unnest:number")
         self.note(number, "bigint")
         expr = template("CAST(:ordinal + 1 AS BIGINT)", ordinal=Column(ordinal))
+        if over is not None:
+            text = "if(coalesce(size(:array), 0) = 0, CAST(NULL AS BIGINT), :number)"
+            expr = template(text, array=over, number=expr)
         return TableCall(self._with(apply, [(number, expr)]), (*columns, ("ordinality", number)))
 
     def _array(self, array: Expr, shown: str, numbered: bool, outer: bool) -> TableCall:
         item, ordinal, apply = self._rows(array, outer)
-        return self._numbered(apply, ordinal, ((shown, item),), numbered)
+        return self._numbered(apply, ordinal, ((shown, item),), numbered, array if outer else None)
 
     def _explode(self, array: Expr, numbered: bool, outer: bool) -> TableCall:
         kind = kind_of(array, self.expressions.types) or ""
@@ -125,7 +132,8 @@ class TableFunctions:
             entries = known(call_of("map_entries", array), position=array.position)
             item, ordinal, apply = self._rows(entries, outer)
             fields = self._fields(item, ("key", "value"))
-            return self._numbered(self._with(apply, fields[1]), ordinal, fields[0], numbered)
+            over = entries if outer else None
+            return self._numbered(self._with(apply, fields[1]), ordinal, fields[0], numbered, over)
         return self._array(array, "col", numbered, outer)
 
     def _positions(self, array: Expr, outer: bool) -> TableCall:
@@ -175,9 +183,12 @@ class TableFunctions:
             self.note(internal, self._kind(array))
             shown.append((f"unnest_{n}", internal))
             added.append((internal, call_of("get", array, Column(item))))
-        return self._numbered(self._with(apply, added), ordinal, tuple(shown), numbered)
+        over = places if outer else None
+        return self._numbered(self._with(apply, added), ordinal, tuple(shown), numbered, over)
 
-    def _series(self, parts: list[exp.Expr], shown: str, numbered: bool, upto: bool = True) -> TableCall:
+    def _series(
+        self, parts: list[exp.Expr], shown: str, numbered: bool, outer: bool, upto: bool = True
+    ) -> TableCall:
         if len(parts) > 2 and isinstance(parts[2], exp.Literal) and parts[2].name.strip("0.") == "":
             raise self.expressions.scope.error(f"a {shown} with a step of 0", parts[2], "write another step")
         start, end, *steps = [self._argument(part) for part in parts]
@@ -193,4 +204,4 @@ class TableFunctions:
         array = template(text, holds=holds, **given)
         kind = kind_of(start, self.expressions.types)
         array = known(array, type=None if kind is None else f"array<{kind}>", position=start.position)
-        return self._array(array, shown, numbered, False)
+        return self._array(array, shown, numbered, outer)

@@ -28,14 +28,16 @@ EXAMPLE = ParsedExample(
 def lockstep(tree: exp.Expr, text: QueryText) -> exp.Expr:
     """Return the tree with the calls of one SELECT list as one UNNEST of all their arrays.
 
-    A null array in an UNNEST of several is an empty one, in FROM, too. Raises NotSaid beside aggregates.
+    A null array in an UNNEST of several is an empty one, in FROM, too. Raises NotSaid beside aggregates and window functions.
     """
     if text.dialect == "spark":
         return tree
     for select in list(tree.find_all(exp.Select)):
         calls = [call for item in select.expressions for call in _calls(item)]
-        if len(calls) > 1:
+        if len(calls) > 1 or _is_grouped_by(select, calls):
             _side_by_side(select, calls)
+        elif calls and _has_windows(select):
+            raise _beside_windows()
     for unnest in tree.find_all(exp.Unnest):
         alias = unnest.args.get("alias")
         alone = len(unnest.expressions) == 1 and not unnest.args.get("offset")
@@ -54,7 +56,10 @@ def _calls(item: exp.Expr) -> list[exp.Expr]:
 def _side_by_side(select: exp.Select, calls: list[exp.Expr]) -> None:
     if any(isinstance(part, exp.Posexplode | exp.Inline) for part in calls):
         return
-    if select.args.get("group") or any(is_aggregate(p) for item in select.expressions for p in item.walk()):
+    if _has_windows(select):
+        raise _beside_windows()
+    aggregates = any(is_aggregate(part) for item in select.expressions for part in item.walk())
+    if (aggregates or select.args.get("group")) and not _is_grouped_by(select, calls):
         raise NotSaid("several functions that give rows beside aggregates", "aggregate in a subquery in FROM")
     if any(call.find_ancestor(exp.Explode, exp.ExplodingGenerateSeries) in calls for call in calls):
         raise NotSaid("a function that gives rows inside another", "put the inner one into FROM")
@@ -71,6 +76,33 @@ def _side_by_side(select: exp.Select, calls: list[exp.Expr]) -> None:
         select.set("from_", exp.From(this=rows))
         return
     select.append("joins", exp.Join(this=exp.Lateral(this=rows, alias=alias), kind="CROSS"))
+
+
+def _has_windows(select: exp.Select) -> bool:
+    windows = (part for item in select.expressions for part in item.find_all(exp.Window))
+    return any(part.find_ancestor(exp.Select) is select for part in windows)
+
+
+def _beside_windows() -> NotSaid:
+    """A window function sees the rows from before they are unnested, where Spark computes it after that."""
+    hint = "compute the window function in a subquery in FROM"
+    return NotSaid("a function that gives rows beside a window function", hint)
+
+
+def _is_grouped_by(select: exp.Select, calls: list[exp.Expr]) -> bool:
+    """Tell whether groups are made of the rows that the calls give: all of them stand in items that GROUP BY names."""
+    group = select.args.get("group")
+    named = set()
+    for key in group.expressions if group is not None else ():
+        if isinstance(key, exp.Literal) and not key.is_string:
+            named.add(int(key.name) - 1)
+        elif isinstance(key, exp.Column) and not key.args.get("table"):
+            aliases = [item.alias if isinstance(item, exp.Alias) else None for item in select.expressions]
+            named |= {n for n, alias in enumerate(aliases) if alias == key.name}
+    giving = {n for n, item in enumerate(select.expressions) if _calls(item)}
+    if giving & named and giving - named:
+        raise NotSaid("a function that gives rows beside groups by another", "put it into FROM")
+    return bool(calls) and bool(giving & named)
 
 
 def _array(call: exp.Expr) -> exp.Expr:

@@ -44,7 +44,10 @@ def with_parameters(tree: exp.Expr, values: Parameters | None, sql: str, dialect
     given = _Given(values, sql, dialect)
     for n, node in enumerate(found):
         key = given.key(node, n)
-        new = copy_place(given.value(key, node), node)
+        value = given.value(key, node)
+        if isinstance(node.parent, exp.Limit | exp.Offset) and isinstance(value, exp.Cast):
+            value = value.this  # a number of rows is a literal, in whatever type it was prepared
+        new = copy_place(value, node)
         if node is tree:
             return new
         node.replace(new)

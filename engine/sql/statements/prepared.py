@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import re
+from typing import TypeVar
 
 import sqlglot.expressions as exp
 from sqlglot import TokenType
 from sqlglot.errors import ParseError
 
+from engine.errors import UnsupportedSql
 from engine.sql.dialect import Dialect
 from engine.sql.parsing.parsed import parsed
 from engine.sql.parsing.refusals import refusal
 from engine.sql.parsing.tokens import tokens_of
 from engine.sql.statements.session_statements import Deallocate, Execute, Prepare
+from engine.sql.typing.types import parse_type
 
+Node = TypeVar("Node", bound=exp.Expr)
+Types = tuple[exp.DataType | None, ...]
+"""The types of the first parameters; None for one that what stands beside it types."""
+_OUTSIDE = re.compile(r",(?![^()]*\))")
 _NAME = r'("[^"]+"|[A-Za-z_]\w*)'
 _PREPARE = re.compile(rf"PREPARE\s+{_NAME}\s*(\(|AS\b)", re.IGNORECASE)
 _EXECUTE = re.compile(rf"EXECUTE\s+{_NAME}\s*(\(.*\))?", re.IGNORECASE | re.DOTALL)
@@ -28,7 +35,8 @@ def prepared_statement(readable: str, sql: str, dialect: Dialect) -> Prepare | E
     if dialect == "spark":
         return None
     if found := _PREPARE.match(text):
-        return Prepare(_name(found[1]), _kept(text, found.start(2), start, sql, dialect), sql)
+        types, kept = _kept(text, found.start(2), start, sql, dialect)
+        return Prepare(_name(found[1]), kept, sql, types)
     if found := _EXECUTE.fullmatch(text):
         return Execute(_name(found[1]), _values(found[2], start + found.start(2), sql, dialect), sql)
     if found := _DEALLOCATE.fullmatch(text):
@@ -43,8 +51,8 @@ def _name(text: str) -> str:
     return text[1:-1] if text.startswith('"') else text.lower()
 
 
-def _kept(text: str, at: int, start: int, sql: str, dialect: Dialect) -> str:
-    """Return the statement behind AS; the types of parameters say nothing, as what stands beside a value types it."""
+def _kept(text: str, at: int, start: int, sql: str, dialect: Dialect) -> tuple[Types, str]:
+    """Return the types of the parameters, and the statement behind AS."""
     depth = 0
     tokens = tokens_of(text[at:], dialect)
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
@@ -53,8 +61,33 @@ def _kept(text: str, at: int, start: int, sql: str, dialect: Dialect) -> str:
             if following.text.upper() not in _KEPT and following.token_type != TokenType.L_PAREN:
                 message = f"{following.text.upper()} cannot be prepared"
                 raise refusal(message, sql, start + at + following.start, _FORM)
-            return text[at + following.start :]
+            types = _types(text[at : at + token.start].strip(), start + at, sql, dialect)
+            return types, text[at + following.start :]
     raise refusal("AS and the statement are missing", sql, start, _FORM)
+
+
+def _types(text: str, at: int, sql: str, dialect: Dialect) -> Types:
+    """Return the types of a list in parentheses."""
+    if not text:
+        return ()
+    found = []
+    for part in _OUTSIDE.split(text[1:-1]):
+        try:
+            tree = parsed(f"SELECT CAST(NULL AS {part})", dialect)
+            cast = tree.expressions[0] if isinstance(tree, exp.Select) else None
+            if (
+                not isinstance(cast, exp.Cast)
+                or not isinstance(cast.this, exp.Null)
+                or len(tree.expressions) > 1
+            ):
+                raise refusal(f"the type {part.strip()} cannot be read", sql, at, _FORM)
+            is_known = cast.to.this != exp.DataType.Type.UNKNOWN
+            if is_known:
+                parse_type(cast.to, dialect)
+        except (ParseError, UnsupportedSql) as error:
+            raise refusal(f"the type {part.strip()} of a parameter cannot be read", sql, at, _FORM) from error
+        found.append(_without_place(cast.to) if is_known else None)
+    return tuple(found)
 
 
 def _values(text: str | None, at: int, sql: str, dialect: Dialect) -> tuple[exp.Expr, ...]:
@@ -75,7 +108,35 @@ def _values(text: str | None, at: int, sql: str, dialect: Dialect) -> tuple[exp.
 
 
 def _plain(value: exp.Expr) -> exp.Expr:
-    for part in value.walk():  # it will stand in another text
+    value = _without_place(value)
+    return value if isinstance(value, exp.Literal | exp.Null | exp.Boolean) else exp.Paren(this=value)
+
+
+def _without_place(node: Node) -> Node:
+    """Return a part that will stand in another text."""
+    for part in node.walk():
         part.meta.pop("start", None)
         part.meta.pop("end", None)
-    return value if isinstance(value, exp.Literal | exp.Null | exp.Boolean) else exp.Paren(this=value)
+    return node
+
+
+def of_types(values: tuple[exp.Expr, ...], types: Types) -> tuple[exp.Expr, ...]:
+    """Return the values of an EXECUTE in the types of their parameters, as far as those are told.
+
+    `3` for a numeric -> `CAST(3 AS DECIMAL)`: else `$1 / 2` would be a division of whole numbers.
+    """
+    wanted = (*types, *(None for _ in values[len(types) :]))
+    return tuple(_typed(value, kind) for value, kind in zip(values, wanted, strict=False))
+
+
+def _typed(value: exp.Expr, kind: exp.DataType | None) -> exp.Expr:
+    if kind is None:
+        return value
+    whole = isinstance(value, exp.Literal) and not value.is_string and value.name.isdigit()
+    if whole and kind.this == exp.DataType.Type.INT and int(value.name) < 1 << 31:
+        return value
+    if isinstance(value, exp.Boolean) and kind.this == exp.DataType.Type.BOOLEAN:
+        return value
+    if isinstance(value, exp.Literal) and value.is_string and kind.this == exp.DataType.Type.TEXT:
+        return value
+    return exp.Cast(this=value, to=kind.copy())

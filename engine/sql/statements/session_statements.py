@@ -67,11 +67,15 @@ class DropSchema:
 
 @dataclass(frozen=True)
 class Prepare:
-    """PREPARE: a statement under a name, for the session; values for $1, $2 … come with EXECUTE."""
+    """PREPARE: a statement under a name, for the session; values for $1, $2 … come with EXECUTE.
+
+    `types` are those of the first parameters; None is one that is told by what stands beside it.
+    """
 
     name: str
     text: str
     sql: str
+    types: tuple[exp.DataType | None, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -193,7 +193,7 @@ def literal(node: exp.Expr, kind: str, dialect: Dialect) -> Any:
         return _number(node.this.name, kind, -1)
     if kind == "interval day to second":
         span = (
-            interval_of(node.name)
+            interval_of(node.name, standard=dialect == "spark")
             if isinstance(node, exp.Literal) and node.is_string
             else interval_value(node)
         )
@@ -206,24 +206,32 @@ def literal(node: exp.Expr, kind: str, dialect: Dialect) -> Any:
         if node.is_string:
             return _text(node.name, kind) if dialect == "spark" else _untyped(node.name, kind)
         return _number(node.name, kind, 1)
-    if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
-        try:
-            target = parse_type(node.to, dialect)
-        except UnsupportedSql:
-            target = ""
-        if (
-            target == kind
-            and type(node) is exp.Cast
-            and kind in ("date", "time(6)", "timestamp", "timestamp_ntz", "string")
-        ):
-            return _text(node.this.name, kind)
-        if (
-            target == kind
-            and type(node) is exp.Cast
-            and kind in ("float", "double")
-            and _FLOAT.fullmatch(node.this.name)
-        ):
-            return float(node.this.name)
+    if type(node) is exp.Cast and _is_of(node.to, kind, dialect):
+        return _cast(node.this, kind, dialect)
+    raise NotLiteral
+
+
+def _is_of(written: exp.DataType, kind: str, dialect: Dialect) -> bool:
+    """Tell whether a written type is that of a column, so that a cast to it changes nothing; one with a length cuts."""
+    try:
+        target = parse_type(written, dialect)
+    except UnsupportedSql:
+        return False
+    if target == "string" and written.expressions:
+        return False
+    any_decimal = dialect != "spark" and written.this == exp.DataType.Type.DECIMAL and not written.expressions
+    return target == kind or (any_decimal and kind.startswith("decimal"))
+
+
+def _cast(node: exp.Expr, kind: str, dialect: Dialect) -> Any:
+    """Return what a literal means as a value of the type that it is cast to."""
+    if dialect != "spark":
+        return literal(node, kind, dialect)
+    if isinstance(node, exp.Literal) and node.is_string:
+        if kind in ("date", "time(6)", "timestamp", "timestamp_ntz", "string"):
+            return _text(node.name, kind)
+        if kind in ("float", "double") and _FLOAT.fullmatch(node.name):
+            return float(node.name)
     raise NotLiteral
 
 

@@ -43,14 +43,17 @@ _CLOCK = re.compile(r"\s*([+-]?)(?:(\d+)\s+)?(\d+):(\d{1,2})(?::(\d{1,2}(?:\.\d{
 _DAY_TO_SECOND = exp.IntervalSpan(this=exp.Var(this="DAY"), expression=exp.Var(this="SECOND"))
 
 
-def interval_of(text: str) -> timedelta | None:
-    """Return the span that a text such as '1 day 02:30:00' or '90 minutes' means; None for months, years and anything else."""
+def interval_of(text: str, *, standard: bool = False) -> timedelta | None:
+    """Return the span that a text such as '1 day 02:30:00' or '90 minutes' means; None for months, years and anything else.
+
+    The sign of '-1 02:30' is that of the days to PostgreSQL, and in `standard` SQL, as Spark has it, that of all.
+    """
     rest, total = text.strip().lower(), 0
     if not rest:
         return None
     while rest:
         if found := _CLOCK.fullmatch(rest):
-            total += _clock(found)
+            total += _clock(found, standard)
             break
         found = _PART.match(rest)
         unit = _unit(found[2]) if found else None
@@ -105,7 +108,8 @@ def _iso_interval(text: str) -> tuple[int, timedelta] | None:
 def interval_value(node: exp.Expr) -> timedelta | None:
     """Return the span that INTERVAL '…' or CAST('…' AS INTERVAL) means, or None."""
     if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
-        return interval_of(node.this.name) if is_interval(node.to) else None
+        to_seconds = isinstance(node.to.this, exp.Interval)
+        return interval_of(node.this.name, standard=to_seconds) if is_interval(node.to) else None
     if not isinstance(node, exp.Interval) or not isinstance(node.this, exp.Literal):
         return None
     unit = node.args.get("unit")
@@ -113,7 +117,7 @@ def interval_value(node: exp.Expr) -> timedelta | None:
         return interval_of(node.this.name)
     if isinstance(unit, exp.IntervalSpan):
         whole = (unit.this.name.upper(), unit.expression.name.upper()) == ("DAY", "SECOND")
-        return interval_of(node.this.name) if whole else None
+        return interval_of(node.this.name, standard=True) if whole else None
     return interval_of(f"{node.this.name} {unit.name}")
 
 
@@ -159,7 +163,10 @@ def _unit(text: str) -> str | None:
     return plain if plain in _MICROS else None
 
 
-def _clock(found: re.Match[str]) -> int:
+def _clock(found: re.Match[str], standard: bool) -> int:
     sign = -1 if found[1] == "-" else 1
-    seconds = int(found[3]) * 3600 + int(found[4]) * 60 + float(found[5] or 0) + int(found[2] or 0) * 86_400
-    return sign * round(seconds * 1_000_000)
+    days = int(found[2] or 0) * 86_400
+    seconds = int(found[3]) * 3600 + int(found[4]) * 60 + float(found[5] or 0)
+    if found[2] is None or standard:
+        seconds *= sign
+    return round((sign * days + seconds) * 1_000_000)

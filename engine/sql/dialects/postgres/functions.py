@@ -16,7 +16,7 @@ from engine.sql.dialects.postgres.terms import Rules, TypeOf
 from engine.sql.dialects.postgres.terms import call as _call
 from engine.sql.dialects.postgres.terms import number as _number
 from engine.sql.dialects.postgres.terms import text as _text
-from engine.sql.dialects.postgres.texts import concatenated_texts, formatted
+from engine.sql.dialects.postgres.texts import concatenated_texts, formatted, with_separators
 from engine.sql.dialects.postgres.timestamps import RULES_OF_MOMENTS
 from engine.sql.dialects.postgres.typed_calls import TYPED, typed_call
 
@@ -270,8 +270,9 @@ def _contains_all(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     whole, part = node.this, node.expression
     if isinstance(node, exp.ArrayContainedBy):
         whole, part = part, whole
-    size = _call("size", _call("array_except", part, whole))
-    return exp.EQ(this=size, expression=exp.Literal.number(0))
+    inside = "size(array_except(_p0, _p1)) = 0"  # in which a null equals a null, and to PostgreSQL none does
+    text = f"if(exists(_p0, _e -> _e IS NULL), if(_p1 IS NULL, NULL, FALSE), {inside})"
+    return filled(text, part, whole)
 
 
 def _overlap(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
@@ -292,6 +293,7 @@ _RULES: Rules = {
     **RULES_OF_MOMENTS,
     exp.DPipe: concatenated,
     exp.Concat: concatenated_texts,
+    exp.ConcatWs: with_separators,
     exp.Format: formatted,
     exp.Trunc: _trunc,
     exp.Round: _round,

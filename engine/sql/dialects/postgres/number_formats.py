@@ -65,6 +65,11 @@ def shown_number(value: exp.Expr, pattern: str) -> exp.Expr:
     return filled(text, value)
 
 
+def is_number_format(pattern: str) -> bool:
+    """Tell whether a pattern has places for digits and nothing that shows a moment."""
+    return re.search("[09]", pattern) is not None and _FORM.fullmatch(pattern.strip()) is not None
+
+
 def _form(pattern: str) -> _Form:
     found = _FORM.fullmatch(pattern.strip())
     marks = found[3].upper().replace("G", ",").replace("D", ".") if found is not None else ""
@@ -73,7 +78,9 @@ def _form(pattern: str) -> _Form:
     if found is None or wrong or (found[2] and found[4]) or whole.startswith(","):
         raise NotSaid(f"the format {pattern} of a number", _HINT)
     tight = bool(found[1] or found[5])
-    return _Form(whole, fraction, bool(point), tight, (found[2] or "").upper(), (found[4] or "").upper())
+    return _Form(
+        whole, fraction, bool(point and fraction), tight, (found[2] or "").upper(), (found[4] or "").upper()
+    )
 
 
 def _texts(form: _Form) -> tuple[str, str]:

@@ -17,8 +17,15 @@ _STRICT: dict[type[exp.Expr], type[exp.Binary]] = {
 def compared_rows(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """`(a, b) = (1, 2)` -> `a = 1 AND b = 2`; `(a, b) < (1, 2)` -> `a < 1 OR a = 1 AND b < 2`; None for any other expression.
 
-    `(a, b) IS NULL` holds if all fields are null, `IS NOT NULL` if none is.
+    `(a, b) IS NULL` holds if all fields are null, `IS NOT NULL` if none is. `(a, b) IN ((1, 2), …)` is one of several equalities.
     """
+    if isinstance(node, exp.In) and _fields(node.this) is not None and not node.args.get("query"):
+        equalities = [exp.EQ(this=node.this.copy(), expression=row.copy()) for row in node.expressions]
+        return _any_of([compared_rows(part, type_of) for part in equalities])
+    if isinstance(node, exp.Between) and not node.args.get("symmetric"):
+        low = compared_rows(exp.GTE(this=node.this, expression=node.args["low"]), type_of)
+        high = compared_rows(exp.LTE(this=node.this, expression=node.args["high"]), type_of)
+        return None if low is None or high is None else exp.Paren(this=exp.and_(low, high))
     if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
         return _all_null(node)
     if not isinstance(node, exp.EQ | exp.NEQ | exp.LT | exp.LTE | exp.GT | exp.GTE):
@@ -37,6 +44,11 @@ def compared_rows(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
         same = exp.and_(exp.EQ(this=a.copy(), expression=b.copy()), found)
         found = exp.or_(strict(this=a.copy(), expression=b.copy()), same)
     return exp.Paren(this=found)
+
+
+def _any_of(parts: list[exp.Expr | None]) -> exp.Expr | None:
+    known = [part for part in parts if part is not None]
+    return exp.Paren(this=exp.or_(*known)) if known and len(known) == len(parts) else None
 
 
 def _all_null(node: exp.Is) -> exp.Expr | None:

@@ -18,6 +18,15 @@ def concatenated_texts(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     return call("concat", *(_said(part, type_of) for part in node.expressions))
 
 
+def with_separators(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
+    """`concat_ws('-', s, ok)` -> `concat_ws('-', s, CASE WHEN ok THEN 't' WHEN NOT ok THEN 'f' END)`: nulls are left out."""
+    if not any(type_of(part) == "boolean" for part in node.expressions):
+        return None
+    shown = "CASE WHEN _p0 THEN 't' WHEN NOT _p0 THEN 'f' END"
+    parts = [filled(shown, part) if type_of(part) == "boolean" else part.copy() for part in node.expressions]
+    return call("concat_ws", *parts)
+
+
 def formatted(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     """`format('%s of %s', i, s)` -> `format_string('%s of %s', coalesce(CAST(i AS STRING), ''), coalesce(s, ''))`"""
     pattern = text(node.this, "a format")

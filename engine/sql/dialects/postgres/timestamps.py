@@ -6,6 +6,7 @@ import re
 
 import sqlglot.expressions as exp
 
+from engine.sql.dialects.postgres.filled import filled
 from engine.sql.dialects.postgres.overlaps import overlaps
 from engine.sql.dialects.postgres.patterns import NotSaid
 from engine.sql.dialects.postgres.terms import Rules, TypeOf, call
@@ -47,6 +48,8 @@ _PATTERNS = re.compile(rf"(%-?\w)|({'|'.join(_CODE_OF)})", re.IGNORECASE)
 
 
 def _format(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
+    if node.meta.get(_SPARKS):
+        return None
     text = text_of(node.args.get("format"), "a format")
     said = _PATTERNS.sub(lambda found: found[1] or _CODE_OF[found[2].lower()], text)
     if said != text:
@@ -56,7 +59,11 @@ def _format(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
         raise NotSaid(
             f"a part of the format that reads {_CODES.sub(' ', text).strip()}", "use YYYY MM DD HH24 MI SS"
         )
-    return None
+    if "%y" not in text:
+        return None
+    moment = node.copy()
+    moment.meta[_SPARKS] = True
+    return filled("if(year(_p0) >= 2070, _p0 - make_ym_interval(100, 0), _p0)", moment)  # 70 is 1970
 
 
 def _from_parts(node: exp.Expr, type_of: TypeOf) -> exp.Expr:

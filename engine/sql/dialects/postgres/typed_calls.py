@@ -9,7 +9,7 @@ import sqlglot.expressions as exp
 from engine.sql.dialects.postgres.filled import filled
 from engine.sql.dialects.postgres.json_calls import JSON_CALLS
 from engine.sql.dialects.postgres.moment_formats import shown_moment
-from engine.sql.dialects.postgres.number_formats import shown_number
+from engine.sql.dialects.postgres.number_formats import is_number_format, shown_number
 from engine.sql.dialects.postgres.patterns import NotSaid
 from engine.sql.dialects.postgres.terms import TypeOf, text
 from engine.sql.typing.expression_types import INTEGRAL, is_number
@@ -76,6 +76,8 @@ def _to_char(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
         if kind in ("float", "double"):
             raise NotSaid("to_char of a floating number", "CAST it to numeric")
         return shown_number(value, pattern)
+    if kind not in _MOMENTS and is_number_format(pattern):  # else all of it would be plain characters
+        raise NotSaid("to_char of a value whose type is not certain", "CAST it to numeric")
     return shown_moment(value, pattern, zoned=kind == "timestamp")
 
 
