@@ -15,7 +15,7 @@ from engine.runtime.relations import known
 from engine.runtime.statements import ddl
 from engine.runtime.statements.alter import alter, comment
 from engine.runtime.statements.create_schema import change_schemas, checked_schema
-from engine.runtime.statements.drop import checked_parts, drop
+from engine.runtime.statements.drop import checked_parts, drop, drop_all
 from engine.runtime.statements.jobs import jobs
 from engine.runtime.statements.prepared_statements import executed, keep
 from engine.runtime.statements.set_variable import set_variable, show_variable
@@ -47,8 +47,13 @@ class Dispatch:
                 with told_at_its_place(meant.sql, meant):
                     return self.run(meant)
             case st.Several():
-                for part in checked_parts(self.session.stored, statement):
-                    self.run(part)
+                parts = checked_parts(self.session.stored, statement)
+                drops = [part for part in parts if isinstance(part, st.Drop)]
+                if drops:
+                    drop_all(self.session.store, drops)
+                for part in parts:
+                    if not isinstance(part, st.Drop):
+                        self.run(part)
             case (
                 st.CreateSchema()
                 | st.CreateTable()

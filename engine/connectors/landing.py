@@ -29,6 +29,7 @@ from engine.errors import SourceError, TidelineError
 from engine.hummock import Hummock, TableVersion
 from engine.sql.catalog import Catalog, Column, Relation
 from engine.sql.statements.defaults import local_default, why_not_fed
+from engine.sql.typing.documents import is_document
 
 __all__ = ["CONNECTOR", "OPTIONS", "LandingReport", "LandingSource", "PendingFile", "poll_all"]
 
@@ -126,7 +127,7 @@ class LandingSource:
                 required=required,
                 append_only=relation.append_only,
                 defaults=[column for column in relation.columns if column.default is not None],
-                limited=[column for column in relation.columns if column.length is not None],
+                limited=[c for c in relation.columns if c.length is not None or is_document(c)],
             ),
         )
 

@@ -15,6 +15,7 @@ from engine.connectors.conversion import convert
 from engine.connectors.file_formats import BadLine, FileRows, MalformedFile
 from engine.hummock.ordering import one_chunk
 from engine.sql.catalog import Column
+from engine.sql.typing.documents import is_document, kept_documents
 from engine.sql.typing.text_lengths import fitted, too_long
 from engine.sql.typing.types import to_arrow
 
@@ -44,7 +45,7 @@ NAMED_TYPES = (
 class Target:
     """The table that rows land in; `required` are its columns that may not be null, the key's among them.
 
-    `defaults` are the values of columns that a file lacks, `limited` the columns whose texts have a length.
+    `defaults` are the values of columns that a file lacks, `limited` the columns whose texts have a length, or are json or jsonb.
     """
 
     name: str
@@ -173,13 +174,19 @@ def _column(
             if in_key or not deletes[index]:
                 told = _shown_value(file.columns[source][index])
                 reasons.setdefault(index, f'column {name}: "{told}" is no {_type_name(column.type)}')
-    if name in target.limited:
+    limited = target.limited.get(name)
+    if limited is not None and is_document(limited):
+        values, wrong = kept_documents(values, limited)
+        for index, why in wrong.items():
+            if in_key or not deletes[index]:
+                reasons.setdefault(index, f"column {name} is {limited.sql_type}: {why}")
+    elif limited is not None:
         given = values
-        found = fitted(given, target.limited[name])
+        found = fitted(given, limited)
         values = one_chunk(found.kept)
         for index in as_values(found.places):
             if in_key or not deletes[index]:
-                long = too_long(given[index].as_py(), target.limited[name])
+                long = too_long(given[index].as_py(), limited)
                 reasons.setdefault(index, f"column {name}: {long}")
     if name in target.required and values.null_count:
         why = "the key has no value" if in_key else "NOT NULL, but there is no value"

@@ -20,6 +20,7 @@ from engine.sql.catalog import Column, Relation
 from engine.sql.expression.spark_sql import quote
 from engine.sql.statements.defaults import local_default
 from engine.sql.statements.values import NotLiteral
+from engine.sql.typing.documents import is_document, kept_documents
 from engine.sql.typing.text_lengths import fitted, too_long
 from engine.sql.typing.types import to_arrow
 
@@ -141,6 +142,8 @@ def typed_rows(relation: Relation, rows: pa.Table, columns: Collection[str]) -> 
             raise no_value(relation, types[name], array.null_count)
         if types[name].length is not None:
             array = _fitted(relation, types[name], array)
+        if is_document(types[name]):
+            array = _documents(relation, types[name], array)
         arrays.append(array)
     return pa.Table.from_arrays(arrays, names=list(columns))
 
@@ -157,6 +160,17 @@ def _fitted(relation: Relation, column: Column, array: pa.ChunkedArray[Any]) -> 
     if len(found.long):
         raise text_too_long(relation, column, len(found.long), pc.min(found.long).as_py())
     return found.kept if isinstance(found.kept, pa.ChunkedArray) else pa.chunked_array([found.kept])
+
+
+def _documents(relation: Relation, column: Column, array: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
+    """Return texts as a column of json or jsonb keeps them; raises InvalidRow for one that is no JSON."""
+    kept, wrong = kept_documents(array, column)
+    if wrong:
+        first = next(iter(wrong.values()))
+        raise InvalidRow(
+            f"column {column.name} of {relation.name} is {column.sql_type}: {first}; {len(wrong)} rows are no JSON"
+        )
+    return pa.chunked_array([kept])
 
 
 def text_too_long(relation: Relation, column: Column, rows: int, least: str) -> InvalidRow:

@@ -24,7 +24,7 @@ class Column(msgspec.Struct, frozen=True, omit_defaults=True):
     """One column: `type` is a Spark type string, `default` and `generated` Spark SQL text; hidden ones are the system's own.
 
     `stored` is the name that the column has in the store if it was renamed since. A text has `length` characters at most, and
-    those of a CHAR are `fixed`.
+    those of a CHAR are `fixed`. `sql_type` is the type that SQL sees where it is another one: of json and jsonb, kept as texts.
     """
 
     name: str
@@ -37,6 +37,12 @@ class Column(msgspec.Struct, frozen=True, omit_defaults=True):
     stored: str | None = None
     length: int | None = None
     fixed: bool = False
+    sql_type: str | None = None
+
+    @property
+    def seen_type(self) -> str:
+        """The column's type as expressions see it."""
+        return self.sql_type or self.type
 
     @property
     def source(self) -> str:

@@ -13,6 +13,8 @@ from importlib.resources import files
 
 import sqlglot.expressions as exp
 
+from engine.jsonb.functions import PREFIX
+
 AGGREGATES = frozenset(
     (
         "count", "sum", "avg", "mean", "min", "max", "bool_and", "bool_or", "every", "some", "any", "count_if",
@@ -108,6 +110,11 @@ def unknown_function(node: exp.Expr) -> str | None:
     """Return the name of a call that Spark has no function for, else None."""
     name = function_name(node)
     return None if name is None or name in spark_functions() or name in _SYNTAX else name
+
+
+def is_own(name: str) -> bool:
+    """Tell whether a function is one that Spark is given by the engine."""
+    return name.startswith(PREFIX)
 
 
 def near_functions(name: str) -> str:

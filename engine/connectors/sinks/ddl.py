@@ -184,7 +184,9 @@ def _relation(stored: StoredCatalog, statement: CreateSink, dialect: Dialect) ->
         )
         message = f"{_shown(source)} changes and deletes rows, an append-only sink cannot tell so"
         raise _error(statement, statement.source, message, hint)
-    shown = [Column(c.name, c.type, stored=c.source) for c in source.columns if not c.hidden]
+    shown = [
+        Column(c.name, c.type, stored=c.source, sql_type=c.sql_type) for c in source.columns if not c.hidden
+    ]
     shown = _under_targets_names(statement, shown)
     key = tuple(c.name for c in shown if c.source in source.primary_key)
     if upsert and len(key) < len(source.primary_key) and not _is_one_row(source):
@@ -264,6 +266,9 @@ def _check_target(
             raise wrong(f"table {target.name} has no column {column.name}", hint)
         if mine.generated is not None:
             raise wrong(f"column {mine.name} of {target.name} is generated", "leave it out of the view")
+        if mine.sql_type not in (None, column.seen_type):
+            message = f"column {column.name} is {column.seen_type} in {_shown(source)} and {mine.sql_type} in {target.name}"
+            raise wrong(message, f"CAST it to {mine.sql_type} in the view")
         if mine.type != column.type and not _fits(column.type, mine.type):
             message = (
                 f"column {column.name} is {column.type} in {_shown(source)} and {mine.type} in {target.name}"

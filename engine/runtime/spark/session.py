@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from engine.jars import check_java, jar_paths
 from engine.runtime.spark.connect import connect_to
+from engine.runtime.spark.functions import register_functions
 from engine.runtime.spark.logging import silence_own_calls
 from engine.spark_internals import activate, is_in_process
 
@@ -74,6 +75,7 @@ def connect(spark: SparkTarget | Callable[[], SparkTarget] = None) -> SparkSessi
     silence_own_calls()
     for key, value in {**SETTINGS, **CHANGED_SETTINGS}.items():
         session.conf.set(key, value)
+    register_functions(session)
     _OWN.add(session)
     return session
 

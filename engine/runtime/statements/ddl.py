@@ -23,6 +23,7 @@ from engine.runtime.spark.analyze import SparkAnalyzer
 from engine.runtime.statements.create_schema import check_schema
 from engine.runtime.statements.full_view import check_columns, named, plan_full
 from engine.runtime.statements.table_as import columns_of, table_query, written_rows
+from engine.runtime.statements.view_columns import documents_of, documents_of_query, shown_columns
 from engine.sql.batch.ad_hoc import query_tables, query_views, spark_query
 from engine.sql.batch.full_refresh import OFFER, is_deterministic
 from engine.sql.batch.row_errors import null_on_error
@@ -61,7 +62,9 @@ def create_table(
         table = _table_of(relation)
     else:
         with table_query(store, stored, spark, statement, dialect) as rows:
-            relation = _table_relation(statement, dialect, *columns_of(rows, statement))
+            names = tuple(rows.frame.columns)
+            seen = documents_of_query(statement.as_query, stored.catalog, dialect, statement.sql, names)
+            relation = _table_relation(statement, dialect, *columns_of(rows, statement, seen))
             table = _table_of(relation)
             ssts = written_rows(rows, relation, table)
     store.commit(
@@ -125,12 +128,11 @@ def create_view(store: Hummock, statement: CreateView, dialect: Dialect) -> bool
     elif _exists(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
         return False
     bound = bind(statement.query, stored.catalog, dialect=dialect, sql=statement.sql)
-    names = [name for name, _ in bound.columns]
-    named(statement, tuple(names))
+    shown = named(statement, tuple(name for name, _ in bound.columns))
     relation = Relation(
         name=statement.name,
         kind="view",
-        columns=tuple(Column(name, "") for name in statement.columns or names),
+        columns=shown_columns(shown, documents_of(bound, shown)),
         sql=statement.sql,
         dialect=dialect,
         depends_on=query_tables(statement.query, stored.catalog),
@@ -271,14 +273,18 @@ def plan_view(
     options = statement.options
     if options.get("refresh_policy", "auto").lower() == "full":
         plan, shown = plan_full(catalog, spark, statement, dialect)
+        seen = documents_of_query(statement.query, catalog, dialect, statement.sql, shown)
     else:
-        plan, shown = _plan_incremental(catalog, spark, statement, dialect)
+        plan, shown, seen = _plan_incremental(catalog, spark, statement, dialect)
     check_key_types(plan, statement.query, catalog, statement.sql)
     last = plan.fragments[-1]
     relation = Relation(
         name=statement.name,
         kind="materialized view",
-        columns=tuple(Column(name, kind, hidden=name not in shown) for name, kind in last.columns),
+        columns=tuple(
+            Column(name, kind, hidden=name not in shown, sql_type=seen.get(name))
+            for name, kind in last.columns
+        ),
         primary_key=last.key,
         distribution_key=last.distribution_key,
         append_only=last.plan.append_only,
@@ -296,7 +302,8 @@ def plan_view(
 
 def _plan_incremental(
     catalog: Catalog, spark: SparkSession, statement: CreateMaterializedView, dialect: Dialect
-) -> tuple[IncrementalPlan, tuple[str, ...]]:
+) -> tuple[IncrementalPlan, tuple[str, ...], Mapping[str, str]]:
+    """Return the plan, the columns that are shown, and which of them are json or jsonb."""
     try:
         bound = bind(statement.query, catalog, dialect=dialect, sql=statement.sql)
     except UnsupportedSql as error:
@@ -311,7 +318,7 @@ def _plan_incremental(
         bound = replace(bound, plan=null_on_error(bound.plan))
     analyzer = SparkAnalyzer(spark, catalog, statement.sql)
     plan = build_incremental_plan(statement.name, bound.plan, columns, analyzer, rules(statement.options))
-    return plan, shown
+    return plan, shown, documents_of(bound, shown)
 
 
 def create_materialized_view(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from engine.errors import Conflict, SqlError
 from engine.hummock import Commit, Hummock, Version
@@ -23,17 +23,31 @@ from engine.sql.statements.statement_types import DeleteFrom, Drop, Several, Sta
 
 def drop(store: Hummock, statement: Drop) -> bool:
     """Drop a relation, with CASCADE also what reads it; state tables and indexes that nobody uses go with it."""
+    return drop_all(store, (statement,))
+
+
+def drop_all(store: Hummock, statements: Sequence[Drop]) -> bool:
+    """Drop several relations in one commit, as one statement names them: what reads them may be among them.
+
+    Returns whether one of them was there.
+    """
     version = store.refresh()
     stored = load(version)
-    relation = _meant(stored, statement)
-    if relation is None:
+    beside = {statement.name for statement in statements}
+    found = [_meant(stored, statement, beside) for statement in statements]
+    named = {relation.name for relation in found if relation is not None}
+    if not named:
         return False
-    store.commit(_removal(version, stored, {relation.name, *readers(stored, relation.name)}))
+    with_readers = named | {reader for name in named for reader in readers(stored, name)}
+    store.commit(_removal(version, stored, with_readers))
     return True
 
 
-def _meant(stored: StoredCatalog, statement: Drop) -> Relation | None:
-    """Return the relation to drop, None if it may be missing and is; raises SqlError if it cannot be dropped so."""
+def _meant(stored: StoredCatalog, statement: Drop, beside: set[str]) -> Relation | None:
+    """Return the relation to drop, None if it may be missing and is; raises SqlError if it cannot be dropped so.
+
+    Readers that are dropped `beside` it do not stand in the way.
+    """
     if statement.name not in stored.catalog.relations and statement.if_exists:
         return None
     line, column = place_of(statement.name, statement.sql)
@@ -46,7 +60,7 @@ def _meant(stored: StoredCatalog, statement: Drop) -> Relation | None:
         message = f"{relation.name} is a {relation.kind}, not a {statement.kind}"
         hint = f"write DROP {relation.kind.upper()} {relation.name}"
         raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
-    dependents = readers(stored, relation.name)
+    dependents = [name for name in readers(stored, relation.name) if name not in beside]
     if dependents and not statement.cascade:
         shown = ", ".join(f"{stored.catalog.get(name).kind} {name}" for name in dependents)
         message = f"{relation.name} is read by {', '.join(dependents)}: {shown}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
@@ -47,7 +47,9 @@ def table_query(
         yield StatementRows(store, session, version, written, frame, statement.sql)
 
 
-def columns_of(rows: StatementRows, statement: CreateTable) -> tuple[tuple[Column, ...], tuple[str, ...]]:
+def columns_of(
+    rows: StatementRows, statement: CreateTable, documents: Mapping[str, str]
+) -> tuple[tuple[Column, ...], tuple[str, ...]]:
     """Return the columns and the key of a table that is made from a query; raises SqlError for names and types it cannot have."""
     query, key = statement.as_query, statement.primary_key
     schema = arrow_schema(rows.frame.schema)
@@ -68,7 +70,10 @@ def columns_of(rows: StatementRows, statement: CreateTable) -> tuple[tuple[Colum
         if name not in names:
             message = f"PRIMARY KEY names {name}, which is no column of {statement.name}"
             raise mistake(message, query, statement.sql, f"columns are {', '.join(names)}")
-    found = (Column(name, kind, name not in key) for name, kind in zip(names, kinds, strict=True))
+    found = (
+        Column(name, kind, name not in key, sql_type=documents.get(name))
+        for name, kind in zip(names, kinds, strict=True)
+    )
     return tuple(found), key
 
 

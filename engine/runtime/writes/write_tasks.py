@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from engine.errors import DuplicateKey, InvalidRow
 from engine.hummock import Reader, SstInfo, Table, TableVersion, with_new_keys
+from engine.jsonb.functions import PREFIX
 from engine.operators.context import partitions_for
 from engine.runtime.rows import completed_frame, no_value, stored_names, text_too_long, typed_rows
 from engine.runtime.spark.session import parallelism
@@ -259,8 +260,10 @@ def in_key_order(relation: Relation, rows: DataFrame, count: int, spark: SparkSe
 
 
 def _as_kept(column: Column) -> str:
-    """Return a column as Spark SQL, texts as VARCHAR(n) and CHAR(n) keep them: keys that become equal have to meet."""
+    """Return a column as Spark SQL, texts as VARCHAR(n), CHAR(n) and JSONB keep them: keys that become equal have to meet."""
     name = quote(column.name)
+    if column.sql_type == "jsonb":
+        return f"{PREFIX}jsonb({name})"
     if column.length is None:
         return name
     return f"left({f'rtrim({name})' if column.fixed else name}, {column.length})"

@@ -137,7 +137,7 @@ class _Writer:
             for name in tree.find_all(exp.Identifier):
                 if not name.args.get("quoted"):
                     name.set("this", name.name.lower())
-            tree = as_spark_rows(as_spark(tree, QueryTypes(tree, self.catalog).of))
+            tree = as_spark_rows(as_spark(tree, QueryTypes(tree, self.catalog).of, dialect))
         else:
             tree = tree.transform(as_ordered_list, copy=False)
         self._expand(unnested(keep_percentiles(tree)), {}, top, moment)

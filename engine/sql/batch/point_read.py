@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import sqlglot.expressions as exp
 
+from engine.jsonb.text import normal
 from engine.sql.batch.ad_hoc import is_read_whole, query_tables, to_spark
 from engine.sql.batch.time_travel import Moment, moment_of
 from engine.sql.bind.expressions import conjuncts
@@ -15,6 +16,7 @@ from engine.sql.catalog import Catalog, Column
 from engine.sql.dialect import Dialect
 from engine.sql.parsing.names import identifier, relation_of
 from engine.sql.statements.values import NotLiteral, literal
+from engine.sql.typing.documents import is_document, why_no_document
 
 __all__ = ["PointRead", "Predicate", "point_read", "query_tables", "to_spark"]
 
@@ -186,8 +188,12 @@ class _Reader:
         return Predicate(self._column(node.this), "is not null" if is_not else "is null")
 
     def _literal(self, node: exp.Expr, column: str) -> Any:
-        kind = next(found.type for found in self.shown.values() if found.source == column)
-        value = literal(node, kind, self.dialect)
+        shown = next(found for found in self.shown.values() if found.source == column)
+        value = literal(node, shown.type, self.dialect)
+        if is_document(shown) and value is not None:
+            if shown.sql_type != "jsonb" or why_no_document(value, shown) is not None:
+                raise _TooComplex
+            value = normal(value)
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise _TooComplex
         return value

@@ -43,6 +43,7 @@ _NUMERIC, _VARCHAR, _CHAR = (
     ("character varying", "varchar", 1043, -1),
     ("character", "bpchar", 1042, -1),
 )
+_DOCUMENTS = {"json": ("json", "json", 114, -1), "jsonb": ("jsonb", "jsonb", 3802, -1)}
 _ARRAY, _OTHER = ("ARRAY", "anyarray", 2277, -1), ("USER-DEFINED", "record", 2249, -1)
 Row = tuple[Any, ...]
 
@@ -97,6 +98,8 @@ def postgres_type(column: Column) -> tuple[str, str, int, int]:
     """Return a column's type as PostgreSQL tells it: its name in the standard, its own, its number and its size."""
     if column.length is not None:
         return _CHAR if column.fixed else _VARCHAR
+    if column.sql_type in _DOCUMENTS:
+        return _DOCUMENTS[column.sql_type]
     if column.type.startswith("decimal"):
         return _NUMERIC
     if column.type.startswith("array<"):
@@ -126,7 +129,7 @@ def _columns(world: World) -> Iterator[Row]:
     for relation in world.shown(*_TABLE_TYPES):
         for n, column in enumerate(world.columns(relation), 1):
             digits = decimal_digits(column.type)
-            known = bool(column.type)  # a plain view's are told by whoever reads it
+            known = bool(column.seen_type)  # a plain view's are told by whoever reads it
             standard, own, _, _ = postgres_type(column)
             shown = standard if world.dialect != "spark" else column.type.upper()
             nullable = not relation.is_never_null(column)
@@ -194,7 +197,7 @@ def _attributes(world: World) -> Iterator[Row]:
 
 def _types(world: World) -> Iterator[Row]:
     space = oid(_NAMESPACE, "pg_catalog")
-    kinds = {*_POSTGRES.values(), _NUMERIC, _VARCHAR, _CHAR, _ARRAY, _OTHER}
+    kinds = {*_POSTGRES.values(), _NUMERIC, _VARCHAR, _CHAR, _ARRAY, _OTHER, *_DOCUMENTS.values()}
     for _, name, number, size in sorted(kinds, key=lambda kind: kind[2]):
         yield number, name, space, size, "p" if name in ("anyarray", "record") else "b"
 

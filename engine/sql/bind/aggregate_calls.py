@@ -64,7 +64,7 @@ _NAMES: dict[type[exp.Expr], str] = {
     exp.ArrayUniqueAgg: "collect_set",
     exp.JSONArrayAgg: "json_agg",
     exp.JSONObjectAgg: "json_object_agg",
-    exp.JSONBObjectAgg: "json_object_agg",
+    exp.JSONBObjectAgg: "jsonb_object_agg",
     exp.PercentileCont: "percentile_cont",
     exp.PercentileDisc: "percentile_disc",
     exp.ApproxQuantile: "approx_percentile",
@@ -81,8 +81,6 @@ _NAMES: dict[type[exp.Expr], str] = {
 _ALIASES = {
     **dict.fromkeys(("listagg", "string_agg"), "string_agg"),
     **dict.fromkeys(("collect_list", "array_agg"), "array_agg"),
-    **dict.fromkeys(("json_agg", "jsonb_agg"), "json_agg"),
-    **dict.fromkeys(("json_object_agg", "jsonb_object_agg"), "json_object_agg"),
     **dict.fromkeys(("approx_percentile", "percentile_approx"), "approx_percentile"),
     **dict.fromkeys(("first", "first_value"), "first"),
     **dict.fromkeys(("last", "last_value"), "last"),

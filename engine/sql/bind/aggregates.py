@@ -14,12 +14,13 @@ from engine.sql.dialects.postgres.regressions import REGRESSIONS, regression
 from engine.sql.expression import nodes as tree
 from engine.sql.expression.nodes import TRUE, Cast, Column, Expr, IsNull, Literal
 from engine.sql.expression.ordered_lists import (
-    KEEP_NULLS,
     ONE,
     By,
     field_of,
     filtered,
     joined_by_rows,
+    json_list,
+    json_object,
     of_some,
     ordered_list,
     sorted_set,
@@ -174,21 +175,16 @@ class Aggregates:
 
     def _json_agg(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
         (value,) = self._scalars(call, 1)
-        values = call_of("to_json", self._list(call, value, where, False), KEEP_NULLS)
-        return self._whole(call, of_some(ONE, values, where), value), "string"
+        values = self._list(call, value, where, False)
+        whole, kind = json_list(call.name, values, self._kind(value))
+        return self._whole(call, of_some(ONE, whole, where), value), kind
 
     def _json_object_agg(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
-        """Of rows with one key the last one in the order counts."""
+        """Of rows with one key the last one in the order counts in jsonb."""
         name, value = self._scalars(call, 2)
-        order = self._order(call)
-        rows = ordered_list([("k", name), ("v", value)], order, self.key, where)
-        names = call_of("array_distinct", field_of(rows, "k"))
-        text = (
-            "to_json(map_from_arrays(:names, transform(:names, "
-            "_k -> element_at(filter(:rows, _e -> _e.k = _k), -1).v)), :nulls)"
-        )
-        whole = template(text, names=names, rows=rows, nulls=KEEP_NULLS)
-        return self._whole(call, of_some(ONE, whole, where), name, value), "string"
+        rows = ordered_list([("k", Cast(name, "string")), ("v", value)], self._order(call), self.key, where)
+        whole, kind = json_object(call.name, rows, self._kind(value))
+        return self._whole(call, of_some(ONE, whole, where), name, value), kind
 
     # ---- first, last and extremes ----------------------------------------------------------------------------
     def _first(self, call: Call, where: Expr | None) -> tuple[AggCall, str | None]:
@@ -291,8 +287,8 @@ _RULES: dict[str, Callable[[Aggregates, Call, Expr | None], tuple[AggCall, str |
     "array_agg": Aggregates._array_agg,
     "collect_set": Aggregates._collect_set,
     "string_agg": Aggregates._string_agg,
-    "json_agg": Aggregates._json_agg,
-    "json_object_agg": Aggregates._json_object_agg,
+    **dict.fromkeys(("json_agg", "jsonb_agg"), Aggregates._json_agg),
+    **dict.fromkeys(("json_object_agg", "jsonb_object_agg"), Aggregates._json_object_agg),
     **dict.fromkeys(("first", "last"), Aggregates._first),
     "any_value": Aggregates._any_value,
     **dict.fromkeys(("max_by", "min_by"), Aggregates._extreme_by),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import sqlglot.expressions as exp
 
@@ -32,11 +32,15 @@ from engine.sql.rewrites.rules import rewritten, written_out
 
 @dataclass(frozen=True)
 class BoundQuery:
-    """A plan, the query's columns as (output name, the plan's column), and which rewrites were made and why."""
+    """A plan, the query's columns as (output name, the plan's column), which rewrites were made and why.
+
+    `types` are the certain types of the plan's columns.
+    """
 
     plan: Node
     columns: tuple[tuple[str, str], ...]
     notes: tuple[str, ...] = ()
+    types: Mapping[str, str] = field(default_factory=dict)
 
 
 def bind(query: exp.Query, catalog: Catalog, *, dialect: Dialect, sql: str) -> BoundQuery:
@@ -49,7 +53,7 @@ def bound_as_written(query: exp.Query, catalog: Catalog, *, dialect: Dialect, sq
     """Bind a query without the rules of plans: each filter stands where it was written; raises as `bind` does."""
     binder = _Binder(catalog, dialect, sql)
     bound = binder.query(written_out(query.copy(), QueryText(catalog, dialect, sql)), {}, None)
-    return replace(bound, notes=tuple(binder.notes))
+    return replace(bound, notes=tuple(binder.notes), types=binder.types)
 
 
 _MOST_QUERIES = 3000

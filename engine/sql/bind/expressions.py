@@ -24,6 +24,7 @@ from engine.sql.functions import (
     is_aggregate,
     is_json_aggregate,
     is_non_deterministic,
+    is_own,
     is_table_function,
     is_window_function,
     near_functions,
@@ -150,10 +151,12 @@ class Expressions:
         tree = node.transform(resolve)
         if self.dialect != "spark":
             try:
-                tree = as_spark(tree, lambda part: exact_type(part, self.types))
+                tree = as_spark(tree, lambda part: exact_type(part, self.types), self.dialect)
             except NotSaid as unsaid:
                 raise self.refuse(unsaid.what, node, unsaid.hint) from unsaid
-        left = next((unknown_function(part) for part in tree.walk() if unknown_function(part)), None)
+        left = next(
+            (name for part in tree.walk() if (name := unknown_function(part)) and not is_own(name)), None
+        )
         if left is not None and not isinstance(node, exp.Subquery):
             hint = "take it apart as (regexp_match(text, 'pattern'))[1]" if left == "regexp_match" else ""
             raise self.scope.error(

@@ -172,7 +172,7 @@ class FromItems:
             columns = [column for column in found.columns if not column.name.startswith("_partial")]
         items = tuple((self.binder.fresh(f"{alias}:{column.name}"), column.source) for column in columns)
         for (internal, _), column in zip(items, columns, strict=True):
-            self.binder.note(internal, column.type)
+            self.binder.note(internal, column.seen_type)
             if found.is_never_null(column):
                 self.binder.known.add(internal)
         scan = Scan(found.name, items, found.primary_key, found.distribution_key, found.append_only)

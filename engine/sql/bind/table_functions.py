@@ -14,7 +14,7 @@ from engine.sql.expression.template import template
 from engine.sql.functions import is_table_function
 from engine.sql.plan import Node, Project, Unnest
 from engine.sql.typing.expression_types import kind_of
-from engine.sql.typing.types import element_type, field_names
+from engine.sql.typing.types import element_type, field_names, field_type
 
 _REMEDY = "use UNNEST, explode, posexplode, inline or generate_series"
 
@@ -147,11 +147,12 @@ class TableFunctions:
         return TableCall(self._with(apply, [(position, value)]), (("pos", position), ("col", item)))
 
     def _fields(
-        self, item: str, names: tuple[str, ...]
+        self, item: str, names: tuple[str, ...], kind: str = ""
     ) -> tuple[tuple[tuple[str, str], ...], list[tuple[str, Expr]]]:
         shown, added = list[tuple[str, str]](), list[tuple[str, Expr]]()
         for name in names:
             internal = self.fresh(f"unnest:{name}")
+            self.note(internal, field_type(kind, name))
             shown.append((name, internal))
             added.append((internal, Field(Column(item), name)))
         return tuple(shown), added
@@ -164,7 +165,7 @@ class TableFunctions:
                 "inline of an array whose fields cannot be told", call, "use explode"
             )
         item, _, apply = self._rows(array, outer)
-        columns, added = self._fields(item, names)
+        columns, added = self._fields(item, names, kind)
         return TableCall(self._with(apply, added), columns)
 
     def _zipped(self, call: exp.Unnest, numbered: bool, outer: bool) -> TableCall:

@@ -10,6 +10,7 @@ from functools import reduce
 import msgspec
 
 from engine.sql.expression.nodes import (
+    NULL,
     Arithmetic,
     Call,
     Case,
@@ -66,6 +67,8 @@ def null_where_it_fails(expr: Expr) -> Expr:
             # only asked for: a product or a difference would have another type, and fewer digits
             fits = Not(IsNull(Call("try_multiply", (expr.value, _MINUS_ONE))))
             return Case(((fits, expr),), known=expr.known)
+        case Call(function="assert_true"):
+            return NULL
         case Call(function="element_at"):
             return msgspec.structs.replace(expr, function="try_element_at")
         case Call() if expr.function in CALLS:

@@ -7,10 +7,16 @@ from dataclasses import dataclass
 
 import msgspec
 
+from engine.jsonb.functions import PREFIX
 from engine.sql.expression.nodes import Call, Case, Cast, Column, Expr, Field, Literal, Variable
 from engine.sql.expression.template import call, conjunction, named_struct, present, template
 
 ONE = Literal("1")
+CHECKED = (
+    "get(transform(array(:found), "
+    "_c -> if(startswith(_c, '!'), CAST(assert_true(FALSE, substring(_c, 2)) AS STRING), _c)), 0)"
+)
+"""What begins with an exclamation mark says what is wrong; it stands there once, however deep it is nested."""
 KEEP_NULLS = template("map('ignoreNullFields', 'false')")
 
 
@@ -79,3 +85,19 @@ def joined_by_rows(
     rows = ordered_list(parts, order, key, where, present(value))
     text = "array_join(transform(:rows, (_e, _i) -> if(_i = 0, _e.v, concat(coalesce(_e.s, ''), _e.v))), '')"
     return of_some(value, template(text, rows=rows), where)
+
+
+def json_list(name: str, values: Expr, kind: str | None) -> tuple[Expr, str]:
+    """Return an array as json_agg or jsonb_agg gives it, and its type; `kind` is that of the array's items."""
+    if name == "jsonb_agg":
+        told = f"array<{kind}>" if kind else ""
+        return call(PREFIX + "to_jsonb", values, Literal(told, "string")), "jsonb"
+    return call(PREFIX + "json_agg", values, Literal(kind or "", "string")), "json"
+
+
+def json_object(name: str, rows: Expr, kind: str | None) -> tuple[Expr, str]:
+    """Return structs of `k` and `v` as json_object_agg or jsonb_object_agg gives them, and its type."""
+    function, result = ("object_agg", "jsonb") if name == "jsonb_object_agg" else ("json_object_agg", "json")
+    parts = field_of(rows, "k"), field_of(rows, "v"), Literal(kind or "", "string")
+    whole = call(PREFIX + function, *parts)
+    return template(CHECKED, found=whole), result

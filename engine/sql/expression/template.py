@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from engine.jsonb.kinds import stored_type
 from engine.sql.expression.nodes import (
     NULL,
     And,
@@ -50,7 +51,7 @@ def call(function: str, *arguments: Expr) -> Call:
 
 def cast(value: Expr, kind: str) -> Expr:
     """Return the value as one of a Spark type."""
-    return known(Cast(value, kind), type=kind)
+    return known(Cast(value, stored_type(kind)), type=kind)
 
 
 def null_of(kind: str | None) -> Expr:

@@ -16,7 +16,7 @@ from sqlglot import Token, TokenType
 from sqlglot.errors import ParseError
 
 from engine.sql.dialect import Dialect
-from engine.sql.parsing.reading import read_as, with_names, with_places
+from engine.sql.parsing.reading import read_as, with_lambdas, with_names, with_places
 
 _NAMES = (
     "date_format",
@@ -52,7 +52,7 @@ def parse(text: str, dialect: Dialect) -> exp.Expr:
     if dialect == "spark":
         tokens = with_names(tokens)
     else:
-        tokens = _with_whole_intervals(tokens)
+        tokens = with_lambdas(_with_whole_intervals(tokens))
     calls = {n for n in range(len(tokens) - 2) if _is_inexact(tokens, n, dialect)}
     trees = reader.parser().parse([_marked(t) if n in calls else t for n, t in enumerate(tokens)], text)
     if not trees or trees[0] is None or len(trees) > 1:

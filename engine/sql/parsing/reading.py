@@ -5,11 +5,26 @@ words as names that begin a clause elsewhere.
 from __future__ import annotations
 
 from sqlglot import Token, TokenType
+from sqlglot.dialects.postgres import Postgres
+from sqlglot.dialects.risingwave import RisingWave
 from sqlglot.dialects.spark import Spark
 
 from engine.sql.dialect import Dialect
 
 PLACE = "place "
+_LAMBDA = TokenType.DOTCARET  # which means nothing in PostgreSQL
+for _dialect in (Postgres, RisingWave):  # where `f(j -> 'a')` is a call of f with a part of j
+    _LAMBDAS = _dialect.Parser.LAMBDAS
+    _dialect.Parser.LAMBDAS = {
+        _LAMBDA if kind == TokenType.ARROW else kind: build for kind, build in _LAMBDAS.items()
+    }
+_OF_LAMBDAS = frozenset(
+    (
+        "aggregate", "any_match", "array_sort", "exists", "filter", "forall", "map_filter", "map_zip_with", "reduce",
+        "transform", "transform_keys", "transform_values", "zip_with",
+    )
+)  # fmt: skip
+"""Functions of Spark's that take lambdas, whatever the dialect."""
 _CLAUSES = ("fetch", "format", "glob", "limit", "lock", "offset", "values")
 _AFTER_NAMES = (
     *(",", ")", ".", "=", "<>", "!=", "<", "<=", ">", ">=", "+", "*", "/", "%", "||", ";"),
@@ -54,6 +69,23 @@ def with_places(tokens: list[Token]) -> list[Token]:
     for token in found:
         if token.token_type == TokenType.PLACEHOLDER:
             token.comments.insert(0, f"{PLACE}{token.start}")
+    return found
+
+
+def with_lambdas(tokens: list[Token]) -> list[Token]:
+    """Return the tokens of a text of PostgreSQL's in which `->` begins a lambda where Spark's functions take one."""
+    found: list[Token] = []
+    calls: list[str] = []
+    for n, token in enumerate(tokens):
+        if token.token_type == TokenType.L_PAREN:
+            before = tokens[n - 1] if n else token
+            inner = before.token_type in (TokenType.COMMA, TokenType.L_PAREN)  # (a, b) -> …
+            calls.append(calls[-1] if inner and calls else before.text.lower())
+        elif token.token_type == TokenType.R_PAREN and calls:
+            calls.pop()
+        elif token.token_type == TokenType.ARROW and calls and calls[-1] in _OF_LAMBDAS:
+            token = Token(_LAMBDA, token.text, token.line, token.col, token.start, token.end, token.comments)
+        found.append(token)
     return found
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from engine.jsonb.kinds import stored_type
 from engine.sql.expression.nodes import Column, Expr, Literal, known
 from engine.sql.expression.ordered_lists import KEEP_NULLS
 from engine.sql.expression.substitute import substitute
@@ -58,7 +59,9 @@ def over_domain(
         kind = keys.types.get(column, "")
         if kind.startswith(_NESTED):
             values[column] = known(call("to_json", Column(column), KEEP_NULLS), type="string")
-            by[column] = known(call("from_json", Column(name), Literal(kind, "string")), type=kind)
+            by[column] = known(
+                call("from_json", Column(name), Literal(stored_type(kind), "string")), type=kind
+            )
         else:
             values[column], by[column] = Column(column), Column(name)
         keys.copied(name, values[column])

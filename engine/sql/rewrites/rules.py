@@ -31,11 +31,13 @@ from engine.sql.rewrites.prune import prune
 from engine.sql.rewrites.pull_up import pull_up
 from engine.sql.rewrites.pushdown import pushdown
 from engine.sql.rewrites.quantified import quantified
+from engine.sql.rewrites.row_fields import row_fields
 from engine.sql.rewrites.scalar import ScalarSubqueries
 from engine.sql.rewrites.set_returning import set_returning
 
 PARSED_RULES: tuple[ParsedRule, ...] = (
     inline_functions,
+    row_fields,
     set_returning,
     lockstep,
     corresponding,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlglot.expressions as exp
 
-from engine.sql.dialects.postgres.calls import SETS
+from engine.sql.dialects.postgres.calls import ENTRIES, SETS
 from engine.sql.parsing.position import copy_place
 from engine.sql.rewrites.contract import ParsedExample, QueryText
 
@@ -44,8 +44,12 @@ def set_returning(tree: exp.Expr, text: QueryText) -> exp.Expr:
 def _source(table: exp.Table | exp.Lateral, call: exp.Anonymous) -> exp.Expr:
     """Return an item of FROM that gives the rows of a call; beside others it may read their columns."""
     alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(call.name.lower()))
+    entries = call.name.lower() in ENTRIES
     if not alias.args.get("columns"):
-        alias.set("columns", [alias.this.copy()])
+        alias.set(
+            "columns", list(map(exp.to_identifier, ("key", "value"))) if entries else [alias.this.copy()]
+        )
     beside = isinstance(table, exp.Lateral) or isinstance(table.parent, exp.Join)
     kind = exp.Lateral if beside else exp.Table
-    return copy_place(kind(this=copy_place(exp.Explode(this=call.copy()), call), alias=alias), table)
+    rows = exp.Inline if entries else exp.Explode
+    return copy_place(kind(this=copy_place(rows(this=call.copy()), call), alias=alias), table)

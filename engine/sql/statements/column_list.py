@@ -6,16 +6,17 @@ import msgspec
 import sqlglot.expressions as exp
 
 from engine.errors import UnsupportedSql
+from engine.jsonb.text import NotJson, normal
 from engine.sql.catalog import Column, check_name
 from engine.sql.dialect import Dialect
 from engine.sql.dialects.postgres.bytea import bytea_of
 from engine.sql.parsing.names import identifier
-from engine.sql.parsing.position import place
+from engine.sql.parsing.position import copy_place, place
 from engine.sql.parsing.refusals import mistake, not_offered, unsupported
 from engine.sql.statements.defaults import default_text, generated_text
 from engine.sql.statements.values import NotLiteral, literal, misfit
 from engine.sql.typing.text_lengths import length_of
-from engine.sql.typing.types import TYPE_NAMES, parse_type
+from engine.sql.typing.types import TYPE_NAMES, parse_type, sql_type
 from engine.sql.typing.wrong_literals import refuse_wrong
 
 _COUNTED = (exp.DataType.Type.SERIAL, exp.DataType.Type.BIGSERIAL, exp.DataType.Type.SMALLSERIAL)
@@ -127,21 +128,22 @@ def column_of(item: exp.ColumnDef, sql: str, dialect: Dialect) -> tuple[Column, 
                 hint = "take it out: NOT NULL, DEFAULT, GENERATED ALWAYS AS (…), COMMENT and PRIMARY KEY are offered"
                 raise unsupported(f"{constraint.sql()} is not offered", item, sql, hint)
     name = check_name(identifier(item.this), "column", sql, *place(item, sql))
-    try:
-        kind_text = parse_type(item.args["kind"], dialect)
-    except UnsupportedSql as error:
-        counted = item.args["kind"].this in _COUNTED
-        raise unsupported(
-            f"column {name}: {error.message}", item, sql, _NUMBERED if counted else TYPE_NAMES
-        ) from error
+    kind_text, seen = _types(item, name, sql, dialect)
     if default is not None and computed is not None:
         raise mistake(f"column {name} is generated and has a DEFAULT", item, sql, "leave one of them out")
     if default is not None:
-        default = bytea_of(default, kind_text, sql) if dialect != "spark" else default
+        default = _read_default(default, kind_text, seen, sql) if dialect != "spark" else default
         refuse_wrong(default, kind_text, name, sql)
     text = None if default is None else default_text(default, name, dialect, sql)
     column = _limited(
-        Column(name, kind_text, nullable and not _needed(is_key, dialect), text, False, comment),
+        Column(
+            name,
+            kind_text,
+            nullable and not _needed(is_key, dialect),
+            text,
+            comment=comment,
+            sql_type=None if seen == kind_text else seen,
+        ),
         item,
         sql,
         dialect,
@@ -150,6 +152,28 @@ def column_of(item: exp.ColumnDef, sql: str, dialect: Dialect) -> tuple[Column, 
     if wrong is not None:
         raise mistake(f"the DEFAULT does not fit: {wrong[0]}", default, sql, wrong[1])
     return column, is_key, computed
+
+
+def _types(item: exp.ColumnDef, name: str, sql: str, dialect: Dialect) -> tuple[str, str]:
+    """Return a column's type as it is stored and as SQL sees it; raises UnsupportedSql for one that no column can have."""
+    kind = item.args["kind"]
+    try:
+        stored = parse_type(kind, dialect)
+        return stored, stored if dialect == "spark" else sql_type(kind, dialect)
+    except UnsupportedSql as error:
+        hint = _NUMBERED if kind.this in _COUNTED else TYPE_NAMES
+        raise unsupported(f"column {name}: {error.message}", item, sql, hint) from error
+
+
+def _read_default(node: exp.Expr, kind: str, seen: str, sql: str) -> exp.Expr:
+    """Return a DEFAULT whose text in quotes is read as its column's type: bytes, or jsonb in its normal form."""
+    node = bytea_of(node, kind, sql)
+    if seen == "jsonb" and isinstance(node, exp.Literal) and node.is_string:
+        try:
+            return copy_place(exp.Literal.string(normal(node.name)), node)
+        except NotJson as error:
+            raise mistake(f"the DEFAULT does not fit: {error}", node, sql, "write JSON") from error
+    return node
 
 
 def _needed(is_key: bool, dialect: Dialect) -> bool:

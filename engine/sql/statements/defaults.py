@@ -10,6 +10,7 @@ import sqlglot.expressions as exp
 
 from engine.sql.catalog import Column, Relation
 from engine.sql.dialect import Dialect
+from engine.sql.dialects.postgres.functions import translated
 from engine.sql.dialects.postgres.translate import as_spark
 from engine.sql.expression.spark_sql import quote
 from engine.sql.functions import (
@@ -31,7 +32,7 @@ _CLOCK_CALLS = ("NOW()", "LOCALTIMESTAMP()", "CURDATE()")
 
 def default_text(node: exp.Expr, column: str, dialect: Dialect, sql: str) -> str:
     """Return a DEFAULT as Spark SQL; raises SqlError for one that reads a column or a table."""
-    _check(node, f"the DEFAULT of {column}", sql)
+    _check(node, f"the DEFAULT of {column}", dialect, sql)
     for part in node.find_all(exp.Column):
         hint = "a DEFAULT reads no columns: write GENERATED ALWAYS AS (…) instead"
         raise mistake(f"the DEFAULT of {column} reads {part.sql()}", part, sql, hint)
@@ -43,7 +44,7 @@ def generated_text(node: exp.Expr, column: str, kinds: Mapping[str, str], dialec
 
     Raises SqlError for an unknown column, and UnsupportedSql for one whose value changes.
     """
-    _check(node, f"the generated column {column}", sql)
+    _check(node, f"the generated column {column}", dialect, sql)
     for part in node.walk():
         if is_non_deterministic(part):
             hint = "write it as DEFAULT"
@@ -54,14 +55,14 @@ def generated_text(node: exp.Expr, column: str, kinds: Mapping[str, str], dialec
     return _printed(node, {quote(name): kind for name, kind in kinds.items()}, dialect)
 
 
-def _check(node: exp.Expr, what: str, sql: str) -> None:
+def _check(node: exp.Expr, what: str, dialect: Dialect, sql: str) -> None:
     for part in node.walk():
         if isinstance(part, exp.Query | exp.Window) or is_aggregate(part) or is_table_function(part):
             raise unsupported(
                 f"{what} is more than an expression of one row", part, sql, "compute it in a view"
             )
         name = unknown_function(part)
-        if name is not None:
+        if name is not None and (dialect == "spark" or not translated(name)):
             raise mistake(f"there is no function {name}", part, sql, near_functions(name))
 
 
@@ -72,7 +73,7 @@ def _printed(node: exp.Expr, types: Mapping[str, str], dialect: Dialect) -> str:
     if isinstance(tree, exp.Column):
         tree = exp.Column(this=exp.to_identifier(identifier(tree.this), quoted=True))
     if dialect != "spark":
-        tree = as_spark(tree, lambda part: exact_type(part, types))
+        tree = as_spark(tree, lambda part: exact_type(part, types), dialect)
     return tree.sql(dialect="spark")
 
 

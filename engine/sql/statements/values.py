@@ -18,6 +18,7 @@ from engine.sql.parsing.parsed import parsed
 from engine.sql.parsing.position import copy_place, place
 from engine.sql.parsing.refusals import mistake
 from engine.sql.statements.statement_types import Insert
+from engine.sql.typing.documents import is_document, why_no_document
 from engine.sql.typing.intervals import interval_of, interval_value
 from engine.sql.typing.text_lengths import too_long
 from engine.sql.typing.types import parse_type
@@ -87,6 +88,9 @@ def misfit(value: Any, column: Column) -> tuple[str, str] | None:
     if column.length is not None:
         wrong = too_long(value, column)
         return None if wrong is None else (wrong, "write a shorter text")
+    if is_document(column):
+        wrong = why_no_document(value, column)
+        return None if wrong is None else (wrong, "write JSON, as '{\"key\": 1}'")
     message = f"{str(value)[:60]} does not fit column {column.name}, which is {column.type}"
     bits = _INTEGRAL.get(column.type)
     if bits is not None and not -(1 << bits - 1) <= value < 1 << bits - 1:

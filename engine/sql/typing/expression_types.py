@@ -15,7 +15,8 @@ from engine.errors import UnsupportedSql
 from engine.sql.expression.nodes import Expr
 from engine.sql.functions import function_name
 from engine.sql.typing.intervals import has_months
-from engine.sql.typing.types import decimal_digits, parse_type
+from engine.sql.typing.json_types import joined_type, json_type, mark_of
+from engine.sql.typing.types import decimal_digits, element_type, field_type, sql_type
 
 _MOMENTS = ("timestamp", "timestamp_ntz")
 INTEGRAL = ("tinyint", "smallint", "int", "bigint")
@@ -47,6 +48,7 @@ _BY_NAME = {
         ("covar_samp", "regr_slope", "regr_intercept", "regr_r2", "regr_avgx", "regr_avgy"), "double"
     ),
     "to_char": "string",
+    **dict.fromkeys(("unhex", "unbase64", "to_binary"), "binary"),
     "make_time": "time(6)",
     "to_date": "date",
     "unix_timestamp": "bigint",
@@ -77,7 +79,13 @@ def exact_type(node: exp.Expr, types: Mapping[str, str]) -> str | None:
     def of(part: exp.Expr | None) -> str | None:
         return exact_type(part, types) if part is not None else None
 
+    if (marked := mark_of(node) or json_type(node, of)) is not None:
+        return marked
     match node:
+        case exp.Bracket() if len(node.expressions) == 1 and not isinstance(node.expressions[0], exp.Slice):
+            return element_type(of(node.this) or "")
+        case exp.Dot():
+            return field_type(of(node.this) or "", node.expression.name)
         case exp.Paren() | exp.Neg() | exp.Alias():
             return of(node.this)
         case exp.Interval():
@@ -92,16 +100,8 @@ def exact_type(node: exp.Expr, types: Mapping[str, str]) -> str | None:
             return "binary"
         case exp.Cast():
             return _target(node)
-        case exp.Case():
-            branches = [part.args["true"] for part in node.args["ifs"]] + [node.args.get("default")]
-            return _widest(
-                [of(part) for part in branches if part is not None and not isinstance(part, exp.Null)]
-            )
-        case exp.If():
-            branches = [node.args.get("true"), node.args.get("false")]
-            return _widest(
-                [of(part) for part in branches if part is not None and not isinstance(part, exp.Null)]
-            )
+        case exp.Case() | exp.If():
+            return _widest([of(part) for part in _branches(node)])
         case exp.IntDiv():
             return "bigint"
         case exp.Div():
@@ -111,6 +111,8 @@ def exact_type(node: exp.Expr, types: Mapping[str, str]) -> str | None:
             return _decimals(node, kinds)
         case exp.Add() | exp.Sub():
             one, other = of(node.this), of(node.expression)
+            if one == "jsonb" and isinstance(node, exp.Sub):
+                return one
             if "date" in (one, other):
                 return _moved_date(node, one, other)
             if one in _MOMENTS and (has_months(node.expression) or _is_span(node.expression, other)):
@@ -123,10 +125,19 @@ def exact_type(node: exp.Expr, types: Mapping[str, str]) -> str | None:
             kind = _of_items([of(part) for part in node.expressions if not isinstance(part, exp.Null)])
             return None if kind is None else f"array<{kind}>"
         case exp.DPipe():
-            return "string" if of(node.this) == of(node.expression) == "string" else None
+            return joined_type(node, of(node.this), of(node.expression))
         case exp.Boolean() | exp.Predicate() | exp.Connector() | exp.Not():
             return "boolean"
     return _of_call(node, types)
+
+
+def _branches(node: exp.Case | exp.If) -> list[exp.Expr]:
+    """Return what a CASE or an IF may give, but for nulls."""
+    if isinstance(node, exp.Case):
+        found = [*(part.args["true"] for part in node.args["ifs"]), node.args.get("default")]
+    else:
+        found = [node.args.get("true"), node.args.get("false")]
+    return [part for part in found if part is not None and not isinstance(part, exp.Null)]
 
 
 def _is_span(node: exp.Expr, kind: str | None) -> bool:
@@ -267,7 +278,7 @@ def _number(text: str) -> str | None:
 
 def _target(node: exp.Cast) -> str | None:
     try:
-        return parse_type(node.to, "spark")
+        return sql_type(node.to, "spark")
     except UnsupportedSql:
         return None
 
@@ -296,6 +307,10 @@ def _of_call(node: exp.Expr, types: Mapping[str, str]) -> str | None:
     arguments = [part for part in node.iter_expressions() if isinstance(part, exp.Expr)]
     empty = [part for part in arguments if isinstance(part, exp.Null) or _is_empty_array(part)]
     kinds = [exact_type(part, types) for part in arguments if part not in empty]
+    if name in ("row", "named_struct"):
+        return _of_row(name, arguments, types)
+    if name in ("get", "element_at") and kinds:
+        return element_type(kinds[0] or "")
     if name in _OF_TEXT:
         return "string" if kinds and kinds[0] == "string" else None
     if name in ("round", "bround") and kinds and kinds[0] in (*INTEGRAL, "float", "double"):
@@ -311,6 +326,16 @@ def _of_call(node: exp.Expr, types: Mapping[str, str]) -> str | None:
     if name in ("avg", "mean"):
         return average_type(kinds[0]) if kinds else None
     return sum_type(kinds[0]) if name == "sum" and kinds else None
+
+
+def _of_row(name: str, arguments: list[exp.Expr], types: Mapping[str, str]) -> str | None:
+    names = [f"f{n}" for n in range(1, len(arguments) + 1)]
+    if name == "named_struct":
+        names, arguments = [part.name for part in arguments[::2]], arguments[1::2]
+    kinds = [exact_type(part, types) for part in arguments]
+    if not kinds or None in kinds:
+        return None
+    return f"struct<{','.join(f'{field}:{kind}' for field, kind in zip(names, kinds, strict=True))}>"
 
 
 def call_type(function: str, kinds: list[str | None]) -> str | None:

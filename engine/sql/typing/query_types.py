@@ -7,6 +7,7 @@ import sqlglot.expressions as exp
 from engine.sql.catalog import Catalog, is_named_index
 from engine.sql.parsing.names import identifier, item_name
 from engine.sql.typing.expression_types import exact_type
+from engine.sql.typing.types import element_type, field_names, field_type
 
 Columns = list[tuple[str, str | None]]
 
@@ -34,6 +35,11 @@ class QueryTypes:
         found = self._outputs(query, None)
         return None if found is None else [name.lower() for name, _ in found]
 
+    def kinds(self, query: exp.Expr) -> list[str | None] | None:
+        """Return the certain types of the columns that a query shows, or None if the columns cannot be told."""
+        found = self._outputs(query, None)
+        return None if found is None else [kind for _, kind in found]
+
     def _of_select(self, select: exp.Select) -> dict[str, str]:
         if id(select) not in self._types:
             self._types[id(select)] = {}  # a WITH item that reads itself knows nothing of itself
@@ -50,15 +56,18 @@ class QueryTypes:
         from_ = select.args.get("from_")
         sources = [from_.this] if from_ is not None else []
         found: Columns = []
-        for source in [*sources, *(join.this for join in select.args.get("joins") or ())]:
-            columns = self._of_source(source)
+        more = [join.this for join in select.args.get("joins") or ()]
+        for source in [*sources, *more, *(select.args.get("laterals") or ())]:
+            columns = self._of_source(source, found)
             if columns is None:
                 return None
             found += columns
         return found
 
-    def _of_source(self, source: exp.Expr) -> Columns | None:
+    def _of_source(self, source: exp.Expr, before: Columns) -> Columns | None:
         alias = source.args.get("alias")
+        if isinstance(source.this, exp.Explode | exp.Inline) and isinstance(alias, exp.TableAlias):
+            return _of_rows(source.this, alias, dict(before))
         if isinstance(source, exp.Subquery):
             return self._outputs(source.this, alias)
         if isinstance(source, exp.Lateral | exp.Unnest) and isinstance(alias, exp.TableAlias):
@@ -74,9 +83,11 @@ class QueryTypes:
         if relation is None or (alias is not None and alias.args.get("columns")):
             return None
         if is_named_index(relation):
-            return [(column.name, column.type or None) for column in self.catalog.columns_of_index(relation)]
+            return [
+                (column.name, column.seen_type or None) for column in self.catalog.columns_of_index(relation)
+            ]
         self._hidden |= {column.name for column in relation.columns if column.hidden}
-        return [(column.name, column.type or None) for column in relation.columns]
+        return [(column.name, column.seen_type or None) for column in relation.columns]
 
     @staticmethod
     def _inside(source: exp.Expr, name: str) -> bool:
@@ -120,3 +131,16 @@ class QueryTypes:
         if given and len(given) == len(found):
             return [(part.name.lower(), kind) for part, (_, kind) in zip(given, found, strict=True)]
         return None if given else found
+
+
+def _of_rows(call: exp.Expr, alias: exp.TableAlias, before: dict[str, str | None]) -> Columns:
+    """Return the columns of a function that gives rows: the items of its array, or the fields of those."""
+    types = {name: kind for name, kind in before.items() if kind is not None}
+    item = element_type(exact_type(call.this, types) or "") or ""
+    names = [part.name.lower() for part in alias.args.get("columns") or [alias.this]]
+    kinds: list[str | None] = [item or None]
+    if isinstance(call, exp.Inline):
+        kinds = [field_type(item, name) for name in field_names(item)]
+    if len(kinds) != len(names):
+        return [(name, None) for name in names]
+    return list(zip(names, kinds, strict=True))

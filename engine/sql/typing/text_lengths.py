@@ -36,7 +36,7 @@ def length_of(kind: exp.DataType, dialect: Dialect) -> tuple[int | None, bool]:
 def shown_type(column: Column) -> str:
     """Return the type of a column as users write it."""
     if column.length is None:
-        return column.type
+        return column.seen_type
     return f"{'char' if column.fixed else 'varchar'}({column.length})"
 
 

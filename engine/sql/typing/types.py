@@ -9,6 +9,7 @@ import sqlglot.expressions as exp
 from sqlglot.dialects.spark import Spark
 
 from engine.errors import UnsupportedSql
+from engine.jsonb.kinds import split_types, stored_type
 from engine.sql.dialect import Dialect
 from engine.sql.typing.intervals import is_interval
 
@@ -51,10 +52,10 @@ def to_arrow(kind: str) -> pa.DataType:
     if kind.startswith("array<"):
         return pa.list_(pa.field("element", to_arrow(kind[6:-1])))
     if kind.startswith("map<"):
-        key, value = _split(kind[4:-1])
+        key, value = split_types(kind[4:-1])
         return pa.map_(to_arrow(key), to_arrow(value))
     if kind.startswith("struct<"):
-        fields = (part.split(":", 1) for part in _split(kind[7:-1]))
+        fields = (part.split(":", 1) for part in split_types(kind[7:-1]))
         return pa.struct([pa.field(name.strip("`"), to_arrow(inner)) for name, inner in fields])
     if re.fullmatch(r"(var)?char\(\d+\)", kind):
         return pa.string()
@@ -80,17 +81,14 @@ def field_names(kind: str) -> tuple[str, ...]:
     """Return the names of the fields of a struct type, nothing for any other."""
     if not kind.startswith("struct<"):
         return ()
-    return tuple(part.partition(":")[0].strip().strip("`") for part in _split(kind[len("struct<") : -1]))
+    return tuple(part.partition(":")[0].strip().strip("`") for part in split_types(kind[len("struct<") : -1]))
 
 
-def _split(text: str) -> list[str]:
-    parts, depth, start = [], 0, 0
-    for i, c in enumerate(text):
-        depth += (c in "<(") - (c in ">)")
-        if c == "," and depth == 0:
-            parts.append(text[start:i].strip())
-            start = i + 1
-    return [*parts, text[start:].strip()]
+def field_type(kind: str, name: str) -> str | None:
+    """Return the type of a field of a struct type, None if it has none of that name."""
+    fields = split_types(kind[len("struct<") : -1]) if kind.startswith("struct<") else []
+    found = (part.partition(":") for part in fields)
+    return next((its.strip() for field, _, its in found if field.strip("` ").lower() == name.lower()), None)
 
 
 def from_arrow(kind: pa.DataType) -> str:
@@ -137,6 +135,11 @@ def parse_type(kind: exp.DataType, dialect: Dialect) -> str:
 
     Raises UnsupportedSql for a type that no column can have.
     """
+    return stored_type(sql_type(kind, dialect))
+
+
+def sql_type(kind: exp.DataType, dialect: Dialect) -> str:
+    """Return a parsed type as SQL sees it: as `parse_type` does, but for json and jsonb; raises UnsupportedSql."""
     this, inner = kind.this, kind.expressions
     if this == _KIND.TIMESTAMP:
         return "timestamp" if dialect == "spark" else "timestamp_ntz"
@@ -149,15 +152,15 @@ def parse_type(kind: exp.DataType, dialect: Dialect) -> str:
     if is_interval(kind):
         return "interval day to second"
     if this in (_KIND.JSON, _KIND.JSONB):
-        return "string"
+        return "jsonb" if this == _KIND.JSONB else "json"
     if this == _KIND.DECIMAL:
         return _decimal([part.name for part in inner], dialect)
     if this in (_KIND.ARRAY, _KIND.LIST) and len(inner) == 1:
-        return f"array<{parse_type(inner[0], dialect)}>"
+        return f"array<{sql_type(inner[0], dialect)}>"
     if this == _KIND.MAP and len(inner) == 2:
-        return f"map<{parse_type(inner[0], dialect)},{parse_type(inner[1], dialect)}>"
+        return f"map<{sql_type(inner[0], dialect)},{sql_type(inner[1], dialect)}>"
     if this == _KIND.STRUCT and inner and all(isinstance(part, exp.ColumnDef) for part in inner):
-        return "struct<" + ",".join(f"{p.name}:{parse_type(p.args['kind'], dialect)}" for p in inner) + ">"
+        return "struct<" + ",".join(f"{p.name}:{sql_type(p.args['kind'], dialect)}" for p in inner) + ">"
     text = kind.sql("spark").lower().replace(" ", "")
     text = "string" if re.fullmatch(r"(var)?char(\(\d+\))?", text) else _NAMES.get(text, text)
     if text not in _SIMPLE or text == "void" or this == _KIND.TIMETZ:
@@ -178,6 +181,7 @@ def _decimal(digits: list[str], dialect: Dialect) -> str:
 
 def cast_type(kind: str) -> exp.DataType:
     """Return a Spark type string as a type that every dialect's rules leave alone."""
+    kind = stored_type(kind)
     if kind == "timestamp":
         return exp.DataType(this=exp.DataType.Type.TIMESTAMPTZ)
     return exp.DataType.build(kind, dialect="spark")

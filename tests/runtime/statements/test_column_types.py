@@ -34,7 +34,7 @@ TYPES: list[tuple[str, str | None, str, Any]] = [
     ("ARRAY<INT>", "INT[]", "ARRAY(1, NULL, 3)", [1, None, 3]),
     ("STRUCT<a: INT, b: STRING>", None, "named_struct('a', 1, 'b', 'x')", {"a": 1, "b": "x"}),
     ("MAP<STRING, INT>", None, "map('k', 7)", [("k", 7)]),
-    ("STRING", "JSONB", """'{"a":1}'""", '{"a":1}'),
+    ("STRING", "JSONB", """'{"a": 1}'""", '{"a": 1}'),
 ]
 KEYED = ("BIGINT", "DECIMAL(20, 4)", "BINARY", "DATE", "TIME", "TIMESTAMP", "INTERVAL DAY TO SECOND")
 KEYS = [n for n, (kind, _, _, _) in enumerate(TYPES) if kind in KEYED]
@@ -137,7 +137,7 @@ def test_operators_of_json_mean_what_they_mean_in_postgres(tmp_path: Path, spark
         assert [tuple(row.values()) for row in found.to_pylist()] == [
             (1, '"1"', "1", "1", '"x"', "x", "null", None, True, False, True, False, True, 2),
             (2, None, None, None, None, None, None, None, False, False, False, False, False, None),
-            (3, None, None, None, None, None, None, None, False, False, False, False, False, None),
+            (3, *[None] * 13),
         ]
 
 

@@ -15,6 +15,7 @@ from engine.sql.dialects.postgres.matches import matches
 from engine.sql.dialects.postgres.patterns import NotSaid
 from engine.sql.dialects.postgres.quoted_names import QUOTED_NAME
 
+ENTRIES = ("jsonb_each", "json_each", "jsonb_each_text", "json_each_text")
 SETS = (
     "regexp_matches",
     "regexp_split_to_table",
@@ -26,6 +27,7 @@ SETS = (
     "json_array_elements_text",
     "jsonb_object_keys",
     "json_object_keys",
+    *ENTRIES,
 )
 
 
@@ -71,17 +73,6 @@ def _first_dimension(text: str) -> Callable[[list[exp.Expr]], exp.Expr | None]:
     return build
 
 
-def _json_path(text: str) -> Callable[[list[exp.Expr]], exp.Expr | None]:
-    def build(given: list[exp.Expr]) -> exp.Expr | None:
-        if len(given) < 2:
-            return None
-        keys = (_written(part, "a JSON key").replace("\\", "\\\\").replace("'", "\\'") for part in given[1:])
-        steps = (f"[{key}]" if key.isdigit() else f"['{key}']" for key in keys)
-        return filled(text, given[0], exp.Literal.string("$" + "".join(steps)))
-
-    return build
-
-
 def _split(given: list[exp.Expr]) -> exp.Expr | None:
     """Return the parts of a text between separators that are taken as they stand; an empty text has none."""
     if len(given) != 2:
@@ -94,15 +85,6 @@ def _split(given: list[exp.Expr]) -> exp.Expr | None:
     return filled("filter(split(_p0, _p1, -1), _e -> _p0 <> '')", given[0], pattern)
 
 
-_TYPE = (
-    "CASE WHEN _p0 IS NULL THEN NULL WHEN {0} LIKE 'OBJECT<%' THEN 'object' WHEN {0} LIKE 'ARRAY<%' THEN 'array' "
-    "WHEN {0} = 'STRING' THEN 'string' WHEN {0} = 'BOOLEAN' THEN 'boolean' WHEN {0} = 'VOID' THEN 'null' ELSE 'number' END"
-).format("schema_of_variant(parse_json(_p0))")
-_ELEMENTS = "variant_get(parse_json(_p0), '$', 'array<variant>')"
-_ELEMENT_TEXT = (
-    "CASE schema_of_variant(_e) WHEN 'VOID' THEN NULL WHEN 'STRING' THEN variant_get(_e, '$', 'string') "
-    "ELSE to_json(_e) END"
-)
 CALLS: Mapping[str, Callable[[list[exp.Expr]], exp.Expr | None]] = {
     # ---- values ---------------------------------------------------------------------------------------------
     "num_nulls": _counted("if({} IS NULL, 1, 0)"),
@@ -130,21 +112,9 @@ CALLS: Mapping[str, Callable[[list[exp.Expr]], exp.Expr | None]] = {
     "array_upper": _first_dimension("nullif(size(_p0), 0)"),
     "trim_array": _of(2, "slice(_p0, 1, greatest(size(_p0) - _p1, 0))"),
     "array_flatten": _of(1, "flatten(_p0)"),
-    # ---- documents ------------------------------------------------------------------------------------------
-    "jsonb_typeof": _of(1, _TYPE),
-    "json_typeof": _of(1, _TYPE),
-    "jsonb_extract_path": _json_path("to_json(try_variant_get(parse_json(_p0), _p1))"),
-    "json_extract_path": _json_path("to_json(try_variant_get(parse_json(_p0), _p1))"),
-    "jsonb_extract_path_text": _json_path("get_json_object(_p0, _p1)"),
-    "json_extract_path_text": _json_path("get_json_object(_p0, _p1)"),
     # ---- rows -----------------------------------------------------------------------------------------------
     "regexp_matches": matches,
     "regexp_split_to_table": _of(2, "split(_p0, _p1, -1)"),
     "string_to_table": _split,
     "generate_subscripts": _first_dimension("transform(_p0, (_e, _i) -> _i + 1)"),
-    "jsonb_array_elements": _of(1, f"transform({_ELEMENTS}, _e -> to_json(_e))"),
-    "json_array_elements": _of(1, f"transform({_ELEMENTS}, _e -> to_json(_e))"),
-    "jsonb_array_elements_text": _of(1, f"transform({_ELEMENTS}, _e -> {_ELEMENT_TEXT})"),
-    "json_array_elements_text": _of(1, f"transform({_ELEMENTS}, _e -> {_ELEMENT_TEXT})"),
-    "jsonb_object_keys": _of(1, "json_object_keys(_p0)"),
 }

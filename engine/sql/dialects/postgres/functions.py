@@ -37,7 +37,6 @@ TRANSLATED: dict[str, Build] = {
         "named_struct", *(part for n, value in enumerate(a, 1) for part in (f"f{n}", value))
     ),
     "make_timestamptz": lambda a: _call("make_timestamp", *a) if len(a) in (6, 7) else None,
-    "jsonb_array_length": lambda a: _call("json_array_length", *a),
     **CALLS,
 }
 

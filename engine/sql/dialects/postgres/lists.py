@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlglot.expressions as exp
 
+from engine.sql.dialects.postgres.terms import TypeOf
 from engine.sql.expression.nodes import Call, Case, Cast, Expr, Field, Literal, Variable
 from engine.sql.expression.ordered_lists import (
     ONE,
@@ -11,15 +12,18 @@ from engine.sql.expression.ordered_lists import (
     field_of,
     filtered,
     joined_by_rows,
+    json_list,
+    json_object,
     of_some,
     ordered_list,
 )
 from engine.sql.expression.parsed_parts import Parts
 from engine.sql.expression.template import call, named_struct, template
+from engine.sql.typing.json_types import marked
 
 
-def as_spark_list(node: exp.Expr) -> exp.Expr | None:
-    """Return array_agg, or string_agg with an ORDER BY, with its FILTER, as Spark says it; None for anything else.
+def as_spark_list(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
+    """Return array_agg, json_agg and its like, or string_agg with an ORDER BY, with its FILTER, as Spark says it; else None.
 
     Spark 4.2 fails on its own ordered LISTAGG beside a DISTINCT aggregate (it takes an attribute for a sort order).
     """
@@ -33,6 +37,9 @@ def as_spark_list(node: exp.Expr) -> exp.Expr | None:
     if isinstance(inner, exp.ArrayAgg):
         values, _ = _list(inner, parts, where)
         return parts.filled(of_some(ONE, values, where))
+    name = _json_name(inner)
+    if name is not None:
+        return _json(inner, name, parts, where, type_of)
     if not isinstance(inner, exp.GroupConcat):
         return None
     separator = inner.args.get("separator")
@@ -53,11 +60,49 @@ def as_ordered_list(node: exp.Expr) -> exp.Expr:
     elif isinstance(node.parent, exp.Filter):
         return node
     if isinstance(inner, exp.GroupConcat):
-        return as_spark_list(node) or node
+        return as_spark_list(node, lambda part: None) or node
     if not isinstance(inner, exp.ArrayAgg) or not isinstance(inner.this, exp.Order):
         return node
     values, _ = _list(inner, parts, where)
     return parts.filled(template("filter(:values, _e -> _e IS NOT NULL)", values=values))
+
+
+_JSON_NAMES: dict[type[exp.Expr], str] = {
+    exp.JSONArrayAgg: "json_agg",
+    exp.JSONObjectAgg: "json_object_agg",
+    exp.JSONBObjectAgg: "jsonb_object_agg",
+}
+
+
+def _json_name(node: exp.Expr) -> str | None:
+    named = isinstance(node, exp.Anonymous) and node.name.lower() == "jsonb_agg"
+    return "jsonb_agg" if named else _JSON_NAMES.get(type(node))
+
+
+def _json(node: exp.Expr, name: str, parts: Parts, where: Expr | None, type_of: TypeOf) -> exp.Expr | None:
+    given = node.expressions or [
+        part for part in (node.this, node.args.get("expression")) if part is not None
+    ]
+    if "object" in name:
+        key, value, order = given[0], given[1], list[By]()
+        if isinstance(value, exp.Order):
+            order = [_by(item, parts) for item in value.expressions]
+            value = value.this
+        pairs: list[tuple[str, Expr]] = [("k", Cast(parts.column(key), "string")), ("v", parts.column(value))]
+        whole, kind = json_object(name, ordered_list(pairs, order, (), where), type_of(value))
+    else:
+        item = type_of(
+            _value_of(given[0])
+        )  # asked where it stands: its names are those of the query around it
+        values, _ = _list(exp.ArrayAgg(this=given[0].copy()), parts, where)
+        whole, kind = json_list(name, values, item)
+    return marked(parts.filled(of_some(ONE, whole, where)), kind)
+
+
+def _value_of(node: exp.Expr) -> exp.Expr:
+    inner = node.this if isinstance(node, exp.Order) else node
+    found: exp.Expr = inner.expressions[0] if isinstance(inner, exp.Distinct) else inner
+    return found
 
 
 def _joined_by_rows(

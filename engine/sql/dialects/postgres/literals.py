@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 import sqlglot.expressions as exp
 
+from engine.sql.dialects.postgres.json import document
 from engine.sql.parsing.position import copy_place
 from engine.sql.typing.expression_types import INTEGRAL, is_number
 from engine.sql.typing.types import cast_type
@@ -29,6 +30,8 @@ def type_literals(node: exp.Expr, type_of: TypeOf) -> None:
     stays as it is: who checks operands tells it.
     """
     match node:
+        case exp.Sub() if type_of(node.this) == "jsonb":
+            return  # a key beside it
         case _ if isinstance(node, _TWO_SIDED):
             _alike([node.this, node.expression], type_of)
         case exp.Between():
@@ -96,6 +99,10 @@ def _alike(parts: Iterable[exp.Expr | None], type_of: TypeOf) -> None:
     if not texts or len(texts) == len(given):
         return
     kinds = {type_of(part) for part in given if not isinstance(part, exp.Null) and not _is_text(part)}
+    if kinds == {"jsonb"}:
+        for text in texts:
+            text.replace(copy_place(document(text, type_of), text))
+        return
     if not kinds or not all(kind is not None and is_number(kind) for kind in kinds):
         return
     kind = _widest({kind for kind in kinds if kind is not None})

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import sqlglot.expressions as exp
 
+from engine.sql.dialect import Dialect
 from engine.sql.dialects.postgres.bytea import as_spark_bytea
 from engine.sql.dialects.postgres.filled import filled
 from engine.sql.dialects.postgres.functions import as_spark_call
@@ -23,6 +24,7 @@ from engine.sql.typing.intervals import has_months
 
 TypeOf = Callable[[exp.Expr], str | None]
 _MOST_PARTS = 10_000
+_ZONE = "zone"  # of an instant as a text: Spark shows none
 _KIND = exp.DataType.Type
 _FIELDS = {"ISODOW": "DOW_ISO", "ISOYEAR": "YEAROFWEEK"}
 _YEARS = {"DECADE": ("FLOOR", 10), "CENTURY": ("CEIL", 100), "MILLENNIUM": ("CEIL", 1000)}
@@ -30,13 +32,22 @@ _OF_SECOND = {"MILLISECONDS": 1000, "MICROSECONDS": 1_000_000}
 UNKNOWN_FIELDS = frozenset(("JULIAN", "TIMEZONE", "TIMEZONE_HOUR", "TIMEZONE_MINUTE"))
 
 
-def as_spark(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
-    """Rewrite a bound expression, innermost parts first, by the rules below."""
+def as_spark(node: exp.Expr, type_of: TypeOf, dialect: Dialect = "postgres") -> exp.Expr:
+    """Rewrite a bound expression, innermost parts first, by the rules below; the dialects differ in how they show a zone."""
+    found = _rewritten(node, type_of)
+    if dialect == "risingwave":
+        for text in found.find_all(exp.Literal):
+            if text.meta.get(_ZONE):
+                text.set("this", "+00:00")
+    return found
+
+
+def _rewritten(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     for key, value in list(node.args.items()):
         if isinstance(value, exp.Expr):
-            node.set(key, as_spark(value, type_of))
+            node.set(key, _rewritten(value, type_of))
         elif isinstance(value, list):
-            node.set(key, [as_spark(v, type_of) if isinstance(v, exp.Expr) else v for v in value])
+            node.set(key, [_rewritten(v, type_of) if isinstance(v, exp.Expr) else v for v in value])
     type_literals(node, type_of)
     for rule in (
         _json,
@@ -70,13 +81,13 @@ def _of_bounded_size(node: exp.Expr) -> exp.Expr:
 
 
 def _json(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
-    """JSON is text. `a -> 'b'` -> `TO_JSON(TRY_VARIANT_GET(PARSE_JSON(a), '$.b'))`"""
-    return as_spark_json(node)
+    """JSON is text in its normal form. `a -> 'b'` -> `tideline_member(a, 'b')`"""
+    return as_spark_json(node, type_of)
 
 
 def _list(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """Nulls stay, the order counts. `array_agg(x ORDER BY y)` -> `transform(array_sort(collect_list(…), …), _e -> _e.v)`"""
-    return as_spark_list(node)
+    return as_spark_list(node, type_of)
 
 
 def _regression(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
@@ -130,6 +141,13 @@ def _cast(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
         return type(node)(this=exp.Literal.string(said), to=target)
     if target.this in _TEXTS:
         kind = "interval" if isinstance(node.this.unnest(), exp.Interval) else type_of(node.this) or ""
+        if kind == "timestamp" and not node.meta.get(_ZONE):
+            node.meta[_ZONE] = True
+            zone = exp.Literal.string("+00")
+            zone.meta[_ZONE] = True
+            plain = type(node)(this=node.this.copy(), to=exp.DataType(this=_KIND.TEXT))
+            plain.meta[_ZONE] = True
+            node.set("this", exp.Paren(this=exp.DPipe(this=plain, expression=zone)))
         if kind.startswith(_NOT_AS_TEXT):
             raise NotSaid(f"{kind} as a text", "take its parts, or array_to_string")
     if target.this == _KIND.TIME and type_of(node.this) == "timestamp_ntz":

@@ -104,10 +104,10 @@ def test_functions_that_give_rows_do_so_in_select_and_in_from(words: Session) ->
         "INSERT INTO f VALUES (1, ARRAY[7, 8], ?, 'a, b'), (2, NULL, '[]', '')", ['[1, "x", null, {"y": 2}]']
     )
     assert _both(words, "SELECT id, generate_subscripts(a, 1) AS n FROM f") == [(1, 1), (1, 2)]
-    elements = [("1",), ('"x"',), ("null",), ('{"y":2}',)]
+    elements = [("1",), ('"x"',), ("null",), ('{"y": 2}',)]
     assert _both(words, "SELECT jsonb_array_elements(j) AS e FROM f") == sorted(elements, key=repr)
     texts = _both(words, "SELECT id, e FROM f, jsonb_array_elements_text(j) AS e WHERE e <> 'x'")
-    assert texts == [(1, "1"), (1, '{"y":2}')]
+    assert texts == [(1, "1"), (1, '{"y": 2}')]
     assert _both(words, "SELECT id, regexp_split_to_table(s, ', *') AS w FROM f") == [
         (1, "a"),
         (1, "b"),
@@ -121,7 +121,13 @@ def test_functions_that_give_rows_do_so_in_select_and_in_from(words: Session) ->
     [
         ("SELECT array_upper(array[1], 2) FROM bid", "a second dimension of an array", (1, 8)),
         ("SELECT convert_from(note, 'latin1') FROM bid", "the encoding latin1", (1, 8)),
-        ("SELECT jsonb_extract_path(note, item) FROM bid, auction", "a JSON key that is no literal", (1, 8)),
+        (
+            "SELECT jsonb_build_object(note) FROM bid",
+            "jsonb_build_object with a key that has no value",
+            (1, 8),
+        ),
+        ("SELECT '{'::jsonb FROM bid", "'{' is no JSON", (1, 8)),
+        ("SELECT note::jsonb::date FROM bid", "jsonb as DATE", (1, 8)),
         (
             "SELECT regexp_matches(note, item) FROM bid, auction",
             "a pattern or flags that are not written out",

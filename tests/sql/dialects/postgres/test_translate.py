@@ -52,6 +52,7 @@ MEANINGS = [
     ("extract(isodow from d)", "EXTRACT(DOW_ISO FROM `t:d`)", 7),
     ("extract(epoch from at)", "unix_micros(CAST(`t:at` AS TIMESTAMP)) / 1000000", 1772346600.0),
     ("at::timestamp", "CAST(`t:at` AS TIMESTAMP_NTZ)", datetime.datetime(2026, 3, 1, 6, 30)),
+    ("decode('0aff', 'hex')::text", r"CAST('\\x' || lower(hex(unhex('0aff'))) AS STRING)", r"\x0aff"),
     ("n::numeric", "CAST(`t:n` AS DECIMAL(38,10))", Decimal("2.5000000000")),
     ("log(100.0)", "log10(100.0)", 2.0),
     ("s ~* 'harb'", "`t:s` RLIKE '(?i)' || 'harb'", True),
@@ -121,7 +122,7 @@ VALUES = [
     ("a[9]", None),
     ("j ->> 'k'", "v"),
     ("j -> 'k'", '"v"'),
-    ("j -> 'n' ->> 'm'", "[10,null]"),
+    ("j -> 'n' ->> 'm'", "[10, null]"),
     ("j #>> '{n,m,0}'", "10"),
     ("j ? 'k'", True),
     ("encode(b, 'hex')", "0aff"),
@@ -210,6 +211,12 @@ def test_expressions_of_postgres_have_their_values(spark: SparkSession) -> None:
 def test_json_aggregates_are_known_by_their_names(name: str, dialect: str) -> None:
     arguments = "s, i ORDER BY id" if "object" in name else "i ORDER BY id"
     assert expression_of(f"{name}({arguments})", dialect).startswith("`agg:json")
+
+
+def test_an_instant_as_a_text_says_its_zone_as_its_dialect_does(spark: SparkSession) -> None:
+    text = expression_of("z::text", "postgres").replace("`t:z`", "TIMESTAMP '2026-03-01 06:30:00.5'")
+    assert spark.sql(f"SELECT {text}").first()[0] == "2026-03-01 06:30:00.5+00"
+    assert expression_of("z::text", "risingwave") == "CAST(CAST(`t:z` AS STRING) || '+00:00' AS STRING)"
 
 
 def test_lists_of_a_query_that_is_answered_once_are_those_of_duckdb(spark: SparkSession) -> None:

@@ -1,0 +1,29 @@
+"""The engine's own functions in a Spark session: those over json and jsonb, which Spark has in no exact form."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
+
+from engine.jsonb.functions import FUNCTIONS
+from engine.spark_internals import spark_schema
+
+
+def register_functions(session: SparkSession) -> None:
+    """Give a session the functions, under names that no function of Spark's has."""
+    for function in FUNCTIONS:
+        session.udf.register(
+            function.name,
+            F.arrow_udf(  # type: ignore[attr-defined]  # which the stubs do not list
+                function.body,
+                _spark_type(function.type),
+                F.ArrowUDFType.SCALAR,  # type: ignore[attr-defined]
+            ),
+        )
+
+
+def _spark_type(kind: pa.DataType) -> DataType:
+    """Return a type without asking Spark, which a client of Spark Connect does not have beside it."""
+    return spark_schema(pa.schema([pa.field("result", kind)])).fields[0].dataType

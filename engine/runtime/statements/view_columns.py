@@ -1,0 +1,42 @@
+"""The columns of views as SQL sees them: which of the texts that Spark tells are json or jsonb."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sqlglot.expressions as exp
+
+from engine.jsonb.kinds import holds_documents
+from engine.sql.bind.binder import BoundQuery
+from engine.sql.catalog import Catalog, Column
+from engine.sql.dialect import Dialect
+from engine.sql.rewrites.contract import QueryText
+from engine.sql.rewrites.rules import written_out
+from engine.sql.typing.query_types import QueryTypes
+
+
+def documents_of(bound: BoundQuery, shown: tuple[str, ...]) -> Mapping[str, str]:
+    """Return the types of the columns of a bound query that are json or jsonb, by the names under which they are shown."""
+    kinds = {
+        name: bound.types.get(internal) for name, (_, internal) in zip(shown, bound.columns, strict=True)
+    }
+    return {name: kind for name, kind in kinds.items() if kind is not None and holds_documents(kind)}
+
+
+def documents_of_query(
+    query: exp.Query, catalog: Catalog, dialect: Dialect, sql: str, shown: tuple[str, ...]
+) -> Mapping[str, str]:
+    """Return the same of a query that is computed as a whole."""
+    if dialect == "spark":
+        return {}
+    tree = written_out(query.copy(), QueryText(catalog, dialect, sql))
+    kinds = QueryTypes(tree, catalog).kinds(tree)
+    if kinds is None or len(kinds) != len(shown):
+        return {}
+    named = zip(shown, kinds, strict=True)
+    return {name: kind for name, kind in named if kind is not None and holds_documents(kind)}
+
+
+def shown_columns(names: tuple[str, ...], documents: Mapping[str, str]) -> tuple[Column, ...]:
+    """Return the columns of a plain view, whose other types are told by whoever reads it."""
+    return tuple(Column(name, "", sql_type=documents.get(name)) for name in names)
