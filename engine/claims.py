@@ -101,6 +101,12 @@ KEPT_FRAME = Claim(
     "`Prepared.fits` and `runs_again`",
     "computing the epoch by a new frame as well, and comparing what both have written",
 )
+EMPTY = Claim(
+    "empty over nothing",
+    "a plan of certain operators gives no row while its tables hold none, so its first content needs no run",
+    "`is_empty_over_nothing`",
+    "the random worlds, which compare views over empty tables with other engines",
+)
 NO_CHANGE = Claim(
     "no change",
     "a table none of whose inputs has changed in an epoch needs no run: its content at the label before is that at the new one",
@@ -124,5 +130,6 @@ CLAIMS = (
     OLD_ROWS,
     NOT_NULL,
     KEPT_FRAME,
+    EMPTY,
     NO_CHANGE,
 )

@@ -69,6 +69,7 @@ class WorldRun:
             self._said(table.ddl(self.world.dialect), self.world.dialect)
         try:
             self._create(0)
+            self._flush_all("over empty tables")
             for table in tuple(self.tables):
                 self._change(self.maker.first(table))
             self._create(1)
