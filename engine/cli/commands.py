@@ -113,29 +113,25 @@ def status(
     storage: Annotated[
         bool, typer.Option("--storage", help="Show files by level, bytes, history, requests.")
     ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show it anew as the store changes, until Ctrl-C.")
+    ] = False,
 ) -> None:
     """Show where every table, view and sink stands: state, newest epoch, lag, rows, bytes, files, last error."""
-    output = Format.json if json else output
-    with opened(store) as found:
-        if storage:
-            print_storage(found.metrics(), output)
-            return
-        from engine.cli.standing import statuses_listing, together, waiting_by_view, waits_listing
-        from engine.meta.catalog_store import load
-        from engine.meta.status import statuses
-        from engine.meta.waits import quarantine_waits
-        from engine.meta.waits import waits as waits_of
+    from engine.cli.standing import standing_listing
 
-        now, version = time.time(), found.version
-        stored = load(version)
-        waiting = (*waits_of(version, stored, now), *quarantine_waits(version))
-        if waits:
-            print_listing(waits_listing(waiting, now), output, wide=wide)
-            return
-        standing = statuses(version, stored, {}, now)
-        footer = together(version, stored, now)
-        listing = statuses_listing(standing, waiting_by_view(waiting, stored), now, footer)
-        print_listing(listing, output, wide=wide)
+    output = Format.json if json else output
+    if watch and (storage or output is not Format.table):
+        raise typer.BadParameter("--watch shows a table: without --storage, --json and --output")
+    with opened(store) as found:
+        if watch:
+            from engine.cli.watching import watch_store
+
+            watch_store(found, waits=waits, wide=wide)
+        elif storage:
+            print_storage(found.metrics(), output)
+        else:
+            print_listing(standing_listing(found.version, time.time(), waits=waits), output, wide=wide)
 
 
 @app.command()
