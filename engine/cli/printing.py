@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+import click
 import msgspec
 import typer
 
@@ -37,6 +38,16 @@ class Format(StrEnum):
     table = "table"
     csv = "csv"
     json = "json"
+
+
+class Printing(typer.core.TyperCommand):
+    """A command that knows --json as another word for --format json."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments; behind `--` nothing is an option."""
+        end = args.index("--") if "--" in args else len(args)
+        options = ["--format=json" if arg == "--json" else arg for arg in args[:end]]
+        return super().parse_args(ctx, [*options, *args[end:]])
 
 
 def width_of_output() -> int | None:
