@@ -22,6 +22,7 @@ _NAMES = (
     "date_format",
     "date_trunc",
     "from_unixtime",
+    "gap_fill",
     "log10",
     "log2",
     "max",
@@ -37,7 +38,7 @@ _NAMES = (
     "unix_timestamp",
 )
 _OF_PAIRS = ("corr", "covar_", "regr_")
-_NAMES_OF_POSTGRES = ("date_bin", "make_time", "to_char")
+_NAMES_OF_POSTGRES = ("date_bin", "gap_fill", "make_time", "to_char")
 _OF_UNITS = ("date_trunc", "date_part", "datepart")
 _ONE_UNIT = re.compile(r"\s*[+-]?\d+(\.\d+)?\s*[a-z]+\s*", re.IGNORECASE)
 _UNIT_WORDS = ("year", "month", "day", "hour", "minute", "second")
@@ -120,7 +121,7 @@ def _as_known(call: exp.Anonymous) -> exp.Expr | None:
         for n, arg in enumerate(call.expressions)
     ]
     name = call.name.lower()
-    if name in ("any", "parse_json") or (name in ("max", "min") and len(call.expressions) > 1):
+    if name in ("any", "gap_fill", "parse_json") or (name in ("max", "min") and len(call.expressions) > 1):
         return None
     try:
         known = sqlglot.parse_one(f"{call.name}({', '.join(parts)})", read="spark")

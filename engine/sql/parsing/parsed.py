@@ -53,10 +53,15 @@ def is_time_window(node: exp.Expr | None) -> bool:
     return isinstance(node, exp.Anonymous) and node.name.lower() in TIME_WINDOWS
 
 
+def is_gap_fill(node: exp.Expr | None) -> bool:
+    """Tell whether an item of FROM is a call of GAP_FILL, whose first argument is a relation as well."""
+    return isinstance(node, exp.Anonymous) and node.name.lower() == "gap_fill"
+
+
 def _name_relation(call: exp.Anonymous) -> None:
-    """Make the first argument of a time window in FROM the table that it names, so that all who ask what a query reads see it."""
+    """Make the first argument of a time window or GAP_FILL the table that it names, so that all who ask what is read see it."""
     relation = call.expressions[0] if call.expressions else None
-    if not isinstance(call.parent, exp.Table) or not is_time_window(call):
+    if not isinstance(call.parent, exp.Table) or not (is_time_window(call) or is_gap_fill(call)):
         return
     if not isinstance(relation, exp.Column) or not isinstance(relation.this, exp.Identifier):
         return

@@ -19,6 +19,7 @@ from engine.sql.rewrites.decorrelate import decorrelate
 from engine.sql.rewrites.first_by_number import first_by_number
 from engine.sql.rewrites.free_values import over_domain
 from engine.sql.rewrites.full_join import full_join
+from engine.sql.rewrites.gap_fill import gap_fill
 from engine.sql.rewrites.grouping_sets import grouping_sets
 from engine.sql.rewrites.inline_functions import inline_functions
 from engine.sql.rewrites.join_keys import JoinKeys
@@ -38,6 +39,7 @@ from engine.sql.rewrites.time_windows import time_windows
 
 PARSED_RULES: tuple[ParsedRule, ...] = (
     inline_functions,
+    gap_fill,
     time_windows,
     row_fields,
     set_returning,

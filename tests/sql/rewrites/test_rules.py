@@ -13,7 +13,7 @@ import pytest
 import sqlglot.expressions as exp
 
 from engine.sql.bind.binder import BoundQuery, bind, bound_as_written
-from engine.sql.catalog import Catalog, Relation
+from engine.sql.catalog import Catalog, Column, Relation
 from engine.sql.dialect import Dialect
 from engine.sql.explain import explain
 from engine.sql.rewrites import rules
@@ -34,11 +34,16 @@ FOLDER = Path(rules.__file__).parent
 
 
 def _catalog() -> Catalog:
-    """The small catalog and the function `twice` of a user."""
+    """The small catalog, a table with a time, and the function `twice` of a user."""
     macro = Macro((("x", "bigint"),), "bigint", "x * 2")
     options = {"macro": msgspec.json.encode(macro).decode()}
     twice = Relation(name="twice", kind="function", columns=(), options=options)
-    return Catalog({**small_catalog().relations, "twice": twice})
+    stay = Relation(
+        name="stay",
+        kind="table",
+        columns=(Column(name="since", type="timestamp_ntz"), Column(name="guests", type="int")),
+    )
+    return Catalog({**small_catalog().relations, "stay": stay, "twice": twice})
 
 
 def _parsed(query: str, dialect: Dialect) -> exp.Query:

@@ -1,0 +1,198 @@
+"""GAP_FILL of FROM: a relation's rows, and between each and the next in time one row a step, as a subquery.
+
+Applies in all dialects. What a column has in the rows between is null (KEEPNULL), the value of the row before (LOCF), or on the
+line from there to the row behind (INTERPOLATE; whole numbers are rounded). The row behind is that of LEAD, and the times between
+are unnested; so a change computes again what calls over windows do, and no rule of its own is needed. Rows so far from each other
+that there would be more than MOST_BETWEEN between them fail.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import sqlglot.expressions as exp
+
+from engine.sql.catalog import Column, Relation
+from engine.sql.dialects.postgres.filled import filled
+from engine.sql.parsing.names import identifier, relation_of
+from engine.sql.parsing.parsed import is_gap_fill
+from engine.sql.parsing.position import copy_place
+from engine.sql.parsing.refusals import mistake
+from engine.sql.rewrites.contract import ParsedExample, QueryText
+from engine.sql.rewrites.fixed_windows import span_of
+from engine.sql.typing.intervals import has_months, interval_value
+
+EXAMPLE = ParsedExample(
+    before="SELECT * FROM GAP_FILL(stay, since, INTERVAL '1' HOUR, LOCF(guests))",
+    after="SELECT * FROM (SELECT _between.`gap:time` AS `since`, _told.`guests` AS `guests` FROM (SELECT _rel.*, "
+    "IF(UNIX_MICROS(CAST((GREATEST((_rel.`since`), COALESCE((LEAD(_rel.`since`) OVER (ORDER BY _rel.`since`)) - INTERVAL"
+    " '0 00:00:00.000001' DAY TO SECOND, (_rel.`since`)))) AS TIMESTAMP_LTZ)) - UNIX_MICROS(CAST((_rel.`since`) AS "
+    "TIMESTAMP_LTZ)) > 3600000000000000, RAISE_ERROR('GAP_FILL: more than 1,000,000 rows would stand between two rows; "
+    "take a longer step, or mend the time that is far from the others'), SEQUENCE((_rel.`since`), "
+    "(GREATEST((_rel.`since`), COALESCE((LEAD(_rel.`since`) OVER (ORDER BY _rel.`since`)) - INTERVAL '0 00:00:00.000001'"
+    " DAY TO SECOND, (_rel.`since`)))), (INTERVAL '0 01:00:00.000000' DAY TO SECOND))) AS `gap:times` FROM stay AS _rel "
+    "WHERE NOT _rel.`since` IS NULL) AS _told LATERAL VIEW EXPLODE(_told.`gap:times`) _between AS `gap:time`) AS `stay`",
+)
+
+_FORM = "GAP_FILL(relation, time column, INTERVAL 'step' [, LOCF(column), INTERPOLATE(column), KEEPNULL(column) …])"
+MOST_BETWEEN = 1_000_000
+_TOO_MANY = (
+    f"GAP_FILL: more than {MOST_BETWEEN:,} rows would stand between two rows; take a longer step, or mend the time "
+    "that is far from the others"
+)
+_TIMES = ("timestamp", "timestamp_ntz")
+_FILLS = ("locf", "interpolate", "keepnull")
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+_RELATION, _TOLD, _BETWEEN = "_rel", "_told", "_between"
+_TIME, _TIMES_TO = "gap:time", "gap:times"
+_MICROSECOND = "INTERVAL '0 00:00:00.000001' DAY TO SECOND"
+
+
+def gap_fill(tree: exp.Expr, text: QueryText) -> exp.Expr:
+    """Return the tree with each GAP_FILL as a subquery; raises SqlError with the place of what is wrong."""
+    for table in list(tree.find_all(exp.Table)):
+        if is_gap_fill(table.this):
+            table.replace(_GapFill(table, text).written())
+    return tree
+
+
+class _GapFill:
+    """One call; `fills` says by column how the rows between are filled."""
+
+    def __init__(self, table: exp.Table, text: QueryText) -> None:
+        self.table, self.call, self.text = table, table.this, text
+        given = list(self.call.expressions)
+        if len(given) < 3:
+            raise self._wrong(f"GAP_FILL has {len(given)} arguments", self.call)
+        self.relation = self._relation(given[0])
+        self.columns = [column for column in self.relation.columns if not column.hidden]
+        self.time = self._time(given[1])
+        self.step = self._step(given[2])
+        self.fills: dict[str, str] = {}
+        for fill in given[3:]:
+            self._add(fill)
+
+    def written(self) -> exp.Subquery:
+        alias = self.table.args.get("alias") or exp.TableAlias(
+            this=exp.to_identifier(self.call.expressions[0].name, quoted=True)
+        )
+        rows = exp.Unnest(expressions=[_of(_TOLD, _TIMES_TO)])
+        named = exp.TableAlias(
+            this=exp.to_identifier(_BETWEEN), columns=[exp.to_identifier(_TIME, quoted=True)]
+        )
+        items = [exp.alias_(self._value(column), column.name, quoted=True) for column in self.columns]
+        inner = exp.Subquery(this=self._told(), alias=exp.TableAlias(this=exp.to_identifier(_TOLD)))
+        join = exp.Join(this=exp.Lateral(this=rows, alias=named), kind="CROSS")
+        query = exp.Select(expressions=items).from_(inner, copy=False).join(join, copy=False)
+        return copy_place(exp.Subquery(this=query, alias=alias), self.call)
+
+    def _told(self) -> exp.Select:
+        """Return the rows with the times from each to the next, and what is interpolated with its next value."""
+        time = _of(_RELATION, self.time.name)
+        last = filled(f"GREATEST(_p0, COALESCE(_p1 - {_MICROSECOND}, _p0))", time, self._lead(self.time.name))
+        text = (
+            f"IF({_micros('_p1')} - {_micros('_p0')} > {MOST_BETWEEN * self.step}, "
+            f"RAISE_ERROR('{_TOO_MANY}'), SEQUENCE(_p0, _p1, _p2))"
+        )
+        times = filled(text, time, last, span_of(self.step))
+        items: list[exp.Expr] = [exp.Column(this=exp.Star(), table=exp.to_identifier(_RELATION))]
+        items.append(exp.alias_(times, _TIMES_TO, quoted=True))
+        for name in (name for name, fill in self.fills.items() if fill == "interpolate"):
+            items.append(exp.alias_(self._lead(name), f"gap:next {name}", quoted=True))
+        source = self.call.expressions[0].copy()
+        source.set("alias", exp.TableAlias(this=exp.to_identifier(_RELATION)))
+        known = exp.Not(this=exp.Is(this=time.copy(), expression=exp.Null()))
+        return exp.Select(expressions=items).from_(source, copy=False).where(known, copy=False)
+
+    def _lead(self, name: str) -> exp.Window:
+        order = exp.Order(expressions=[exp.Ordered(this=_of(_RELATION, self.time.name), nulls_first=True)])
+        return exp.Window(this=exp.Lead(this=_of(_RELATION, name)), order=order, over="OVER")
+
+    def _value(self, column: Column) -> exp.Expr:
+        if column.name == self.time.name:
+            return _of(_BETWEEN, _TIME)
+        own, time, at = _of(_TOLD, column.name), _of(_TOLD, self.time.name), _of(_BETWEEN, _TIME)
+        match self.fills.get(column.name, "keepnull"):
+            case "locf":
+                return own
+            case "interpolate":
+                steps = f"CAST(({_micros('_p1')} - {_micros('_p0')}) / {self.step} AS BIGINT)"
+                wide = "CAST(_p2 AS DECIMAL(20, 0))" if column.type in _WHOLE else "_p2"
+                line = f"{wide} + (_p3 - {wide}) * {steps} / SIZE(_p4)"
+                line = f"ROUND({line})" if column.type in _WHOLE else line
+                text = f"IF(_p0 = _p1, _p2, CAST({line} AS {column.type}))"
+                following = _of(_TOLD, f"gap:next {column.name}")
+                return filled(text, time, at, own, following, _of(_TOLD, _TIMES_TO))
+            case _:
+                return filled("IF(_p0 = _p1, _p2, NULL)", time, at, own)
+
+    # ---- arguments -------------------------------------------------------------------------------------------
+    def _relation(self, node: exp.Expr) -> Relation:
+        found = (
+            relation_of(node, self.text.catalog)
+            if isinstance(node, exp.Table) and not node.args.get("db")
+            else None
+        )
+        if found is None or found.kind == "view":
+            message = "the first argument of GAP_FILL is no table or materialized view"
+            raise self._wrong(message, node, "make the query a materialized view, and name it here")
+        return found
+
+    def _column(self, node: exp.Expr) -> Column:
+        name = identifier(node.this) if isinstance(node, exp.Column) else node.sql()
+        found = next((column for column in self.columns if column.name.lower() == name.lower()), None)
+        if found is None or not isinstance(node, exp.Column):
+            hint = f"its columns are {', '.join(column.name for column in self.columns)}"
+            raise self._wrong(f"{self.relation.name} has no column {name}", node, hint)
+        return found
+
+    def _time(self, node: exp.Expr) -> Column:
+        found = self._column(node)
+        if found.type not in _TIMES:
+            times = ", ".join(column.name for column in self.columns if column.type in _TIMES)
+            hint = (
+                f"its columns of time are {times}" if times else "CAST a column in a materialized view below"
+            )
+            raise self._wrong(f"{found.name} is {found.type}: GAP_FILL goes along a TIMESTAMP", node, hint)
+        return found
+
+    def _step(self, node: exp.Expr) -> int:
+        span = interval_value(node)
+        if has_months(node):
+            hint = "write the step in days"
+            raise self._wrong("the step of GAP_FILL has months, which have no fixed length", node, hint)
+        if span is None:
+            raise self._wrong(
+                f"the step of GAP_FILL is no interval: {node.sql()}", node, "write INTERVAL '1 minute'"
+            )
+        if span <= timedelta():
+            raise self._wrong("the step of GAP_FILL is not positive", node, "write INTERVAL '1 minute'")
+        return span // timedelta(microseconds=1)
+
+    def _add(self, node: exp.Expr) -> None:
+        word = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+        if word not in _FILLS or len(node.expressions) != 1:
+            raise self._wrong(f"{node.sql()} does not say how a column is filled", node)
+        column = self._column(node.expressions[0])
+        if column.name == self.time.name or column.name in self.fills:
+            what = "the time itself" if column.name == self.time.name else "told already"
+            raise self._wrong(f"how {column.name} is filled is {what}", node, "leave it out")
+        numeric = (*_WHOLE, "float", "double")
+        if word == "interpolate" and column.type not in numeric and not column.type.startswith("decimal"):
+            raise self._wrong(
+                f"{column.name} is {column.type}: only numbers are interpolated",
+                node,
+                "write LOCF or KEEPNULL",
+            )
+        self.fills[column.name] = word
+
+    def _wrong(self, message: str, node: exp.Expr, hint: str | None = None) -> Exception:
+        return mistake(message, node, self.text.sql, hint or f"write {_FORM}")
+
+
+def _micros(time: str) -> str:
+    return f"unix_micros(CAST({time} AS TIMESTAMP_LTZ))"
+
+
+def _of(table: str, name: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(table))
