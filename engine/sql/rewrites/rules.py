@@ -33,6 +33,7 @@ from engine.sql.rewrites.pull_up import pull_up
 from engine.sql.rewrites.pushdown import pushdown
 from engine.sql.rewrites.quantified import quantified
 from engine.sql.rewrites.row_fields import row_fields
+from engine.sql.rewrites.row_order import row_order
 from engine.sql.rewrites.scalar import ScalarSubqueries
 from engine.sql.rewrites.set_returning import set_returning
 from engine.sql.rewrites.time_windows import time_windows
@@ -42,6 +43,7 @@ PARSED_RULES: tuple[ParsedRule, ...] = (
     gap_fill,
     time_windows,
     row_fields,
+    row_order,
     set_returning,
     lockstep,
     corresponding,
