@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from engine.hummock.version import HASH, Run, SstInfo, Table
 
 Opened = tuple[SstInfo, SortedFile]
 WIDE = 32
+MOST_MATCHES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ class Wanted:
     filtered: tuple[str, ...]
     whole_key: bool
     leading: tuple[str, ...] = ()
+    most: int | None = None
+    """So many matches are looked for at once; more raise TooManyMatches, unless one key alone has them."""
 
 
 @dataclass
@@ -56,6 +59,29 @@ class Candidates:
     source: np.ndarray
     place: np.ndarray
     deleted: np.ndarray
+
+
+class TooManyMatches(Exception):
+    """The keys that are asked for have more matches than are looked for at once: ask for fewer."""
+
+
+def find_rows_in_parts(
+    files: FileSet,
+    table: Table,
+    runs: Sequence[Run],
+    wanted: Wanted,
+    columns: Sequence[str],
+    expiry: Expiry | None = None,
+) -> Iterator[tuple[np.ndarray, pa.Table]]:
+    """Yield what `find_rows` returns in parts of MOST_MATCHES rows or so, each of other keys: memory does not follow matches."""
+    left = [replace(wanted, most=MOST_MATCHES)]
+    while left:
+        some = left.pop()
+        try:
+            yield find_rows(files, table, runs, some, columns, expiry)
+        except TooManyMatches:
+            half = len(some.asking) // 2
+            left += [replace(some, asking=some.asking[half:]), replace(some, asking=some.asking[:half])]
 
 
 def find_rows(
@@ -73,7 +99,7 @@ def find_rows(
     """
     opened: list[Opened] = []
     found: list[Candidates] = []
-    order, searched = _search_order(wanted), 0
+    order, searched, matches = _search_order(wanted), 0, 0
     for sst in sources_of(runs):
         if not len(order):
             break
@@ -84,6 +110,9 @@ def find_rows(
         by = wanted.searched[0] if wanted.searched else HASH
         file = files.for_values(sst, by, functools.partial(wanted_values, wanted, order))
         key, place = _search(file, wanted, order)
+        matches += len(key)
+        if wanted.most is not None and matches > wanted.most and len(wanted.asking) > 1:
+            raise TooManyMatches
         if not len(key):
             continue
         opened.append((sst, file))
@@ -167,6 +196,8 @@ def _search(file: SortedFile, wanted: Wanted, order: np.ndarray) -> tuple[np.nda
     total = int(count.sum())
     if total == 0:
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    if wanted.most is not None and total > wanted.most and len(wanted.asking) > 1:
+        raise TooManyMatches
     if total != len(key) or (count != 1).any():
         starts = np.cumsum(count) - count
         place = np.arange(total) - np.repeat(starts - low, count)

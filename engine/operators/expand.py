@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from engine.operators.context import At, EpochContext, select
 from engine.operators.flow import Rows, as_frame, both_sides, compute, keep
-from engine.operators.lookup import Probe, lookup
+from engine.operators.lookup import End, Probe, lookup
 from engine.sql.expression.nodes import NULL, And, Column, Comparison, Expr, Not
 from engine.sql.expression.spark_sql import quote
 from engine.sql.expression.template import call, template
@@ -136,15 +136,29 @@ def attach_mark(
     """Add a column that says whether a row, which holds the left side's columns, has a match; and return its name."""
     line, rank = context.fresh("line"), context.fresh("rank")
     outer = list(frame.columns)
-    several = not set(node.right.key) <= {column for _, column in node.on}
+    unique = set(node.right.key) <= {column for _, column in node.on}
+    alone = node.residual is None and _has_first_rows(node.right, tuple(b for _, b in node.on), context)
+    several = not unique and not alone
     if several:
         frame = with_line(frame, line)
-    joined, hit = expand(node.right, frame, Probe(node.on, at, given, node.null_safe), context)
+    end: End | None = "first" if alone and not unique else None
+    joined, hit = expand(node.right, frame, Probe(node.on, at, given, node.null_safe, end), context)
     if node.residual is not None:
         joined, hit = narrow(joined, hit, node.residual, context)
     if several:
         joined = hits_first(select(joined, [*outer, hit, line]), line, hit, rank).where(f"{quote(rank)} = 1")
     return select(joined, [*outer, hit]), hit
+
+
+def _has_first_rows(node: Node, columns: tuple[str, ...], context: EpochContext) -> bool:
+    """Tell whether the first of the rows that have a key tells that there are some: all are found by one search of a table."""
+    while isinstance(node, Project):
+        columns, node = through_project(node, columns), node.input
+    if not isinstance(node, Scan):
+        return False
+    path = access_path(node, columns)
+    version, by = context.tables[path.table], {theirs for _, theirs in path.pairs}
+    return set(version.primary_key[: len(by)]) == by
 
 
 def wanted(node: Join, mark: str) -> Expr:

@@ -16,6 +16,8 @@ from pyspark.sql.types import BooleanType, StructField, StructType
 
 from engine.arrow import both, holds, nulls, positions
 from engine.hummock import Reader, TableVersion
+from engine.hummock.expiry import expiry_at
+from engine.hummock.lookup import MOST_MATCHES
 from engine.operators.context import At, EpochContext
 from engine.operators.flow import SIDE, Flow, Rows
 from engine.operators.table_parameters import Source, TableAt
@@ -57,26 +59,25 @@ class LookupTable:
         for batch in batches:
             for start in range(0, batch.num_rows, MOST_ROWS):
                 rows = pa.Table.from_batches([batch.slice(start, MOST_ROWS)])
-                yield from self._join(reader, table, rows).to_batches()
+                for joined in self._join(reader, table, rows):
+                    yield from joined.to_batches()
 
-    def _join(self, reader: Reader, table: TableAt, rows: pa.Table) -> pa.Table:
-        asks = np.ones(rows.num_rows, dtype=bool)
-        if self.probe.given is not None:
-            asks &= holds(rows.column(self.probe.given))
-        version, new = table.version, table.new
-        old = new if table.old is None else table.old
-        if self.probe.at == "side":
-            side = rows.column(SIDE).to_numpy()
-            found = [
-                self._find(reader, version, rows, asks & (side == i), epoch)
-                for i, epoch in ((0, old), (1, new))
-            ]
-        else:
-            found = [self._find(reader, version, rows, asks, old if self.probe.at == "old" else new)]
-        matched = np.concatenate([index for index, _ in found])
+    def _join(self, reader: Reader, table: TableAt, rows: pa.Table) -> Iterator[pa.Table]:
+        """Yield the rows with what they find, in one table unless that is very much; rows that find nothing come last."""
         unmatched = np.ones(rows.num_rows, dtype=bool)
-        unmatched[matched] = False
-        missing = np.flatnonzero(unmatched)
+        held: list[tuple[np.ndarray, pa.Table]] = []
+        for index, state in self._found(reader, table, rows):
+            if held and sum(len(some) for some, _ in held) + len(index) > MOST_MATCHES:
+                yield self._answer(rows, held, np.empty(0, dtype=np.int64))
+                held = []
+            unmatched[index] = False
+            held.append((index, state))
+        yield self._answer(rows, held, np.flatnonzero(unmatched))
+
+    def _answer(
+        self, rows: pa.Table, found: list[tuple[np.ndarray, pa.Table]], missing: np.ndarray
+    ) -> pa.Table:
+        matched = np.concatenate([index for index, _ in found])
         state = pa.concat_tables([some for _, some in found])
         hit = np.concatenate([np.ones(len(matched), dtype=bool), np.zeros(len(missing), dtype=bool)])
         taken = rows.take(positions(np.concatenate([matched, missing])))
@@ -86,9 +87,23 @@ class LookupTable:
         names = taken.column_names + [name for name, _ in self.items] + [self.hit]
         return pa.Table.from_arrays(arrays, names=names).combine_chunks()
 
+    def _found(self, reader: Reader, table: TableAt, rows: pa.Table) -> Iterator[tuple[np.ndarray, pa.Table]]:
+        """Yield (index of the row, what it has found) in parts of bounded size, at least one."""
+        asks = np.ones(rows.num_rows, dtype=bool)
+        if self.probe.given is not None:
+            asks &= holds(rows.column(self.probe.given))
+        version, new = table.version, table.new
+        old = new if table.old is None else table.old
+        if self.probe.at == "side":
+            side = rows.column(SIDE).to_numpy()
+            for i, epoch in ((0, old), (1, new)):
+                yield from self._find(reader, version, rows, asks & (side == i), epoch)
+        else:
+            yield from self._find(reader, version, rows, asks, old if self.probe.at == "old" else new)
+
     def _find(
         self, reader: Reader, table: TableVersion, rows: pa.Table, asks: np.ndarray, epoch: int
-    ) -> tuple[np.ndarray, pa.Table]:
+    ) -> Iterator[tuple[np.ndarray, pa.Table]]:
         schema = table.schema
         first: dict[str, str] = {}
         for ours, theirs in self.probe.pairs:
@@ -97,6 +112,8 @@ class LookupTable:
                 known != ours
             ):  # one stored column is to equal two of ours: only rows where these agree can match
                 asks = asks & self._agree(rows, known, ours)
+            if self.probe.end is not None and not self.probe.null_safe:  # first rows are found null-safe
+                asks = asks & rows.column(ours).is_valid().to_numpy()
         asking = np.flatnonzero(asks)
         mine = rows if len(asking) == rows.num_rows else rows.take(positions(asking))
         keys = pa.Table.from_arrays(
@@ -104,14 +121,16 @@ class LookupTable:
             names=list(first),
         )
         columns = list(dict.fromkeys(column for _, column in self.items))
-        if self.probe.end is None:
-            index, state = reader.lookup(table, keys, epoch, columns=columns, null_safe=self.probe.null_safe)
-        else:
-            index, state = reader.first_rows(
-                table, keys, epoch, columns=columns, last=self.probe.end == "last"
-            )
         plain = pa.schema([schema.field(column).with_nullable(True) for column in columns])
-        return asking[index], state.select(columns).cast(plain)
+        end = self.probe.end
+        null_safe = self.probe.null_safe or end is not None
+        if end is not None and expiry_at(table, epoch) is None:
+            parts = iter([reader.first_rows(table, keys, epoch, columns=columns, last=end == "last")])
+        else:
+            parts = reader.lookup_in_parts(table, keys, epoch, columns=columns, null_safe=null_safe)
+            parts = parts if end is None else _ends(parts, end)
+        for index, state in parts:
+            yield asking[index], state.select(columns).cast(plain)
 
     def _agree(self, rows: pa.Table, one: str, two: str) -> np.ndarray:
         left, right = rows.column(one), rows.column(two)
@@ -119,6 +138,15 @@ class LookupTable:
         if self.probe.null_safe:
             same |= both(left.is_null(), right.is_null())
         return same
+
+
+def _ends(parts: Iterator[tuple[np.ndarray, pa.Table]], end: End) -> Iterator[tuple[np.ndarray, pa.Table]]:
+    """Yield of each key's rows, which come in the order of the primary key, the first or the last."""
+    for index, state in parts:
+        changes = index[1:] != index[:-1]
+        edge = np.append(changes, True) if end == "last" else np.append(True, changes)
+        edge = edge[: len(index)]
+        yield index[edge], state.filter(pa.array(edge))
 
 
 def lookup(

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import InvalidRow
-from engine.hummock import Delete, Hummock, Put, Table, TableVersion
+from engine.hummock import Delete, Hummock, Put, Table, TableVersion, lookup
 
 SCHEMA = pa.schema([("g", pa.string()), ("n", pa.int64()), ("v", pa.float64())])
 
@@ -37,6 +37,23 @@ def test_all_rows_of_a_group_in_their_newest_version(store: Hummock, table: Tabl
     keys = pa.table({"g": ["b", "a", "zz", "a"]})
     group = [("a", 1, 1.0), ("a", 2, 20.0), ("a", 3, 30.0)]
     assert find(store, keys) == [(1, *row) for row in group] + [(3, *row) for row in group]
+
+
+def test_more_matches_than_are_looked_for_at_once_come_in_parts(
+    store: Hummock, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookup, "MOST_MATCHES", 4)
+    store.ingest_batch({table: [put(*(("c", n, 1.0) for n in range(9)))]})
+    version = store.version.tables["s"]
+    keys = pa.table({"g": ["a", "b", "c", "zz", "a", "c", None]})
+    found = store.reader.lookup_in_parts(version, keys, version.committed_epoch, columns=["g", "n"])
+    parts = [
+        [(int(i), *row.values()) for i, row in zip(index, rows.to_pylist(), strict=True)]
+        for index, rows in found
+    ]
+    assert sorted(row for part in parts for row in part) == find(store, keys, columns=["g", "n"])
+    assert max(len({i for i, *_ in part}) for part in parts if len(part) > 4) == 1
+    assert len([part for part in parts if part]) >= 4
 
 
 def test_the_old_epoch_shows_the_old_rows(store: Hummock, table: Table) -> None:
