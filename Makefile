@@ -13,7 +13,7 @@ SLOW := not oracle and not crash and not browser and not cluster
 export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup demo up test pages fuzz faults state-machine maintenance races crash lint format oracle bench clean
+.PHONY: help setup demo up test pages fuzz faults state-machine maintenance races crash lint format oracle browser bench clean
 .DEFAULT_GOAL := help
 
 help: ## Show the targets.
@@ -78,10 +78,17 @@ format: $(STAMP) ## Format and fix what can be fixed.
 oracle: setup ## Compare views with batch engines at length: TPC-H, Nexmark, random queries.
 	$(BIN)/python -m pytest -m oracle -n $(WORKERS) --dist worksteal tests
 
+browser: setup $(VENV)/.tideline-browser ## Look at Dagster's page in a real Chromium; pictures in build/screens.
+	$(BIN)/python -m pytest -m browser tests/browser
+
 bench: setup $(VENV)/.tideline-bench ## Measure seconds per epoch, and the storage engine beside other stores.
 	$(BIN)/python -m benchmarks.epochs
 	$(BIN)/python -m benchmarks.deep_views
 	$(BIN)/python -m benchmarks.kv
+
+$(VENV)/.tideline-browser: $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable '.[browser]'
+	@touch $@
 
 $(VENV)/.tideline-bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'

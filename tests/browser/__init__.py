@@ -1,0 +1,1 @@
+"""Dagster's page in a real browser."""
