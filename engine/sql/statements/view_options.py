@@ -125,6 +125,9 @@ def check_option(name: str, value: str, start: int, sql: str) -> None:
         hint = f"did you mean {near[0]}?" if near else f"options are {', '.join(VIEW_OPTIONS)}"
         raise refusal(f"there is no option {name} of a materialized view", sql, start, hint)
     option = VIEW_OPTIONS[name]
+    if name == "refresh" and re.fullmatch(VIEW_OPTIONS["refresh_policy"].pattern, value, re.IGNORECASE):
+        hint = f"how it is computed says refresh_policy = '{value}'; when it is says refresh, which is {option.form}"
+        raise refusal(f"option {name} cannot be '{value}'", sql, start, hint)
     if re.fullmatch(option.pattern, value, re.IGNORECASE) is None:
         raise refusal(f"option {name} cannot be '{value}'", sql, start, f"it is {option.form}")
     if name == "refresh" and (wrong := refresh_schedule.wrong_schedule(value)) is not None:
