@@ -54,7 +54,7 @@ def time_windows(tree: exp.Expr, text: QueryText) -> exp.Expr:
     ):  # those inside others first
         if not is_time_window(table.this):
             continue
-        if isinstance(table, exp.Lateral):
+        if not isinstance(table, exp.Table):
             message = f"LATERAL before {table.this.name.upper()}, which reads no other item of FROM"
             raise mistake(message, table.this, text.sql, "leave LATERAL out")
         table.replace(_Windows(table, text).written())
