@@ -194,7 +194,8 @@ class Session:
     ) -> FlushReport:
         """Run all that is pending (for `views`, and what they read); a failing view is told in its report.
 
-        Without `eager` what has failed lately is left alone until its time to be tried again has come. Views that are created in
+        Without `eager` what has failed lately is left alone until its time to be tried again has come. Views with a `refresh` of
+        their own are left alone until their time, unless `views` names them. Views that are created in
         the background get `background_seconds` of work. Sinks come after the views, each in a thread of its own, and
         are not waited for beyond `sink_seconds`; views over tables that sinks have written are run again. `partitions` are by
         view those to be computed again as a whole.

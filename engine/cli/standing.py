@@ -29,6 +29,7 @@ STATES = {
     "due": "behind",
     "backfill": "backfill",
     "barrier": "sealed",
+    "refresh": "rests",
     "upstream": "waits",
     "quarantined": "quarantine",
 }

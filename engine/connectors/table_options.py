@@ -11,6 +11,8 @@ from engine.sql.statements.statement_types import CreateTable
 
 _OPTIONS = {landing.CONNECTOR: landing.OPTIONS, nexmark.CONNECTOR: nexmark.OPTIONS}
 _CONNECTOR = "connector"
+_OF_ROWS = ("retention_seconds", "ttl", "ttl_seconds")
+"""How other systems call the time that rows live."""
 
 
 def check_table_options(statement: CreateTable) -> None:
@@ -40,6 +42,9 @@ def _without_connector(name: str) -> tuple[str, str]:
     """Return what is wrong with an option of a table that names no connector, and what was probably meant."""
     if difflib.get_close_matches(name, (_CONNECTOR,), 1, 0.8):
         return f"there is no option {name} of a table", f"did you mean {_CONNECTOR}?"
+    if name in _OF_ROWS:
+        hint = "views would keep what they have taken of them: DELETE FROM t WHERE … takes rows out of both"
+        return f"{name} is not offered: no row of a table goes by itself", hint
     owners = [connector for connector, known in _OPTIONS.items() if name in known]
     if owners:
         return f"{name} is an option of connectors", f"add connector = '{owners[0]}', or leave it out"

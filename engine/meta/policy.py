@@ -13,6 +13,7 @@ from engine.hummock.epoch import epoch_text, last_epoch_at
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.content import Content
 from engine.meta.creation import computed
+from engine.meta.refresh import how_to_go_on, resting_views
 from engine.sql.batch.time_travel import Moment
 
 POLICIES = ("consistent", "latest", "global")
@@ -46,18 +47,18 @@ def epochs_of(
     if policy == "latest":
         return {name: content.newest(name, version.epoch) or 0 for name in tables}
     if policy == "consistent":
-        return _together(content, tables, version.epoch)
+        return _together(content, tables, version.epoch, stored)
     if policy == "global":
-        found = _together(content, (*tables, *_computed_views(version, stored)), version.epoch)
+        found = _together(content, (*tables, *_computed_views(version, stored)), version.epoch, stored)
         return {name: found[name] for name in tables}
     instant = _instant(policy)
     if instant is None:
         for name in tables:
             check_has(content, name, int(policy))
-        return _readable(content, tables, int(policy))
+        return _readable(content, tables, int(policy), stored)
     if instant > time.time():
         raise EpochFailed(f"{policy} (UTC) is not past yet: ask for an earlier time")
-    return _together(content, tables, min(last_epoch_at(instant), version.epoch))
+    return _together(content, tables, min(last_epoch_at(instant), version.epoch), stored)
 
 
 def epochs_at(
@@ -84,7 +85,7 @@ def epochs_at(
                     check_has(content, name, moment.epoch)
             except EpochFailed as failure:
                 raise SqlError(str(failure)) from failure
-            found |= _readable(content, tables, moment.epoch)
+            found |= _readable(content, tables, moment.epoch, stored)
             continue
         seconds = moment.seconds if moment.ago is None else now - moment.ago
         assert seconds is not None
@@ -93,7 +94,7 @@ def epochs_at(
                 f"the moment at which table {tables[0]} is to be read lies in the future",
                 hint="leave FOR SYSTEM_TIME AS OF out to read the newest",
             )
-        found |= _together(content, tables, min(version.epoch, last_epoch_at(seconds)))
+        found |= _together(content, tables, min(version.epoch, last_epoch_at(seconds)), stored)
     return found
 
 
@@ -120,14 +121,15 @@ def global_epoch(version: Version, stored: StoredCatalog) -> int | None:
 
 
 def _computed_views(version: Version, stored: StoredCatalog) -> tuple[str, ...]:
-    return tuple(name for name in stored.plans if computed(version, name) is not None)
+    resting = resting_views(stored)
+    return tuple(name for name in stored.plans if computed(version, name) is not None and name not in resting)
 
 
-def _together(content: Content, tables: Sequence[str], upto: int) -> dict[str, int]:
+def _together(content: Content, tables: Sequence[str], upto: int, stored: StoredCatalog) -> dict[str, int]:
     """Return the newest epoch at or below `upto` at which all tables have content, for each of them."""
     epoch = content.common(tables, upto)
     if epoch is not None:
-        return _readable(content, tables, epoch)
+        return _readable(content, tables, epoch, stored)
     for name in tables:
         _check_computed(name, content)
         first = content.following(name, 0)
@@ -138,18 +140,20 @@ def _together(content: Content, tables: Sequence[str], upto: int) -> dict[str, i
             )
     named = ", ".join(dict.fromkeys(tables))
     raise EpochFailed(
-        f"{named} have no epoch in common at which each has content: run FLUSH, or read each at its own newest epoch with "
+        f"{named} have no epoch in common at which each has content: run {how_to_go_on(stored, tables)}, or read each at "
+        f"its own newest epoch with "
         f"SET query_policy = latest"
     )
 
 
-def _readable(content: Content, tables: Sequence[str], epoch: int) -> dict[str, int]:
+def _readable(content: Content, tables: Sequence[str], epoch: int, stored: StoredCatalog) -> dict[str, int]:
     for name in tables:
         safe = content.version.tables[name].safe_epoch
         if epoch < safe:
             raise EpochExpired(
                 f"table {name} can be read from epoch {epoch_text(safe)} on, and epoch {epoch_text(epoch)} is the newest at "
-                f"which all that is read has content: run FLUSH, or read each at its own newest with SET query_policy = latest"
+                f"which all that is read has content: run {how_to_go_on(stored, tables)}, or read each at its "
+                f"own newest with SET query_policy = latest"
             )
     return dict.fromkeys(tables, epoch)
 

@@ -19,20 +19,22 @@ from engine.meta.frontier import Frontier, frontiers, lapsed_at
 from engine.meta.mutation import control_of
 from engine.meta.partitions import quarantined, quarantined_views
 from engine.meta.recovery import Failure, failures, is_waiting
+from engine.meta.refresh import Rest, rest_of, schedule_of
 from engine.meta.retention import let_go_at
 
-Kind = Literal["due", "backfill", "barrier", "failed", "paused", "upstream", "quarantined"]
+Kind = Literal["due", "backfill", "barrier", "failed", "paused", "refresh", "upstream", "quarantined"]
 
 
 @dataclass(frozen=True)
 class Wait:
     """One domain that lags: `since` and `until` are seconds since 1970.
 
-    `goes_on` says that the next run takes it, even one that nobody asked for by hand.
+    `goes_on` says that the next run takes it, even one that nobody asked for by hand, `by_choice` that an option makes it wait.
     Kinds: `due` (nothing hinders the next run), `backfill` (runs go on with it), `barrier` (sealed: its checkpoint
     comes at `until` at the latest, by FLUSH at once), `failed` (it is tried again by the first run after `until`),
-    `paused` (until somebody resumes it; at `until` it lets go of the changes that it lacks), `upstream` (what it reads cannot
-    go on), `quarantined` (a partition of a view, tried again when its inputs change, at `until` or later).
+    `paused` (until somebody resumes it; at `until` it lets go of the changes that it lacks), `refresh` (it rests by its option
+    until `until`; where only its name brings it on it lets go of changes then), `upstream` (what it reads cannot go on),
+    `quarantined` (a partition of a view, tried again when its inputs change, at `until` or later).
     """
 
     domain: str
@@ -41,6 +43,7 @@ class Wait:
     since: float | None
     until: float | None
     goes_on: bool = False
+    by_choice: bool = False
 
 
 def waits(version: Version, stored: StoredCatalog, now: float) -> tuple[Wait, ...]:
@@ -66,14 +69,30 @@ def is_lagging(domain: Domain, known: Mapping[str, Frontier]) -> bool:
     return any(known[fragment.table].lagging for _, fragment in domain.fragments)
 
 
+def rest_now(domain: Domain, version: Version, stored: StoredCatalog, now: float) -> Rest | None:
+    """Return why a domain that lags is left alone until its time, None if it is not."""
+    if all(
+        schedule_of(r) is None for m in domain.members if (r := stored.catalog.relations.get(m)) is not None
+    ):
+        return None
+    known = frontiers(version, stored.order, stored.inputs)
+    if not is_lagging(domain, known):
+        return None
+    return rest_of(domain, version, stored, _lag(domain, known, None, {}).since, now)
+
+
 @dataclass(frozen=True)
 class _Lag:
-    """A domain that lags: since when, how it failed last, and what it waits for of those above that does not go on by itself."""
+    """A domain that lags: since when, how it failed last, and what it waits for of those above that does not go on by itself.
+
+    One that is `pending` can be brought on as far as those above have come.
+    """
 
     domain: Domain
     since: float | None
     failure: Failure | None
     stuck: Wait | None
+    pending: bool
 
 
 def _lag(
@@ -82,15 +101,21 @@ def _lag(
     oldest = [known[f.table].oldest_change for _, f in domain.fragments]
     since = min((seconds_of(change) for change in oldest if change is not None), default=None)
     held = [upstream[name] for name in domain.upstreams if name in upstream]
-    return _Lag(domain, since, failure, next((wait for wait in held if not wait.goes_on), None))
+    stuck = next((wait for wait in held if not wait.goes_on), None)
+    return _Lag(domain, since, failure, stuck, any(known[f.table].pending for _, f in domain.fragments))
 
 
 def _wait(lag: _Lag, version: Version, stored: StoredCatalog, now: float) -> Wait:
     domain, since, failure, stuck = lag.domain, lag.since, lag.failure, lag.stuck
+    if (rest := rest_of(domain, version, stored, since, now)) is not None:
+        failed = "" if failure is None else f"; the last time it failed: {failure.error}"
+        until = _let_go(domain, version) if rest.until is None else rest.until
+        return Wait(domain.name, "refresh", rest.text + failed, since, until, by_choice=True)
     if failure is not None and is_waiting(failure.retry_at, now):
         return Wait(domain.name, "failed", describe_failure(failure, now), failure.since, failure.retry_at)
-    if stuck is not None:
-        return Wait(domain.name, "upstream", f"waits for {stuck.domain}: {stuck.reason}", since, stuck.until)
+    if stuck is not None and not (stuck.by_choice and lag.pending):
+        reason = f"waits for {stuck.domain}: {stuck.reason}"
+        return Wait(domain.name, "upstream", reason, since, stuck.until, by_choice=stuck.by_choice)
     if failure is not None:
         reason = describe_failure(failure, now)
         return Wait(domain.name, "failed", reason, failure.since, failure.retry_at, goes_on=True)

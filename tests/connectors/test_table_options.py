@@ -13,6 +13,11 @@ REFUSED = [
     ("TABLE t (id INT PRIMARY KEY) WITH (connector = 'landig', path = 'x')", "connector", "mean landing?"),
     ("TABLE t (id INT PRIMARY KEY) WITH (path = 'x')", "path", "add connector = 'landing'"),
     ("TABLE t (id INT PRIMARY KEY) WITH (retention = '1 day')", "retention", "has no options"),
+    (
+        "TABLE t (id INT PRIMARY KEY) WITH (retention_seconds = 60)",
+        "retention_seconds",
+        "DELETE FROM t WHERE",
+    ),
     ("TABLE t (id INT PRIMARY KEY) USING parquet", "t (", "add connector = 'landing'"),
     (
         "TABLE t (id INT PRIMARY KEY) WITH (connector = 'landing', path = 'x', delimeter = ';')",

@@ -379,9 +379,9 @@ WRONG_STATEMENTS = [
     ("CREATE UNIQUE INDEX i ON bid (price)", "UNIQUE", "i ON", "PRIMARY KEY"),
     (
         "CREATE MATERIALIZED VIEW v WITH (refresh = 'full') AS SELECT id FROM bid",
-        "no option refresh",
+        "option refresh cannot be 'full'",
         "refresh =",
-        "refresh_policy",
+        "refresh_policy = 'full'",
     ),
     (
         "CREATE MATERIALIZED VIEW v WITH (refresh_policy = 'daily') AS SELECT id FROM bid",

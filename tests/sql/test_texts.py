@@ -62,6 +62,7 @@ EXPECTED = {
     "sql/typing/documents.py": VALUES,
     "sql/typing/types.py": VALUES,
     "sql/statements/settings.py": VALUES,
+    "sql/statements/refresh_schedule.py": VALUES,
     "sql/statements/view_options.py": VALUES,
     "sql/incremental/lowering.py": VALUES,
     "sql/incremental/key_types.py": PLACES,

@@ -24,7 +24,6 @@ from engine.meta.domain import Domain, in_background, rate_limit
 from engine.meta.earlier_plans import refreshed
 from engine.meta.flush_plan import RECOMPUTE, Aim, DomainPlan, FlushPlan, FlushRequest, Step
 from engine.meta.mutation import control_of
-from engine.meta.recovery import failing
 from engine.runtime.backfill.due import BACKFILL_ROWS
 from engine.runtime.backfill.run import BackfillRun
 from engine.runtime.domains.blame import name_failing_rows, remember
@@ -32,7 +31,7 @@ from engine.runtime.domains.domain_outcome import DomainOutcome, reports_of
 from engine.runtime.domains.domain_run import DomainEpoch
 from engine.runtime.domains.flush_planning import (
     MOST_STEPS,
-    Course,
+    begun,
     next_step,
     plan_flush,
     recomputation,
@@ -192,7 +191,7 @@ class FlushRun:
 
     def _go(self, domain: Domain, stored: StoredCatalog, outcome: DomainOutcome) -> None:
         """Do one step after the other until there is none, each planned from the newest version."""
-        course = Course(self._aim, failing(self.store.version, domain.name))
+        course = begun(domain, self.store.refresh(), stored, self._now(), self._aim)
         for attempt in range(MOST_STEPS):
             began, version = self.clock.monotonic(), self.store.refresh()
             course = replace(course, aim=self._aim_seen(version))
@@ -372,7 +371,8 @@ class FlushRun:
     def _reports(
         self, plan: FlushPlan, done: Mapping[str, DomainOutcome], stored: StoredCatalog
     ) -> Iterable[ViewReport]:
-        reasons = {name: outcome.error or outcome.waits_for for name, outcome in done.items()}
+        reasons: dict[str, str | None] = {one.name: one.held for one in plan.domains}
+        reasons |= {name: outcome.error or outcome.waits_for for name, outcome in done.items()}
         for one in plan.domains:
             outcome = done.get(one.name) or DomainOutcome(waits_for=one.held)
             if one.name in done and not (outcome.fragments or outcome.error or outcome.waits_for):

@@ -31,7 +31,8 @@ from engine.meta.mutation import control_of
 from engine.meta.partitions import QUARANTINE_PREFIX, described, quarantined, retries, source_tables
 from engine.meta.partitions import due as to_retry
 from engine.meta.recovery import Failure, failing, failures
-from engine.meta.waits import describe_failure, is_lagging, waits
+from engine.meta.refresh import resting_views
+from engine.meta.waits import describe_failure, is_lagging, rest_now, waits
 from engine.runtime.backfill.due import is_due
 from engine.runtime.domains.expected import ExpectedTable, expected
 
@@ -42,12 +43,21 @@ MOST_STEPS = 20
 @dataclass(frozen=True)
 class Course:
     """How far a run has brought a domain: `straight` if it has failed, and so takes all that it lacks as one range; `arrived` at
-    the cut of the run.
+    the cut of the run. One that `rests` is not brought on, and says why.
     """
 
     aim: Aim
     straight: bool = False
     arrived: bool = False
+    rests: str | None = None
+
+
+def begun(domain: Domain, version: Version, stored: StoredCatalog, request: FlushRequest, aim: Aim) -> Course:
+    """Return the course of a domain at the beginning of its work in a run."""
+    rest = rest_now(domain, version, stored, request.now)
+    asked = rest is not None and request.eager and not _named(stored, request).isdisjoint(domain.members)
+    rests = None if rest is None or asked else rest.text
+    return Course(aim, failing(version, domain.name), rests=rests)
 
 
 def plan_flush(version: Version, request: FlushRequest) -> FlushPlan:
@@ -56,7 +66,7 @@ def plan_flush(version: Version, request: FlushRequest) -> FlushPlan:
     everything = domains(stored)
     names = list(everything) if request.views is None else _with_upstreams(everything, stored, request.views)
     known = frontiers(version, stored.order, stored.inputs)
-    held = {} if request.eager else _held(version, stored, request.now)
+    held = _held(version, stored, request)
     again = {*request.partitions, *retries(version, stored, request.now, eager=request.eager)}
     found: dict[str, DomainPlan] = {}
     building: set[str] = set()
@@ -86,8 +96,8 @@ def next_step(
     control = control_of(version, domain.name)
     if control.asked and not course.arrived:  # what is asked for meanwhile is the next run's
         return Step("mutation", mutations=tuple(asked.text for asked in control.asked))
-    if control.paused:
-        return Step("nothing", waits_for=control.reason)
+    if control.paused or course.rests is not None:
+        return Step("nothing", waits_for=control.reason if control.paused else course.rests)
     aim = course.aim
     stop = next_stop(domain, version, stored, aim.cut, aim.before, straight=course.straight)
     if stop is None:
@@ -195,7 +205,7 @@ class _Forecast:
 
     def _steps(self, domain: Domain) -> tuple[tuple[Step, ...], str | None]:
         steps: list[Step] = []
-        course = Course(self._aim, failing(self._version, domain.name))
+        course = begun(domain, self._version, self._stored, self._request, self._aim)
         while len(steps) < MOST_STEPS:
             version, aim = self._version, self._aim.seen(self._version)
             course = replace(course, aim=aim)
@@ -269,9 +279,23 @@ def _oldest_change(domain: Domain, version: Version, stop: int) -> int | None:
     return oldest
 
 
-def _held(version: Version, stored: StoredCatalog, now: float) -> dict[str, str]:
-    """Return why each domain that is not due waits."""
-    return {w.domain: w.reason for w in waits(version, stored, now) if not w.goes_on}
+def _held(version: Version, stored: StoredCatalog, request: FlushRequest) -> dict[str, str]:
+    """Return why each domain that is not due waits; what somebody asks for by hand waits for the end of a rest only, and not
+    even for that where it is asked for by its name.
+    """
+    if request.eager and not resting_views(stored):
+        return {}
+    waiting = waits(version, stored, request.now)
+    if not request.eager:
+        return {w.domain: w.reason for w in waiting if not w.goes_on}
+    named = _named(stored, request)
+    of = {name: set(domain.members) for name, domain in domains(stored).items()}
+    return {w.domain: w.reason for w in waiting if w.kind == "refresh" and named.isdisjoint(of[w.domain])}
+
+
+def _named(stored: StoredCatalog, request: FlushRequest) -> frozenset[str]:
+    """Return the views that a run was asked for by name."""
+    return frozenset(stored.catalog.get(view).name for view in request.views or ())
 
 
 def _with_upstreams(

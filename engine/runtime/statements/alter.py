@@ -48,7 +48,7 @@ from engine.sql.statements.statement_types import (
     Steer,
 )
 from engine.sql.statements.values import NotLiteral
-from engine.sql.statements.view_options import CHANGEABLE, check_option
+from engine.sql.statements.view_options import CHANGEABLE, changed_options, check_option
 from engine.sql.typing.text_lengths import fitted, too_long
 from engine.sql.typing.types import to_arrow
 
@@ -329,8 +329,7 @@ def _set_options(
         if name not in CHANGEABLE:
             hint = f"DROP the view and CREATE it with the option; {', '.join(CHANGEABLE)} can be changed"
             raise _error(f"option {name} is fixed when the view is made", name, statement.sql, hint)
-    kept = {**relation.options, **options}
-    kept = {name: value for name, value in kept.items() if value.lower() != "default"}
+    kept = changed_options(relation.options, options, statement.sql)
     changed = msgspec.structs.replace(relation, options=kept)
     domain = domain_of(stored, relation.name)
     before = control_of(version, domain)

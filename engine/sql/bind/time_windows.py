@@ -19,7 +19,7 @@ from engine.sql.expression.nodes import Column, Expr
 from engine.sql.parsing.names import identifier
 from engine.sql.parsing.position import copy_place
 from engine.sql.plan import Filter, Node, Project, Unnest
-from engine.sql.rewrites.fixed_windows import last_start, span_of, starts
+from engine.sql.rewrites.fixed_windows import MOST_WINDOWS, last_start, span_of, starts
 from engine.sql.rewrites.session_windows import bounds, marks
 from engine.sql.typing.expression_types import kind_of
 from engine.sql.typing.intervals import calendar_interval
@@ -121,6 +121,9 @@ class TimeWindows:
         if slide > size:
             hint = "write the length first, then the slide"
             raise self._error(lengths[1], "the slide of a window is longer than the window", hint)
+        if size > MOST_WINDOWS * slide:
+            message = f"a row would be in {-(-size // slide):,} windows"
+            raise self._error(lengths[1], message, f"take a longer slide: {MOST_WINDOWS:,} are the most")
         if abs(offset) >= slide:
             raise self._error(
                 lengths[2], "the start of a window is not within its slide", "take a shorter one"

@@ -9,6 +9,8 @@ import sqlglot.expressions as exp
 from engine.sql.dialects.postgres.filled import filled
 from engine.sql.typing.intervals import day_time_literal
 
+MOST_WINDOWS = 10_000
+"""So many windows a row is in at most."""
 _MICROSECOND = "INTERVAL '0 00:00:00.000001' DAY TO SECOND"
 
 

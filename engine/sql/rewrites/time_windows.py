@@ -16,7 +16,7 @@ from engine.sql.parsing.position import copy_place
 from engine.sql.parsing.reading import PARTITIONED
 from engine.sql.parsing.refusals import mistake
 from engine.sql.rewrites.contract import ParsedExample, QueryText
-from engine.sql.rewrites.fixed_windows import ends, last_start, span_of, starts
+from engine.sql.rewrites.fixed_windows import MOST_WINDOWS, ends, last_start, span_of, starts
 from engine.sql.rewrites.session_windows import session_windows
 from engine.sql.typing.intervals import calendar_interval, has_months, interval_value
 
@@ -40,6 +40,7 @@ _SPANS = {
     "cumulate": ("step", "size", "offset"),
     "session": ("gap",),
 }
+_PARTS = {"this", "version", "when", *exp.Subquery.arg_types}
 _MICROSECOND = timedelta(microseconds=1)
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 _RELATION = "_rel"
@@ -48,9 +49,15 @@ _WINDOWS = "_windows"
 
 def time_windows(tree: exp.Expr, text: QueryText) -> exp.Expr:
     """Return the tree with each table function of windows as a subquery; raises SqlError with the place of what is wrong."""
-    for table in list(tree.find_all(exp.Table)):
-        if is_time_window(table.this):
-            table.replace(_Windows(table, text).written())
+    for table in reversed(
+        list(tree.find_all(exp.Table, exp.Lateral, bfs=False))
+    ):  # those inside others first
+        if not is_time_window(table.this):
+            continue
+        if not isinstance(table, exp.Table):
+            message = f"LATERAL before {table.this.name.upper()}, which reads no other item of FROM"
+            raise mistake(message, table.this, text.sql, "leave LATERAL out")
+        table.replace(_Windows(table, text).written())
     return tree
 
 
@@ -61,6 +68,10 @@ class _Windows:
         self.table, self.call, self.text = table, table.this, text
         self.kind: str = self.call.name.lower().removesuffix(PARTITIONED.removeprefix("session"))
         self.form = _FORMS[self.kind]
+        part = next((part for part, said in table.args.items() if said and part not in _PARTS), None)
+        if part is not None:
+            said = {"ordinality": "WITH ORDINALITY"}.get(part, part.upper().strip("_"))
+            raise self._wrong(f"{said} of {self._word} is not offered", self.call, "leave it out")
         self.relation, self.keys, self.time, lengths = self._arguments()
         names = _SPANS[self.kind]
         self.sizes = {name: self._micros(name, node) for name, node in zip(names, lengths, strict=False)}
@@ -207,13 +218,26 @@ class _Windows:
             message = f"the {short} of {self._word} is longer than its {long}"
             hint = f"write the {short} first, then the {long}: {self.form}"
             raise self._wrong(message, self.call.expressions[2], hint)
+        if self.sizes[long] > MOST_WINDOWS * self.sizes[short]:
+            windows = -(-self.sizes[long] // self.sizes[short])
+            message = f"a row would be in {windows:,} windows of {self._word}"
+            raise self._wrong(
+                message, self.call.expressions[2], f"take a longer {short}: {MOST_WINDOWS:,} are the most"
+            )
         if self.kind == "cumulate" and self.sizes[long] % self.sizes[short]:
             message = "the size of CUMULATE is no multiple of its step"
             raise self._wrong(message, self.call.expressions[3], "take a step that divides the size")
 
     def _check_time(self, table: exp.Table) -> None:
         relation = None if table.args.get("db") else relation_of(table, self.text.catalog)
-        if relation is None or relation.kind == "view" or _is_with_item(table):
+        if relation is None or _is_with_item(table):
+            return
+        if own := next(
+            (c for c in relation.columns if c.name.lower() in ("window_start", "window_end")), None
+        ):
+            hint = f"give it another name in a subquery: {self._word}((SELECT …, {own.name} AS …), …)"
+            raise self._wrong(f"{relation.name} has a column {own.name} already", table, hint)
+        if relation.kind not in ("table", "materialized view"):
             return
         name = identifier(self.time.this)
         shown = [column for column in relation.columns if not column.hidden]

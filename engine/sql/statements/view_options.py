@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 from engine.sql.catalog import Relation
 from engine.sql.dialect import Dialect
 from engine.sql.parsing.refusals import refusal
+from engine.sql.statements import refresh_schedule
 
 RefreshPolicy = Literal["auto", "incremental", "full"]
 OnRowError = Literal["fail", "null"]
@@ -90,6 +91,12 @@ VIEW_OPTIONS: Mapping[str, ViewOption] = {
         "runs that nobody asked for by hand commit at every n-th barrier, or n seconds after the first",
         "1",
     ),
+    "refresh": ViewOption(
+        refresh_schedule.PATTERN,
+        refresh_schedule.FORM,
+        "when runs bring the view on that nobody asked for it by name, the others leave it alone",
+        "always: every run does",
+    ),
     "parallelism": ViewOption(
         r"[1-9]\d*|adaptive|default",
         "a number of tasks, or adaptive",
@@ -98,7 +105,9 @@ VIEW_OPTIONS: Mapping[str, ViewOption] = {
     ),
 }
 """The options by name; `docs/reference.md` is made of this table."""
-CHANGEABLE = ("backfill_rate_limit", "parallelism", "retention", "on_row_error", "checkpoint_frequency")
+CHANGEABLE = (
+    "backfill_rate_limit", "parallelism", "retention", "on_row_error", "checkpoint_frequency", "refresh",
+)  # fmt: skip
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
 
 
@@ -106,6 +115,7 @@ def check_view_options(options: Mapping[str, str], places: Mapping[str, int], sq
     """Raise UnsupportedSql, with the place, for an option of a materialized view that is unknown or has a wrong value."""
     for name, value in options.items():
         check_option(name, value, places.get(name, 0), sql)
+    check_alone(options, places.get("refresh", 0), sql)
 
 
 def check_option(name: str, value: str, start: int, sql: str) -> None:
@@ -115,8 +125,28 @@ def check_option(name: str, value: str, start: int, sql: str) -> None:
         hint = f"did you mean {near[0]}?" if near else f"options are {', '.join(VIEW_OPTIONS)}"
         raise refusal(f"there is no option {name} of a materialized view", sql, start, hint)
     option = VIEW_OPTIONS[name]
+    if name == "refresh" and re.fullmatch(VIEW_OPTIONS["refresh_policy"].pattern, value, re.IGNORECASE):
+        hint = f"how it is computed says refresh_policy = '{value}'; when it is says refresh, which is {option.form}"
+        raise refusal(f"option {name} cannot be '{value}'", sql, start, hint)
     if re.fullmatch(option.pattern, value, re.IGNORECASE) is None:
         raise refusal(f"option {name} cannot be '{value}'", sql, start, f"it is {option.form}")
+    if name == "refresh" and (wrong := refresh_schedule.wrong_schedule(value)) is not None:
+        raise refusal(f"option refresh cannot be '{value}': {wrong}", sql, start, f"it is {option.form}")
+
+
+def check_alone(options: Mapping[str, str], start: int, sql: str) -> None:
+    """Raise UnsupportedSql for a view that commits with others, but is to be refreshed at times of its own."""
+    if "refresh" in options and "domain" in options:
+        hint = "leave one of the two out"
+        message = f"the views of domain {options['domain']} commit together: none has a refresh of its own"
+        raise refusal(message, sql, start, hint)
+
+
+def changed_options(before: Mapping[str, str], given: Mapping[str, str], sql: str) -> dict[str, str]:
+    """Return a view's options with some of them changed, without those that are to be the default; raises as `check_alone`."""
+    kept = {name: value for name, value in {**before, **given}.items() if value.lower() != "default"}
+    check_alone(kept, max(sql.lower().find("refresh"), 0), sql)
+    return kept
 
 
 def refresh_policy(relation: Relation) -> RefreshPolicy:

@@ -81,6 +81,31 @@ WRONG = (
         "'3'",
         "divides",
     ),
+    (
+        "HOP(t, ts, INTERVAL '1' SECOND, INTERVAL '1' DAY)",
+        "in 86,400 windows of HOP",
+        "'1' SECOND",
+        "longer slide",
+    ),
+    (
+        "CUMULATE(t, ts, INTERVAL '1' SECOND, INTERVAL '1' DAY)",
+        "in 86,400 windows",
+        "'1' SECOND",
+        "longer step",
+    ),
+    ("TUMBLE(w, ts, INTERVAL '1' DAY)", "w has a column window_end already", "w, ts", "subquery"),
+    (
+        "TUMBLE(t, ts, INTERVAL '1' DAY) WITH ORDINALITY",
+        "WITH ORDINALITY of TUMBLE",
+        "TUMBLE",
+        "leave it out",
+    ),
+    (
+        "t AS a, LATERAL HOP(t, ts, INTERVAL '1' DAY, INTERVAL '1' DAY)",
+        "LATERAL before HOP",
+        "",
+        "leave LATERAL",
+    ),
     ("SESSION(t, ts, INTERVAL '0' DAY)", "the gap of SESSION is not positive", "'0'", "10 minutes"),
     ("SESSION(t, ts, INTERVAL '1' MONTH)", "months", "'1'", "days"),
 )
@@ -129,6 +154,7 @@ WRONG_CALLS = (
         "'2 hours'",
         "length first",
     ),
+    ("window(ts, '1 day', '1 second') AS w FROM t", "in 86,400 windows", "'1 second'", "longer slide"),
     ("window(ts, '1 hour', '1 hour', '1 hour') AS w FROM t", "not within its slide", "'1 hour')", "shorter"),
     ("window(x, '1 hour') AS w FROM t", "a window of bigint", "x, '1", "CAST"),
     ("window(ts, '1 hour') AS w, window(d, '1 hour') AS v FROM t", "second window", "window(d", "subquery"),
@@ -138,6 +164,7 @@ WRONG_CALLS = (
 
 def catalog() -> Catalog:
     tables: list[Relation] = [table("t", COLUMNS, "id"), table("u", {"id": "bigint"}, "id")]
+    tables.append(table("w", {"id": "bigint", "ts": "timestamp", "window_end": "timestamp"}, "id"))
     return Catalog({relation.name: relation for relation in tables})
 
 
@@ -187,3 +214,12 @@ def test_a_wrong_window_of_sparks_functions_is_refused(
 ) -> None:
     sql = f"SELECT {query}"
     assert_told(refused(sql, "spark"), sql, message, under, remedy)
+
+
+def test_windows_stand_inside_each_other() -> None:
+    inner = "SELECT id, window_start AS first, ts FROM HOP(t, ts, INTERVAL '1' HOUR, INTERVAL '2' HOUR)"
+    query = f"SELECT id, first, window_start FROM TUMBLE(({inner}), first, INTERVAL '1' DAY)"
+    created = parse(f"CREATE MATERIALIZED VIEW v AS {query}", "risingwave")
+    assert isinstance(created, CreateMaterializedView)
+    bound = bind(created.query, catalog(), dialect="risingwave", sql=created.sql)
+    assert [name for name, _ in bound.columns] == ["id", "first", "window_start"]
