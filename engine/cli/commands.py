@@ -122,12 +122,14 @@ def status(
             return
         from engine.cli.standing import statuses_listing, together, waiting_by_view, waits_listing
         from engine.meta.catalog_store import load
+        from engine.meta.crossing import at_time
         from engine.meta.status import statuses
         from engine.meta.waits import quarantine_waits
         from engine.meta.waits import waits as waits_of
 
         now, version = time.time(), found.version
         stored = load(version)
+        version = at_time(version, stored, now)
         waiting = (*waits_of(version, stored, now), *quarantine_waits(version))
         if waits:
             print_listing(waits_listing(waiting, now), output, wide=wide)

@@ -13,6 +13,8 @@ from engine.meta.barrier import BARRIER_PREFIX, Barrier
 from engine.meta.catalog_store import StoredCatalog, load, planned, table_of
 from engine.meta.checkpoint import Checkpoint
 from engine.meta.creation import creations, entry
+from engine.meta.crossing import is_timed
+from engine.meta.crossing import noted as crossings
 from engine.meta.domain import Domain
 from engine.meta.frontier import lapsed_at, pending
 from engine.meta.mutation import control_of
@@ -62,6 +64,9 @@ class DomainRun:
         checkpoint, done = self.compute(version, barrier, cuts)
         started = time.perf_counter()
         closing = _closing(self.domain, version, self.store.version, done) | dict(catalog or {})
+        brought = {epoch.table for epochs in done.fragments.values() for epoch in epochs}
+        timed = [f.table for _, f in self.domain.fragments if is_timed(f) and f.table in brought]
+        closing |= crossings(self.store.reader, checkpoint.version.tables, timed)
         commit = checkpoint.commit(self.domain.writer, generation, closing)
         unchanged = planned(self.stored, self.domain.members)
         self.store.commit(dataclasses.replace(commit, precondition=unchanged))

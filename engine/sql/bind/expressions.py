@@ -9,6 +9,7 @@ import sqlglot.expressions as exp
 from engine.errors import UnsupportedSql
 from engine.sql.bind.aggregate_calls import core
 from engine.sql.bind.aggregates import POSTGRES_AGGREGATES
+from engine.sql.bind.clock_conditions import ONE_SIDE, ClockConditions
 from engine.sql.bind.operands import Operands
 from engine.sql.bind.scope import Scope
 from engine.sql.bind.subqueries import Subqueries, is_subquery
@@ -16,6 +17,7 @@ from engine.sql.dialect import Dialect
 from engine.sql.dialects.postgres.functions import translated
 from engine.sql.dialects.postgres.patterns import NotSaid
 from engine.sql.dialects.postgres.translate import UNKNOWN_FIELDS, as_spark
+from engine.sql.expression.clock import CLOCK_CALLS, DATE_CALLS
 from engine.sql.expression.nodes import Expr, known
 from engine.sql.expression.read import read
 from engine.sql.expression.tokens import Unreadable
@@ -86,19 +88,28 @@ class Expressions:
             self._check_shape(part, clause)
             self._check_function(part)
 
+    def condition(self, node: exp.Expr, clause: str) -> Expr:
+        """Bind a condition without aggregates, which may compare a row's time with now(); raises as `scalar` does."""
+        clock = ClockConditions(lambda part: self._value(part, clause), self.refuse, self.types)
+        bound = clock.bound(node)
+        return self.scalar(node, clause) if bound is None else bound
+
     def scalar(self, node: exp.Expr, clause: str) -> Expr:
         """Bind an expression without aggregates; raises SqlError or UnsupportedSql with the place."""
-        self.check(node, clause)
-        for part in own_parts(node):
-            if is_aggregate(part):
-                hint = "use HAVING" if clause == "WHERE" else "aggregate in a subquery in FROM"
-                raise self.scope.error(f"aggregate {part.sql()} in {clause}", part, hint)
-        bound = self.printed(node)
+        bound = self._value(node, clause)
         kind = kind_of(bound, self.types)
         if clause in ("WHERE", "ON", "FILTER") and kind not in (None, "boolean", "void"):
             message = f"{clause} takes a condition, not {kind}"
             raise self.scope.error(message, node, "compare it with a value")
         return bound
+
+    def _value(self, node: exp.Expr, clause: str) -> Expr:
+        self.check(node, clause)
+        for part in own_parts(node):
+            if is_aggregate(part):
+                hint = "use HAVING" if clause == "WHERE" else "aggregate in a subquery in FROM"
+                raise self.scope.error(f"aggregate {part.sql()} in {clause}", part, hint)
+        return self.printed(node)
 
     def _check_shape(self, part: exp.Expr, clause: str) -> None:
         if isinstance(part, exp.Window):  # those of the SELECT list and of QUALIFY are taken out before
@@ -119,6 +130,8 @@ class Expressions:
             raise self.refuse("a table function", part, "unnest before the rows are written")
         if is_non_deterministic(part):
             hint = "store the value in a column when the row is written"
+            if function_name(part) in CLOCK_CALLS | DATE_CALLS:
+                hint = f"{ONE_SIDE}; anywhere else {hint}"
             raise self.refuse(f"{part.sql()}, which gives another value each time,", part, hint)
         if is_window_function(part):
             name = function_name(part)
