@@ -29,7 +29,7 @@ def scan_range(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows from `bounds[0]` (inclusive) to `bounds[1]` (exclusive) in key order.
 
-    Raises InvalidRow for a table with a distribution key, whose rows are ordered by hash, unless both bounds give one value of it.
+    Raises InvalidRow for a table with a distribution key, unless both bounds give one value of it: its rows are ordered by hash.
     """
     merged = _merged(reader, table, epoch, _slices(reader, table, epoch, bounds), columns)
     if merged is None:
@@ -64,6 +64,11 @@ def first_in_range(
             return None
         step *= 8
     return None
+
+
+def rows_in_range(reader: Reader, table: TableVersion, epoch: int, bounds: KeyRange) -> int:
+    """Return an upper bound of the rows in a range of `scan_range`, which reads none of them: what the files have there."""
+    return sum(rows.num_rows for _, rows in _slices(reader, table, epoch, bounds))
 
 
 def _slices(

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from engine.hummock import Commit, Hummock, Reader, TableVersion, Version
 from engine.hummock.epoch import epoch_at, first_epoch_from, micros_of
-from engine.hummock.range_scan import first_in_range
+from engine.hummock.range_scan import first_in_range, rows_in_range
 from engine.meta.catalog_store import StoredCatalog
 from engine.sql.expression.clock import FOREVER, TIME_AT, TIME_PART, TIME_PARTS
 from engine.sql.incremental.fragments import Fragment
@@ -29,7 +29,7 @@ def is_timed(fragment: Fragment) -> bool:
 
 
 def crossing(version: Version, table: str) -> int | None:
-    """Return the first epoch at which a table has other rows than its newest ones though no input changes, None if there is none."""
+    """Return the first epoch at which a table has other rows than now though no input changes, None if there is none."""
     text = version.catalog.get(CROSSING_PREFIX + table)
     return None if text is None or text == _NEVER else int(text)
 
@@ -45,13 +45,29 @@ def crossing_after(version: Version, table: str, label: int) -> int | None:
     return crossing(version, table) if own is not None and label >= own.committed_epoch else label + 1
 
 
-def noted(reader: Reader, tables: Mapping[str, TableVersion], timed: Collection[str]) -> dict[str, str | None]:
+def noted(
+    reader: Reader, tables: Mapping[str, TableVersion], timed: Collection[str]
+) -> dict[str, str | None]:
     """Return the catalog entries of tables that follow the clock, from their newest rows: what a commit of these says."""
     found: dict[str, str | None] = {}
     for name in timed:
         at = _next(reader, tables[name])
         found[CROSSING_PREFIX + name] = _NEVER if at is None else str(first_epoch_from(at))
     return found
+
+
+def rows_that_cross(reader: Reader, table: TableVersion, upto: int) -> int:
+    """Return an upper bound of the rows of a table that cross a bound up to an epoch; none of them is read."""
+    low, high = (micros_of(epoch) + 1 for epoch in (table.committed_epoch, upto))
+    return sum(
+        rows_in_range(
+            reader,
+            table,
+            table.committed_epoch,
+            ({TIME_PART: part, TIME_AT: low}, {TIME_PART: part, TIME_AT: high}),
+        )
+        for part in range(TIME_PARTS)
+    )
 
 
 def at_once(tables: Collection[str], epoch: int) -> dict[str, str | None]:
@@ -92,7 +108,9 @@ def at_time(version: Version, stored: StoredCatalog, now: float) -> Version:
     That has a table with a crossing that is due, and one of which an input has changed.
     """
     epoch = epoch_at(now)
-    if epoch <= version.epoch or not any(_is_due(version, stored, name, epoch) for name in _timed(version, stored)):
+    if epoch <= version.epoch or not any(
+        _is_due(version, stored, name, epoch) for name in _timed(version, stored)
+    ):
         return version
     return replace(version, epoch=epoch)
 

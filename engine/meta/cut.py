@@ -153,8 +153,8 @@ def is_pending(domain: Domain, version: Version, reach: int) -> bool:
 def label_of(domain: Domain, version: Version, stored: StoredCatalog, stop: int) -> int:
     """Return the label of a domain's epoch up to `stop`: the last change that it brings, so that it has content from there on.
 
-    Where something is computed as a whole, or rows cross a bound of now(), it is `stop`. Where an input has no content at that change, since it was brought past
-    it in one step, it is the next label at which all inputs have.
+    Where something is computed as a whole, or rows cross a bound of now(), it is `stop`. Where an input has no content at that
+    change, since it was brought past it in one step, it is the next label at which all inputs have.
     """
     if _is_computed_whole(domain, version):
         return stop

@@ -3,8 +3,8 @@
 Rule: d(filter) = the input's change held against the new moment, and the stored rows whose next bound the moment has passed since
 the old epoch, which are found by it: the state is in the order of `_time_at`, in each of its parts.
 
->>> change("SELECT id FROM bid WHERE at > now() - INTERVAL '1' HOUR")
-- id=1
+>>> change("SELECT id FROM bid WHERE timestamp_seconds(price) < now() AND price < 40")
++ id=4
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StructField, StructType
 
@@ -48,33 +47,41 @@ class HeldAgainst:
 def held_against(rows: pa.RecordBatch, node: TemporalFilter, now: int) -> pa.RecordBatch:
     """Return the rows of a filter's input, signed or not, that it holds at a moment, in microseconds since 1970.
 
+    >>> from engine.sql.plan import Scan
     >>> node = TemporalFilter(Scan("t", (("id", "id"), ("leave", "leave")), ("id",), ("id",)), None, "leave")
     >>> rows = pa.RecordBatch.from_pydict({"id": [1, 2, 3], "leave": [5, 6, None]})
     >>> held_against(rows, node, 5).select(["_time_at", "id"]).to_pylist()
     [{'_time_at': 6, 'id': 2}]
     """
-    there = np.ones(rows.num_rows, dtype=bool)
     for bound in (node.enter, node.leave):
         if bound is not None:
-            there &= rows.column(bound).is_valid().to_numpy(zero_copy_only=False)
+            rows = rows.filter(rows.column(bound).is_valid())
     if node.leave is not None:
-        there &= holds(pc.greater(rows.column(node.leave), now))
-    rows = rows.filter(pa.array(there))
-    at = np.full(rows.num_rows, FOREVER) if node.leave is None else rows.column(node.leave).to_numpy()
-    columns = {TIME_PART: pa.array(_parts(rows, node))}
-    names = [name for name in rows.schema.names if name not in (node.enter, WEIGHT)]
-    inside = None
+        rows = rows.filter(pa.array(_numbers(rows, node.leave) > now))
+    at = _last_bound(rows, node)
+    columns: dict[str, pa.Array[Any]] = {TIME_PART: pa.array(_parts(rows, node))}
+    columns |= {name: rows.column(name) for name in rows.schema.names if name not in (node.enter, WEIGHT)}
     if node.enter is not None:
-        enter = rows.column(node.enter).to_numpy()
-        inside = enter <= now
-        at = np.where(inside, at, enter)
+        enter = _numbers(rows, node.enter)
+        at = np.where(enter <= now, at, enter)
+        columns[TIME_IN] = pa.array(enter <= now)
     columns[TIME_AT] = pa.array(at, pa.int64())
-    columns |= {name: rows.column(name) for name in names}
-    if inside is not None:
-        columns[TIME_IN] = pa.array(inside)
+    names = [*node.columns]
     if WEIGHT in rows.schema.names:
         columns[WEIGHT] = rows.column(WEIGHT)
-    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+        names.append(WEIGHT)
+    return pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
+
+
+def _numbers(rows: pa.RecordBatch, name: str) -> np.ndarray:
+    """Return a column of bounds, which holds no null any more."""
+    numbers: np.ndarray = rows.column(name).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _last_bound(rows: pa.RecordBatch, node: TemporalFilter) -> np.ndarray:
+    """Return when each row leaves."""
+    return np.full(rows.num_rows, FOREVER) if node.leave is None else _numbers(rows, node.leave)
 
 
 def _parts(rows: pa.RecordBatch, node: TemporalFilter) -> np.ndarray:
@@ -114,14 +121,13 @@ class Crossings:
 
     def _entering(self, rows: pa.RecordBatch, now: int) -> pa.RecordBatch:
         """Return the rows that enter, as they are stored from now on."""
-        there = ~holds(rows.column(TIME_IN))
-        if self.node.leave is not None:
-            there &= holds(pc.greater(rows.column(self.node.leave), now))
+        there = ~holds(rows.column(TIME_IN)) & (_last_bound(rows, self.node) > now)
         rows = rows.filter(pa.array(there))
-        at = pa.array(np.full(rows.num_rows, FOREVER)) if self.node.leave is None else None
-        at = rows.column(self.node.leave) if at is None else at
-        inside = pa.array(np.ones(rows.num_rows, dtype=bool))
-        changed = {TIME_AT: at, TIME_IN: inside}
+        inside = np.ones(rows.num_rows, dtype=bool)
+        changed: dict[str, pa.Array[Any]] = {
+            TIME_AT: pa.array(_last_bound(rows, self.node), pa.int64()),
+            TIME_IN: pa.array(inside),
+        }
         arrays = [changed.get(name, rows.column(name)) for name in rows.schema.names]
         return pa.RecordBatch.from_arrays(arrays, names=rows.schema.names)
 
@@ -137,7 +143,7 @@ def batch(node: TemporalFilter, rows: DataFrame, context: EpochContext) -> DataF
 
 def delta(node: TemporalFilter, table: str, change: Rows | None, context: EpochContext) -> Rows | None:
     """Return the signed change of the filter's state `table`: of what has changed below, and of what the moment has passed."""
-    terms = []
+    terms: list[Rows] = []
     if change is not None:
         kept = context.parameters is not None
         terms.append(_held(node, change, context.source(table) if kept else micros_of(context.new)))

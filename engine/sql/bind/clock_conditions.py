@@ -1,7 +1,7 @@
 """Conditions on now(): each becomes a bound of the moment, which a row passes once and never again.
 
-`ts > now() - INTERVAL '1' HOUR` -> `moment < unix_micros(ts + INTERVAL '1' HOUR)`. What is done to now() has to be monotone; it is
-undone on the other side, step by step, from the outside to now() itself.
+`ts > now() - INTERVAL '1' HOUR` -> `moment < unix_micros(ts + INTERVAL '1' HOUR)`. What is done to now() has to be monotone; it
+is undone on the other side, step by step, from the outside to now() itself.
 """
 
 from __future__ import annotations
@@ -12,17 +12,28 @@ import sqlglot.expressions as exp
 
 from engine.errors import UnsupportedSql
 from engine.sql.expression.clock import CLOCK_CALLS, DATE_CALLS, MOMENT
-from engine.sql.expression.nodes import Comparison, Expr, known
+from engine.sql.expression.nodes import Call, Cast, Comparison, Expr, Interval, known, walk
 from engine.sql.expression.template import both, template
 from engine.sql.functions import function_name
 from engine.sql.typing.expression_types import kind_of
-from engine.sql.typing.intervals import calendar_interval, has_months
 
 Bind = Callable[[exp.Expr], Expr]
 Refuse = Callable[[str, exp.Expr | None, str], UnsupportedSql]
 
 ONE_SIDE = "write now() on one side of <, <=, >, >= or BETWEEN, in a condition of its own: ts > now() - INTERVAL '1' HOUR"
-_FLIPPED = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE, exp.EQ: exp.EQ}
+_FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
+    exp.LT: exp.GT,
+    exp.LTE: exp.GTE,
+    exp.GT: exp.LT,
+    exp.GTE: exp.LTE,
+    exp.EQ: exp.EQ,
+}
+_NEGATED: dict[type[exp.Expr], type[exp.Expr]] = {
+    exp.LT: exp.GTE,
+    exp.LTE: exp.GT,
+    exp.GT: exp.LTE,
+    exp.GTE: exp.LT,
+}
 _STEPS = {
     "MICROSECOND": "INTERVAL '1' MICROSECOND",
     "MILLISECOND": "INTERVAL '1' MILLISECOND",
@@ -37,6 +48,7 @@ _STEPS = {
 }
 """The units of date_trunc, each with its length; those from MONTH on are of whole months."""
 _OF_MONTHS = ("MONTH", "QUARTER", "YEAR")
+_MADE = ("make_interval", "make_ym_interval")
 _SHORT = {"D": "DAY", "DD": "DAY", "MON": "MONTH", "MM": "MONTH", "YYYY": "YEAR", "YY": "YEAR"}
 _MOMENTS = (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPLTZ, exp.DataType.Type.TIMESTAMPTZ)
 _PLAIN = (exp.DataType.Type.TIMESTAMPNTZ, exp.DataType.Type.DATETIME)
@@ -55,6 +67,9 @@ class ClockConditions:
         Raises UnsupportedSql, with the place, for a comparison whose side with now() is not monotone.
         """
         node = node.unnest()
+        if isinstance(node, exp.Not) and type(node.this.unnest()) in _NEGATED and has_clock(node):
+            turned = node.this.unnest()
+            return self._part(_NEGATED[type(turned)], turned.this, turned.expression, node)
         if isinstance(node, exp.Between) and not node.args.get("symmetric"):
             if not has_clock(node):
                 return None
@@ -123,7 +138,9 @@ class ClockConditions:
             case exp.TsOrDsAdd() if str(node.args.get("unit") or "DAY").upper() == "DAY":
                 days = template("make_dt_interval(CAST(:n AS INT))", n=self._bind(node.expression))
                 moved = template("CAST(:x AS TIMESTAMP) - :c", x=value, c=days)
-                return self._reached(node.this, _next(moved, "DAY", after), False)
+                if not _is_date(node.this):
+                    moved, after = _next(moved, "DAY", after), False
+                return self._reached(node.this, moved, after)
         what = f"{node.sql()}, from which now() cannot be freed,"
         hint = "use now() plus or less an interval, date_trunc of it, or CAST it as DATE, and compare a column with that"
         raise self._refuse(what, node, hint)
@@ -145,8 +162,8 @@ class ClockConditions:
             value = template("CAST(:x AS TIMESTAMP)", x=value)
         elif kind == "date" and kind_of(value, self._types) in ("tinyint", "smallint", "int", "bigint"):
             return self._reached(moment, template("date_add(:c, CAST(:x AS INT))", c=span, x=value), after)
-        elif _has_months(other):
-            if not _is_months(other) or _unit_of(moment) not in _OF_MONTHS:
+        elif _has_months(span):
+            if not (_is_months(span) and self._is_of_months(moment)):
                 what = f"{node.sql()}, as months differ in length,"
                 hint = "write days, or add the months to the column: now() < ts + INTERVAL '1' MONTH"
                 raise self._refuse(what, node, hint)
@@ -154,12 +171,26 @@ class ClockConditions:
         text = ":x - :c" if plus else ":x + :c"
         return self._reached(moment, template(text, x=value, c=span), after)
 
+    def _is_of_months(self, node: exp.Expr) -> bool:
+        """Tell whether an expression of now() is the beginning of a month, whatever the moment."""
+        node = node.unnest()
+        if isinstance(node, exp.Add | exp.Sub) and not has_clock(node.expression):
+            return _is_months(self._bind(node.expression)) and self._is_of_months(node.this)
+        return _unit_of(node) in _OF_MONTHS
+
     def _unit(self, node: exp.Expr) -> str:
         unit = _unit_of(node)
         if unit is None:
             what = f"date_trunc of now() to {node.args['unit'].name.lower()}"
             raise self._refuse(what, node, f"the units are {', '.join(_STEPS).lower()}")
         return unit
+
+
+def is_comparison(node: exp.Expr) -> bool:
+    """Tell whether a condition compares something with now()."""
+    node = node.unnest()
+    node = node.this.unnest() if isinstance(node, exp.Not) else node
+    return isinstance(node, exp.Between | exp.LT | exp.LTE | exp.GT | exp.GTE | exp.EQ) and has_clock(node)
 
 
 def has_clock(node: exp.Expr) -> bool:
@@ -187,8 +218,6 @@ def _unit_of(node: exp.Expr) -> str | None:
     node = node.unnest()
     if isinstance(node, exp.Cast) and node.to.this in (*_MOMENTS, *_PLAIN, exp.DataType.Type.DATE):
         return _unit_of(node.this)
-    if isinstance(node, exp.Add | exp.Sub) and _is_months(node.expression):
-        return "MONTH" if _unit_of(node.this) in _OF_MONTHS else None
     if not isinstance(node, exp.TimestampTrunc | exp.DateTrunc):
         return None
     written = node.args["unit"].name.upper()
@@ -211,23 +240,17 @@ def _is_span(node: exp.Expr) -> bool:
     return isinstance(node, exp.Literal | exp.Interval) or node.find(exp.Interval) is not None
 
 
-def _has_months(node: exp.Expr) -> bool:
-    """Tell whether an interval of months, or one that is not written out, stands in an expression."""
-    return any(has_months(part) or _text(part) not in (None, 0) for part in node.walk())
+def _has_months(span: Expr) -> bool:
+    """Tell whether months may be in a span: such an interval stands in it, or a call that makes one of any kind."""
+    return any(
+        (isinstance(part, Interval) and part.unit.upper().startswith(_OF_MONTHS))
+        or (isinstance(part, Call) and part.function.removeprefix("try_") in _MADE)
+        or (isinstance(part, Cast) and part.to.startswith(("interval year", "interval month")))
+        or (part.type or "").startswith(("interval year", "interval month"))
+        for part in walk(span)
+    )
 
 
-def _is_months(node: exp.Expr) -> bool:
-    """Tell whether an expression is an interval of nothing but months."""
-    node = node.unnest()
-    if _text(node) is not None:
-        found = calendar_interval(node.this.name)
-        return found is not None and bool(found[0]) and not found[1]
-    return isinstance(node, exp.Interval) and has_months(node)
-
-
-def _text(node: exp.Expr) -> int | None:
-    """Return the months of an interval that is a text alone, -1 if it cannot be read, None for anything else."""
-    if not isinstance(node, exp.Interval) or node.args.get("unit") is not None:
-        return None
-    found = calendar_interval(node.this.name) if isinstance(node.this, exp.Literal) else None
-    return -1 if found is None else found[0]
+def _is_months(span: Expr) -> bool:
+    """Tell whether a span is an interval of nothing but months."""
+    return isinstance(span, Interval) and span.unit.upper().startswith(_OF_MONTHS)

@@ -16,9 +16,20 @@ from engine.sql.rewrites.contract import PlanExample
 from engine.sql.rewrites.free import with_inputs
 
 EXAMPLE = PlanExample(
-    sql="SELECT 1",
-    before="",
-    after="",
+    sql="SELECT b.id FROM bid b JOIN auction a ON a.id = b.auction AND now() < timestamp_seconds(b.price + a.category)",
+    before="""
+Project [out:id = `b:id`] key (out:id) retracting
+  InnerJoin on b:auction = a:id and unix_micros(now()) < unix_micros(CAST(timestamp_seconds(`b:price` + `a:category`) AS TIMESTAMP)) key (b:id) retracting
+    Scan bid [id, auction, price] key (b:id) retracting
+    Scan auction [id, category] key (a:id) retracting
+""",  # noqa: E501
+    after="""
+Project [out:id = `b:id`] key (out:id) retracting
+  Filter unix_micros(now()) < unix_micros(CAST(timestamp_seconds(`b:price` + `a:category`) AS TIMESTAMP)) key (b:id) retracting
+    InnerJoin on b:auction = a:id key (b:id) retracting
+      Scan bid [id, auction, price] key (b:id) retracting
+      Scan auction [id, category] key (a:id) retracting
+""",
 )
 
 
