@@ -84,7 +84,7 @@ def random_step(session: Session, chance: random.Random, clock: ManualClock) -> 
 
 def at(query: str, now: datetime) -> str:
     """Return a query with the moment as a literal."""
-    shown = now.replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds")
+    shown = now.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
     return query.replace("now()", f"TIMESTAMP '{shown}'").replace("current_date", f"DATE '{now.date()}'")
 
 
