@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
+from dagster._core.errors import DagsterExecutionInterruptedError
 
 from dagster_tideline.asset_builder import WORKER_TAG, worker_name
 from dagster_tideline.epoch_events import Event, last_versions
@@ -57,7 +58,17 @@ def build_driver_job(models: Sequence[Model]) -> dg.JobDefinition:
     ) -> Iterator[Event]:
         context.instance.add_run_tags(context.run_id, {WORKER_TAG: worker_name()})
         with hummock.session(spark.in_process()) as session, _beating(context):
-            yield from Driver(context, session, models, config).run()
+            driver = Driver(context, session, models, config)
+            try:
+                yield from driver.run()
+            except DagsterExecutionInterruptedError:
+                run = context.instance.get_run_by_id(context.run_id)
+                if run is None or run.status == DagsterRunStatus.CANCELING:
+                    raise
+                context.log.info(
+                    "the services of this driver are being ended; the next one goes on from here"
+                )
+                yield from driver.rest()
 
     @dg.job(
         name=DRIVER_RUN,
@@ -103,6 +114,10 @@ class Driver:
                 yield from self._epoch(pending)
             else:
                 time.sleep(LOOK_SECONDS)
+        yield from self.rest()
+
+    def rest(self) -> Iterator[Event]:
+        """Yield what waits to be told, as the run ends."""
         yield from self.telling.rest(last_versions(self.context.instance, self._keys))
 
     def _epoch(self, pending: Pending) -> Iterator[Event]:

@@ -34,12 +34,17 @@ def content_epoch(table: TableVersion, upto: int | None, known: str | None) -> i
 
 
 def table_event(
-    name: str, version: Version, landed: LandingReport | None, known: str | None
+    name: str,
+    version: Version,
+    landed: LandingReport | None,
+    known: str | None,
+    *,
+    always: bool = False,
 ) -> dg.MaterializeResult[Any] | None:
     """Return the event of a source table, or None if it was not written since the last one."""
     table = version.tables[name]
     epoch = str(content_epoch(table, None, known))
-    if epoch == known and (landed is None or not landed.files):
+    if epoch == known and (landed is None or not landed.files) and not always:
         return None
     metadata: dict[str, Metadata] = {
         "epoch": epoch_text(table.committed_epoch),
@@ -113,9 +118,9 @@ def view_metadata(report: ViewReport, table: TableVersion) -> dict[str, Metadata
     return metadata
 
 
-def sink_event(report: SinkReport) -> dg.MaterializeResult[Any] | None:
+def sink_event(report: SinkReport, *, always: bool = False) -> dg.MaterializeResult[Any] | None:
     """Return the event of a sink that has delivered something, else None."""
-    if report.rows == 0 or report.error is not None:
+    if report.error is not None or not (report.rows or always):
         return None
     metadata: dict[str, Metadata] = {
         "rows_out": report.rows,

@@ -91,10 +91,11 @@ def _table_events(
     known: Mapping[str, str | None],
     errors: Mapping[str, str],
 ) -> Iterator[dg.MaterializeResult[Any]]:
+    """Yield the tables' events; in a failing run also of those without news, which are not to look failed."""
     version = session.store.refresh()
     for name in tables:
         if name not in errors and name in version.tables:
-            event = table_event(name, version, landed.get(name), known.get(name))
+            event = table_event(name, version, landed.get(name), known.get(name), always=bool(errors))
             if event is not None:
                 yield event
 
@@ -140,7 +141,9 @@ def _sink_events(
             errors[report.sink] = report.error
         elif report.error is not None:
             log.warning(f"sink {report.sink}: {report.error}")
-        if report.sink in selected and (event := sink_event(report)) is not None:
+    for report in flushed.sinks:
+        event = sink_event(report, always=bool(errors)) if report.sink in selected else None
+        if event is not None:
             yield event
 
 

@@ -6,10 +6,13 @@ import datetime
 import os
 import shutil
 import signal
+import statistics
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import dagster as dg
 from rich.table import Table
 
 from dagster_tideline.models import Model, load_models
@@ -34,9 +37,9 @@ from engine.session import Session
 
 PROJECT = Path(__file__).resolve().parents[1]
 BULK_UNTIL = datetime.date(2013, 12, 15)
-NEEDED_RUNS = 30
 BULK_SECONDS = 240.0
 STEP_SECONDS = 120.0
+LOOK_SECONDS = 0.1
 PORT = 3000
 GROUP = "flights"
 
@@ -51,6 +54,7 @@ def main() -> int:
     try:
         started = time.monotonic()
         os.environ.setdefault("TIDELINE_ASSETS", str(PROJECT / "assets"))
+        os.environ.setdefault("TIDELINE_RUNS", "driver")
         settings = Settings.of_environment(PROJECT)
         home = settings.home
         os.environ.update(project_environment(settings))
@@ -59,13 +63,15 @@ def main() -> int:
         with Services(home, os.environ, PROJECT) as services:
             clear(home, models)
             began = datetime.datetime.now(datetime.UTC)
-            print("starting Spark and Dagster …", flush=True)
-            spark = services.spark_connect()
+            print("starting Dagster and Spark …", flush=True)
             prepare_dagster_home(home, PROJECT)
-            os.environ[TOKEN_VARIABLE] = services.environment[TOKEN_VARIABLE]
+            spark = None  # a driver has a Spark of its own
+            if settings.runs == "tick":
+                spark = services.spark_connect().address
+                os.environ[TOKEN_VARIABLE] = services.environment[TOKEN_VARIABLE]
             page = services.dagster(free_port(PORT))
             print(f"the Dagster UI is at {page.address} while the demo runs", flush=True)
-            play(home, dataset, models, services, spark.address, began)
+            play(home, dataset, models, services, spark, began)
         print(
             f"\nall good after {time.monotonic() - started:.0f} s; `make up` opens the UI over what was made"
         )
@@ -96,7 +102,7 @@ def play(
     dataset: Dataset,
     models: tuple[Model, ...],
     services: Services,
-    spark: str,
+    spark: str | None,
     began: datetime.datetime,
 ) -> None:
     """Drop step after step, each as soon as every view has the one before, then compare and count."""
@@ -108,11 +114,12 @@ def play(
         watch = Watch(session.store, instance, models, began)
         steps = replay.steps
         with Screen(len(steps) + 1) as screen:
-            took = _step(screen, watch, services, replay.bulk, BULK_SECONDS)
-            screen.done(1, f"[ 1/{len(steps) + 1}] {took}", watch.lines())
-            for number, step in enumerate(steps, start=2):
-                took = _step(screen, watch, services, step, STEP_SECONDS)
-                screen.done(number, f"[{number:2}/{len(steps) + 1}] {took}", watch.lines())
+            seconds = []
+            for number, step in enumerate([replay.bulk, *steps], start=1):
+                limit = STEP_SECONDS if seconds else BULK_SECONDS
+                told, passed = _step(screen, watch, services, step, limit)
+                screen.done(number, f"[{number:2}/{len(steps) + 1}] {told}", watch.lines())
+                seconds.append(passed)
             screen.working("the last run ends", watch.lines())
             if not watch.await_idle(STEP_SECONDS):
                 raise DemoFailed(f"the last run did not end within {STEP_SECONDS:.0f} s")
@@ -126,14 +133,19 @@ def play(
             screen.console.print(_verdict_table(verdicts))
             counts = landed_counts(session.store, models, home)
             screen.console.print(_count_table(counts))
-        succeeded, failures = watch.succeeded(), watch.failures()
-        screen.say(f"{succeeded} runs that the sensor asked for have succeeded, {len(failures)} have failed")
-        _judge(verdicts, counts, succeeded, failures)
+        asked, failures = watch.runs(), watch.failures()
+        screen.say(
+            f"after the bulk, files were in every view after {statistics.median(seconds[1:]):.1f} s (median), "
+            f"{max(seconds[1:]):.1f} s at most; runs that the sensor asked for: {len(asked)}, failed: {len(failures)}"
+        )
+        _judge(verdicts, counts, asked, failures)
 
 
-def _step(screen: Screen, watch: Watch, services: Services, drop: object, limit: float) -> str:
-    """Drop files and wait until every view reflects them; returns a line that tells it."""
-    dropped: Drop = drop()  # type: ignore[operator]
+def _step(
+    screen: Screen, watch: Watch, services: Services, drop: Callable[[], Drop], limit: float
+) -> tuple[str, float]:
+    """Drop files and wait until every view reflects them; returns a line that tells it, and the seconds."""
+    dropped = drop()
     began = time.monotonic()
     while watch.pending():
         for service in services.started:
@@ -143,9 +155,10 @@ def _step(screen: Screen, watch: Watch, services: Services, drop: object, limit:
             reasons = "\n".join(watch.failures()[-3:]) or watch.pending().reason
             raise DemoFailed(f"{dropped.title} was not taken within {limit:.0f} s: {reasons}")
         screen.working(f"{dropped.title} ({dropped.rows:,} rows)", watch.lines())
-        time.sleep(0.25)
+        time.sleep(LOOK_SECONDS)
     passed = time.monotonic() - began
-    return f"{dropped.title}: {dropped.rows:,} rows in {dropped.files} files, every view is current after {passed:.1f} s"
+    told = f"{dropped.title}: {dropped.rows:,} rows in {dropped.files} files, every view is current after {passed:.1f} s"
+    return told, passed
 
 
 def _verdict_table(verdicts: list[Verdict]) -> Table:
@@ -172,7 +185,9 @@ def _count_table(counts: list[Count]) -> Table:
     return table
 
 
-def _judge(verdicts: list[Verdict], counts: list[Count], succeeded: int, failures: list[str]) -> None:
+def _judge(
+    verdicts: list[Verdict], counts: list[Count], asked: list[dg.DagsterRun], failures: list[str]
+) -> None:
     wrong = sorted({verdict.view for verdict in verdicts if not verdict.equal})
     if wrong:
         raise DemoFailed(f"{', '.join(wrong)} differ from their queries: see the table above")
@@ -181,8 +196,8 @@ def _judge(verdicts: list[Verdict], counts: list[Count], succeeded: int, failure
         raise DemoFailed(f"{', '.join(lost)} have other rows than the files that landed: see the table above")
     if failures:
         raise DemoFailed(f"{len(failures)} runs failed, the last one: {failures[0]}")
-    if succeeded < NEEDED_RUNS:
-        raise DemoFailed(f"{succeeded} runs succeeded, {NEEDED_RUNS} were expected")
+    if not asked:
+        raise DemoFailed("no run was asked for by the sensor: somebody else has brought the views on")
 
 
 def _interrupt(*_: object) -> None:

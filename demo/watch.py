@@ -11,21 +11,23 @@ from pathlib import Path
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
+from dagster_tideline.driver import DRIVER_RUN
 from dagster_tideline.jobs import EPOCH_RUN
 from dagster_tideline.liveness import ACTIVE
 from dagster_tideline.models import Model
 from dagster_tideline.pending import Pending, find_pending
+from dagster_tideline.telling import EPOCHS
 from engine.hummock import Hummock
 from engine.hummock.epoch import seconds_of
 from engine.meta.catalog_store import load
 from engine.meta.frontier import frontiers
 
-SENSOR_TAG = {"dagster/sensor_name": "frontier_sensor"}
+SENSOR_TAG = "dagster/sensor_name"
 
 
 @dataclass(frozen=True)
 class ViewLine:
-    """One view as the demo shows it; numbers are those of its last epoch, `lag` is now, all in seconds."""
+    """One view as the demo shows it: rows as Dagster was told of last, seconds an epoch of these, `lag` is now; in seconds."""
 
     name: str
     epoch: int | None
@@ -57,24 +59,18 @@ class Watch:
         return find_pending(self.store, self.models)
 
     def runs(self, *statuses: DagsterRunStatus) -> list[dg.DagsterRun]:
-        """Return the sensor's epoch runs of this demo with one of these statuses."""
-        wanted = RunsFilter(
-            job_name=EPOCH_RUN, tags=SENSOR_TAG, statuses=list(statuses), created_after=self.began
-        )
-        return list(self.instance.get_runs(wanted))
-
-    def succeeded(self) -> int:
-        """Return how many runs that the sensor asked for have succeeded since the demo began."""
-        return len(self.runs(DagsterRunStatus.SUCCESS))
+        """Return the runs with one of these statuses that a sensor has asked for since the demo began."""
+        found = self.instance.get_runs(RunsFilter(statuses=list(statuses), created_after=self.began))
+        return [run for run in found if run.job_name in (EPOCH_RUN, DRIVER_RUN) and SENSOR_TAG in run.tags]
 
     def failures(self) -> list[str]:
         """Return what the failed runs of this demo said."""
         return [self._reason(run) for run in self.runs(DagsterRunStatus.FAILURE)]
 
     def await_idle(self, seconds: float) -> bool:
-        """Wait until no run is under way; False after `seconds`."""
+        """Wait until no run that ends by itself is under way; False after `seconds`."""
         deadline = time.monotonic() + seconds
-        while self.runs(*ACTIVE):
+        while any(run.job_name == EPOCH_RUN for run in self.runs(*ACTIVE)):
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.2)
@@ -90,6 +86,7 @@ class Watch:
         for name in self.views:
             table = version.tables.get(name)
             event = told.get(name, {})
+            seconds = event.get("seconds_total", 0.0) / max(1.0, event.get(EPOCHS, 1))
             state = known.get(name)
             since = state.oldest_change if state is not None and state.lagging else None
             found.append(
@@ -97,8 +94,8 @@ class Watch:
                     name,
                     table.committed_epoch if table is not None else None,
                     int(event.get("rows_out", 0)),
-                    event.get("seconds_total", 0.0),
-                    event.get("lag_seconds", 0.0) + event.get("seconds_total", 0.0),
+                    seconds,
+                    event.get("lag_seconds", 0.0) + seconds,
                     max(0.0, time.time() - seconds_of(since)) if since is not None else 0.0,
                 )
             )

@@ -14,7 +14,15 @@ import click
 import typer
 
 from engine.cli.opening import make_store, opened, session, tell
-from engine.cli.printing import Format, collection_line, compaction_line, print_listing, print_storage, show
+from engine.cli.printing import (
+    Format,
+    Printing,
+    collection_line,
+    compaction_line,
+    print_listing,
+    print_storage,
+    show,
+)
 from engine.errors import SqlError, TidelineError
 
 if TYPE_CHECKING:
@@ -37,9 +45,11 @@ Store = Annotated[
     ),
 ]
 Output = Annotated[
-    Format, typer.Option("--format", help="How the result is printed; csv and json have plain numbers.")
+    Format,
+    typer.Option(
+        "--format", help="How the result is printed; csv and json have plain numbers. --json: --format json."
+    ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
 Wide = Annotated[bool, typer.Option("--wide", help="All columns, whatever the width; epochs as numbers too.")]
 Spark = Annotated[
     str,
@@ -75,7 +85,7 @@ def up() -> None:
     os.execv(sys.executable, [sys.executable, "-m", "dagster_tideline.up"])
 
 
-@app.command()
+@app.command(cls=Printing)
 def sql(
     text: Annotated[
         str | None,
@@ -83,7 +93,6 @@ def sql(
     ] = None,
     store: Store = "",
     output: Output = Format.table,
-    json: Json = False,
     dialect: Annotated[str, typer.Option(help="spark, postgres or risingwave.")] = "spark",
     spark: Spark = "",
 ) -> None:
@@ -94,7 +103,7 @@ def sql(
     asks = text is None and sys.stdin.isatty()
     with Statements(store, spark, dialect, tell, alone=asks) as statements:
         page = asks and sys.stdout.isatty()
-        shell = Shell(statements, Format.json if json else output, page=page)
+        shell = Shell(statements, output, page=page)
         if text is not None:
             shell.run(text)
         elif asks:
@@ -103,48 +112,39 @@ def sql(
             run_lines(shell, sys.stdin)
 
 
-@app.command()
+@app.command(cls=Printing)
 def status(
     store: Store = "",
     output: Output = Format.table,
-    json: Json = False,
     wide: Wide = False,
     waits: Annotated[bool, typer.Option("--waits", help="Show what lags, why, and until when.")] = False,
     storage: Annotated[
         bool, typer.Option("--storage", help="Show files by level, bytes, history, requests.")
     ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show it anew as the store changes, until Ctrl-C.")
+    ] = False,
 ) -> None:
     """Show where every table, view and sink stands: state, newest epoch, lag, rows, bytes, files, last error."""
-    output = Format.json if json else output
+    from engine.cli.standing import standing_listing
+
+    if watch and (storage or output is not Format.table):
+        raise typer.BadParameter("--watch shows a table: without --storage, --json and --format")
     with opened(store) as found:
-        if storage:
+        if watch:
+            from engine.cli.watching import watch_store
+
+            watch_store(found, waits=waits, wide=wide)
+        elif storage:
             print_storage(found.metrics(), output)
-            return
-        from engine.cli.standing import statuses_listing, together, waiting_by_view, waits_listing
-        from engine.meta.catalog_store import load
-        from engine.meta.crossing import at_time
-        from engine.meta.status import statuses
-        from engine.meta.waits import quarantine_waits
-        from engine.meta.waits import waits as waits_of
-
-        now, version = time.time(), found.version
-        stored = load(version)
-        version = at_time(version, stored, now)
-        waiting = (*waits_of(version, stored, now), *quarantine_waits(version))
-        if waits:
-            print_listing(waits_listing(waiting, now), output, wide=wide)
-            return
-        standing = statuses(version, stored, {}, now)
-        footer = together(version, stored, now)
-        listing = statuses_listing(standing, waiting_by_view(waiting, stored), now, footer)
-        print_listing(listing, output, wide=wide)
+        else:
+            print_listing(standing_listing(found.version, time.time(), waits=waits), output, wide=wide)
 
 
-@app.command()
+@app.command(cls=Printing)
 def backfill(
     store: Store = "",
     output: Output = Format.table,
-    json: Json = False,
     wide: Wide = False,
     run: Annotated[bool, typer.Option("--run", help="Go on until every view is created.")] = False,
     spark: Spark = "",
@@ -161,7 +161,7 @@ def backfill(
         version = found.version
         lags = {s.name: s.lag_seconds for s in statuses(version, load(version), {}, time.time())}
         listing = backfills_listing(creations(version), lags)
-    print_listing(listing, Format.json if json else output, wide=wide)
+    print_listing(listing, output, wide=wide)
 
 
 def _run_backfills(store: str, spark: str) -> None:
@@ -216,12 +216,11 @@ def wait(
         running.wait(views or (), seconds=seconds)
 
 
-@app.command()
+@app.command(cls=Printing)
 def partitions(
     view: Annotated[str, typer.Argument(help="A view that is cut into partitions.")],
     store: Store = "",
     output: Output = Format.table,
-    json: Json = False,
     wide: Wide = False,
 ) -> None:
     """Show where the partitions of a view stand, those in quarantine first: epoch, error, attempts, next try."""
@@ -229,7 +228,7 @@ def partitions(
 
     with session(store) as running:
         found = running.partitions(view)
-    print_listing(partitions_listing(found, time.time()), Format.json if json else output, wide=wide)
+    print_listing(partitions_listing(found, time.time()), output, wide=wide)
 
 
 @app.command()
@@ -290,14 +289,13 @@ explainer = typer.Typer(no_args_is_help=True, help="Say what would be done, and 
 app.add_typer(explainer, name="explain")
 
 
-@explainer.command("flush")
+@explainer.command("flush", cls=Printing)
 def explain_flush(
     views: Annotated[
         list[str] | None, typer.Argument(help="Materialized views, with all that they read; default all.")
     ] = None,
     store: Store = "",
     output: Output = Format.table,
-    json: Json = False,
     wide: Wide = False,
     scheduled: Annotated[
         bool,
@@ -316,7 +314,7 @@ def explain_flush(
     with opened(store) as found:
         now, named = found.clock(), tuple(views) if views else None
         plan = plan_flush(found.version, FlushRequest(now, BACKFILL_ROWS, named, eager=not scheduled))
-    print_listing(flush_listing(plan, now), Format.json if json else output, wide=wide)
+    print_listing(flush_listing(plan, now), output, wide=wide)
 
 
 inspector = typer.Typer(

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+import click
 import msgspec
 import typer
 
@@ -39,6 +40,16 @@ class Format(StrEnum):
     json = "json"
 
 
+class Printing(typer.core.TyperCommand):
+    """A command that knows --json as another word for --format json."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments; behind `--` nothing is an option."""
+        end = args.index("--") if "--" in args else len(args)
+        options = ["--format=json" if arg == "--json" else arg for arg in args[:end]]
+        return super().parse_args(ctx, [*options, *args[end:]])
+
+
 def width_of_output() -> int | None:
     """Return the cells of a line: COLUMNS, else the terminal's; None where the output is none."""
     if os.environ.get("COLUMNS", "").isdecimal() and int(os.environ["COLUMNS"]):
@@ -52,15 +63,18 @@ def print_listing(listing: Listing, output: Format, *, wide: bool = False) -> No
         typer.echo(_json(listing.records))
     elif output is Format.csv:
         _write_csv(list(listing.records[0]) if listing.records else [], (r.values() for r in listing.records))
-    elif not listing.records:
-        typer.echo(listing.empty)
     else:
-        width = None if wide else width_of_output() or UNKNOWN_WIDTH
-        columns = listing.columns if wide else [c for c in listing.columns if c.rank < WIDE_ONLY]
-        for line in lay_out(columns, width, listing.notes):
+        for line in listing_lines(listing, None if wide else width_of_output() or UNKNOWN_WIDTH):
             typer.echo(line)
-        if listing.footer:
-            typer.echo(listing.footer)
+
+
+def listing_lines(listing: Listing, width: int | None) -> list[str]:
+    """Return the lines of a listing: as much of it as fits in `width`, all of it where that is None."""
+    if not listing.records:
+        return [listing.empty]
+    columns = listing.columns if width is None else [c for c in listing.columns if c.rank < WIDE_ONLY]
+    footer = [listing.footer] if listing.footer else []
+    return [*lay_out(columns, width, listing.notes), *footer]
 
 
 def print_table(result: pa.Table, output: Format) -> None:

@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from engine.cli.layout import WIDE_ONLY, Column, ago, duration, size
 from engine.hummock.epoch import epoch_time, seconds_of
+from engine.meta.catalog_store import load
 from engine.meta.creation import CREATED, Creation
+from engine.meta.crossing import at_time
 from engine.meta.domain import domain_of
 from engine.meta.policy import global_epoch
+from engine.meta.status import statuses
+from engine.meta.waits import quarantine_waits
+from engine.meta.waits import waits as waits_of
 
 if TYPE_CHECKING:
     from engine.hummock import Version
@@ -39,6 +44,18 @@ class Listing:
     records: Sequence[Mapping[str, Any]]
     empty: str = "nothing"
     footer: str = ""
+
+
+def standing_listing(version: Version, now: float, *, waits: bool) -> Listing:
+    """Return where everything of a version stands, or with `waits` what lags, why, and until when."""
+    stored = load(version)
+    version = at_time(version, stored, now)
+    waiting = (*waits_of(version, stored, now), *quarantine_waits(version))
+    if waits:
+        return waits_listing(waiting, now)
+    footer = together(version, stored, now)
+    found = statuses(version, stored, {}, now)
+    return statuses_listing(found, waiting_by_view(waiting, stored), now, footer)
 
 
 def together(version: Version, stored: StoredCatalog, now: float) -> str:

@@ -40,6 +40,8 @@ AMONG_PEERS = frozenset(("rank", "dense_rank", "percent_rank", "cume_dist"))
 VALUES_OF_ROWS = frozenset(("first_value", "last_value", "nth_value"))
 """Functions over a window that give the value of one row of the frame."""
 WINDOW_FUNCTIONS = AMONG_PEERS | VALUES_OF_ROWS | {"row_number", "ntile", "lag", "lead"}
+TIME_WINDOWS = frozenset(("window", "session_window", "window_time"))
+"""Functions that are no expressions: they give rows the windows of time that they are in."""
 _MORE_AGGREGATES = frozenset(("jsonb_agg", "json_agg", "json_object_agg", "jsonb_object_agg"))
 _JSON_AGGREGATES = (
     exp.JSONArrayAgg,

@@ -323,8 +323,7 @@ class TemporalFilter(msgspec.Struct, frozen=True, tag=True):
     """The rows of which the moment of the epoch has not reached `leave`; both bounds are columns of microseconds since 1970.
 
     One whose `enter` is not reached yet is there, but not `_time_in`; one with a null in a bound is not. `_time_at` is the bound
-    that a row meets next, `_time_part` spreads rows.
-    """
+    that a row meets next, `_time_part` spreads rows."""
 
     input: Node
     enter: str | None

@@ -19,7 +19,7 @@ SYSTEM = ("information_schema", "pg_catalog")
 _ENTRY = "_schema_"
 _OWN = {"spark": "default"}
 _QUALIFIED = "qualified"
-_PLACES = (exp.From, exp.Join, exp.Update, exp.Delete, exp.Lateral, exp.Subquery)
+_PLACES = (exp.Anonymous, exp.From, exp.Join, exp.Update, exp.Delete, exp.Lateral, exp.Subquery)
 
 
 class OwnName(str):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -13,6 +15,7 @@ from types import SimpleNamespace
 import dagster as dg
 import pytest
 from dagster import DagsterRunStatus
+from dagster._utils.interrupts import capture_interrupts
 
 from dagster_tideline import driver
 from dagster_tideline.asset_builder import WORKER_TAG, worker_name
@@ -147,6 +150,36 @@ def test_a_failing_view_stops_neither_the_driver_nor_others(served: Project, eve
     drive.join(WAIT_SECONDS)
     assert drive.result is not None and drive.result.success
     assert any(wait.kind == "failed" for wait in served.session.waits())
+
+
+@pytest.mark.parametrize("status", [DagsterRunStatus.SUCCESS, DagsterRunStatus.CANCELED])
+def test_a_driver_that_is_ended_with_its_services_tells_what_waits_and_has_not_failed(
+    served: Project, events: Events, status: DagsterRunStatus
+) -> None:
+    def end() -> None:
+        events.wait_until(lambda: total(served, "a") == 12)
+        if status == DagsterRunStatus.CANCELED:  # as the page does it
+            run = served.instance.get_runs(dg.RunsFilter(job_name=DRIVER_RUN))[0]
+            served.instance.report_run_canceling(run)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    served.land("1.csv", "id,shop,price\n1,a,5\n")
+    drive = Drive(served, WAIT_SECONDS, event_seconds=WAIT_SECONDS)
+    ender = threading.Thread(
+        target=lambda: (
+            events.wait_until(lambda: total(served, "a") == 5),
+            served.land("2.csv", "id,shop,price\n2,a,7\n"),
+            end(),
+        )
+    )
+    ender.start()
+    with capture_interrupts():
+        drive.run()  # in the main thread, where signals come
+    ender.join()
+    run = served.instance.get_runs(dg.RunsFilter(job_name=DRIVER_RUN))[0]
+    assert run.status == status
+    told = served.instance.fetch_materializations(dg.AssetKey("totals"), limit=10).records
+    assert len(told) == (2 if status == DagsterRunStatus.SUCCESS else 1)
 
 
 def test_a_driver_is_asked_for_when_there_is_none(project: Project) -> None:

@@ -72,6 +72,17 @@ def test_a_broken_model_fails_the_run_after_the_others_have_committed(project: P
     assert len(materialized(project.instance, "large")) == 1
 
 
+def test_tables_without_news_do_not_look_failed_in_a_run_that_fails(project: Project) -> None:
+    project.land("1.csv", FIRST)
+    assert project.run().success
+    project.model("shop/broken.sql", "CREATE MATERIALIZED VIEW broken AS SELECT nothing FROM orders")
+    result = project.run()
+    assert not result.success
+    assert {"orders", "totals", "large"} == {
+        event.asset_key.to_user_string() for event in result.get_asset_materialization_events()
+    }
+
+
 def test_a_view_that_fails_on_a_row_stops_nobody_else(project: Project) -> None:
     project.model(
         "shop/ratio.sql", "CREATE MATERIALIZED VIEW ratio AS SELECT id, 100 / (price - 7) AS r FROM orders"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -16,6 +17,31 @@ FOLDER = Path(__file__).parent
 def queries(kind: str) -> dict[str, str]:
     """Return the query texts of `tpch` or `nexmark` by name."""
     return {f"{kind}_{path.stem}": path.read_text() for path in sorted((FOLDER / kind).glob("q*.sql"))}
+
+
+_SPAN = r"(interval '\d+' second)"
+_TUMBLE = re.compile(rf"tumble\((\w+), (\w+), {_SPAN}\)")
+_HOP = re.compile(rf"hop\((\w+), (\w+), {_SPAN}, {_SPAN}\)")
+_SESSION = re.compile(rf"session\((\w+) partition by (\w+), (\w+), {_SPAN}\)")
+
+
+def for_duckdb(query: str) -> str:
+    """Return a query with its windows of time as subqueries that DuckDB knows; windows that overlap are ten slides at most."""
+    query = _TUMBLE.sub(
+        r"(select *, time_bucket(\3, \2) as window_start, time_bucket(\3, \2) + \3 as window_end from \1)",
+        query,
+    )
+    query = _HOP.sub(
+        r"(select *, window_start + \4 as window_end from (select *, time_bucket(\3, \2) - i * \3 as window_start "
+        r"from \1, generate_series(0, 9) as n(i)) where window_start + \4 > \2)",
+        query,
+    )
+    return _SESSION.sub(
+        r"(select *, min(\3) over (partition by \2, n) as window_start, max(\3) over (partition by \2, n) + \4 as "
+        r"window_end from (select *, sum(b) over (partition by \2 order by \3 rows unbounded preceding) as n from "
+        r"(select *, case when \3 <= lag(\3) over (partition by \2 order by \3) + \4 then 0 else 1 end as b from \1)))",
+        query,
+    )
 
 
 def create_tables(session: Session, kind: str) -> None:

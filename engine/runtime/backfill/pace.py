@@ -11,7 +11,7 @@ STEP_SECONDS = 1.0
 AWAITED_STEP, LARGEST_AWAITED_STEP = 4_000_000, 8_000_000
 AWAITED_SECONDS = 20.0
 """Of a build that somebody waits for: each step reads the other inputs and groups again, so few large ones cost least."""
-LEFT_OVER = 0.5
+LEFT_OVER = 0.75
 """What a step leaves over goes with it, if it is less than this share of the step."""
 MOST_STEPS = 10_000
 HALVING_HELPS = 0.75

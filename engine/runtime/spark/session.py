@@ -6,7 +6,8 @@ import os
 import socket
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 from engine.jars import check_java, jar_paths
@@ -140,13 +141,24 @@ def _classic(master: str) -> SparkSession:
         return session
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.master(master).appName("tideline")
-    builder = builder.config("spark.jars", ",".join(jar_paths()))
     memory = os.environ.get("TIDELINE_DRIVER_MEMORY", "4g")
-    builder = builder.config("spark.driver.memory", memory)
     local = LOCAL_SETTINGS if master.startswith("local") else {}
-    for key, value in {**STATIC_SETTINGS, **SETTINGS, **CHANGED_SETTINGS, **local}.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    with _without_remote():
+        builder = SparkSession.builder.master(master).appName("tideline")
+        builder = builder.config("spark.jars", ",".join(jar_paths())).config("spark.driver.memory", memory)
+        for key, value in {**STATIC_SETTINGS, **SETTINGS, **CHANGED_SETTINGS, **local}.items():
+            builder = builder.config(key, value)
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+@contextmanager
+def _without_remote() -> Iterator[None]:
+    """Let a master that was asked for be taken where SPARK_REMOTE names a server, too: Spark refuses the two together."""
+    remote = os.environ.pop("SPARK_REMOTE", None)
+    try:
+        yield
+    finally:
+        if remote is not None:
+            os.environ["SPARK_REMOTE"] = remote

@@ -19,6 +19,7 @@ from engine.sql.bind.projection import Projection
 from engine.sql.bind.scope import Scope, Source
 from engine.sql.bind.set_operations import SetOperations
 from engine.sql.bind.subqueries import Subqueries
+from engine.sql.bind.time_windows import TimeWindows
 from engine.sql.bind.values_rows import constant_rows
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.dialect import Dialect
@@ -239,6 +240,7 @@ class _Binder:
         plan = joins.build(first, steps, plain)
         for part in (*joins.deferred, *(part for part in parts if expressions.has_subquery(part))):
             plan = self._with_subquery(plan, part, expressions)
+        select, plan = TimeWindows(expressions, self.fresh).bind(select, plan)
         return BoundQuery(*Projection(scope, expressions, self.types, self.fresh).bind(select, plan))
 
     def _from(self, select: exp.Select, items: FromItems, joins: JoinBuilder) -> tuple[Source, list[Step]]:

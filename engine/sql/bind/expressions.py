@@ -22,6 +22,7 @@ from engine.sql.expression.nodes import Expr, known
 from engine.sql.expression.read import read
 from engine.sql.expression.tokens import Unreadable
 from engine.sql.functions import (
+    TIME_WINDOWS,
     function_name,
     is_aggregate,
     is_json_aggregate,
@@ -137,6 +138,9 @@ class Expressions:
             if function_name(part) in CLOCK_CALLS | DATE_CALLS:
                 hint = f"{ONE_SIDE}; anywhere else {hint}"
             raise self.refuse(f"{part.sql()}, which gives another value each time,", part, hint)
+        if function_name(part) in TIME_WINDOWS and self.dialect == "spark":
+            hint = "write it in SELECT or GROUP BY, or TUMBLE, HOP or SESSION in FROM"
+            raise self.refuse(f"{function_name(part)} in this place", part, hint)
         if is_window_function(part):
             name = function_name(part)
             raise self.scope.error(f"{name} without a window", part, f"write {name}(…) OVER (ORDER BY …)")

@@ -9,10 +9,11 @@ from sqlglot.errors import ParseError
 
 from engine.sql.dialect import Dialect
 from engine.sql.parsing.exact_calls import parse
-from engine.sql.parsing.reading import PLACE
+from engine.sql.parsing.reading import PARTITIONED, PLACE
 from engine.sql.schemas import qualify
 
 _ANY_CASE = "any_case"
+TIME_WINDOWS = ("tumble", "hop", "cumulate", "session", PARTITIONED)
 
 
 def parsed(text: str, dialect: Dialect) -> exp.Expr:
@@ -31,6 +32,8 @@ def parsed(text: str, dialect: Dialect) -> exp.Expr:
     ) as error:  # its own, on what is no SQL
         raise ParseError("it cannot be read") from error
     found = tree.transform(_plain_text, copy=False) if dialect != "spark" else tree
+    for call in found.find_all(exp.Anonymous):
+        _name_relation(call)
     for node in found.walk():
         if isinstance(node, exp.Placeholder) and node.comments:
             node.meta["start"] = int(node.comments[0].removeprefix(PLACE))
@@ -43,6 +46,22 @@ def parsed(text: str, dialect: Dialect) -> exp.Expr:
         _bind_variables(node, dialect)
     qualify(found, dialect)
     return found
+
+
+def is_time_window(node: exp.Expr | None) -> bool:
+    """Tell whether an item of FROM is a call of TUMBLE, HOP, CUMULATE or SESSION, whose first argument is a relation."""
+    return isinstance(node, exp.Anonymous) and node.name.lower() in TIME_WINDOWS
+
+
+def _name_relation(call: exp.Anonymous) -> None:
+    """Make the first argument of a time window in FROM the table that it names, so that all who ask what a query reads see it."""
+    relation = call.expressions[0] if call.expressions else None
+    if not isinstance(call.parent, exp.Table) or not is_time_window(call):
+        return
+    if not isinstance(relation, exp.Column) or not isinstance(relation.this, exp.Identifier):
+        return
+    parts = {"this": relation.this, "db": relation.args.get("table"), "catalog": relation.args.get("db")}
+    relation.replace(exp.Table(**{name: part for name, part in parts.items() if part is not None}))
 
 
 def _bind_variables(node: exp.Lambda, dialect: Dialect) -> None:

@@ -25,6 +25,7 @@ _OF_LAMBDAS = frozenset(
     )
 )  # fmt: skip
 """Functions of Spark's that take lambdas, whatever the dialect."""
+_QUOTED = (TokenType.STRING, TokenType.IDENTIFIER)
 _CLAUSES = ("fetch", "format", "glob", "limit", "lock", "offset", "values")
 _AFTER_NAMES = (
     *(",", ")", ".", "=", "<>", "!=", "<", "<=", ">", ">=", "+", "*", "/", "%", "||", ";"),
@@ -36,6 +37,10 @@ _TYPES = (
     *("tinyint", "smallint", "int", "integer", "bigint", "float", "double", "decimal", "numeric"),
     *("boolean", "string", "varchar", "char", "binary", "date", "timestamp", "timestamp_ntz"),
 )
+
+
+PARTITIONED = "session partitioned"
+"""The name of a call of SESSION whose PARTITION BY is a part of its arguments: those between the relation and the time column."""
 
 
 class SparkTexts(Spark):
@@ -94,11 +99,41 @@ def with_names(tokens: list[Token]) -> list[Token]:
     return [_named(token) if _is_name(tokens, at) else token for at, token in enumerate(tokens)]
 
 
+def with_windows(tokens: list[Token], dialect: Dialect) -> list[Token]:
+    """Return the tokens in which `SESSION (` and, in Spark's dialect, `window (` begin calls.
+
+    `SESSION(bid PARTITION BY a, b, ts, gap)` is a call of PARTITIONED with the columns among its arguments.
+    """
+    found = list(tokens)
+    for at, token in enumerate(tokens[:-1]):
+        word = token.text.lower()
+        if tokens[at + 1].token_type != TokenType.L_PAREN or token.token_type in _QUOTED:
+            continue
+        if word == "window" and dialect == "spark":
+            found[at] = _named(token)
+        elif word == "session":
+            by = _partition_of(tokens, at + 1)
+            found[at] = _named(token) if by is None else _named(token, PARTITIONED)
+            if by is not None:
+                found[by] = _comma(tokens[by])
+    return found
+
+
+def _partition_of(tokens: list[Token], at: int) -> int | None:
+    """Return where PARTITION BY stands in the parentheses that open at a token, and in none inside them."""
+    depth = 0
+    for place in range(at, len(tokens)):
+        kind = tokens[place].token_type
+        depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
+        if depth == 0:
+            return None
+        if depth == 1 and kind == TokenType.PARTITION_BY:
+            return place
+    return None
+
+
 def _is_name(tokens: list[Token], at: int) -> bool:
-    if tokens[at].text.lower() not in _CLAUSES or tokens[at].token_type in (
-        TokenType.STRING,
-        TokenType.IDENTIFIER,
-    ):
+    if tokens[at].text.lower() not in _CLAUSES or tokens[at].token_type in _QUOTED:
         return False
     word = tokens[at].text.lower()
     if at + 1 == len(tokens) or word == "glob":  # which is another system's operator
@@ -107,5 +142,10 @@ def _is_name(tokens: list[Token], at: int) -> bool:
     return after in _AFTER_NAMES or (after in _TYPES and word != "values")
 
 
-def _named(token: Token) -> Token:
-    return Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end, token.comments)
+def _named(token: Token, name: str | None = None) -> Token:
+    text = name or token.text
+    return Token(TokenType.VAR, text, token.line, token.col, token.start, token.end, token.comments)
+
+
+def _comma(token: Token) -> Token:
+    return Token(TokenType.COMMA, ",", token.line, token.col, token.start, token.end)

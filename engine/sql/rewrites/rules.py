@@ -35,9 +35,11 @@ from engine.sql.rewrites.quantified import quantified
 from engine.sql.rewrites.row_fields import row_fields
 from engine.sql.rewrites.scalar import ScalarSubqueries
 from engine.sql.rewrites.set_returning import set_returning
+from engine.sql.rewrites.time_windows import time_windows
 
 PARSED_RULES: tuple[ParsedRule, ...] = (
     inline_functions,
+    time_windows,
     row_fields,
     set_returning,
     lockstep,

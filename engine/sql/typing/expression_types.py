@@ -14,7 +14,7 @@ import sqlglot.expressions as exp
 from engine.errors import UnsupportedSql
 from engine.sql.expression.nodes import Expr
 from engine.sql.functions import function_name
-from engine.sql.typing.intervals import has_months
+from engine.sql.typing.intervals import has_months, is_span
 from engine.sql.typing.json_types import joined_type, json_type, mark_of
 from engine.sql.typing.types import decimal_digits, element_type, field_type, sql_type
 
@@ -141,7 +141,7 @@ def _branches(node: exp.Case | exp.If) -> list[exp.Expr]:
 
 
 def _is_span(node: exp.Expr, kind: str | None) -> bool:
-    return isinstance(node.unnest(), exp.Interval) or (kind or "").startswith("interval")
+    return is_span(node) or (kind or "").startswith("interval")
 
 
 def arithmetic(one: str | None, other: str | None) -> str | None:
@@ -311,6 +311,8 @@ def _of_call(node: exp.Expr, types: Mapping[str, str]) -> str | None:
         return _of_row(name, arguments, types)
     if name in ("get", "element_at") and kinds:
         return element_type(kinds[0] or "")
+    if name == "sequence" and kinds[:1] and kinds[0] in _MOMENTS:
+        return f"array<{kinds[0]}>"
     if name in _OF_TEXT:
         return "string" if kinds and kinds[0] == "string" else None
     if name in ("round", "bround") and kinds and kinds[0] in (*INTEGRAL, "float", "double"):

@@ -158,6 +158,16 @@ def has_months(node: exp.Expr) -> bool:
     return isinstance(inner, exp.Anonymous) and inner.name.lower() in ("make_interval", "make_ym_interval")
 
 
+def is_span(node: exp.Expr) -> bool:
+    """Tell whether an expression is an interval as it is written, or one multiplied, divided or negated."""
+    inner = node.unnest()
+    if isinstance(inner, exp.Mul | exp.Div):
+        return is_span(inner.this) or is_span(inner.expression)
+    if isinstance(inner, exp.Neg):
+        return is_span(inner.this)
+    return isinstance(inner, exp.Interval) or (isinstance(inner, exp.Cast) and is_interval(inner.to))
+
+
 def _unit(text: str) -> str | None:
     plain = _SHORT.get(text, text.removesuffix("s") if len(text) > 2 else text)
     return plain if plain in _MICROS else None

@@ -107,3 +107,24 @@ def test_a_session_that_is_found_in_the_process_keeps_its_settings(tmp_path: Pat
         text=True,
     )
     assert done.stdout.splitlines()[-1:] == ["fine"], done.stderr[-2000:]
+
+
+ASKED = """
+import os, sys
+from engine.session import Session
+
+with Session(sys.argv[1], spark="local[1]") as s:
+    assert s.spark.createDataFrame([(1,)], "a int").count() == 1
+print("fine", os.environ["SPARK_REMOTE"])
+"""
+
+
+def test_a_master_that_is_asked_for_is_taken_though_the_environment_names_a_server(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ASKED, (tmp_path / "store").as_uri()],
+        env={**os.environ, "SPARK_REMOTE": "sc://localhost:1"},
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.splitlines()[-1:] == ["fine sc://localhost:1"], done.stderr[-2000:]

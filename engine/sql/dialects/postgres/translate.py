@@ -20,7 +20,7 @@ from engine.sql.dialects.postgres.row_values import compared_rows
 from engine.sql.dialects.postgres.spans import as_spark_interval, written_interval
 from engine.sql.expression.sketches import as_spark_percentile
 from engine.sql.typing.expression_types import INTEGRAL
-from engine.sql.typing.intervals import has_months
+from engine.sql.typing.intervals import has_months, is_span
 
 TypeOf = Callable[[exp.Expr], str | None]
 _MOST_PARTS = 10_000
@@ -194,7 +194,7 @@ def _dates(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """Two dates differ by a number of days, a date moved by an interval is a timestamp. `d - e` -> `DATEDIFF(d, e)`"""
     if isinstance(node, exp.Add | exp.Sub):
         for date, span in ((node.this, node.expression), (node.expression, node.this)):
-            if type_of(date) == "date" and (isinstance(span.unnest(), exp.Interval) or has_months(span)):
+            if type_of(date) == "date" and (is_span(span) or has_months(span)):
                 moment = exp.Cast(this=date, to=exp.DataType(this=_KIND.TIMESTAMPNTZ))
                 return type(node)(this=moment, expression=span)
     if isinstance(node, exp.Add):

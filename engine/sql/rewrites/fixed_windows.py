@@ -1,0 +1,48 @@
+"""The bounds of windows of a fixed length, as Spark SQL over a time: arithmetic on microseconds since 1970."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import sqlglot.expressions as exp
+
+from engine.sql.dialects.postgres.filled import filled
+from engine.sql.typing.intervals import day_time_literal
+
+_MICROSECOND = "INTERVAL '0 00:00:00.000001' DAY TO SECOND"
+
+
+def span_of(micros: int) -> exp.Interval:
+    """Return a length in microseconds as an interval."""
+    return day_time_literal(timedelta(microseconds=micros))
+
+
+def last_start(time: exp.Expr, slide: int, offset: int = 0) -> exp.Expr:
+    """Return the last start of a window at or before a time; starts are `slide` microseconds apart, one of them at `offset`.
+
+    It is rounded towards minus infinity. The start of a date's window is a timestamp.
+    """
+    return filled(f"_p0 - {_MICROSECOND} * {_past(slide, offset)}", time)
+
+
+def starts(time: exp.Expr, slide: int, size: int, offset: int = 0) -> exp.Expr:
+    """Return the array of the starts of all windows that a time is in, the first first; null for no time."""
+    less = _past(slide, offset + size)  # since the last start that is `size` or more before
+    less = f"({less} + {size - slide})" if size > slide else less
+    first = filled(f"_p0 - {_MICROSECOND} * {less}", time)
+    return exp.Anonymous(
+        this="SEQUENCE", expressions=[first, last_start(time, slide, offset), span_of(slide)]
+    )
+
+
+def ends(time: exp.Expr, step: int, size: int, offset: int = 0) -> exp.Expr:
+    """Return the array of the ends behind a time of the windows that grow by `step` up to `size`, the first first."""
+    first = exp.Add(this=last_start(time, step, offset), expression=span_of(step))
+    last = exp.Add(this=last_start(time, size, offset), expression=span_of(size))
+    return exp.Anonymous(this="SEQUENCE", expressions=[first, last, span_of(step)])
+
+
+def _past(slide: int, offset: int) -> str:
+    """Return the microseconds that have passed since a start."""
+    offset %= slide
+    return f"pmod(unix_micros(CAST(_p0 AS TIMESTAMP_LTZ)){f' - {offset}' if offset else ''}, {slide})"

@@ -1,0 +1,242 @@
+"""TUMBLE, HOP, CUMULATE and SESSION of FROM: a relation's rows with the windows of time that they are in, as a subquery.
+
+Applies in all dialects. TUMBLE is a projection (`fixed_windows.py`), HOP and CUMULATE unnest the windows of each row, SESSION is
+calls over windows (`session_windows.py`). A row without a time is in no window: TUMBLE keeps it with nulls, the others drop it.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import sqlglot.expressions as exp
+
+from engine.sql.parsing.names import identifier, item_name, relation_of
+from engine.sql.parsing.parsed import is_time_window
+from engine.sql.parsing.position import copy_place
+from engine.sql.parsing.reading import PARTITIONED
+from engine.sql.parsing.refusals import mistake
+from engine.sql.rewrites.contract import ParsedExample, QueryText
+from engine.sql.rewrites.fixed_windows import ends, last_start, span_of, starts
+from engine.sql.rewrites.session_windows import session_windows
+from engine.sql.typing.intervals import calendar_interval, has_months, interval_value
+
+EXAMPLE = ParsedExample(
+    before="SELECT window_start, count(*) AS n FROM TUMBLE(stay, since, INTERVAL '5' MINUTE) GROUP BY 1",
+    after="SELECT window_start, COUNT(*) AS n FROM (SELECT _rel.*, (_rel.since) - INTERVAL '0 00:00:00.000001' DAY TO SECOND * "
+    "PMOD(UNIX_MICROS(CAST((_rel.since) AS TIMESTAMP_LTZ)), 300000000) AS window_start, (_rel.since) - INTERVAL "
+    "'0 00:00:00.000001' DAY TO SECOND * PMOD(UNIX_MICROS(CAST((_rel.since) AS TIMESTAMP_LTZ)), 300000000) + INTERVAL "
+    "'0 00:05:00.000000' DAY TO SECOND AS window_end FROM stay AS _rel) AS stay GROUP BY 1",
+)
+
+_FORMS = {
+    "tumble": "TUMBLE(relation, time column, INTERVAL 'size' [, INTERVAL 'offset'])",
+    "hop": "HOP(relation, time column, INTERVAL 'slide', INTERVAL 'size' [, INTERVAL 'offset'])",
+    "cumulate": "CUMULATE(relation, time column, INTERVAL 'step', INTERVAL 'size' [, INTERVAL 'offset'])",
+    "session": "SESSION(relation [PARTITION BY column, …], time column, INTERVAL 'gap')",
+}
+_SPANS = {
+    "tumble": ("size", "offset"),
+    "hop": ("slide", "size", "offset"),
+    "cumulate": ("step", "size", "offset"),
+    "session": ("gap",),
+}
+_MICROSECOND = timedelta(microseconds=1)
+_TIMES = ("date", "timestamp", "timestamp_ntz")
+_RELATION = "_rel"
+_WINDOWS = "_windows"
+
+
+def time_windows(tree: exp.Expr, text: QueryText) -> exp.Expr:
+    """Return the tree with each table function of windows as a subquery; raises SqlError with the place of what is wrong."""
+    for table in list(tree.find_all(exp.Table)):
+        if is_time_window(table.this):
+            table.replace(_Windows(table, text).written())
+    return tree
+
+
+class _Windows:
+    """One call; `sizes` are its lengths in microseconds by their names."""
+
+    def __init__(self, table: exp.Table, text: QueryText) -> None:
+        self.table, self.call, self.text = table, table.this, text
+        self.kind: str = self.call.name.lower().removesuffix(PARTITIONED.removeprefix("session"))
+        self.form = _FORMS[self.kind]
+        self.relation, self.keys, self.time, lengths = self._arguments()
+        names = _SPANS[self.kind]
+        self.sizes = {name: self._micros(name, node) for name, node in zip(names, lengths, strict=False)}
+        self.offset = self.sizes.get("offset", 0)
+
+    def written(self) -> exp.Subquery:
+        source = self._source()
+        time = self._column(self.time)
+        match self.kind:
+            case "tumble":
+                query = self._tumble(source, time)
+            case "hop":
+                query = self._hop(source, time)
+            case "cumulate":
+                query = self._cumulate(source, time)
+            case _:
+                keys = [self._column(key) for key in self.keys]
+                query = session_windows(source, keys, time, span_of(self.sizes["gap"]))
+        alias = self.table.args.get("alias")
+        if alias is None and not isinstance(self.relation, exp.Subquery):
+            alias = self.relation.args.get("alias") or exp.TableAlias(this=self.relation.this.copy())
+        moved = ("this", "alias", "version", "when")
+        kept = {k: v for k, v in self.table.args.items() if k in exp.Subquery.arg_types and k not in moved}
+        return copy_place(exp.Subquery(this=query, alias=alias, **kept), self.call)
+
+    # ---- windows ---------------------------------------------------------------------------------------------
+    def _tumble(self, source: exp.Expr, time: exp.Column) -> exp.Select:
+        size = self.sizes["size"]
+        start = last_start(time, size, self.offset)
+        end = exp.Add(this=start.copy(), expression=span_of(size))
+        return self._select(source, exp.alias_(start, "window_start"), exp.alias_(end, "window_end"))
+
+    def _hop(self, source: exp.Expr, time: exp.Column) -> exp.Select:
+        slide, size = self.sizes["slide"], self.sizes["size"]
+        rows = self._unnested(starts(time, slide, size, self.offset), "window_start")
+        start = exp.column("window_start", table=_WINDOWS)
+        end = exp.Add(this=start.copy(), expression=span_of(size))
+        return self._select(source, start, exp.alias_(end, "window_end")).join(rows, copy=False)
+
+    def _cumulate(self, source: exp.Expr, time: exp.Column) -> exp.Select:
+        step, size = self.sizes["step"], self.sizes["size"]
+        start = last_start(time, size, self.offset)
+        rows = self._unnested(ends(time, step, size, self.offset), "window_end")
+        end = exp.column("window_end", table=_WINDOWS)
+        return self._select(source, exp.alias_(start, "window_start"), end).join(rows, copy=False)
+
+    @staticmethod
+    def _unnested(array: exp.Expr, name: str) -> exp.Join:
+        rows = exp.Unnest(expressions=[array])
+        alias = exp.TableAlias(this=exp.to_identifier(_WINDOWS), columns=[exp.to_identifier(name)])
+        return exp.Join(this=exp.Lateral(this=rows, alias=alias), kind="CROSS")
+
+    @staticmethod
+    def _select(source: exp.Expr, *items: exp.Expr) -> exp.Select:
+        every = exp.Column(this=exp.Star(), table=exp.to_identifier(_RELATION))
+        return exp.Select(expressions=[every, *items]).from_(source, copy=False)
+
+    # ---- arguments -------------------------------------------------------------------------------------------
+    def _arguments(self) -> tuple[exp.Expr, list[exp.Expr], exp.Expr, list[exp.Expr]]:
+        """Return the relation, the columns of PARTITION BY, the time column and the lengths."""
+        found, names = list(self.call.expressions), _SPANS[self.kind]
+        if not found or not isinstance(found[0], exp.Table | exp.Subquery):
+            raise self._wrong(
+                f"{self._word} needs a relation as its first argument", found[0] if found else self.call
+            )
+        keys: list[exp.Expr] = []
+        if self.call.name == PARTITIONED:
+            keys, found[1:-2] = found[1:-2], []
+            keys = [
+                part
+                for key in keys
+                for part in (key.expressions if isinstance(key, exp.Tuple) else [key.unnest()])
+            ]
+        least = len(names) + 1 if self.kind == "session" else len(names)
+        if not least <= len(found) - 1 <= len(names) + 1:
+            raise self._wrong(f"{self._word} has {len(found)} arguments", self.call)
+        for column in (found[1], *keys):
+            if not isinstance(column, exp.Column):
+                message = f"{column.sql()} is no column of the relation"
+                raise self._wrong(
+                    message, column, "compute it in a subquery or a view, and name its column here"
+                )
+        return found[0], keys, found[1], found[2:]
+
+    def _micros(self, name: str, node: exp.Expr) -> int:
+        """Return a length in microseconds."""
+        literal = node.name if isinstance(node, exp.Literal) and node.is_string else None
+        span = interval_value(node)
+        inner = node.this if isinstance(node, exp.Cast | exp.Interval) else None
+        plain = inner.name if isinstance(inner, exp.Literal) and node.args.get("unit") is None else literal
+        found = calendar_interval(plain) if span is None and plain is not None else None
+        if has_months(node) or (found is not None and found[0]):
+            hint = "group by date_trunc('month', …) instead, or write the length in days"
+            raise self._wrong(
+                f"the {name} of {self._word} has months, which have no fixed length", node, hint
+            )
+        span = found[1] if span is None and found is not None else span
+        if span is None:
+            raise self._wrong(
+                f"the {name} of {self._word} is no interval: {node.sql()}",
+                node,
+                "write INTERVAL '10 minutes'",
+            )
+        if name != "offset" and span <= timedelta():
+            raise self._wrong(
+                f"the {name} of {self._word} is not positive", node, "write INTERVAL '10 minutes'"
+            )
+        return span // _MICROSECOND
+
+    @property
+    def _word(self) -> str:
+        return self.kind.upper()
+
+    def _wrong(self, message: str, node: exp.Expr, hint: str | None = None) -> Exception:
+        return mistake(message, node, self.text.sql, hint or f"write {self.form}")
+
+    def _column(self, column: exp.Expr) -> exp.Column:
+        """Return a column of the relation under the name that the relation has inside."""
+        inner = "" if isinstance(self.relation, exp.Subquery) else self.relation.alias_or_name
+        names = [name for name in (inner, self.table.alias) if name]
+        written = column.args.get("table")
+        if written is not None and identifier(written) not in (*names, *map(str.lower, names)):
+            hint = f"name a column of {names[0] if names else 'the subquery'}"
+            raise self._wrong(f"{column.sql()} is no column of the relation", column, hint)
+        return copy_place(exp.Column(this=column.this.copy(), table=exp.to_identifier(_RELATION)), column)
+
+    def _source(self) -> exp.Expr:
+        """Return the relation as it stands in FROM; raises SqlError if it is known that its time column is none."""
+        source = self.relation.copy()
+        source.set("alias", exp.TableAlias(this=exp.to_identifier(_RELATION)))
+        for part in ("version", "when"):
+            if self.table.args.get(part) is not None:
+                source.set(part, self.table.args[part])
+        if isinstance(self.relation, exp.Table):
+            self._check_time(self.relation)
+        self._check_lengths()
+        return source
+
+    def _check_lengths(self) -> None:
+        short, long = {"hop": ("slide", "size"), "cumulate": ("step", "size")}.get(self.kind, ("", ""))
+        if not short:
+            return
+        if self.sizes[short] > self.sizes[long]:
+            message = f"the {short} of {self._word} is longer than its {long}"
+            hint = f"write the {short} first, then the {long}: {self.form}"
+            raise self._wrong(message, self.call.expressions[2], hint)
+        if self.kind == "cumulate" and self.sizes[long] % self.sizes[short]:
+            message = "the size of CUMULATE is no multiple of its step"
+            raise self._wrong(message, self.call.expressions[3], "take a step that divides the size")
+
+    def _check_time(self, table: exp.Table) -> None:
+        relation = None if table.args.get("db") else relation_of(table, self.text.catalog)
+        if relation is None or relation.kind == "view" or _is_with_item(table):
+            return
+        name = identifier(self.time.this)
+        shown = [column for column in relation.columns if not column.hidden]
+        found = next((column for column in shown if column.name.lower() == name.lower()), None)
+        times = ", ".join(column.name for column in shown if column.type in _TIMES)
+        hint = (
+            f"its columns of time are {times}"
+            if times
+            else "it has no column of time: CAST one in a subquery"
+        )
+        if found is None:
+            raise self._wrong(f"{relation.name} has no column {name}", self.time, hint)
+        if found.type not in _TIMES:
+            message = f"{name} is {found.type}: windows are over DATE, TIMESTAMP and TIMESTAMPTZ"
+            raise self._wrong(message, self.time, hint)
+
+
+def _is_with_item(table: exp.Table) -> bool:
+    """Tell whether a table is named by a WITH item of a query around it."""
+    above = table.parent
+    while above is not None:
+        with_ = above.args.get("with_")
+        if with_ is not None and any(item_name(cte) == item_name(table) for cte in with_.expressions):
+            return True
+        above = above.parent
+    return False
