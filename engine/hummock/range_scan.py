@@ -15,7 +15,7 @@ from engine.hummock.expiry import expiry_at
 from engine.hummock.files import with_columns
 from engine.hummock.hash import xxhash64
 from engine.hummock.merge import merge_newest, sources_of, without_tombstones
-from engine.hummock.ordering import bisect_keys, normalized_key
+from engine.hummock.ordering import as_numbers, bisect_keys, normalized_key
 from engine.hummock.reader import Reader, batches
 from engine.hummock.version import HASH, OP, SstInfo, TableVersion
 
@@ -137,5 +137,13 @@ def normalized_rows(rows: pa.Table) -> pa.Table:
 
 
 def _place(rows: pa.Table, bound: pa.Table, *, right: bool = False) -> int:
-    start, end = np.zeros(1, dtype=np.int64), np.full(1, rows.num_rows, dtype=np.int64)
-    return int(bisect_keys(rows.select(bound.column_names), bound, start, end, right=right)[0])
+    """Return where a bound stands among sorted rows: before equal ones, or with `right` after them."""
+    low, high, names = 0, rows.num_rows, bound.column_names
+    for n, name in enumerate(names):  # as long as columns are numbers each narrows the rows for the next
+        mine, theirs = as_numbers(rows.column(name).slice(low, high - low)), as_numbers(bound.column(name))
+        if mine is None or theirs is None:
+            rest, start, end = names[n:], np.array([low], dtype=np.int64), np.array([high], dtype=np.int64)
+            return int(bisect_keys(rows.select(rest), bound.select(rest), start, end, right=right)[0])
+        before, after = (low + int(np.searchsorted(mine, theirs[0], side)) for side in ("left", "right"))
+        low, high = before, after
+    return high if right else low
