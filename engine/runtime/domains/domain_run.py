@@ -13,7 +13,7 @@ from engine.meta.barrier import BARRIER_PREFIX, Barrier
 from engine.meta.catalog_store import StoredCatalog, load, planned, table_of
 from engine.meta.checkpoint import Checkpoint
 from engine.meta.creation import creations, entry
-from engine.meta.crossing import is_timed, rows_that_cross
+from engine.meta.crossing import forgotten, is_timed, rows_that_cross
 from engine.meta.crossing import noted as crossings
 from engine.meta.domain import Domain
 from engine.meta.frontier import lapsed_at, pending
@@ -65,7 +65,8 @@ class DomainRun:
         started = time.perf_counter()
         closing = _closing(self.domain, version, self.store.version, done) | dict(catalog or {})
         brought = {epoch.table for epochs in done.fragments.values() for epoch in epochs}
-        timed = [f.table for _, f in self.domain.fragments if is_timed(f) and f.table in brought]
+        timed = {f.table for _, f in self.domain.fragments if is_timed(f)} & brought
+        closing |= forgotten(version, brought - timed)  # an earlier plan may have had a table of this name
         closing |= crossings(self.store.reader, checkpoint.version.tables, timed)
         commit = checkpoint.commit(self.domain.writer, generation, closing)
         unchanged = planned(self.stored, self.domain.members)
