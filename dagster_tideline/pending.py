@@ -11,6 +11,7 @@ from dagster_tideline.sync import SyncPlan, plan_sync
 from engine.connectors.sources import pending_digest
 from engine.hummock import Hummock, Version
 from engine.meta.catalog_store import StoredCatalog, load
+from engine.meta.crossing import at_time
 from engine.meta.domain import domain_of
 from engine.meta.mutation import control_of
 from engine.meta.partitions import retries
@@ -55,6 +56,7 @@ def find_pending(store: Hummock, models: Sequence[Model]) -> Pending:
     version = store.refresh()
     stored = load(version)
     now = store.clock()
+    version = at_time(version, stored, now)
     due = {wait.domain for wait in waits(version, stored, now) if wait.goes_on}
     due |= {domain_of(stored, view) for view in retries(version, stored, now)}
     lagging = tuple(

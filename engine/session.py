@@ -16,10 +16,12 @@ from pyspark.sql import SparkSession
 from engine.connectors.sinks.driver import WAIT_SECONDS, SinkDriver
 from engine.dispatch import Dispatch
 from engine.errors import SqlError
-from engine.hummock import Hummock
+from engine.hummock import Hummock, Version
+from engine.hummock.clock import Clock
 from engine.hummock.compaction import CompactionReport
 from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.creation import Creation, creations
+from engine.meta.crossing import at_time
 from engine.meta.domain import domain_of
 from engine.meta.flush_plan import FlushPlan
 from engine.meta.mutation import PARALLELISM, RATE_LIMIT
@@ -58,7 +60,7 @@ class Session:
 
     `spark` is None (SPARK_REMOTE, else local[*]), a master's address, `sc://host:port`, a SparkSession, or a function that says
     which of these when Spark is needed.
-    A new view over at least `backfill_rows` rows is built step by step, each step a commit.
+    A new view over at least `backfill_rows` rows is built step by step, each step a commit. `clock` stands in for the machine's.
 
     The examples below run over a store with `bid (id, auction, price)`: (1, 7, 30), (2, 7, 50), (3, 8, 20), and two views of the
     highest price of each auction: `top`, and `cut`, which has a partition for each auction.
@@ -71,6 +73,7 @@ class Session:
         dialect: Dialect = "spark",
         *,
         backfill_rows: int = BACKFILL_ROWS,
+        clock: Clock | None = None,
     ) -> None:
         if not is_dialect(dialect):
             raise SqlError(f'dialect "{dialect}" is unknown: use one of {", ".join(DIALECTS)}')
@@ -80,7 +83,7 @@ class Session:
         """The statements of PREPARE by their names."""
         self.notices: tuple[str, ...] = ()
         """What the last statement had to say beside its rows: of a setting, that it has no meaning here."""
-        self.store = Hummock.open(url)
+        self.store = Hummock.open(url, clock=clock)
         self._spark_target = spark
         self._spark: SparkSession | None = None
         self._starting = threading.Lock()
@@ -300,9 +303,9 @@ class Session:
         >>> sorted((wait.domain, wait.kind) for wait in s.waits())
         [('cut', 'due'), ('top', 'due')]
         """
-        stored = self.stored
-        version = self.store.version
-        return (*waits(version, stored, self.store.clock()), *quarantine_waits(version))
+        now = self.store.clock()
+        version, stored = self._present(now)
+        return (*waits(version, stored, now), *quarantine_waits(version))
 
     def common_epoch(self, *tables: str) -> int:
         """Return the newest epoch at which all of some tables have content: what `consistent` reads them at, for other readers.
@@ -318,8 +321,7 @@ class Session:
 
     def lagging(self) -> tuple[str, ...]:
         """Return the views that lack changes of their inputs; reads the newest manifest only."""
-        stored = self.stored
-        return lagging_views(self.store.version, stored)
+        return lagging_views(*self._present(self.store.clock()))
 
     def status(self) -> tuple[RelationStatus, ...]:
         """Return where every table and materialized view stands, inputs first; needs no Spark.
@@ -327,8 +329,15 @@ class Session:
         >>> [(one.name, one.kind, one.rows) for one in s.status()][-1]
         ('cut', 'materialized view', 2)
         """
-        stored = self.stored
-        return statuses(self.store.version, stored, self.sinks.errors(), self.store.clock())
+        now = self.store.clock()
+        version, stored = self._present(now)
+        return statuses(version, stored, self.sinks.errors(), now)
+
+    def _present(self, now: float) -> tuple[Version, StoredCatalog]:
+        """Return the newest version as it is at a time: rows may have come or gone by now() alone."""
+        version = self.store.refresh()
+        stored = load(version)
+        return at_time(version, stored, now), stored
 
     def compact(self, table: str | None = None, *, full: bool = True) -> tuple[CompactionReport, ...]:
         """Compact one table, or all; `full` merges everything to one run, else just the newest small files.

@@ -27,6 +27,7 @@ OPERATORS = [
     "linear",
     "reference",
     "semi",
+    "temporal",
     "top_n",
     "union_all",
     "unnest",

@@ -11,6 +11,7 @@ from engine.cli.layout import WIDE_ONLY, Column, ago, duration, size
 from engine.hummock.epoch import epoch_time, seconds_of
 from engine.meta.catalog_store import load
 from engine.meta.creation import CREATED, Creation
+from engine.meta.crossing import at_time
 from engine.meta.domain import domain_of
 from engine.meta.policy import global_epoch
 from engine.meta.status import statuses
@@ -49,6 +50,7 @@ class Listing:
 def standing_listing(version: Version, now: float, *, waits: bool) -> Listing:
     """Return where everything of a version stands, or with `waits` what lags, why, and until when."""
     stored = load(version)
+    version = at_time(version, stored, now)
     waiting = (*waits_of(version, stored, now), *quarantine_waits(version))
     if waits:
         return waits_listing(waiting, now)

@@ -13,7 +13,9 @@ __all__ = [
     "epoch_at",
     "epoch_text",
     "epoch_time",
+    "first_epoch_from",
     "last_epoch_at",
+    "micros_of",
     "next_epoch",
     "seconds_of",
     "system_clock",
@@ -36,6 +38,16 @@ def last_epoch_at(seconds: float) -> int:
 def seconds_of(epoch: int) -> float:
     """Return the wall clock time of an epoch in seconds since 1970."""
     return ((epoch >> COUNTER_BITS) + ORIGIN_MS) / 1000
+
+
+def micros_of(epoch: int) -> int:
+    """Return the wall clock time of an epoch in microseconds since 1970."""
+    return ((epoch >> COUNTER_BITS) + ORIGIN_MS) * 1000
+
+
+def first_epoch_from(micros: int) -> int:
+    """Return the first epoch whose time is not before `micros` microseconds since 1970."""
+    return max(-(-micros // 1000) - ORIGIN_MS, 0) << COUNTER_BITS
 
 
 def epoch_time(epoch: int) -> str:

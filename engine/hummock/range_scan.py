@@ -1,5 +1,5 @@
-"""Range scans of tables that are ordered by their primary key: binary search of both bounds in each file,
-then a merge.
+"""Range scans in the order of the primary key, of a whole table or of one value of its distribution key: binary search of both
+bounds in each file, then a merge.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ import pyarrow as pa
 from engine.errors import InvalidRow
 from engine.hummock.expiry import expiry_at
 from engine.hummock.files import with_columns
+from engine.hummock.hash import xxhash64
 from engine.hummock.merge import merge_newest, sources_of, without_tombstones
-from engine.hummock.ordering import bisect_keys, normalized_key
+from engine.hummock.ordering import as_numbers, bisect_keys, normalized_key
 from engine.hummock.reader import Reader, batches
-from engine.hummock.version import HASH, OP, TableVersion
+from engine.hummock.version import HASH, OP, SstInfo, TableVersion
 
+FIRST_STEP = 16
+"""So many rows of each file are looked at first for the first row of a range."""
 KeyRange = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 
 
@@ -26,30 +29,91 @@ def scan_range(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows from `bounds[0]` (inclusive) to `bounds[1]` (exclusive) in key order.
 
-    Raises InvalidRow for a table with a distribution key: its rows are ordered by hash, not by key.
+    Raises InvalidRow for a table with a distribution key, unless both bounds give one value of it: its rows are ordered by hash.
     """
-    if table.distribution_key:
-        raise InvalidRow(
-            f"table {table.name} is distributed by {', '.join(table.distribution_key)} and has no key order: "
-            f"scan it whole, or create it without a distribution key"
-        )
+    merged = _merged(reader, table, epoch, _slices(reader, table, epoch, bounds), columns)
+    if merged is None:
+        return iter(())
+    rows = without_tombstones(merged)
+    return batches(rows.select(columns), pa.schema([table.schema.field(name) for name in columns]))
+
+
+def first_in_range(
+    reader: Reader, table: TableVersion, epoch: int, bounds: KeyRange, columns: list[str]
+) -> dict[str, Any] | None:
+    """Return `columns` of the first row in a range of `scan_range`, None if it has none.
+
+    The cost follows the files, and the deletions before that row, not the rows of the range.
+    """
+    found, step = _slices(reader, table, epoch, bounds), FIRST_STEP
+    while found:
+        taken = [(sst, rows.slice(0, step)) for sst, rows in found]
+        merged = _merged(reader, table, epoch, taken, columns)
+        assert merged is not None
+        certain, key = merged.num_rows, list(table.primary_key)
+        for _, rows in found:
+            if (
+                rows.num_rows > step
+            ):  # what follows its last row may hold newer rows of what stands behind that
+                edge = normalized_rows(rows.slice(step - 1, 1).select(key))
+                certain = min(certain, _place(merged, edge, right=True))
+        first = without_tombstones(merged.slice(0, certain)).slice(0, 1)
+        if first.num_rows:
+            return first.select(columns).to_pylist()[0]
+        if all(rows.num_rows <= step for _, rows in found):
+            return None
+        step *= 8
+    return None
+
+
+def rows_in_range(reader: Reader, table: TableVersion, epoch: int, bounds: KeyRange) -> int:
+    """Return an upper bound of the rows in a range of `scan_range`, which reads none of them: what the files have there."""
+    return sum(rows.num_rows for _, rows in _slices(reader, table, epoch, bounds))
+
+
+def _slices(
+    reader: Reader, table: TableVersion, epoch: int, bounds: KeyRange
+) -> list[tuple[SstInfo, pa.Table]]:
+    """Return of each file, newest first, the rows within the bounds, deletions among them."""
+    _check(table, bounds)
     low, high = (_bound(table, bound) for bound in bounds)
-    ssts = sources_of(table.as_of(epoch))
-    expiry = expiry_at(table, epoch)
-    hiding = [] if expiry is None else expiry.columns
-    needed = list(dict.fromkeys([HASH, *table.primary_key, OP, *columns, *hiding]))
-    slices = []
-    for sst in ssts:
+    found = []
+    for sst in sources_of(table.as_of(epoch)):
         rows = reader.files.whole(sst).rows
         first = 0 if low is None else _place(rows, low)
         last = rows.num_rows if high is None else _place(rows, high)
         if first < last:
-            slices.append(with_columns(rows.slice(first, last - first), needed, table.schema, sst))
+            found.append((sst, rows.slice(first, last - first)))
+    return found
+
+
+def _merged(
+    reader: Reader,
+    table: TableVersion,
+    epoch: int,
+    slices: list[tuple[SstInfo, pa.Table]],
+    columns: list[str],
+) -> pa.Table | None:
+    """Return the newest row of each key in slices of files, deletions among them."""
     if not slices:
-        return iter(())
-    merged = merge_newest(slices, table.primary_key)
-    merged = without_tombstones(merged if expiry is None else expiry.as_deletions(merged))
-    return batches(merged.select(columns), pa.schema([table.schema.field(name) for name in columns]))
+        return None
+    expiry = expiry_at(table, epoch)
+    hiding = [] if expiry is None else expiry.columns
+    needed = list(dict.fromkeys([HASH, *table.primary_key, OP, *columns, *hiding]))
+    rows = [with_columns(part, needed, table.schema, sst) for sst, part in slices]
+    merged = merge_newest(rows, table.primary_key)
+    return merged if expiry is None else expiry.as_deletions(merged)
+
+
+def _check(table: TableVersion, bounds: KeyRange) -> None:
+    by = table.distribution_key
+    low, high = ({} if bound is None else bound for bound in bounds)
+    if not by or all(column in low and column in high and low[column] == high[column] for column in by):
+        return
+    raise InvalidRow(
+        f"table {table.name} is distributed by {', '.join(by)} and has no key order: scan it whole, give one value of "
+        "that in both bounds, or create it without a distribution key"
+    )
 
 
 def _bound(table: TableVersion, bound: Mapping[str, Any] | None) -> pa.Table | None:
@@ -60,10 +124,26 @@ def _bound(table: TableVersion, bound: Mapping[str, Any] | None) -> pa.Table | N
         raise InvalidRow(
             f"table {table.name}: a bound gives leading columns of the key {', '.join(table.primary_key)}"
         )
-    arrays = [normalized_key(pa.array([bound[name]], table.schema.field(name).type)) for name in names]
-    return pa.table(arrays, names=names)
+    found = pa.table([pa.array([bound[name]], table.schema.field(name).type) for name in names], names=names)
+    if table.distribution_key:
+        hashes = xxhash64([found.column(name) for name in table.distribution_key])
+        found = found.add_column(0, HASH, pa.array(hashes))
+    return normalized_rows(found)
 
 
-def _place(rows: pa.Table, bound: pa.Table) -> int:
-    start, end = np.zeros(1, dtype=np.int64), np.full(1, rows.num_rows, dtype=np.int64)
-    return int(bisect_keys(rows.select(bound.column_names), bound, start, end, right=False)[0])
+def normalized_rows(rows: pa.Table) -> pa.Table:
+    """Return rows of a key as they are compared."""
+    return pa.table([normalized_key(column) for column in rows.columns], names=rows.column_names)
+
+
+def _place(rows: pa.Table, bound: pa.Table, *, right: bool = False) -> int:
+    """Return where a bound stands among sorted rows: before equal ones, or with `right` after them."""
+    low, high, names = 0, rows.num_rows, bound.column_names
+    for n, name in enumerate(names):  # as long as columns are numbers each narrows the rows for the next
+        mine, theirs = as_numbers(rows.column(name).slice(low, high - low)), as_numbers(bound.column(name))
+        if mine is None or theirs is None:
+            rest, start, end = names[n:], np.array([low], dtype=np.int64), np.array([high], dtype=np.int64)
+            return int(bisect_keys(rows.select(rest), bound.select(rest), start, end, right=right)[0])
+        before, after = (low + int(np.searchsorted(mine, theirs[0], side)) for side in ("left", "right"))
+        low, high = before, after
+    return high if right else low

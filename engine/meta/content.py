@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from engine.hummock import Version
 from engine.meta.barrier import recomputed_from
 from engine.meta.creation import computed, creations
+from engine.meta.crossing import crossing_after
 
 
 class Content:
@@ -69,6 +70,7 @@ class Content:
             if upstream is None or upstream.safe_epoch > label:
                 return label  # whether it changed since then, nobody can tell any more
             changes.append(upstream.first_change(label))
+        changes.append(crossing_after(self.version, table, label))
         bound = min([upto, *(change - 1 for change in changes if change is not None)])
         bound = min(bound, recomputed_from(self.version).get(table, bound + 1) - 1)
         known = self.common(inputs, bound) if bound > label else None

@@ -15,6 +15,7 @@ from engine.meta.barrier import open_barrier
 from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.content import Content
 from engine.meta.creation import computed
+from engine.meta.crossing import crossing
 from engine.meta.domain import Domain, domains
 from engine.meta.frontier import lapsed_at, pending
 
@@ -152,10 +153,13 @@ def is_pending(domain: Domain, version: Version, reach: int) -> bool:
 def label_of(domain: Domain, version: Version, stored: StoredCatalog, stop: int) -> int:
     """Return the label of a domain's epoch up to `stop`: the last change that it brings, so that it has content from there on.
 
-    Where something is computed as a whole it is `stop`. Where an input has no content at that change, since it was brought past
-    it in one step, it is the next label at which all inputs have.
+    Where something is computed as a whole, or rows cross a bound of now(), it is `stop`. Where an input has no content at that
+    change, since it was brought past it in one step, it is the next label at which all inputs have.
     """
     if _is_computed_whole(domain, version):
+        return stop
+    crossings = (crossing(version, table) for table in domain.tables)
+    if any(at is not None and at <= stop for at in crossings):
         return stop
     changes = [version.tables[name].last_change_upto(stop) for name in domain.inputs]
     label = max((change for change in changes if change is not None), default=0)

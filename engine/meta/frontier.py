@@ -9,6 +9,7 @@ from engine.hummock import Version
 from engine.meta.barrier import recomputed_from
 from engine.meta.content import Content
 from engine.meta.creation import computed
+from engine.meta.crossing import crossing
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ def _of_view(content: Content, name: str, inputs: Mapping[str, Frontier]) -> Fro
     if held_from is not None:
         return Frontier(committed, committed, reach, held_from <= reach, True, held_from)
     changes = [version.tables[upstream].first_change(committed) for upstream in inputs]
+    changes.append(crossing(version, name))
     first = min((change for change in changes if change is not None), default=None)
     behind = any(upstream.lagging for upstream in inputs.values())
     is_pending = (first is not None and first <= reach) or name in recomputed_from(version)
@@ -85,5 +87,6 @@ def pending(version: Version, table: str, inputs: Sequence[str], reach: int) -> 
     held_from = lapsed_at(version, own.committed_epoch, inputs)
     if held_from is not None:
         return held_from <= reach
-    changes = (version.tables[name].first_change(own.committed_epoch) for name in inputs)
+    changes = [version.tables[name].first_change(own.committed_epoch) for name in inputs]
+    changes.append(crossing(version, table))
     return any(change is not None and change <= reach for change in changes)

@@ -12,6 +12,7 @@ from engine.operators import (
     linear,
     scan,
     semi,
+    temporal,
     top_n,
     union_all,
     unnest,
@@ -29,6 +30,7 @@ from engine.sql.plan import (
     Project,
     Recompute,
     Scan,
+    TemporalFilter,
     TopN,
     UnionAll,
     Unnest,
@@ -89,6 +91,8 @@ def over(node: Node, inputs: list[DataFrame], context: EpochContext) -> DataFram
             return as_frame(top_n.batch(node, inputs[0]))
         case Over():
             return as_frame(windows.batch(node, inputs[0]))
+        case TemporalFilter():
+            return temporal.batch(node, inputs[0], context)
         case Recompute():
             return full_refresh.batch(node, inputs, context)
         case Aggregate():
@@ -126,6 +130,8 @@ def delta(node: Node, context: EpochContext) -> Rows | None:
             raise AssertionError("a query that is recomputed is a fragment of its own")
         case TopN():
             raise AssertionError("the first rows of groups have a state table of their own")
+        case TemporalFilter():
+            raise AssertionError("a filter on now() has a state table of its own")
         case Over():
             raise AssertionError("calls over windows have a table of their own")
         case Aggregate():

@@ -14,6 +14,7 @@ from engine.sql.plan import (
     Recompute,
     Scan,
     SortKey,
+    TemporalFilter,
     TopN,
     UnionAll,
     Unnest,
@@ -60,6 +61,8 @@ def _head(node: Node) -> str:
             return _top(node)
         case Over():
             return _over(node)
+        case TemporalFilter():
+            return f"TemporalFilter enter {node.enter or 'always'} leave {node.leave or 'never'}"
 
 
 def _join(node: Join) -> str:

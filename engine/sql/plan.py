@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from engine.sql.expression.clock import TIME_AT, TIME_IN, TIME_PART
 from engine.sql.expression.nodes import Call, Column, Expr
 
 JoinKind = Literal["inner", "left", "semi", "anti"]
@@ -318,6 +319,30 @@ class Over(msgspec.Struct, frozen=True, tag=True):
         return False
 
 
+class TemporalFilter(msgspec.Struct, frozen=True, tag=True):
+    """The rows of which the moment of the epoch has not reached `leave`; both bounds are columns of microseconds since 1970.
+
+    One whose `enter` is not reached yet is there, but not `_time_in`; one with a null in a bound is not. `_time_at` is the bound
+    that a row meets next, `_time_part` spreads rows."""
+
+    input: Node
+    enter: str | None
+    leave: str | None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        kept = tuple(column for column in self.input.columns if column != self.enter)
+        return (TIME_PART, TIME_AT, *kept, *(() if self.enter is None else (TIME_IN,)))
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return self.input.key
+
+    @property
+    def append_only(self) -> bool:
+        return False
+
+
 class Recompute(msgspec.Struct, frozen=True, tag=True):
     """A query that is computed as a whole: Spark SQL in which `{t0}`, `{t1}`, … stand for the visible rows of `inputs`.
 
@@ -341,18 +366,20 @@ class Recompute(msgspec.Struct, frozen=True, tag=True):
 
 
 OCCURRENCE = "_occurrence"
-Node = Scan | Values | Filter | Project | Unnest | Aggregate | Join | UnionAll | TopN | Over | Recompute
+Node = (
+    Scan | Values | Filter | Project | Unnest | Aggregate | Join | UnionAll | TopN | Over | TemporalFilter
+    | Recompute
+)  # fmt: skip
 
 
 def children(node: Node) -> tuple[Node, ...]:
     """Return the inputs of a node, left to right."""
-    if isinstance(node, Scan | Values):
-        return ()
-    if isinstance(node, Join):
-        return (node.left, node.right)
-    if isinstance(node, UnionAll | Recompute):
-        return node.inputs
-    return (node.input,)
+    match node:
+        case Join():
+            return (node.left, node.right)
+        case UnionAll() | Recompute():
+            return node.inputs
+    return () if isinstance(node, Scan | Values) else (node.input,)
 
 
 def size(node: Node) -> int:
@@ -360,8 +387,7 @@ def size(node: Node) -> int:
     known: dict[int, int] = {}
 
     def of(part: Node) -> int:
-        if id(part) not in known:
-            known[id(part)] = 1 + sum(of(child) for child in children(part))
+        known[id(part)] = known.get(id(part)) or 1 + sum(map(of, children(part)))
         return known[id(part)]
 
     return of(node)

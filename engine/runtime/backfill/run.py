@@ -17,6 +17,7 @@ from engine.hummock.merge import HASHES, HIGHEST, LOWEST
 from engine.meta.barrier import closed, minted, opened
 from engine.meta.catalog_store import StoredCatalog, is_planned, load, planned, table_of
 from engine.meta.creation import CONSUMING_SNAPSHOT, CREATED, Creation, creations, entry, without
+from engine.meta.crossing import at_once, is_timed
 from engine.meta.cut import have_met
 from engine.meta.domain import Domain, in_background, rate_limit
 from engine.meta.mutation import control_of
@@ -187,6 +188,7 @@ class BackfillRun:
         after = _stepped(creation, part, self.clock())
         if after.state != CONSUMING_SNAPSHOT:
             notes |= closed(version.catalog, domain.name)
+            notes |= at_once([f.table for _, f in domain.fragments if is_timed(f)], creation.epoch)
         reads = domain.dependencies[fragment.table] if part.last else ()
         self.store.commit(
             replace(

@@ -13,6 +13,8 @@ from engine.meta.barrier import BARRIER_PREFIX, Barrier
 from engine.meta.catalog_store import StoredCatalog, load, planned, table_of
 from engine.meta.checkpoint import Checkpoint
 from engine.meta.creation import creations, entry
+from engine.meta.crossing import forgotten, is_timed, rows_that_cross
+from engine.meta.crossing import noted as crossings
 from engine.meta.domain import Domain
 from engine.meta.frontier import lapsed_at, pending
 from engine.meta.mutation import control_of
@@ -21,7 +23,7 @@ from engine.meta.recovery import recovered
 from engine.runtime.epoch.claims import check_append_only, check_change, required_of
 from engine.runtime.epoch.epoch_run import FragmentEpoch, run_fragment, task_of
 from engine.runtime.epoch.row_checks import check_rows
-from engine.runtime.executor import Executor
+from engine.runtime.executor import Executor, FragmentTask
 from engine.runtime.partitions.cut import NO_CUTS, UNCUT, Cuts
 from engine.runtime.spark.slots import Slots
 
@@ -62,6 +64,10 @@ class DomainRun:
         checkpoint, done = self.compute(version, barrier, cuts)
         started = time.perf_counter()
         closing = _closing(self.domain, version, self.store.version, done) | dict(catalog or {})
+        brought = {epoch.table for epochs in done.fragments.values() for epoch in epochs}
+        timed = {f.table for _, f in self.domain.fragments if is_timed(f)} & brought
+        closing |= forgotten(version, brought - timed)  # an earlier plan may have had a table of this name
+        closing |= crossings(self.store.reader, checkpoint.version.tables, timed)
         commit = checkpoint.commit(self.domain.writer, generation, closing)
         unchanged = planned(self.stored, self.domain.members)
         self.store.commit(dataclasses.replace(commit, precondition=unchanged))
@@ -93,6 +99,7 @@ class DomainRun:
                 again=cut.computed_again(whole),
                 mine=cut.mine(whole.table),
             )
+            task = self._with_crossings(task)
             try:
                 with self.slots.taken(alone=task.is_large):
                     epoch, part = run_fragment(self.executor, checkpoint.version, task, dependencies)
@@ -118,6 +125,13 @@ class DomainRun:
             checkpoint.add(part)
             done.fragments.setdefault(owner, []).append(epoch)
         return checkpoint, done
+
+    def _with_crossings(self, task: FragmentTask) -> FragmentTask:
+        """Count the rows of a task that come and go by the clock among those that it reads."""
+        if not is_timed(task.fragment) or task.old is None or task.whole:
+            return task
+        crossing = rows_that_cross(self.store.reader, task.tables[task.table.name], task.new)
+        return dataclasses.replace(task, rows=task.rows + crossing)
 
     def _pin_inputs(self, version: Version, reach: int, generation: int) -> None:
         """Hold the history of what a computation of the whole reads: it may take long, and must find it there when it is done."""

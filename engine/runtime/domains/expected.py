@@ -13,6 +13,7 @@ from engine.meta.barrier import closed
 from engine.meta.catalog_store import table_of
 from engine.meta.creation import CREATED, creations
 from engine.meta.creation import entry as creation_entry
+from engine.meta.crossing import crossed
 from engine.meta.cut import noted
 from engine.meta.domain import Domain
 from engine.meta.flush_plan import Step
@@ -49,6 +50,7 @@ def expected(version: Version, domain: Domain, step: Step, now: float) -> Versio
             changed = noted(version, step.stop) | recovered(version, domain.name)
     if step.work != "mutation":
         changed |= closed(version.catalog, domain.name)
+    changed |= crossed(version, brought)
     tables = dict(version.tables)
     if step.label is not None:
         for name in brought:

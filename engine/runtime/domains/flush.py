@@ -19,6 +19,7 @@ from engine.meta.barrier import Barrier, closed, opened, recomputed_from
 from engine.meta.catalog_store import StoredCatalog, load, planned
 from engine.meta.content import Content
 from engine.meta.creation import CREATED, computed
+from engine.meta.crossing import at_time, note_time
 from engine.meta.cut import noted, still_met, unmoved, unread
 from engine.meta.domain import Domain, in_background, rate_limit
 from engine.meta.earlier_plans import refreshed
@@ -87,7 +88,8 @@ class FlushRun:
 
     def plan(self, request: FlushRequest) -> FlushPlan:
         """Return what a run would do now; nothing is done."""
-        return plan_flush(self.store.refresh(), request)
+        version = self.store.refresh()
+        return plan_flush(at_time(version, load(version), request.now), request)
 
     def run(
         self,
@@ -107,7 +109,7 @@ class FlushRun:
         """
         started = time.perf_counter()
         version = refreshed(self.store)
-        stored = load(version)
+        version = note_time(self.store, version, stored := load(version), self.clock())
         self._request = self.request(views, eager=eager, partitions=partitions)
         plan = self.planned = plan_flush(version, self._request)
         self.slots = Slots(self.executor.parallelism) if plan.due else self.slots

@@ -13,6 +13,7 @@ from engine.hummock import Version
 from engine.meta.barrier import Minting, minted, open_barrier, recomputed_from
 from engine.meta.catalog_store import StoredCatalog, is_planned, load
 from engine.meta.creation import CONSUMING_SNAPSHOT, computed, creations
+from engine.meta.crossing import crossing
 from engine.meta.cut import have_met, label_of, newer_reach, next_stop, reach_of, reader_of
 from engine.meta.domain import Domain, domains, rate_limit
 from engine.meta.flush_plan import (
@@ -271,6 +272,9 @@ def _oldest_change(domain: Domain, version: Version, stop: int) -> int | None:
     oldest: int | None = None
     for _, fragment in domain.fragments:
         own = computed(version, fragment.table)
+        at = crossing(version, fragment.table)
+        if own is not None and at is not None and at <= stop:
+            oldest = at if oldest is None else min(oldest, at)
         for name in domain.dependencies[fragment.table]:
             if own is not None and name in version.tables:
                 change = version.tables[name].first_change(own.committed_epoch)

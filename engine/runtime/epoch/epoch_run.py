@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from engine.hummock import Commit, Table, Version
 from engine.hummock.epoch import epoch_text
 from engine.meta.fragment_work import fragment_work
-from engine.operators import full_refresh, reference, top_n, windows
+from engine.operators import full_refresh, reference, temporal, top_n, windows
 from engine.operators.aggregate import keyed_recompute, partials_delta
 from engine.operators.compile import delta
 from engine.operators.context import EpochContext
@@ -27,8 +27,9 @@ from engine.sql.incremental.rules import (
     OverWindows,
     Reference,
     StoredPartials,
+    TimedRows,
 )
-from engine.sql.plan import Aggregate, Project, Recompute, TopN
+from engine.sql.plan import Aggregate, Project, Recompute, TemporalFilter, TopN
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,10 @@ def fragment_change(
             return _top_n_change(fragment, fragment.rule, context)
         case OverWindows():
             return _windows_change(fragment, fragment.rule, context)
+        case TimedRows():
+            assert isinstance(fragment.plan, TemporalFilter)
+            change = delta(fragment.plan.input, context)
+            return temporal.delta(fragment.plan, fragment.table, change, context)
         case Reference():
             assert isinstance(fragment.plan, Project)
             return reference.keyed_delta(fragment.plan, context)

@@ -8,6 +8,7 @@ from engine.errors import Conflict, SqlError
 from engine.hummock import Commit, Hummock, Version
 from engine.meta.catalog_store import StoredCatalog, catalog_unchanged, entries, load
 from engine.meta.creation import without
+from engine.meta.crossing import forgotten as crossings_forgotten
 from engine.meta.domain import domain_of
 from engine.meta.mutation import CONTROL_PREFIX, stopped
 from engine.meta.partitions import forgotten
@@ -85,6 +86,7 @@ def _removal(version: Version, stored: StoredCatalog, named: set[str]) -> Commit
     acks, pins = _let_go(stored, gone, fragments)
     touched = {domain_of(stored, name) for name in planned}  # what fails in them fails again
     changed, unfinished = without(version, gone | fragments)
+    changed |= crossings_forgotten(version, fragments)
     dropped = {*gone, *fragments, *unfinished} & set(version.tables)
     for name in gone:
         changed |= forgotten(version, name)

@@ -14,6 +14,7 @@ from engine.errors import SqlError
 from engine.hummock import Commit, Version
 from engine.meta.catalog_store import StoredCatalog, entries
 from engine.meta.creation import BACKFILL_PREFIX, CONSUMING_SNAPSHOT, creations, entry
+from engine.meta.crossing import renamed as crossings_renamed
 from engine.meta.domain import domain_of
 from engine.meta.mutation import renamed
 from engine.meta.partitions import entry as quarantine
@@ -77,6 +78,7 @@ def rename(
         tables = tuple(names.get(table, table) for table in made.tables)
         moved |= {BACKFILL_PREFIX + domain: None} if domain == old else {}
         moved |= entry(name if domain == old else domain, msgspec.structs.replace(made, tables=tables))
+    moved |= crossings_renamed(version, names)
     if forgotten(version, old):
         moved |= forgotten(version, old) | quarantine(name, quarantined(version, old))
     return Commit(alter=altered, catalog=entries(relations, plans) | recovered(version, old) | moved)

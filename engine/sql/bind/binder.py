@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import sqlglot.expressions as exp
 
 from engine.errors import SqlError, UnsupportedSql
+from engine.sql.bind.clock_places import check_clock
 from engine.sql.bind.expressions import Expressions, conjuncts
 from engine.sql.bind.from_items import Cte, Ctes, FromItems, Item
 from engine.sql.bind.joins import JoinBuilder, Step
@@ -47,7 +48,9 @@ class BoundQuery:
 def bind(query: exp.Query, catalog: Catalog, *, dialect: Dialect, sql: str) -> BoundQuery:
     """Bind a query; raises SqlError or UnsupportedSql with line, column, caret and remedy."""
     bound = bound_as_written(query, catalog, dialect=dialect, sql=sql)
-    return replace(bound, plan=rewritten(bound.plan, {internal for _, internal in bound.columns}))
+    plan = rewritten(bound.plan, {internal for _, internal in bound.columns})
+    check_clock(plan, sql)
+    return replace(bound, plan=plan)
 
 
 def bound_as_written(query: exp.Query, catalog: Catalog, *, dialect: Dialect, sql: str) -> BoundQuery:

@@ -9,6 +9,7 @@ import sqlglot.expressions as exp
 from engine.errors import UnsupportedSql
 from engine.sql.bind.aggregate_calls import core
 from engine.sql.bind.aggregates import POSTGRES_AGGREGATES
+from engine.sql.bind.clock_conditions import ONE_SIDE, ClockConditions
 from engine.sql.bind.operands import Operands
 from engine.sql.bind.scope import Scope
 from engine.sql.bind.subqueries import Subqueries, is_subquery
@@ -16,6 +17,7 @@ from engine.sql.dialect import Dialect
 from engine.sql.dialects.postgres.functions import translated
 from engine.sql.dialects.postgres.patterns import NotSaid
 from engine.sql.dialects.postgres.translate import UNKNOWN_FIELDS, as_spark
+from engine.sql.expression.clock import CLOCK_CALLS, DATE_CALLS
 from engine.sql.expression.nodes import Expr, known
 from engine.sql.expression.read import read
 from engine.sql.expression.tokens import Unreadable
@@ -81,25 +83,38 @@ class Expressions:
         """Tell whether the expression is an aggregate call, with FILTER or without."""
         return is_aggregate(core(node))
 
-    def check(self, node: exp.Expr, clause: str = "") -> None:
-        """Refuse what no maintained expression may hold; raises SqlError or UnsupportedSql with the place."""
+    def check(self, node: exp.Expr, clause: str = "", *, clock: bool = False) -> None:
+        """Refuse what no maintained expression may hold, but for now() with `clock`.
+
+        Raises SqlError or UnsupportedSql with the place.
+        """
         for part in own_parts(node):
             self._check_shape(part, clause)
-            self._check_function(part)
+            if not (clock and function_name(part) in CLOCK_CALLS | DATE_CALLS):
+                self._check_function(part)
+
+    def condition(self, node: exp.Expr, clause: str) -> Expr:
+        """Bind a condition without aggregates, which may compare a row's time with now(); raises as `scalar` does."""
+        clock = ClockConditions(lambda part: self._value(part, clause), self.refuse, self.types)
+        bound = clock.bound(node)
+        return self.scalar(node, clause) if bound is None else bound
 
     def scalar(self, node: exp.Expr, clause: str) -> Expr:
         """Bind an expression without aggregates; raises SqlError or UnsupportedSql with the place."""
-        self.check(node, clause)
-        for part in own_parts(node):
-            if is_aggregate(part):
-                hint = "use HAVING" if clause == "WHERE" else "aggregate in a subquery in FROM"
-                raise self.scope.error(f"aggregate {part.sql()} in {clause}", part, hint)
-        bound = self.printed(node)
+        bound = self._value(node, clause)
         kind = kind_of(bound, self.types)
         if clause in ("WHERE", "ON", "FILTER") and kind not in (None, "boolean", "void"):
             message = f"{clause} takes a condition, not {kind}"
             raise self.scope.error(message, node, "compare it with a value")
         return bound
+
+    def _value(self, node: exp.Expr, clause: str) -> Expr:
+        self.check(node, clause)
+        for part in own_parts(node):
+            if is_aggregate(part):
+                hint = "use HAVING" if clause == "WHERE" else "aggregate in a subquery in FROM"
+                raise self.scope.error(f"aggregate {part.sql()} in {clause}", part, hint)
+        return self.printed(node)
 
     def _check_shape(self, part: exp.Expr, clause: str) -> None:
         if isinstance(part, exp.Window):  # those of the SELECT list and of QUALIFY are taken out before
@@ -120,6 +135,8 @@ class Expressions:
             raise self.refuse("a table function", part, "unnest before the rows are written")
         if is_non_deterministic(part):
             hint = "store the value in a column when the row is written"
+            if function_name(part) in CLOCK_CALLS | DATE_CALLS:
+                hint = f"{ONE_SIDE}; anywhere else {hint}"
             raise self.refuse(f"{part.sql()}, which gives another value each time,", part, hint)
         if function_name(part) in TIME_WINDOWS and self.dialect == "spark":
             hint = "write it in SELECT or GROUP BY, or TUMBLE, HOP or SESSION in FROM"

@@ -9,6 +9,7 @@ import msgspec
 import sqlglot.expressions as exp
 
 from engine.sql.bind.aggregates import Aggregates
+from engine.sql.bind.clock_conditions import ClockConditions
 from engine.sql.bind.expressions import Expressions, bound_column, conjuncts, own_parts
 from engine.sql.bind.scope import Scope
 from engine.sql.bind.subqueries import is_subquery
@@ -99,7 +100,7 @@ class Grouping:
         if having is not None:
             condition = self.with_aliases(having.this, items)
             self._refuse_windows(condition, "HAVING")
-            conditions = [self._over_groups(part, groups) for part in conjuncts(condition)]
+            conditions = [self._condition(part, groups) for part in conjuncts(condition)]
         plan = self.expressions.subqueries.attach(plan)
         plan = self._aggregate(plan, named, kept, groups)
         for step in groups.pending:
@@ -107,6 +108,14 @@ class Grouping:
         for expr in conditions:
             plan = Filter(plan, expr)
         return plan, bound, others_bound
+
+    def _condition(self, node: exp.Expr, groups: Groups) -> Expr:
+        """Bind a condition of HAVING, which may compare a time of the group with now()."""
+        clock = ClockConditions(
+            lambda part: self._over_groups(part, groups), self.expressions.refuse, self.types
+        )
+        bound = clock.bound(node)
+        return self._over_groups(node, groups) if bound is None else bound
 
     def _group_nodes(self, group: exp.Group | None, items: Items) -> list[exp.Expr]:
         if group is None:

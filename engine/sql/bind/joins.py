@@ -11,6 +11,7 @@ import sqlglot.expressions as exp
 from engine.errors import UnsupportedSql
 from engine.sql.bind.expressions import Expressions, Refuse, conjuncts
 from engine.sql.bind.scope import Scope, Source
+from engine.sql.expression.clock import reads_clock
 from engine.sql.expression.nodes import Column, Comparison, Expr, known
 from engine.sql.expression.template import call as call_of
 from engine.sql.parsing.names import identifier
@@ -98,8 +99,8 @@ class JoinBuilder:
 
     def condition(self, node: exp.Expr, clause: str) -> Condition:
         """Bind one conjunct."""
-        expr = self.expressions.scalar(node, clause)
-        if not isinstance(node, exp.EQ | exp.NullSafeEQ):
+        expr = self.expressions.condition(node, clause)
+        if not isinstance(node, exp.EQ | exp.NullSafeEQ) or reads_clock(expr):
             return Condition(expr)
         sides = self.expressions.printed(node.this), self.expressions.printed(node.expression)
         if isinstance(node, exp.EQ):

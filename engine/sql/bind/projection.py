@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import sqlglot.expressions as exp
 
 from engine.sql.bind.aggregate_calls import core
+from engine.sql.bind.clock_conditions import is_comparison
 from engine.sql.bind.expressions import Expressions, bound_column, conjuncts
 from engine.sql.bind.generators import expand_generators
 from engine.sql.bind.grouping import Grouping
@@ -46,7 +47,8 @@ class Projection:
         for _, item in items:
             self.expressions.check(item)
         if having is not None:
-            self.expressions.check(having.this, "HAVING")
+            for part in conjuncts(having.this):
+                self.expressions.check(part, "HAVING", clock=is_comparison(part))
         distinct, rows = select.args.get("distinct"), limits(select, self.expressions.refuse)
         by = self._order_nodes(order, items, windows)
         kept = self._qualify(select, items, windows)

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from engine.sql.incremental.group_keys import is_global
-from engine.sql.plan import Aggregate, Filter, Join, Node, Over, Project, Scan, TopN, UnionAll, Unnest
+from engine.sql.plan import (
+    Aggregate,
+    Filter,
+    Join,
+    Node,
+    Over,
+    Project,
+    Scan,
+    TemporalFilter,
+    TopN,
+    UnionAll,
+    Unnest,
+)
 
 
 def is_empty_over_nothing(node: Node) -> bool:
@@ -11,7 +23,7 @@ def is_empty_over_nothing(node: Node) -> bool:
     match node:
         case Scan():
             return True
-        case Filter() | Project() | Unnest() | TopN() | Over():
+        case Filter() | Project() | Unnest() | TopN() | Over() | TemporalFilter():
             return is_empty_over_nothing(node.input)
         case Aggregate():
             return bool(node.keys) and not is_global(node) and is_empty_over_nothing(node.input)

@@ -21,6 +21,7 @@ from engine.sql.plan import (
     Over,
     Project,
     Scan,
+    TemporalFilter,
     TopN,
     UnionAll,
     Unnest,
@@ -156,7 +157,7 @@ def _kind_of(node: Node, column: str, plan: IncrementalPlan, catalog: Catalog) -
             if found is None:
                 return ""
             node, column = node.input, found
-        elif isinstance(node, Filter | TopN | Over) and column in node.input.columns:
+        elif isinstance(node, Filter | TopN | Over | TemporalFilter) and column in node.input.columns:
             node = node.input
         elif isinstance(node, Join):
             node = node.left if column in node.left.columns else node.right

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import msgspec
 
+from engine.sql.expression.clock import TIME_AT, TIME_PART
 from engine.sql.expression.nodes import Column, Expr
 from engine.sql.incremental.access import NotPushable, arrange_key, required_indexes
 from engine.sql.incremental.counted_values import OverValues, ValueState, over_values, values_of
@@ -22,7 +23,9 @@ from engine.sql.incremental.rules import (
     Lookups,
     OverWindows,
     StoredPartials,
+    TimedRows,
 )
+from engine.sql.incremental.temporal import RESERVED, bounds_of, has_bounds, rows_inside, temporal_filter
 from engine.sql.plan import (
     Aggregate,
     Filter,
@@ -105,6 +108,8 @@ class Lowering:
             return self._top_n_state(node)
         if self._is_windowed(node):
             return self._over_state(node)
+        if has_bounds(node):
+            return self._temporal(node)
         if isinstance(node, Join):
             return self._lower_join(node)
         if isinstance(node, UnionAll):
@@ -161,7 +166,23 @@ class Lowering:
     # ---- windows ---------------------------------------------------------------------------------------------
     def _is_windowed(self, node: Node) -> bool:
         """Tell whether the node is calls over windows, or a filter right above some."""
+        if has_bounds(node):
+            return False
         return isinstance(node, Over) or (isinstance(node, Filter) and isinstance(node.input, Over))
+
+    # ---- filters that ask for the moment ---------------------------------------------------------------------
+    def _temporal(self, node: Node) -> Node:
+        """Return the rows of a filter on now(), which a state holds in the order in which they come and go."""
+        assert isinstance(node, Filter)
+        bounds = bounds_of(node.predicate)
+        below = node.input if bounds.rest is None else Filter(node.input, bounds.rest)
+        source = self._lower(below)
+        names = sanitised(source.columns, RESERVED)
+        plan = temporal_filter(source, bounds, names)
+        table, by = self._next_state(), (TIME_PART,)
+        why = "rows that cross a bound of now() are found by it, others on changes alone"
+        self._add(Fragment(table, TimedRows(), plan, (TIME_PART, TIME_AT, *plan.key), by, why))
+        return rows_inside(table, plan, source, names)
 
     def _over_state(self, node: Node) -> Scan:
         """Return a scan of a state table with the rows of calls over windows, or of a filter right above them."""
@@ -292,13 +313,13 @@ class Lowering:
         return over
 
 
-def sanitised(names: tuple[str, ...]) -> dict[str, str]:
-    """Return for each column of a plan the name that it has in a table: without dots and the like, each once."""
+def sanitised(names: tuple[str, ...], reserved: tuple[str, ...] = ()) -> dict[str, str]:
+    """Return for each column of a plan the name that it has in a table: without dots and the like, each once, none `reserved`."""
     taken: dict[str, str] = {}
     for name in names:
         base = re.sub(r"\W", "_", name)
         candidate, n = base, 1
-        while candidate in taken.values():
+        while candidate in taken.values() or candidate in reserved:
             n += 1
             candidate = f"{base}_{n}"
         taken[name] = candidate

@@ -28,6 +28,7 @@ from engine.sql.plan import (
     Project,
     Recompute,
     Scan,
+    TemporalFilter,
     TopN,
     UnionAll,
     Unnest,
@@ -183,6 +184,8 @@ def followed(node: Node, by: By, leaf: Leaf) -> Node:
             return msgspec.structs.replace(
                 node, left=followed(node.left, left, leaf), right=followed(node.right, right, leaf)
             )
+        case TemporalFilter():
+            raise NotPartitionable("a filter on now() moves rows of all partitions at their time")
         case Recompute():
             raise NotPartitionable("refresh_policy = 'full' computes the query as a whole")
     return msgspec.structs.replace(node, input=followed(node.input, below, leaf))

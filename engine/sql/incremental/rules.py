@@ -62,6 +62,10 @@ class OverWindows(_Kind, frozen=True, tag="window"):
     by: tuple[str, ...]
 
 
+class TimedRows(_Kind, frozen=True, tag="temporal"):
+    """Rows whose bound the moment passes are found by it, and leave or enter; each changed row is held against the moment."""
+
+
 class Reference(_Kind, frozen=True, tag="reference"):
     """The touched keys of one operator are computed before and after; the rule that the faster ones are held against."""
 
@@ -81,6 +85,7 @@ Rule = (
     | KeyedRecompute
     | FirstRows
     | OverWindows
+    | TimedRows
     | Reference
     | IndexCopy
     | FullRefresh

@@ -9,6 +9,7 @@ from collections.abc import Set
 
 import msgspec
 
+from engine.sql.expression.clock import reads_clock
 from engine.sql.expression.nodes import And, Column, Expr
 from engine.sql.expression.substitute import substitute
 from engine.sql.expression.template import both
@@ -50,7 +51,8 @@ def push_filter(node: Node, predicate: Expr) -> Node:
     """Return the node filtered by `predicate`, as near to the scans as is safe.
 
     A filter passes through projections, to the left of a left join, to either side of an inner one, and below an aggregate
-    if it reads nothing but keys; never to the side of a join that may be null.
+    if it reads nothing but keys and not the moment: above it a group comes or goes, below it each of its rows would; never to
+    the side of a join that may be null.
     """
     if isinstance(predicate, And):
         for part in predicate.parts:
@@ -72,7 +74,7 @@ def push_filter(node: Node, predicate: Expr) -> Node:
             return msgspec.structs.replace(
                 node, input=push_filter(node.input, substitute(predicate, dict(node.items)))
             )
-        case Aggregate() if columns and columns <= set(node.key):
+        case Aggregate() if columns and columns <= set(node.key) and not reads_clock(predicate):
             return msgspec.structs.replace(
                 node, input=push_filter(node.input, substitute(predicate, dict(node.keys)))
             )

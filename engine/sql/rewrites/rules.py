@@ -12,6 +12,7 @@ import sqlglot.expressions as exp
 
 from engine.sql.plan import Node
 from engine.sql.rewrites.array_comparison import array_comparison
+from engine.sql.rewrites.clock_above_joins import clock_above_joins
 from engine.sql.rewrites.common_factors import common_factors
 from engine.sql.rewrites.contract import ParsedRule, PlanRule, QueryText
 from engine.sql.rewrites.corresponding import corresponding
@@ -67,7 +68,14 @@ BINDING_RULES: tuple[Callable[..., Any], ...] = (
 """What the binder builds a plan with. They name new columns, whose types the names bound after them are checked by, so none can
 wait for the whole plan; their signatures are their own."""
 
-RULES: tuple[PlanRule, ...] = (pushdown, outer_to_inner, prune, first_by_number, merge_projections)
+RULES: tuple[PlanRule, ...] = (
+    pushdown,
+    outer_to_inner,
+    prune,
+    clock_above_joins,
+    first_by_number,
+    merge_projections,
+)
 """Plan -> plan, after a query is bound."""
 
 

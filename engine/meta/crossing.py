@@ -1,0 +1,149 @@
+"""Crossings: when rows of a table that follows the clock come or go next, though nothing that it reads changes.
+
+The moment of an epoch is its time. A filter on now() notes with each commit the first epoch at which it will have other rows, as
+an entry of the catalog; up to there it has content for free, as it has where no input changes. An epoch lies in the future until
+some commit has passed it, so a store at rest needs one: `at_time` is the version as it is once the time has been noted so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from engine.hummock import Commit, Hummock, Reader, TableVersion, Version
+from engine.hummock.epoch import epoch_at, first_epoch_from, micros_of
+from engine.hummock.range_scan import first_in_range, rows_in_range
+from engine.meta.catalog_store import StoredCatalog
+from engine.sql.expression.clock import FOREVER, TIME_AT, TIME_PART, TIME_PARTS
+from engine.sql.incremental.fragments import Fragment
+from engine.sql.incremental.rules import TimedRows
+
+CROSSING_PREFIX = "crossing/"
+TIME = "time"
+_NEVER = "never"
+
+
+def is_timed(fragment: Fragment) -> bool:
+    """Tell whether a fragment's table follows the clock."""
+    return isinstance(fragment.rule, TimedRows)
+
+
+def crossing(version: Version, table: str) -> int | None:
+    """Return the first epoch at which a table has other rows than now though no input changes, None if there is none."""
+    text = version.catalog.get(CROSSING_PREFIX + table)
+    return None if text is None or text == _NEVER else int(text)
+
+
+def crossing_after(version: Version, table: str, label: int) -> int | None:
+    """Return an epoch up to which a table has the content of one of its labels, as far as the clock goes; None: for ever.
+
+    Only of its newest label it is known.
+    """
+    if CROSSING_PREFIX + table not in version.catalog:
+        return None
+    own = version.tables.get(table)
+    return crossing(version, table) if own is not None and label >= own.committed_epoch else label + 1
+
+
+def noted(
+    reader: Reader, tables: Mapping[str, TableVersion], timed: Collection[str]
+) -> dict[str, str | None]:
+    """Return the catalog entries of tables that follow the clock, from their newest rows: what a commit of these says."""
+    found: dict[str, str | None] = {}
+    for name in timed:
+        at = _next(reader, tables[name])
+        found[CROSSING_PREFIX + name] = _NEVER if at is None else str(first_epoch_from(at))
+    return found
+
+
+def rows_that_cross(reader: Reader, table: TableVersion, upto: int) -> int:
+    """Return an upper bound of the rows of a table that cross a bound up to an epoch; none of them is read."""
+    low, high = (micros_of(epoch) + 1 for epoch in (table.committed_epoch, upto))
+    return sum(
+        rows_in_range(
+            reader,
+            table,
+            table.committed_epoch,
+            ({TIME_PART: part, TIME_AT: low}, {TIME_PART: part, TIME_AT: high}),
+        )
+        for part in range(TIME_PARTS)
+    )
+
+
+def at_once(tables: Collection[str], epoch: int) -> dict[str, str | None]:
+    """Return the entries of tables whose next crossing nobody has looked for yet: the next epoch after `epoch` does."""
+    return {CROSSING_PREFIX + name: str(epoch + 1) for name in tables}
+
+
+def crossed(version: Version, tables: Collection[str]) -> dict[str, str | None]:
+    """Return the entries of tables that are brought on, while nobody knows yet when rows of them cross a bound next."""
+    names = (CROSSING_PREFIX + name for name in tables)
+    return {name: _NEVER for name in names if name in version.catalog}
+
+
+def forgotten(version: Version, tables: Collection[str]) -> dict[str, str | None]:
+    """Return the entries that go with tables."""
+    names = (CROSSING_PREFIX + name for name in tables)
+    return {name: None for name in names if name in version.catalog}
+
+
+def renamed(version: Version, tables: Mapping[str, str]) -> dict[str, str | None]:
+    """Return what other names of tables, by their old ones, do to their entries."""
+    moved: dict[str, str | None] = {}
+    for old, new in tables.items():
+        if old != new and (text := version.catalog.get(CROSSING_PREFIX + old)) is not None:
+            moved |= {CROSSING_PREFIX + old: None, CROSSING_PREFIX + new: text}
+    return moved
+
+
+def next_crossing(version: Version, stored: StoredCatalog) -> int | None:
+    """Return the first epoch at which a view of a store has other rows though nothing changes, None if there is none."""
+    found = (crossing(version, name) for name in stored.order)
+    return min((epoch for epoch in found if epoch is not None), default=None)
+
+
+def at_time(version: Version, stored: StoredCatalog, now: float) -> Version:
+    """Return a version as one whose newest epoch is the present, if something follows the clock that has work there.
+
+    That has a table with a crossing that is due, and one of which an input has changed.
+    """
+    epoch = epoch_at(now)
+    if epoch <= version.epoch or not any(
+        _is_due(version, stored, name, epoch) for name in _timed(version, stored)
+    ):
+        return version
+    return replace(version, epoch=epoch)
+
+
+def note_time(store: Hummock, version: Version, stored: StoredCatalog, now: float) -> Version:
+    """Commit that the time has come to `now`, if something has work there; return the newest version."""
+    ahead = at_time(version, stored, now)
+    if ahead is version:
+        return version
+    return store.commit(Commit(catalog={TIME: str(ahead.epoch)}))
+
+
+def _timed(version: Version, stored: StoredCatalog) -> Sequence[str]:
+    return [name for name in stored.order if CROSSING_PREFIX + name in version.catalog]
+
+
+def _is_due(version: Version, stored: StoredCatalog, name: str, epoch: int) -> bool:
+    own = version.tables.get(name)
+    if own is None:
+        return False
+    at = crossing(version, name)
+    if at is not None and own.committed_epoch < at <= epoch:
+        return True
+    inputs = (version.tables.get(upstream) for upstream in stored.inputs[name])
+    return any(table is not None and table.first_change(own.committed_epoch) is not None for table in inputs)
+
+
+def _next(reader: Reader, table: TableVersion) -> int | None:
+    """Return the first bound, in microseconds since 1970, that a row of a table meets."""
+    low, found = micros_of(table.committed_epoch) + 1, []
+    for part in range(TIME_PARTS):
+        bounds = ({TIME_PART: part, TIME_AT: low}, {TIME_PART: part, TIME_AT: FOREVER})
+        row = first_in_range(reader, table, table.committed_epoch, bounds, [TIME_AT])
+        if row is not None:
+            found.append(int(row[TIME_AT]))
+    return min(found, default=None)
