@@ -32,7 +32,8 @@ def parts_of(predicate: Expr) -> tuple[Expr, ...]:
 
 def bound_of(condition: Expr) -> tuple[str, Expr] | None:
     """Return (operator, bound) of a condition `moment >= bound` or `moment < bound`, None for any other."""
-    is_bound = isinstance(condition, Comparison) and condition.left == MOMENT
-    if not is_bound or condition.operator not in (">=", "<") or reads_clock(condition.right):
+    if not isinstance(condition, Comparison) or condition.left != MOMENT:
+        return None
+    if condition.operator not in (">=", "<") or reads_clock(condition.right):
         return None
     return condition.operator, condition.right

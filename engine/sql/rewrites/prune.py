@@ -19,6 +19,7 @@ from engine.sql.plan import (
     Project,
     Recompute,
     Scan,
+    TemporalFilter,
     TopN,
     UnionAll,
     Unnest,
@@ -83,8 +84,8 @@ def prune(node: Node, needed: Set[str]) -> Node:
                 tuple(_branch(child, tuple(child.columns[n] for n in kept)) for child in node.inputs),
                 tuple(node.names[n] for n in kept),
             )
-        case Recompute():
-            raise AssertionError("a query that is computed as a whole is not rewritten")
+        case TemporalFilter() | Recompute():
+            raise AssertionError("what is lowered, and what is computed as a whole, is not rewritten")
 
 
 def _over(node: Over, needed: Set[str]) -> Node:
