@@ -80,6 +80,8 @@ def is_non_deterministic(node: exp.Expr) -> bool:
     name = function_name(node)
     if name == "unix_timestamp":  # of a value it is a conversion, of nothing the clock
         return not any(isinstance(value, exp.Expr) for value in node.iter_expressions())
+    if name == "age":  # of one moment it is counted from today
+        return isinstance(node, exp.Anonymous) and len(node.expressions) == 1
     return name in NON_DETERMINISTIC
 
 

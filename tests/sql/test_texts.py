@@ -52,6 +52,7 @@ EXPECTED = {
     "sql/dialects/postgres/translate.py": TRANSLATES,
     "sql/dialects/postgres/texts.py": TRANSLATES,
     "sql/dialects/postgres/functions.py": TRANSLATES,
+    "sql/dialects/postgres/calendar.py": TRANSLATES,
     "sql/dialects/postgres/timestamps.py": TRANSLATES,
     "sql/dialects/postgres/bytea.py": TRANSLATES,
     "sql/dialects/postgres/matches.py": TRANSLATES,

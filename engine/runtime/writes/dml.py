@@ -27,6 +27,7 @@ from engine.runtime.writes.dml_queries import (
 )
 from engine.runtime.writes.dml_run import TWO_NEW_ROWS, Reading, Spark, StatementRun, whole_rows
 from engine.runtime.writes.moved_rows import moved_rows
+from engine.runtime.writes.returned_sources import Returned, returned_of
 from engine.runtime.writes.row_versions import folded, newer
 from engine.runtime.writes.spilled import Spilled
 from engine.sql.catalog import Relation
@@ -143,30 +144,48 @@ def update(
     refuse_append_only(relation, "UPDATE")
     run = StatementRun(store, stored, spark, relation, dialect, statement.sql)
     alias = statement.alias or last_name(relation.name)
-    run.check_returned(statement.returning, alias)
+    returned = _returned(run, statement, alias)
     changed = assignable(relation, statement.assignments, statement.sql)
     items = update_items(relation, alias, changed)
     moves = any(column.name in changed for column in key_columns(relation))
     if moves:
         items += old_key_items(relation, alias)
-    query = selection(relation, alias, items, statement.sources, statement.where)
+    query = selection(relation, alias, [*items, *returned.more], statement.sources, statement.where)
     constants = None if statement.sources else constants_of(relation, changed, dialect)
     plain = [item for item in items if item.alias_or_name not in changed]
     local = None if constants is None else selection(relation, alias, plain, (), statement.where)
 
     def put(rows: pa.Table, table: TableVersion) -> tuple[tuple[Operation, ...], pa.Table]:
+        run.check_foreign(returned, rows, alias)
         if moves:
-            return moved_rows(store, relation, table, rows, spark)
-        whole = whole_rows(relation, rows, spark)
+            steps, moved = moved_rows(store, relation, table, rows.drop_columns(returned.names), spark)
+            return steps, _beside(moved, rows, returned)
+        whole = whole_rows(relation, rows.drop_columns(returned.names), spark)
         if statement.sources and last_by_key(whole, relation.primary_key).num_rows != whole.num_rows:
             raise DuplicateKey(TWO_NEW_ROWS.format(table=relation.name))
-        return (Put(whole),), whole
+        return (Put(whole),), _beside(whole, rows, returned)
 
     reading = Reading(query, None if moves else "once", local, constants or {})
     written = run.read_and_write(reading, put, statement)
     if written is None:
         return None
-    return run.returned(statement.returning, shown_names(relation, written), alias)
+    return run.returned_of(returned, written, alias)
+
+
+def _returned(run: StatementRun, statement: Update | DeleteFrom, alias: str) -> Returned:
+    """Return what RETURNING says, checked as far as that can be done before rows are read."""
+    catalog = run.stored.catalog
+    found = returned_of(statement.returning, run.relation, alias, statement.sources, catalog, run.sql)
+    if not found.more:
+        run.check_returned(found.items, alias)
+    return found
+
+
+def _beside(rows: pa.Table, read: pa.Table, returned: Returned) -> pa.Table:
+    """Return rows with the columns of other tables that were read beside them."""
+    for name in returned.names:
+        rows = rows.append_column(name, read.column(name))
+    return rows
 
 
 def delete(
@@ -180,16 +199,18 @@ def delete(
     refuse_append_only(relation, "TRUNCATE" if truncates else "DELETE")
     run = StatementRun(store, stored, spark, relation, dialect, statement.sql)
     alias = statement.alias or last_name(relation.name)
-    run.check_returned(statement.returning, alias)
+    returned = _returned(run, statement, alias)
     names = [c.name for c in relation.columns if statement.returning or c.source in relation.primary_key]
     items: list[exp.Expr] = [
         exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(alias, quoted=True))
         for name in names
     ]
-    query = selection(relation, alias, items, statement.sources, statement.where)
+    query = selection(relation, alias, [*items, *returned.more], statement.sources, statement.where)
 
     def drop(rows: pa.Table, _: TableVersion) -> tuple[tuple[Operation, ...], pa.Table]:
-        gone = stored_names(relation, typed_rows(relation, rows, names))
+        run.check_foreign(returned, rows, alias)
+        own = typed_rows(relation, rows.drop_columns(returned.names), names)
+        gone = _beside(stored_names(relation, own), rows, returned)
         gone = last_by_key(gone, relation.primary_key)
         return (Delete(gone.select(list(relation.primary_key))),), gone
 
@@ -197,4 +218,4 @@ def delete(
     written = run.read_and_write(reading, drop, statement)
     if written is None:
         return None
-    return run.returned(statement.returning, shown_names(relation, written), alias)
+    return run.returned_of(returned, written, alias)

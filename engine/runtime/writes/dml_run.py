@@ -33,6 +33,7 @@ from engine.runtime.rows import (
 from engine.runtime.writes.conflicts import Attempts, unchanged
 from engine.runtime.writes.dml_queries import merge_query, renamed, selection
 from engine.runtime.writes.driver_rows import SETTING, driver_bytes
+from engine.runtime.writes.returned_sources import Returned
 from engine.runtime.writes.spilled import PLACE, Spilled, gathered
 from engine.runtime.writes.statement_rows import StatementRows
 from engine.runtime.writes.write_tasks import (
@@ -334,6 +335,19 @@ class StatementRun:
         types = {column.name: to_arrow(column.type) for column in self.relation.columns}
         shown = visible_columns(self.relation)
         self.returned(items, pa.schema([(name, types[name]) for name in shown]).empty_table(), alias)
+
+    def check_foreign(self, returned: Returned, rows: pa.Table, alias: str) -> None:
+        """Raise SqlError for what RETURNING cannot say of rows that were read beside other tables, before one is written."""
+        if returned.more:
+            self._extended(returned, rows).check_returned(returned.items, alias)
+
+    def returned_of(self, returned: Returned, rows: pa.Table, alias: str) -> pa.Table | None:
+        """Return what RETURNING says of the rows that were written, under the names of the store, beside other tables."""
+        run = self._extended(returned, rows) if returned.more else self
+        return run.returned(returned.items, shown_names(run.relation, rows), alias)
+
+    def _extended(self, returned: Returned, rows: pa.Table) -> StatementRun:
+        return replace(self, relation=returned.extended(self.relation, rows))
 
     def returned(self, items: tuple[exp.Expr, ...], rows: pa.Table, alias: str | None) -> pa.Table | None:
         """Return what RETURNING says of the rows that were written, or None without it."""

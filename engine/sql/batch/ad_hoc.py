@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import sqlglot.expressions as exp
 
 from engine.errors import SqlError
+from engine.sql.batch.quantified_once import quantified_once
 from engine.sql.batch.time_travel import Moment, moment_of
 from engine.sql.batch.unnest_rows import unnested
 from engine.sql.catalog import Catalog, Relation, is_named_index
@@ -134,10 +135,11 @@ class _Writer:
         tree = distinct_on(written_out(query.copy(), QueryText(self.catalog, dialect, self.sql)))
         _refuse_unsaid(tree, self.sql if top else "")
         if dialect != "spark":
+            tree = quantified_once(tree)
             for name in tree.find_all(exp.Identifier):
                 if not name.args.get("quoted"):
                     name.set("this", name.name.lower())
-            tree = as_spark_rows(as_spark(tree, QueryTypes(tree, self.catalog).of, dialect))
+            tree = as_spark_rows(as_spark(tree, QueryTypes(tree, self.catalog, _view_query).of, dialect))
         else:
             tree = tree.transform(as_ordered_list, copy=False)
         self._expand(unnested(keep_percentiles(tree)), {}, top, moment)

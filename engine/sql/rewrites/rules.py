@@ -12,6 +12,7 @@ import sqlglot.expressions as exp
 
 from engine.sql.plan import Node
 from engine.sql.rewrites.array_comparison import array_comparison
+from engine.sql.rewrites.array_subquery import array_subquery
 from engine.sql.rewrites.clock_above_joins import clock_above_joins
 from engine.sql.rewrites.common_factors import common_factors
 from engine.sql.rewrites.contract import ParsedRule, PlanRule, QueryText
@@ -21,6 +22,7 @@ from engine.sql.rewrites.first_by_number import first_by_number
 from engine.sql.rewrites.free_values import over_domain
 from engine.sql.rewrites.full_join import full_join
 from engine.sql.rewrites.gap_fill import gap_fill
+from engine.sql.rewrites.grouping_bits import grouping_bits
 from engine.sql.rewrites.grouping_sets import grouping_sets
 from engine.sql.rewrites.inline_functions import inline_functions
 from engine.sql.rewrites.join_keys import JoinKeys
@@ -49,6 +51,8 @@ PARSED_RULES: tuple[ParsedRule, ...] = (
     lockstep,
     corresponding,
     array_comparison,
+    array_subquery,
+    grouping_bits,
     common_factors,
 )
 """Parsed query -> parsed query, before names are bound, or before Spark reads a query that is answered once."""

@@ -25,6 +25,12 @@ _NUMBERED = (
 )
 
 
+def _without_name(item: exp.Expr) -> exp.Expr:
+    """Return a key that has a name as one without: `CONSTRAINT t_key PRIMARY KEY (id)`."""
+    inner = item.expressions if isinstance(item, exp.Constraint) else []
+    return inner[0] if len(inner) == 1 and isinstance(inner[0], exp.PrimaryKey) else item
+
+
 def columns_of(
     schema: exp.Schema, table: str, sql: str, dialect: Dialect
 ) -> tuple[tuple[Column, ...], tuple[str, ...]]:
@@ -32,7 +38,7 @@ def columns_of(
     columns: dict[str, Column] = {}
     keys: list[tuple[tuple[str, ...], exp.Expr]] = []
     generated: dict[str, exp.Expr] = {}
-    for item in schema.expressions:
+    for item in map(_without_name, schema.expressions):
         if isinstance(item, exp.PrimaryKey):
             keys.append((_key(item), item))
             continue

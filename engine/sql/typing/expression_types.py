@@ -101,18 +101,17 @@ def exact_type(node: exp.Expr, types: Mapping[str, str]) -> str | None:
         case exp.Cast():
             return _target(node)
         case exp.Case() | exp.If():
-            return _widest([of(part) for part in _branches(node)])
+            return widest([of(part) for part in _branches(node)])
         case exp.IntDiv():
             return "bigint"
         case exp.Div():
-            kinds = of(node.this), of(node.expression)
-            if None not in kinds and set(kinds) <= {*INTEGRAL, "double", "float"}:
-                return "double"
-            return _decimals(node, kinds)
+            return _quotient(node, of(node.this), of(node.expression))
         case exp.Add() | exp.Sub():
             one, other = of(node.this), of(node.expression)
             if one == "jsonb" and isinstance(node, exp.Sub):
                 return one
+            if isinstance(node, exp.Sub) and one in _MOMENTS and other in (*_MOMENTS, "date"):
+                return "interval day to second"
             if "date" in (one, other):
                 return _moved_date(node, one, other)
             if one in _MOMENTS and (has_months(node.expression) or _is_span(node.expression, other)):
@@ -129,6 +128,16 @@ def exact_type(node: exp.Expr, types: Mapping[str, str]) -> str | None:
         case exp.Boolean() | exp.Predicate() | exp.Connector() | exp.Not():
             return "boolean"
     return _of_call(node, types)
+
+
+def _quotient(node: exp.Div, one: str | None, other: str | None) -> str | None:
+    """Return the type of a quotient; PostgreSQL's of whole numbers, before it is translated, is one."""
+    kinds = one, other
+    if node.args.get("typed") and set(kinds) <= set(INTEGRAL):
+        return widest(list(kinds))
+    if None not in kinds and set(kinds) <= {*INTEGRAL, "double", "float"}:
+        return "double"
+    return _decimals(node, kinds)
 
 
 def _branches(node: exp.Case | exp.If) -> list[exp.Expr]:
@@ -177,6 +186,11 @@ def _decimals(node: exp.Binary, kinds: tuple[str | None, str | None]) -> str | N
     return _bounded(min(p1 - s1, p2 - s2) + scale, scale)
 
 
+def digits_beside(node: exp.Expr, kind: str | None) -> tuple[int, int] | None:
+    """Return precision and scale that an operand beside a decimal has, None if it is no number without exponent."""
+    return _operand(node, kind)
+
+
 def _operand(node: exp.Expr, kind: str | None) -> tuple[int, int] | None:
     """Return precision and scale of an operand beside a decimal; a whole literal takes the digits it has."""
     inner = node.this if isinstance(node, exp.Neg) else node
@@ -217,7 +231,7 @@ def is_number(kind: str) -> bool:
     return kind in (*INTEGRAL, "float", "double") or kind.startswith("decimal")
 
 
-def _widest(kinds: list[str | None]) -> str | None:
+def widest(kinds: list[str | None]) -> str | None:
     """Return the type of branches of several types, or None if it is not certain."""
     found = kinds[0] if kinds else None
     for kind in kinds[1:]:
@@ -286,7 +300,7 @@ def _target(node: exp.Cast) -> str | None:
 def _of_items(kinds: list[str | None]) -> str | None:
     """Return the type of an array's items: that of all of them, or the widest whole number."""
     if kinds and all(kind in INTEGRAL for kind in kinds):
-        return _widest(kinds)
+        return widest(kinds)
     return _common(kinds)
 
 
@@ -320,7 +334,7 @@ def _of_call(node: exp.Expr, types: Mapping[str, str]) -> str | None:
     if name in ("floor", "ceil") and len(kinds) == 1 and kinds[0] in (*INTEGRAL, "double"):
         return "bigint"
     if name in ("coalesce", "greatest", "least", "ifnull", "nvl"):
-        return _widest(kinds)
+        return widest(kinds)
     if name in ("max_by", "min_by", "nullif", "mode"):
         return kinds[0] if kinds else None
     if name in _OF_ARGUMENTS:

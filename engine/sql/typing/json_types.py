@@ -53,6 +53,13 @@ def marked(node: exp.Expr, kind: str) -> exp.Expr:
     return node
 
 
+def unmarked(node: exp.Expr) -> exp.Expr:
+    """Return a copy of a translated expression without its type in SQL."""
+    found = node.copy()
+    found.meta.pop(_MARK, None)
+    return found
+
+
 def mark_of(node: exp.Expr) -> str | None:
     """Return the type in SQL that a translated expression keeps, if it has one."""
     kind: str | None = node.meta.get(_MARK)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import sqlglot.expressions as exp
 
-from engine.sql.catalog import Catalog, is_named_index
+from engine.sql.catalog import Catalog, Relation, is_named_index
 from engine.sql.parsing.names import identifier, item_name
-from engine.sql.typing.expression_types import exact_type
+from engine.sql.typing.expression_types import exact_type, widest
 from engine.sql.typing.types import element_type, field_names, field_type
 
+ViewQuery = Callable[[Relation], exp.Query]
+"""Gives the query of a plain view, as it was parsed in the view's dialect."""
 Columns = list[tuple[str, str | None]]
 
 
 class QueryTypes:
     """Types of expressions by the SELECT in which they stand; None is said wherever a name may mean several things."""
 
-    def __init__(self, tree: exp.Expr, catalog: Catalog) -> None:
-        self.catalog = catalog
+    def __init__(self, tree: exp.Expr, catalog: Catalog, view_query: ViewQuery | None = None) -> None:
+        self.catalog, self.view_query = catalog, view_query
         self.items: dict[str, list[exp.CTE]] = {}
         for cte in tree.find_all(exp.CTE):
             self.items.setdefault(item_name(cte), []).append(cte)
@@ -68,6 +72,8 @@ class QueryTypes:
         alias = source.args.get("alias")
         if isinstance(source.this, exp.Explode | exp.Inline) and isinstance(alias, exp.TableAlias):
             return _of_rows(source.this, alias, dict(before))
+        if isinstance(source, exp.Values):
+            return _of_values(source)
         if isinstance(source, exp.Subquery):
             return self._outputs(source.this, alias)
         if isinstance(source, exp.Lateral | exp.Unnest) and isinstance(alias, exp.TableAlias):
@@ -86,8 +92,19 @@ class QueryTypes:
             return [
                 (column.name, column.seen_type or None) for column in self.catalog.columns_of_index(relation)
             ]
+        if relation.kind == "view":
+            return self._of_view(relation)
         self._hidden |= {column.name for column in relation.columns if column.hidden}
         return [(column.name, column.seen_type or None) for column in relation.columns]
+
+    def _of_view(self, relation: Relation) -> Columns:
+        """Return the columns of a plain view, with the types that its query gives them."""
+        names = [column.name for column in relation.columns]
+        query = self.view_query(relation) if self.view_query is not None else None
+        kinds = None if query is None else QueryTypes(query, self.catalog, self.view_query).kinds(query)
+        if kinds is None or len(kinds) != len(names):
+            kinds = [None for _ in names]
+        return list(zip(names, kinds, strict=True))
 
     @staticmethod
     def _inside(source: exp.Expr, name: str) -> bool:
@@ -131,6 +148,20 @@ class QueryTypes:
         if given and len(given) == len(found):
             return [(part.name.lower(), kind) for part, (_, kind) in zip(given, found, strict=True)]
         return None if given else found
+
+
+def _of_values(source: exp.Values) -> Columns | None:
+    """Return the columns of VALUES in FROM: the widest types of their cells, in which a null says nothing."""
+    alias = source.args.get("alias")
+    rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in source.expressions]
+    names = [part.name.lower() for part in (alias.args.get("columns") or ())] if alias is not None else []
+    if not rows or len({len(row) for row in rows}) != 1 or len(names) != len(rows[0]):
+        return None
+    found: Columns = []
+    for name, cells in zip(names, zip(*rows, strict=True), strict=True):
+        kinds = [exact_type(cell, {}) for cell in cells if not isinstance(cell, exp.Null)]
+        found.append((name, widest(kinds)))
+    return found
 
 
 def _of_rows(call: exp.Expr, alias: exp.TableAlias, before: dict[str, str | None]) -> Columns:

@@ -263,7 +263,10 @@ def _position(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     """What is not there has no place."""
     if node.args.get("zero_based") is not None:  # what sqlglot takes the third argument for
         raise NotSaid("array_position from a place on", "take a slice of the array")
-    return _call("nullif", _call("array_position", node.this, node.expression), 0)
+    if isinstance(node.expression, exp.Literal):
+        return _call("nullif", _call("array_position", node.this, node.expression), 0)
+    places = "transform(_p0, (_e, _i) -> if(_e <=> _p1, _i + 1, NULL))"  # a null is found, too
+    return filled(f"get(filter({places}, _e -> _e IS NOT NULL), 0)", node.this, node.expression)
 
 
 def _contains_all(node: exp.Expr, type_of: TypeOf) -> exp.Expr:

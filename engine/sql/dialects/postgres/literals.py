@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 import sqlglot.expressions as exp
 
+from engine.sql.dialects.postgres.array_texts import as_array
 from engine.sql.dialects.postgres.json import document
 from engine.sql.parsing.position import copy_place
 from engine.sql.typing.expression_types import INTEGRAL, is_number
@@ -33,6 +34,8 @@ def type_literals(node: exp.Expr, type_of: TypeOf) -> None:
         case exp.Sub() if type_of(node.this) == "jsonb":
             return  # a key beside it
         case _ if isinstance(node, _TWO_SIDED):
+            _alike([node.this, node.expression], type_of)
+        case exp.ArrayContainsAll() | exp.ArrayContainedBy() | exp.ArrayOverlaps():
             _alike([node.this, node.expression], type_of)
         case exp.Between():
             _alike([node.this, node.args["low"], node.args["high"]], type_of)
@@ -61,7 +64,9 @@ def typed_for(values: exp.Values, kinds: tuple[str, ...]) -> exp.Values:
     for row in found.expressions:
         cells = row.expressions if isinstance(row, exp.Tuple) else [row]
         for cell, kind in zip(cells, kinds, strict=False):
-            if _is_text(cell) and (is_number(kind) or kind in _CAST):
+            if _is_text(cell) and kind.startswith("array<"):
+                cell.replace(as_array(cell, kind))
+            elif _is_text(cell) and (is_number(kind) or kind in _CAST):
                 cell.replace(copy_place(exp.Cast(this=cell.copy(), to=cast_type(kind)), cell))
     return found
 
@@ -102,6 +107,10 @@ def _alike(parts: Iterable[exp.Expr | None], type_of: TypeOf) -> None:
     if kinds == {"jsonb"}:
         for text in texts:
             text.replace(copy_place(document(text, type_of), text))
+        return
+    if len(kinds) == 1 and (array := next(iter(kinds)) or "").startswith("array<"):
+        for text in texts:
+            text.replace(as_array(text, array))
         return
     if not kinds or not all(kind is not None and is_number(kind) for kind in kinds):
         return

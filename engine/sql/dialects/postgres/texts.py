@@ -7,6 +7,7 @@ import re
 import sqlglot.expressions as exp
 
 from engine.sql.dialects.postgres.filled import filled
+from engine.sql.dialects.postgres.number_texts import is_floating, shown_float
 from engine.sql.dialects.postgres.patterns import NotSaid
 from engine.sql.dialects.postgres.terms import TypeOf, call, text
 
@@ -20,10 +21,14 @@ def concatenated_texts(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
 
 def with_separators(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """`concat_ws('-', s, ok)` -> `concat_ws('-', s, CASE WHEN ok THEN 't' WHEN NOT ok THEN 'f' END)`: nulls are left out."""
-    if not any(type_of(part) == "boolean" for part in node.expressions):
+    kinds = [type_of(part) or "" for part in node.expressions]
+    if not any(kind == "boolean" or is_floating(kind) for kind in kinds):
         return None
     shown = "CASE WHEN _p0 THEN 't' WHEN NOT _p0 THEN 'f' END"
-    parts = [filled(shown, part) if type_of(part) == "boolean" else part.copy() for part in node.expressions]
+    parts = [
+        filled(shown, part) if kind == "boolean" else shown_float(part, kind) if is_floating(kind) else part
+        for part, kind in zip(node.expressions, kinds, strict=True)
+    ]
     return call("concat_ws", *parts)
 
 
@@ -44,6 +49,8 @@ def _said(part: exp.Expr, type_of: TypeOf) -> exp.Expr:
         raise NotSaid(f"{kind} as a text", "take its parts, or array_to_string")
     if kind == "boolean":
         return filled("CASE WHEN _p0 THEN 't' WHEN NOT _p0 THEN 'f' ELSE '' END", part)
+    if is_floating(kind):
+        return filled("coalesce(_p0, '')", shown_float(part, kind))
     if kind == "string" or isinstance(part, exp.Null):
         return exp.Coalesce(this=part.copy(), expressions=[exp.Literal.string("")])
     return filled("coalesce(CAST(_p0 AS STRING), '')", part)

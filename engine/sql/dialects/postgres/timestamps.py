@@ -16,6 +16,8 @@ _CODES = re.compile(r"%-?[YymdHIMSfjpbB%]")
 
 _CODE_OF = {
     "yyyy": "%Y",
+    "month": "%B",
+    "mon": "%b",
     "mm": "%m",
     "dd": "%d",
     "hh24": "%H",
@@ -59,6 +61,8 @@ def _format(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
         raise NotSaid(
             f"a part of the format that reads {_CODES.sub(' ', text).strip()}", "use YYYY MM DD HH24 MI SS"
         )
+    if "%y" not in text.lower():
+        raise NotSaid("a date without its year, which would be year 0,", "write YYYY and the year")
     if "%y" not in text:
         return None
     moment = node.copy()

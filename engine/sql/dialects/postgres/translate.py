@@ -8,12 +8,24 @@ from collections.abc import Callable
 import sqlglot.expressions as exp
 
 from engine.sql.dialect import Dialect
+from engine.sql.dialects.postgres.array_texts import array_of
 from engine.sql.dialects.postgres.bytea import as_spark_bytea
+from engine.sql.dialects.postgres.calendar import (
+    compared_spans,
+    field_of_span,
+    refuse_spans,
+    said,
+    text_of_span,
+)
+from engine.sql.dialects.postgres.casts import refuse_cast
+from engine.sql.dialects.postgres.domains import finite, within_domain
 from engine.sql.dialects.postgres.filled import filled
 from engine.sql.dialects.postgres.functions import as_spark_call
 from engine.sql.dialects.postgres.json import as_spark_json
 from engine.sql.dialects.postgres.lists import as_spark_list
 from engine.sql.dialects.postgres.literals import type_literals
+from engine.sql.dialects.postgres.number_texts import is_floating, shown_float
+from engine.sql.dialects.postgres.numeric import finer_division, joined_text, shown_numeric
 from engine.sql.dialects.postgres.patterns import NotSaid
 from engine.sql.dialects.postgres.regressions import as_spark_regression
 from engine.sql.dialects.postgres.row_values import compared_rows
@@ -35,6 +47,7 @@ UNKNOWN_FIELDS = frozenset(("JULIAN", "TIMEZONE", "TIMEZONE_HOUR", "TIMEZONE_MIN
 def as_spark(node: exp.Expr, type_of: TypeOf, dialect: Dialect = "postgres") -> exp.Expr:
     """Rewrite a bound expression, innermost parts first, by the rules below; the dialects differ in how they show a zone."""
     found = _rewritten(node, type_of)
+    refuse_spans(found)
     if dialect == "risingwave":
         for text in found.find_all(exp.Literal):
             if text.meta.get(_ZONE):
@@ -59,9 +72,12 @@ def _rewritten(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
         _bytea,
         _cast,
         _division,
+        joined_text,
         _dates,
         compared_rows,
         _field,
+        compared_spans,
+        within_domain,
         _logarithm,
         _pattern,
         _function,
@@ -102,7 +118,16 @@ def _percentile(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
 
 def _interval(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """Spans are said in full, or by their parts. `INTERVAL '02:00'` -> `INTERVAL '0 02:00:00.000000' DAY TO SECOND`"""
-    return as_spark_interval(node)
+    found = as_spark_interval(node)
+    if isinstance(node, exp.MakeInterval):
+        return found
+    text = node.this.name if isinstance(node, exp.Interval | exp.Cast) else ""
+    unit = node.args.get("unit") if isinstance(node, exp.Interval) else None
+    if found is None and not (isinstance(node, exp.Interval) and isinstance(node.this, exp.Literal)):
+        return None
+    if isinstance(unit, exp.IntervalSpan):
+        return found
+    return said(node if found is None else found, f"{text} {unit.name}" if unit is not None else text)
 
 
 def _type(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
@@ -133,7 +158,10 @@ def _cast(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     if not isinstance(node, exp.Cast):
         return None
     target = node.to
+    refuse_cast(type_of(node.this), target)
     literal = isinstance(node.this, exp.Literal) and node.this.is_string
+    if literal and target.this == _KIND.ARRAY and target.expressions:
+        return array_of(node.this, target)
     if literal and target.this in _INSTANTS and _HOURS_FROM_UTC.search(node.this.name):
         said = _HOURS_FROM_UTC.sub(
             lambda part: f"{part[1]}{part[2] or ':00'}{part[3]}{part[4] or ':00'}", node.this.name
@@ -148,9 +176,13 @@ def _cast(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
             plain = type(node)(this=node.this.copy(), to=exp.DataType(this=_KIND.TEXT))
             plain.meta[_ZONE] = True
             node.set("this", exp.Paren(this=exp.DPipe(this=plain, expression=zone)))
+        shown = shown_float(node.this, kind) if is_floating(kind) else None
+        shown = shown or shown_numeric(node.this, kind) or text_of_span(node.this, type_of)
+        if shown is not None:
+            return type(node)(this=shown, to=target)
         if kind.startswith(_NOT_AS_TEXT):
             raise NotSaid(f"{kind} as a text", "take its parts, or array_to_string")
-    if target.this == _KIND.TIME and type_of(node.this) == "timestamp_ntz":
+    if target.this == _KIND.TIME and type_of(node.this) in ("timestamp", "timestamp_ntz"):
         return filled("make_time(hour(_p0), minute(_p0), extract(SECOND FROM _p0))", node.this)
     if target.this == _KIND.BOOLEAN and type_of(node.this) == "string":
         return _truth(node)
@@ -160,6 +192,8 @@ def _cast(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
             name = "ROUND" if given.startswith("decimal") else "BROUND"
             rounded = exp.Anonymous(this=name, expressions=[node.this, exp.Literal.number(0)])
             return type(node)(this=rounded, to=target)
+    if target.this == _KIND.DECIMAL and is_floating(type_of(node.this)):
+        return type(node)(this=finite(node.this), to=target)
     if target.this in _TEXTS and target.expressions:
         text = exp.Cast(this=node.this, to=exp.DataType(this=_KIND.TEXT))
         return exp.Anonymous(this="LEFT", expressions=[text, target.expressions[0].this.copy()])
@@ -184,7 +218,7 @@ def _division(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
         return None
     one, other = type_of(node.this), type_of(node.expression)
     if one not in INTEGRAL or other not in INTEGRAL:
-        return exp.Div(this=node.this, expression=node.expression)
+        return finer_division(node, one, other)
     kind = max(one, other, key=INTEGRAL.index)
     quotient = exp.IntDiv(this=_operand(node.this), expression=_operand(node.expression))
     return exp.Cast(this=quotient, to=exp.DataType.build(kind, dialect="spark"))
@@ -214,6 +248,8 @@ def _field(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     if not isinstance(node, exp.Extract):
         return None
     field = node.name.upper()
+    if (part := field_of_span(node, type_of)) is not None:
+        return part
     if field == "DOW":
         return exp.Paren(this=exp.Sub(this=node, expression=exp.Literal.number(1)))
     span = node.expression.unnest()
@@ -222,7 +258,7 @@ def _field(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     ):
         if has_months(span):
             raise NotSaid("the seconds of months", "write the span in days")
-        whole = filled("CAST(extract(DAY FROM _p0) * 86400 + extract(HOUR FROM _p0) * 3600 AS BIGINT)", span)
+        whole = filled("CAST(extract(DAY FROM _p0) AS BIGINT) * 86400 + extract(HOUR FROM _p0) * 3600", span)
         rest = filled("extract(MINUTE FROM _p0) * 60 + extract(SECOND FROM _p0)", span)
         return exp.Paren(this=exp.Add(this=whole, expression=rest))
     if field == "EPOCH":

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import sqlglot.expressions as exp
 
+from engine.sql.dialects.postgres.calendar import aged
 from engine.sql.dialects.postgres.filled import filled
 from engine.sql.dialects.postgres.json_calls import JSON_CALLS
 from engine.sql.dialects.postgres.moment_formats import shown_moment
@@ -87,6 +88,7 @@ TYPED: Mapping[str, Build] = {
         "lcm", f"CASE WHEN _p0 = 0 OR _p1 = 0 THEN 0 ELSE abs((_p0 DIV {_GCD}) * CAST(_p1 AS BIGINT)) END"
     ),
     **JSON_CALLS,
+    "age": aged,
     "date_bin": _binned,
     "to_char": _to_char,
 }

@@ -1,0 +1,72 @@
+"""Comparisons with ANY or ALL of a subquery's values in a query that is answered once: Spark has none.
+
+`x > ALL (SELECT y …)` is said by the extremes of the values, as it is where a view is bound (`sql/rewrites/quantified.py`).
+"""
+
+from __future__ import annotations
+
+import sqlglot.expressions as exp
+
+_NOT: dict[type[exp.Expr], type[exp.Binary]] = {
+    exp.EQ: exp.NEQ,
+    exp.NEQ: exp.EQ,
+    exp.LT: exp.GTE,
+    exp.LTE: exp.GT,
+    exp.GT: exp.LTE,
+    exp.GTE: exp.LT,
+}
+_EXTREMES: dict[type[exp.Expr], tuple[str, ...]] = {
+    exp.LT: ("max",),
+    exp.LTE: ("max",),
+    exp.GT: ("min",),
+    exp.GTE: ("min",),
+    exp.NEQ: ("min", "max"),
+}
+
+
+def quantified_once(tree: exp.Expr) -> exp.Expr:
+    """Return the tree with each such comparison as an IN or a CASE, in place; rows without columns get one."""
+    for node in list(tree.find_all(*_NOT)):
+        right = node.expression
+        query = right.this.unnest() if isinstance(right, exp.Any | exp.All) else None
+        if isinstance(query, exp.Subquery):
+            query = query.this
+        if isinstance(query, exp.Query) and isinstance(node, exp.Binary):
+            node.replace(_compared(node, query, every=isinstance(right, exp.All)))
+    for exists in tree.find_all(exp.Exists):
+        inner = exists.this.unnest()
+        if isinstance(inner, exp.Select) and not inner.expressions:
+            inner.set("expressions", [exp.Literal.number(1)])
+    return tree
+
+
+def _compared(node: exp.Binary, query: exp.Query, *, every: bool) -> exp.Expr:
+    kind = type(node)
+    if not every and kind is exp.EQ:
+        return exp.In(this=node.this, query=exp.Subquery(this=query.copy()))
+    if every and kind is exp.NEQ:
+        return exp.Paren(this=exp.Not(this=exp.In(this=node.this, query=exp.Subquery(this=query.copy()))))
+    test = _NOT[kind] if every else kind
+    value = exp.column("_value")
+    hits = [
+        _or_false(test(this=node.this.copy(), expression=_of(query, name, value))) for name in _EXTREMES[test]
+    ]
+    nulls = _or_false(_of(query, "bool_or", exp.Is(this=value.copy(), expression=exp.Null())))
+    some = _or_false(_of(query, "bool_or", exp.true()))
+    null = exp.Is(this=node.this.copy(), expression=exp.Null())
+    unknown = exp.or_(nulls, exp.and_(null, some))
+    yes, no = (exp.false(), exp.true()) if every else (exp.true(), exp.false())
+    found = exp.Case().when(exp.or_(*hits), yes).when(unknown, exp.Null()).else_(no)
+    return exp.Paren(this=found)
+
+
+def _of(query: exp.Query, aggregate: str, value: exp.Expr) -> exp.Subquery:
+    """Return an aggregate of a query's values as a scalar subquery."""
+    alias = exp.TableAlias(this=exp.to_identifier("_values"), columns=[exp.to_identifier("_value")])
+    call = exp.Anonymous(this=aggregate, expressions=[value.copy()])
+    rows = exp.Subquery(this=query.copy(), alias=alias)
+    return exp.Subquery(this=exp.Select(expressions=[call]).from_(rows, copy=False))
+
+
+def _or_false(node: exp.Expr) -> exp.Expr:
+    return exp.Coalesce(this=node, expressions=[exp.false()])
