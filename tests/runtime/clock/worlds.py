@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from engine.hummock.clock import ManualClock
+from engine.hummock.epoch import epoch_at, micros_of
 from engine.session import Session
 from tests.oracle.batch import assert_equal, by_duckdb, content
 
@@ -53,8 +54,8 @@ def create_tables(session: Session) -> None:
 
 
 def moment(clock: ManualClock) -> datetime:
-    """What the clock shows."""
-    return datetime.fromtimestamp(clock(), UTC)
+    """What the clock shows, as an epoch has it: a part of a millisecond, which fractions of seconds leave, is cut off."""
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros_of(epoch_at(clock())))
 
 
 def events(ids: list[int], chance: random.Random, clock: ManualClock) -> pa.Table:
