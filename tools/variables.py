@@ -93,6 +93,7 @@ OF_TESTS: Mapping[str, Variable] = {
     "TIDELINE_SEEDS": Variable("how many random programs with crashes run", "1000"),
     "TIDELINE_SPARK_SEEDS": Variable("how many of them run on Spark, in processes that are killed", "50"),
     "TIDELINE_SINK_SEEDS": Variable("how many races of sinks are run", "100"),
+    "PGHOST": Variable("a PostgreSQL that `pytest -m oracle tests/oracle/postgres` asks anew", "none"),
     "TIDELINE_QUERIES": Variable("which queries of `tests/sql/queries.sql` are run", "all"),
 }
 GROUPS: Mapping[str, Mapping[str, Variable]] = {
