@@ -9,7 +9,7 @@ from typing import Any
 import dagster as dg
 
 from dagster_tideline.asset_builder import build_assets, epoch_models
-from dagster_tideline.driver import build_driver_job
+from dagster_tideline.driver import DriverConfig, build_driver_job
 from dagster_tideline.hummock_resource import HummockResource
 from dagster_tideline.jobs import compaction_job, epoch_job
 from dagster_tideline.models import Model, load_models
@@ -47,7 +47,11 @@ def build_definitions(
     driver = build_driver_job(models)
     by_driver = settings.runs == "driver"
     sensor = (
-        build_driver_sensor(models, driver, settings.driver_seconds)
+        build_driver_sensor(
+            models,
+            driver,
+            DriverConfig(seconds=settings.driver_seconds, event_seconds=settings.event_seconds),
+        )
         if by_driver
         else build_sensor(models, job)
     )

@@ -8,7 +8,7 @@ import dagster as dg
 from dagster import RunsFilter
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-from dagster_tideline.driver import MODELS_TAG, models_digest, needed
+from dagster_tideline.driver import MODELS_TAG, DriverConfig, models_digest, needed
 from dagster_tideline.hummock_resource import HummockResource
 from dagster_tideline.jobs import EPOCH_RUN, GROUP_TAG
 from dagster_tideline.liveness import ACTIVE, active_run
@@ -89,7 +89,7 @@ def request(instance: dg.DagsterInstance, pending: Pending, now: float) -> dg.Ru
 
 
 def build_driver_sensor(
-    models: Sequence[Model], job: dg.JobDefinition, seconds: float
+    models: Sequence[Model], job: dg.JobDefinition, config: DriverConfig
 ) -> dg.SensorDefinition:
     """Return the sensor that keeps one driver at work: it asks for the first, for successors, and in place of a dead one."""
 
@@ -102,12 +102,12 @@ def build_driver_sensor(
     )
     def driver_sensor(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         now = time.time()
-        why, told = needed(context.instance, models, seconds, now)
+        why, told = needed(context.instance, models, config.seconds, now)
         if why is None:
             return dg.SkipReason(told)
         context.log.info(why)
-        config = {"ops": {"drive": {"config": {"seconds": seconds}}}}
+        given = {"seconds": config.seconds, "event_seconds": config.event_seconds}
         tags = {MODELS_TAG: models_digest(models), GROUP_TAG: GROUP}
-        return dg.RunRequest(run_config=config, tags=tags)
+        return dg.RunRequest(run_config={"ops": {"drive": {"config": given}}}, tags=tags)
 
     return driver_sensor

@@ -17,6 +17,7 @@ VARIABLES = {
     "store": "TIDELINE_STORE",
     "runs": "TIDELINE_RUNS",
     "driver_seconds": "TIDELINE_DRIVER_SECONDS",
+    "event_seconds": "TIDELINE_EVENT_SECONDS",
 }
 """The environment variable of each field that has one, for messages; SPARK_REMOTE is read where Spark is started."""
 
@@ -40,6 +41,8 @@ class Settings(BaseModel):
     """`tick`: a run takes what is pending and ends. `driver`: one run stays and commits as it comes."""
     driver_seconds: float = Field(default=3600.0, gt=0)
     """How long a driver works before its successor takes over."""
+    event_seconds: float = Field(default=30.0, ge=0)
+    """How often a driver tells of each asset at most; Dagster keeps every event."""
 
     @classmethod
     def of_environment(cls, project: Path) -> Settings:
@@ -53,6 +56,7 @@ class Settings(BaseModel):
             "store": os.environ.get("TIDELINE_STORE") or (home / ".tideline" / "store").as_uri(),
             "runs": os.environ.get("TIDELINE_RUNS"),
             "driver_seconds": os.environ.get("TIDELINE_DRIVER_SECONDS"),
+            "event_seconds": os.environ.get("TIDELINE_EVENT_SECONDS"),
         }
         try:
             return cls.model_validate({field: value for field, value in found.items() if value})

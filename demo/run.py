@@ -55,6 +55,7 @@ def main() -> int:
         started = time.monotonic()
         os.environ.setdefault("TIDELINE_ASSETS", str(PROJECT / "assets"))
         os.environ.setdefault("TIDELINE_RUNS", "driver")
+        os.environ.setdefault("TIDELINE_EVENT_SECONDS", "2")
         settings = Settings.of_environment(PROJECT)
         home = settings.home
         os.environ.update(project_environment(settings))

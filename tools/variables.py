@@ -52,6 +52,9 @@ OF_A_PROJECT: Mapping[str, Variable] = {
     "TIDELINE_DRIVER_SECONDS": Variable(
         "seconds that a driver works before its successor takes over", "`3600`"
     ),
+    "TIDELINE_EVENT_SECONDS": Variable(
+        "seconds between two events of an asset that a driver tells of", "`30`"
+    ),
     "TIDELINE_SENSOR_WAIT": Variable("seconds for which the sensor watches at each evaluation", "`4`"),
 }
 OF_A_PROCESS: Mapping[str, Variable] = {

@@ -55,9 +55,12 @@ class Events:
 
     def __init__(self) -> None:
         self._come = threading.Condition()
+        self.taken: list[str] = []
 
-    def let_know(self) -> None:
+    def let_know(self, event: Event) -> None:
         with self._come:
+            if event.asset_key is not None:
+                self.taken.append(event.asset_key.to_user_string())
             self._come.notify_all()
 
     def wait_until(self, holds: Callable[[], bool]) -> None:
@@ -73,7 +76,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> Events:
     class Heard(Telling):
         def take(self, event: Event, now: float) -> Iterator[Event]:
             yield from super().take(event, now)
-            events.let_know()
+            events.let_know(event)
 
     monkeypatch.setattr(driver, "Telling", Heard)
     return events
@@ -157,7 +160,7 @@ def test_a_driver_that_is_ended_with_its_services_tells_what_waits_and_has_not_f
     served: Project, events: Events, status: DagsterRunStatus
 ) -> None:
     def end() -> None:
-        events.wait_until(lambda: total(served, "a") == 12)
+        events.wait_until(lambda: total(served, "a") == 12 and events.taken.count("totals") == 2)
         if status == DagsterRunStatus.CANCELED:  # as the page does it
             run = served.instance.get_runs(dg.RunsFilter(job_name=DRIVER_RUN))[0]
             served.instance.report_run_canceling(run)

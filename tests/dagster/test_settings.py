@@ -20,7 +20,7 @@ def test_everything_lies_in_the_project_by_default(tmp_path: Path) -> None:
     settings = Settings.of_environment(tmp_path)
     assert (settings.home, settings.assets) == (tmp_path, tmp_path / "assets")
     assert settings.store == (tmp_path / ".tideline" / "store").as_uri()
-    assert (settings.runs, settings.driver_seconds) == ("tick", 3600.0)
+    assert (settings.runs, settings.driver_seconds, settings.event_seconds) == ("tick", 3600.0, 30.0)
 
 
 def test_the_environment_says_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

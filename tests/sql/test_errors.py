@@ -60,7 +60,7 @@ WRONG_QUERIES = [
     ("SELECT kll_sketch_agg_bigint(price) AS s FROM bid", "aggregate kll_sketch", "kll_", "count, sum"),
     ("SELECT sum(*) AS s FROM bid", "sum of *", "sum(*)", "name a column"),
     (
-        "SELECT id FROM bid WHERE current_date > date '2026-01-01'",
+        "SELECT id, current_date AS d FROM bid",
         "another value each time",
         "current_date",
         "column",

@@ -25,8 +25,8 @@ def stock(session: Session) -> Session:
         "INSERT INTO t VALUES (3, 30) RETURNING u.x",
         "INSERT INTO t VALUES (3, 30) RETURNING x + 'a' + nothing",
         "UPDATE t SET x = 0 WHERE id = 1 RETURNING nothing",
-        "UPDATE t SET x = u.x FROM u WHERE t.id = u.id RETURNING u.x",
-        "DELETE FROM t USING u WHERE t.id = u.id RETURNING u.x",
+        "UPDATE t SET x = u.x FROM u WHERE t.id = u.id RETURNING u.nothing",
+        "DELETE FROM t USING u WHERE t.id = u.id RETURNING u.nothing",
         "DELETE FROM t RETURNING nothing",
     ],
 )

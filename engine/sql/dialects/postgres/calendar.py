@@ -50,8 +50,8 @@ _PARTS = {
     "SECOND": f"CAST({_U} % {_MINUTE} / CAST(1000000 AS DECIMAL(7, 0)) AS DECIMAL(8, 6))",
     "MILLISECONDS": f"CAST({_U} % {_MINUTE} / CAST(1000 AS DECIMAL(4, 0)) AS DECIMAL(8, 3))",
     "MICROSECONDS": f"{_U} % {_MINUTE}",
-    "EPOCH": f"CAST(({_M} DIV 12 * 31557600 + {_M} % 12 * 2592000 + {_D} * 86400) AS DECIMAL(20, 0)) "
-    f"+ CAST({_U} AS DECIMAL(20, 0)) / CAST(1000000 AS DECIMAL(7, 0))",
+    "EPOCH": f"CAST(CAST(({_M} DIV 12 * 31557600 + {_M} % 12 * 2592000 + {_D} * 86400) AS DECIMAL(20, 0)) "
+    f"+ CAST({_U} AS DECIMAL(20, 0)) / CAST(1000000 AS DECIMAL(7, 0)) AS DECIMAL(26, 6))",
 }
 """A year has 365.25 days, a month 30."""
 _LENGTH = f"(({_M} * 30 + {_D}) * {_DAY} + {_U})"
