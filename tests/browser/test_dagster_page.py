@@ -110,6 +110,7 @@ def test_one_partition_is_computed_again_by_a_click(page: Page, served: Served) 
 
 
 def test_a_backfill_of_all_partitions_shows_how_far_it_is(page: Page, served: Served) -> None:
+    served.wait_until(lambda: bool(served.instance.get_dynamic_partitions("takings_by_day")), "a partition")
     page.goto(f"{served.address}/assets/takings_by_day?view=partitions")
     page.get_by_text(re.compile("^Materialize")).first.click()
     page.get_by_text("All", exact=True).locator("visible=true").last.click()
@@ -122,4 +123,5 @@ def test_a_backfill_of_all_partitions_shows_how_far_it_is(page: Page, served: Se
     served.wait_until(ended, "the end of the backfill")
     page.goto(f"{served.address}/runs/b/{served.instance.get_backfills(limit=1)[0].backfill_id}")
     expect(page.get_by_text("takings_by_day").locator("visible=true").first).to_be_visible()
-    expect(page.get_by_text(re.compile("Completed|Success")).first).to_be_visible()
+    expect(page.get_by_text("Succeeded", exact=True).locator("visible=true").first).to_be_visible()
+    expect(page.get_by_text("100% completed")).to_be_visible()
