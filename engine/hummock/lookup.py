@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -65,20 +65,15 @@ class TooManyMatches(Exception):
     """The keys that are asked for have more matches than are looked for at once: ask for fewer."""
 
 
-def find_rows_in_parts(
-    files: FileSet,
-    table: Table,
-    runs: Sequence[Run],
-    wanted: Wanted,
-    columns: Sequence[str],
-    expiry: Expiry | None = None,
+def in_parts(
+    wanted: Wanted, find: Callable[[Wanted], tuple[np.ndarray, pa.Table]]
 ) -> Iterator[tuple[np.ndarray, pa.Table]]:
     """Yield what `find_rows` returns in parts of MOST_MATCHES rows or so, each of other keys: memory does not follow matches."""
     left = [replace(wanted, most=MOST_MATCHES)]
     while left:
         some = left.pop()
         try:
-            yield find_rows(files, table, runs, some, columns, expiry)
+            yield find(some)
         except TooManyMatches:
             half = len(some.asking) // 2
             left += [replace(some, asking=some.asking[half:]), replace(some, asking=some.asking[:half])]

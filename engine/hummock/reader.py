@@ -31,7 +31,7 @@ from engine.hummock.lookup import (
     MOST_MATCHES,
     TooManyMatches,
     find_rows,
-    find_rows_in_parts,
+    in_parts,
     wanted_keys,
 )
 from engine.hummock.merge import HashRange, merged_parts, sources_of
@@ -168,7 +168,7 @@ class Reader:
         names = known_columns(table.table, columns)
         runs, expiry = table.as_of(epoch), expiry_at(table, epoch)
         wanted = wanted_keys(table.table, keys, null_safe)
-        return find_rows_in_parts(self.files, table.table, runs, wanted, names, expiry)
+        return in_parts(wanted, lambda some: find_rows(self.files, table.table, runs, some, names, expiry))
 
     def first_rows(
         self,

@@ -96,12 +96,6 @@ def renamed(version: Version, tables: Mapping[str, str]) -> dict[str, str | None
     return moved
 
 
-def next_crossing(version: Version, stored: StoredCatalog) -> int | None:
-    """Return the first epoch at which a view of a store has other rows though nothing changes, None if there is none."""
-    found = (crossing(version, name) for name in stored.order)
-    return min((epoch for epoch in found if epoch is not None), default=None)
-
-
 def at_time(version: Version, stored: StoredCatalog, now: float) -> Version:
     """Return a version as one whose newest epoch is the present, if something follows the clock that has work there.
 

@@ -56,8 +56,8 @@ def test_versions_go_on_though_nothing_is_told() -> None:
 def test_checks_are_told_each() -> None:
     telling = Telling(30.0, {})
     check = dg.AssetCheckEvaluation(dg.AssetKey("a"), "c", passed=True)
-    for now in (0.0, 0.1):
-        (told_now,) = telling.take(check, now)
+    for at in (0.0, 0.1):
+        (told_now,) = telling.take(check, at)
         assert told_now is check
 
 

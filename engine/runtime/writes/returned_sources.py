@@ -64,7 +64,7 @@ def returned_of(
         return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(alias, quoted=True))
 
     found: list[exp.Expr] = []
-    for item in _without_stars(items, relation, alias, sources, catalog, sql):
+    for item in _without_stars(items, _columns_of(relation, alias, sources, catalog), sql):
         name = item.alias_or_name
         moved = item.copy().transform(lambda n: foreign(n) if isinstance(n, exp.Column) else n, copy=False)
         renamed = moved != item and not isinstance(item, exp.Alias)
@@ -73,19 +73,21 @@ def returned_of(
     return Returned(tuple(found), tuple(more.values()))
 
 
-def _without_stars(
-    items: tuple[exp.Expr, ...],
-    relation: Relation,
-    alias: str,
-    sources: tuple[exp.Expr, ...],
-    catalog: Catalog,
-    sql: str,
-) -> list[exp.Expr]:
+def _columns_of(
+    relation: Relation, alias: str, sources: tuple[exp.Expr, ...], catalog: Catalog
+) -> dict[str, tuple[str, ...] | None]:
+    """Return the columns of the table and of each source under its name; None for a subquery."""
     tables: dict[str, tuple[str, ...] | None] = {alias.lower(): tuple(visible_columns(relation))}
     for source in sources:
         for part in (source, *(join.this for join in source.args.get("joins") or ())):
             known = relation_of(part, catalog) if isinstance(part, exp.Table) else None
             tables[part.alias_or_name.lower()] = None if known is None else tuple(visible_columns(known))
+    return tables
+
+
+def _without_stars(
+    items: tuple[exp.Expr, ...], tables: dict[str, tuple[str, ...] | None], sql: str
+) -> list[exp.Expr]:
     found: list[exp.Expr] = []
     for item in items:
         if not item.is_star or not isinstance(item, exp.Star | exp.Column):

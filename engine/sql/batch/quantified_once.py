@@ -7,26 +7,13 @@ from __future__ import annotations
 
 import sqlglot.expressions as exp
 
-_NOT: dict[type[exp.Expr], type[exp.Binary]] = {
-    exp.EQ: exp.NEQ,
-    exp.NEQ: exp.EQ,
-    exp.LT: exp.GTE,
-    exp.LTE: exp.GT,
-    exp.GT: exp.LTE,
-    exp.GTE: exp.LT,
-}
-_EXTREMES: dict[type[exp.Expr], tuple[str, ...]] = {
-    exp.LT: ("max",),
-    exp.LTE: ("max",),
-    exp.GT: ("min",),
-    exp.GTE: ("min",),
-    exp.NEQ: ("min", "max"),
-}
+from engine.sql.parsing.comparisons import NEGATED
+from engine.sql.rewrites.quantified import EXTREMES
 
 
 def quantified_once(tree: exp.Expr) -> exp.Expr:
     """Return the tree with each such comparison as an IN or a CASE, in place; rows without columns get one."""
-    for node in list(tree.find_all(*_NOT)):
+    for node in list(tree.find_all(*NEGATED)):
         right = node.expression
         query = right.this.unnest() if isinstance(right, exp.Any | exp.All) else None
         if isinstance(query, exp.Subquery):
@@ -46,10 +33,10 @@ def _compared(node: exp.Binary, query: exp.Query, *, every: bool) -> exp.Expr:
         return exp.In(this=node.this, query=exp.Subquery(this=query.copy()))
     if every and kind is exp.NEQ:
         return exp.Paren(this=exp.Not(this=exp.In(this=node.this, query=exp.Subquery(this=query.copy()))))
-    test = _NOT[kind] if every else kind
+    test = NEGATED[kind] if every else kind
     value = exp.column("_value")
     hits = [
-        _or_false(test(this=node.this.copy(), expression=_of(query, name, value))) for name in _EXTREMES[test]
+        _or_false(test(this=node.this.copy(), expression=_of(query, name, value))) for name in EXTREMES[test]
     ]
     nulls = _or_false(_of(query, "bool_or", exp.Is(this=value.copy(), expression=exp.Null())))
     some = _or_false(_of(query, "bool_or", exp.true()))

@@ -15,25 +15,14 @@ from engine.sql.expression.clock import CLOCK_CALLS, DATE_CALLS, MOMENT
 from engine.sql.expression.nodes import Call, Cast, Comparison, Expr, Interval, known, walk
 from engine.sql.expression.template import both, template
 from engine.sql.functions import function_name
+from engine.sql.parsing.comparisons import FLIPPED, NEGATED
 from engine.sql.typing.expression_types import kind_of
 
 Bind = Callable[[exp.Expr], Expr]
 Refuse = Callable[[str, exp.Expr | None, str], UnsupportedSql]
 
 ONE_SIDE = "write now() on one side of <, <=, >, >= or BETWEEN, in a condition of its own: ts > now() - INTERVAL '1' HOUR"
-_FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
-    exp.LT: exp.GT,
-    exp.LTE: exp.GTE,
-    exp.GT: exp.LT,
-    exp.GTE: exp.LTE,
-    exp.EQ: exp.EQ,
-}
-_NEGATED: dict[type[exp.Expr], type[exp.Expr]] = {
-    exp.LT: exp.GTE,
-    exp.LTE: exp.GT,
-    exp.GT: exp.LTE,
-    exp.GTE: exp.LT,
-}
+_BOUNDS = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ)
 _STEPS = {
     "MICROSECOND": "INTERVAL '1' MICROSECOND",
     "MILLISECOND": "INTERVAL '1' MILLISECOND",
@@ -67,16 +56,16 @@ class ClockConditions:
         Raises UnsupportedSql, with the place, for a comparison whose side with now() is not monotone.
         """
         node = node.unnest()
-        if isinstance(node, exp.Not) and type(node.this.unnest()) in _NEGATED and has_clock(node):
+        if isinstance(node, exp.Not) and type(node.this.unnest()) in _BOUNDS[:4] and has_clock(node):
             turned = node.this.unnest()
-            return self._part(_NEGATED[type(turned)], turned.this, turned.expression, node)
+            return self._part(NEGATED[type(turned)], turned.this, turned.expression, node)
         if isinstance(node, exp.Between) and not node.args.get("symmetric"):
             if not has_clock(node):
                 return None
             low = self._part(exp.GTE, node.this, node.args["low"], node)
             high = self._part(exp.LTE, node.this, node.args["high"], node)
             return both(low, high)
-        if type(node) not in _FLIPPED or not has_clock(node):
+        if type(node) not in _BOUNDS or not has_clock(node):
             return None
         return self._part(type(node), node.this, node.expression, node)
 
@@ -87,12 +76,12 @@ class ClockConditions:
         if not has_clock(left) and not has_clock(right):
             return self._bind(kind(this=left.copy(), expression=right.copy()))
         if has_clock(right):
-            left, right, kind = right, left, _FLIPPED[kind]
+            left, right, kind = right, left, FLIPPED[kind]
         value, clock = self._bind(right), left.unnest()
         if isinstance(clock, exp.Sub) and has_clock(clock.expression) and not has_clock(clock.this):
             # c - f < x  ->  f > c - x
             value = template(":c - :x", c=self._bind(clock.this), x=value)
-            clock, kind = clock.expression.unnest(), _FLIPPED[kind]
+            clock, kind = clock.expression.unnest(), FLIPPED[kind]
         else:
             self._check_kind(right, value, clock)
         at = value.position

@@ -84,7 +84,7 @@ class Expressions:
         return is_aggregate(core(node))
 
     def check(self, node: exp.Expr, clause: str = "", *, clock: bool = False) -> None:
-        """Refuse what no maintained expression may hold, but for now() with `clock`.
+        """Refuse what no maintained expression may hold; the moment of the epoch is allowed with `clock` only.
 
         Raises SqlError or UnsupportedSql with the place.
         """

@@ -38,7 +38,6 @@ from engine.sql.statements.view_options import column_list
 from engine.sql.typing.types import decimal_digits
 
 PARTITION_BY, PARTITIONS = "partition_by", "partitions"
-VNODES_BITS = 8
 NULL_KEY = "null"
 _TYPES = ("tinyint", "smallint", "int", "bigint", "string", "date", "boolean", "timestamp", "timestamp_ntz")
 

@@ -14,6 +14,7 @@ import sqlglot.expressions as exp
 
 from engine.sql.expression.nodes import FALSE, NULL, TRUE, Case, Column, Comparison, Expr, IsNull, Or
 from engine.sql.expression.template import call, template
+from engine.sql.parsing.comparisons import NEGATED
 from engine.sql.plan import AggCall, Aggregate, Node, Project
 from engine.sql.rewrites.contract import BindingExample
 
@@ -39,7 +40,14 @@ _OPERATORS: dict[type[exp.Expr], str] = {
     exp.GT: ">",
     exp.GTE: ">=",
 }
-_NOT = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+EXTREMES: dict[type[exp.Expr], tuple[str, ...]] = {
+    exp.LT: ("max",),
+    exp.LTE: ("max",),
+    exp.GT: ("min",),
+    exp.GTE: ("min",),
+    exp.NEQ: ("min", "max"),
+}
+"""Of which of the values a comparison tells whether one of them fulfils it; = has none: there may be values between."""
 
 
 def quantified(
@@ -55,11 +63,11 @@ def quantified(
         AggCall(some, "bool_or", (TRUE,)),
     )
     # ALL is false as soon as one value says no; ANY is true as soon as one says yes
-    operator = _NOT[_OPERATORS[comparison]] if every else _OPERATORS[comparison]
-    extremes = {"<": [high], "<=": [high], ">": [low], ">=": [low]}.get(operator, [low, high])
-    if operator == "=":  # a value between the extremes may or may not be there
+    test = NEGATED[comparison] if every else comparison
+    if test not in EXTREMES:
         raise AssertionError("= ANY and <> ALL are IN and NOT IN")
-    tests = tuple(call("coalesce", Comparison(operator, x, Column(name)), FALSE) for name in extremes)
+    ends = [{"min": low, "max": high}[end] for end in EXTREMES[test]]
+    tests = tuple(call("coalesce", Comparison(_OPERATORS[test], x, Column(end)), FALSE) for end in ends)
     decided = tests[0] if len(tests) == 1 else Or(tests)
     text = "coalesce(:nulls, FALSE) OR (:x IS NULL AND coalesce(:some, FALSE))"
     unknown = template(text, nulls=Column(nulls), x=x, some=Column(some))
