@@ -46,6 +46,7 @@ from engine.sql.statements.statement_types import (
     ShowVariable,
     Statement,
     Steer,
+    SwapWith,
     Wait,
 )
 from engine.sql.statements.taken_statements import taken_statement
@@ -62,8 +63,8 @@ _RATES = (
     "BACKFILL_PARALLELISM",
 )
 _ALTER = (
-    "ALTER TABLE t RENAME TO u, RENAME COLUMN a TO b, ADD COLUMN a TYPE, DROP COLUMN a, ALTER COLUMN a …, SET SCHEMA s; "
-    "ALTER MATERIALIZED VIEW v SET option = value, PAUSE, RESUME"
+    "ALTER TABLE t RENAME TO u, SWAP WITH u, RENAME COLUMN a TO b, ADD COLUMN a TYPE, DROP COLUMN a, ALTER COLUMN a …, "
+    "SET SCHEMA s; ALTER MATERIALIZED VIEW v SET option = value, PAUSE, RESUME"
 )
 _WAIT = "WAIT [FOR view, …] [WITHIN n SECONDS | MINUTES | HOURS]"
 WAIT_SECONDS = 3600.0
@@ -188,6 +189,8 @@ class _Reader:
     def _action(self, kind: str, relation: str) -> AlterAction:
         if self.take("RENAME", "TO"):
             found: AlterAction = RenameTo(self._new_name(kind))
+        elif self.take("SWAP", "WITH"):
+            found = SwapWith(self.relation(f"the other {kind}", _ALTER))
         elif self.take("RENAME"):
             self.take("COLUMN")
             old = self.name("the column", _ALTER)
