@@ -82,6 +82,26 @@ def _to_char(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
     return shown_moment(value, pattern, zoned=kind == "timestamp")
 
 
+def _summed(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
+    """`array_sum(a)` is the sum of an array's elements, as wide as that of a column; null without any."""
+    if len(given) != 1:
+        return None
+    kind = (type_of(given[0]) or "").removeprefix("array<").removesuffix(">")
+    if not is_number(kind):
+        raise NotSaid(
+            "array_sum of an array whose elements are not certain to be numbers", "CAST it: a::int[]"
+        )
+    wide = (
+        "bigint" if kind in ("tinyint", "smallint", "int") else "decimal(38,0)" if kind == "bigint" else kind
+    )
+    zero = f"CAST(0 AS {wide})"
+    return filled(
+        f"aggregate(filter(_p0, _e -> _e IS NOT NULL), CAST(NULL AS {wide}), "
+        f"(_s, _e) -> CAST(coalesce(_s, {zero}) + _e AS {wide}))",
+        given[0],
+    )
+
+
 TYPED: Mapping[str, Build] = {
     "gcd": _whole("gcd", _GCD),
     "lcm": _whole(
@@ -89,6 +109,7 @@ TYPED: Mapping[str, Build] = {
     ),
     **JSON_CALLS,
     "age": aged,
+    "array_sum": _summed,
     "date_bin": _binned,
     "to_char": _to_char,
 }
