@@ -20,6 +20,7 @@ from engine.sql.dialects.postgres.terms import text as _text
 from engine.sql.dialects.postgres.texts import concatenated_texts, formatted, with_separators
 from engine.sql.dialects.postgres.timestamps import RULES_OF_MOMENTS
 from engine.sql.dialects.postgres.typed_calls import TYPED, typed_call
+from engine.sql.typing.expression_types import is_number
 
 Build = Callable[[list[exp.Expr]], exp.Expr | None]
 _FLOATS = ("float", "double")
@@ -42,9 +43,13 @@ TRANSLATED: dict[str, Build] = {
 }
 
 
+_PARSED = ("regexp_match", "string_to_array", "bpchar", "justify_hours")
+"""Those of which the parser makes trees of their own, or whose form depends on what stands around them."""
+
+
 def translated(name: str) -> bool:
     """Tell whether a function that Spark does not know has a translation."""
-    return name in TRANSLATED or name in TYPED or name in ("regexp_match", "string_to_array", "bpchar")
+    return name in TRANSLATED or name in TYPED or name in _PARSED
 
 
 def as_spark_call(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
@@ -70,6 +75,16 @@ def _trunc(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     more = [] if digits is None else [digits]
     positive = exp.GTE(this=exp.Paren(this=node.this.copy()), expression=exp.Literal.number(0))
     return exp.If(this=positive, true=_call("floor", node.this, *more), false=_call("ceil", node.this, *more))
+
+
+def _power(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
+    """A power of numerics is one: `pow(10.0, 4)` -> `CAST(POWER(10.0, 4) AS DECIMAL(38, 10))`"""
+    kinds = [type_of(node.this) or "", type_of(node.expression) or ""]
+    if not any(kind.startswith("decimal") for kind in kinds) or not all(is_number(kind) for kind in kinds):
+        return None
+    if any(kind in _FLOATS for kind in kinds):
+        return None
+    return exp.Cast(this=node.copy(), to=exp.DataType.build("DECIMAL(38, 10)", dialect="spark"))
 
 
 def _round(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
@@ -311,6 +326,7 @@ _RULES: Rules = {
     exp.Concat: concatenated_texts,
     exp.ConcatWs: with_separators,
     exp.Format: formatted,
+    exp.Pow: _power,
     exp.Trunc: _trunc,
     exp.Round: _round,
     exp.Hex: _hex,

@@ -13,7 +13,7 @@ from engine.sql.dialects.postgres.patterns import NotSaid
 from engine.sql.dialects.postgres.spans import written_interval
 from engine.sql.parsing.position import copy_place
 from engine.sql.typing.expression_types import INTEGRAL, is_number
-from engine.sql.typing.intervals import has_months
+from engine.sql.typing.intervals import has_months, is_span
 from engine.sql.typing.types import cast_type
 
 TypeOf = Callable[[exp.Expr], str | None]
@@ -126,7 +126,7 @@ def _alike(parts: Iterable[exp.Expr | None], type_of: TypeOf) -> None:
         for text in texts:
             text.replace(as_array(text, array))
         return
-    if len(kinds) == 1 and (next(iter(kinds)) or "").startswith("interval"):
+    if any(is_span(part) for part in given) or {(kind or "")[:8] for kind in kinds} == {"interval"}:
         for text in texts:
             text.replace(copy_place(written_interval(text.name), text))
         return

@@ -28,6 +28,8 @@ _GCD = (
 
 def typed_call(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """Return a call of one of these functions as Spark says it, None for any other; raises NotSaid if Spark has no like."""
+    if isinstance(node, exp.ArraySum):
+        return _summed([node.this], type_of)
     build = TYPED.get(node.name.lower()) if isinstance(node, exp.Anonymous) else None
     return build(list(node.expressions), type_of) if build is not None else None
 
@@ -109,7 +111,6 @@ TYPED: Mapping[str, Build] = {
     ),
     **JSON_CALLS,
     "age": aged,
-    "array_sum": _summed,
     "date_bin": _binned,
     "to_char": _to_char,
 }
