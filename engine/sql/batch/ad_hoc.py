@@ -20,6 +20,7 @@ from engine.sql.dialects.postgres.rows import as_spark_rows
 from engine.sql.dialects.postgres.translate import as_spark
 from engine.sql.expression.sketches import keep_percentiles
 from engine.sql.functions import function_name
+from engine.sql.parsing.arrival import as_of_now
 from engine.sql.parsing.lost_arguments import lost_argument
 from engine.sql.parsing.names import identifier, item_name, relation_of
 from engine.sql.parsing.output_names import named_outputs
@@ -121,7 +122,7 @@ class _Writer:
         self, query: exp.Query | exp.Values, dialect: Dialect, top: bool = True, moment: Moment | None = None
     ) -> exp.Expr:
         """Return the tree of a query as Spark reads it."""
-        tree = with_hidden_row_ids(query.copy(), self.catalog, self.sql)
+        tree = with_hidden_row_ids(as_of_now(query), self.catalog, self.sql)
         tree = distinct_on(written_out(tree, QueryText(self.catalog, dialect, self.sql)))
         _refuse_unsaid(tree, self.sql if top else "")
         if dialect != "spark":

@@ -11,6 +11,7 @@ import msgspec
 from engine.sql.expression.clock import TIME_AT, TIME_PART
 from engine.sql.expression.nodes import Column, Expr
 from engine.sql.incremental.access import NotPushable, arrange_key, required_indexes
+from engine.sql.incremental.arrivals import arriving, is_arrival, with_arriving
 from engine.sql.incremental.counted_values import OverValues, ValueState, over_values, values_of
 from engine.sql.incremental.counted_values import Values as GroupValues
 from engine.sql.incremental.fragments import Fragment
@@ -18,6 +19,7 @@ from engine.sql.incremental.group_keys import is_global, keys_as_columns, with_g
 from engine.sql.incremental.partials import GLOBAL_KEY, Partials, partials_of
 from engine.sql.incremental.rules import (
     FirstRows,
+    JoinedOnArrival,
     KeyedRecompute,
     Linear,
     Lookups,
@@ -76,6 +78,9 @@ class Lowering:
         if isinstance(top, Project) and self._is_windowed(top.input):
             self._over(self.view, top)
             return
+        if isinstance(top, Project) and is_arrival(top):
+            self._arrivals(self.view, top)
+            return
         plan = self._lower(top)
         self._emit(self.view, plan, plan.key)
 
@@ -111,22 +116,25 @@ class Lowering:
         if has_bounds(node):
             return self._temporal(node)
         if isinstance(node, Join):
-            return self._lower_join(node)
+            return self._arrivals_state(node) if node.at_arrival else self._lower_join(node)
         if isinstance(node, UnionAll):
             return UnionAll(tuple(self._lower(child) for child in node.inputs), node.names)
         assert not isinstance(node, Recompute)  # it is the whole of a plan that is not lowered
         return msgspec.structs.replace(node, input=self._lower(node.input))
 
     def _lower_join(self, join: Join) -> Join:
-        left, right = self._lower(join.left), self._lower(join.right)
+        left = self._lower(join.left)
+        right = self._found_by(self._lower(join.right), join)
         if join.on:  # else whole sides are read, not looked up
-            right_on = tuple(right for _, right in join.on)
             left = self._accessible(left, tuple(left for left, _ in join.on), join.null_safe)
-            if _is_chain(right):
-                right = self._accessible(right, right_on, join.null_safe)
-            else:
-                right = self._arrange(right, right_on)
         return msgspec.structs.replace(join, left=left, right=right)
+
+    def _found_by(self, right: Node, join: Join) -> Node:
+        """Return the right side of a join as what can be looked up by the columns that it is joined by."""
+        by = tuple(right for _, right in join.on)
+        if not by:
+            return right
+        return self._accessible(right, by, join.null_safe) if _is_chain(right) else self._arrange(right, by)
 
     def _accessible(self, node: Node, columns: tuple[str, ...], null_safe: bool = False) -> Node:
         """Return a node that can be read by `columns`: itself with indexes noted, or an arrangement of it."""
@@ -184,14 +192,45 @@ class Lowering:
         self._add(Fragment(table, TimedRows(), plan, (TIME_PART, TIME_AT, *plan.key), by, why))
         return rows_inside(table, plan, source, names)
 
-    def _over_state(self, node: Node) -> Scan:
-        """Return a scan of a state table with the rows of calls over windows, or of a filter right above them."""
-        names = sanitised(node.columns)
-        self._over(None, Project(node, tuple((names[column], Column(column)) for column in node.columns)))
+    # ---- temporal joins --------------------------------------------------------------------------------------
+    def _arrivals_state(self, node: Join) -> Scan:
+        """Return a scan of a state table with the rows of a temporal join, which nothing could compute again."""
+        self._arrivals(None, _renamed(node))
+        return self._state_scan(node.append_only)
+
+    def _arrivals(self, table: str | None, top: Project) -> None:
+        """Add the fragment of temporal joins in a row; without a name it is a state, numbered after all that stands below it."""
+        came = self._lower(arriving(top))
+        if not _is_chain(came):  # what comes and goes has to be net: a row that stays must not be joined anew
+            came = self._arrange(came, came.key)
+        below = with_arriving(self._looked_up(top.input), came)
+        plan = _with_columns(top, below, below.key)
+        by, key = plan.key[: len(came.key)], plan.key
+        name = table or self._next_state()
+        why = "rows are joined as they come, and keep what they have found"
+        self._add(Fragment(name, JoinedOnArrival(by), plan, arrange_key(by, key), by, why))
+
+    def _looked_up(self, node: Node) -> Node:
+        """Return temporal joins in a row over right sides that can be looked up."""
+        if not is_arrival(node):
+            return node
+        if isinstance(node, Join):
+            right = self._found_by(self._lower(node.right), node)
+            return msgspec.structs.replace(node, left=self._looked_up(node.left), right=right)
+        assert isinstance(node, Filter | Project)
+        return msgspec.structs.replace(node, input=self._looked_up(node.input))
+
+    def _state_scan(self, append_only: bool = False) -> Scan:
+        """Return a scan of the state that was added last, which renames what it holds, under the columns' first names."""
         state = self.fragments[-1]
         assert isinstance(state.plan, Project)
         items = tuple((expr.columns[0], name) for name, expr in state.plan.items)
-        return Scan(state.table, items, state.key, state.distribution_key)
+        return Scan(state.table, items, state.key, state.distribution_key, append_only)
+
+    def _over_state(self, node: Node) -> Scan:
+        """Return a scan of a state table with the rows of calls over windows, or of a filter right above them."""
+        self._over(None, _renamed(node))
+        return self._state_scan()
 
     def _over(self, table: str | None, top: Project) -> None:
         """Add the fragment of calls over windows; without a name it is a state, numbered after all that stands below it."""
@@ -202,12 +241,8 @@ class Lowering:
             source = self._accessible(source, node.partition, null_safe=True)
         node = msgspec.structs.replace(node, input=source)
         below = msgspec.structs.replace(top.input, input=node) if isinstance(top.input, Filter) else node
-        carried = {expr.column: name for name, expr in reversed(top.items) if expr.column is not None}
-        lacking = [c for c in dict.fromkeys((*node.partition, *node.key)) if c not in carried]
-        hidden = sanitised((*top.columns, *(f"_key_{column.lstrip('_')}" for column in lacking)))
-        carried |= {column: hidden[f"_key_{column.lstrip('_')}"] for column in lacking}
-        added = tuple((carried[column], Column(column)) for column in lacking)
-        plan = Project(below, top.items + added)
+        plan = _with_columns(top, below, (*node.partition, *node.key))
+        carried = {expr.column: name for name, expr in reversed(plan.items) if expr.column is not None}
         by = tuple(carried[column] for column in node.partition)
         key = arrange_key(by, plan.key)
         why = "touched partitions are computed again" if by else "all rows are one partition, computed again"
@@ -324,6 +359,21 @@ def sanitised(names: tuple[str, ...], reserved: tuple[str, ...] = ()) -> dict[st
             candidate = f"{base}_{n}"
         taken[name] = candidate
     return taken
+
+
+def _renamed(node: Node) -> Project:
+    """Return a node under the names that its columns have in a table."""
+    names = sanitised(node.columns)
+    return Project(node, tuple((names[column], Column(column)) for column in node.columns))
+
+
+def _with_columns(top: Project, below: Node, needed: tuple[str, ...]) -> Project:
+    """Return a projection over another node, whose `needed` columns it carries: those that it lacks as hidden ones."""
+    carried = {expr.column for _, expr in top.items}
+    lacking = [column for column in dict.fromkeys(needed) if column not in carried]
+    hidden = sanitised((*top.columns, *(f"_key_{column.lstrip('_')}" for column in lacking)))
+    added = tuple((hidden[f"_key_{column.lstrip('_')}"], Column(column)) for column in lacking)
+    return Project(below, top.items + added)
 
 
 def _is_chain(node: Node) -> bool:
