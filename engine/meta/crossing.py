@@ -13,7 +13,7 @@ from dataclasses import replace
 from engine.hummock import Commit, Hummock, Reader, TableVersion, Version
 from engine.hummock.epoch import epoch_at, first_epoch_from, micros_of
 from engine.hummock.range_scan import first_in_range, rows_in_range
-from engine.meta.catalog_store import StoredCatalog
+from engine.meta.catalog_store import StoredCatalog, load
 from engine.sql.expression.clock import FOREVER, TIME_AT, TIME_PART, TIME_PARTS
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.rules import TimedRows
@@ -94,6 +94,13 @@ def renamed(version: Version, tables: Mapping[str, str]) -> dict[str, str | None
         if old != new and (text := version.catalog.get(CROSSING_PREFIX + old)) is not None:
             moved |= {CROSSING_PREFIX + old: None, CROSSING_PREFIX + new: text}
     return moved
+
+
+def present(store: Hummock, now: float) -> tuple[Version, StoredCatalog]:
+    """Return the newest version of a store as it is at a time, and its catalog: rows may have come or gone by now() alone."""
+    version = store.refresh()
+    stored = load(version)
+    return at_time(version, stored, now), stored
 
 
 def at_time(version: Version, stored: StoredCatalog, now: float) -> Version:
