@@ -20,6 +20,7 @@ from engine.runtime.reads.spark_read import analysed, view_prefix
 from engine.runtime.relations import known, place_of, readers
 from engine.runtime.rows import ROW_ID
 from engine.runtime.spark.analyze import SparkAnalyzer
+from engine.runtime.statements.backfill_order import check_backfill_order
 from engine.runtime.statements.create_schema import check_schema
 from engine.runtime.statements.full_view import check_columns, named, plan_full
 from engine.runtime.statements.table_as import columns_of, table_query, written_rows
@@ -329,6 +330,7 @@ def create_materialized_view(
     if _exists(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
         return False
     relation, plan = plan_view(stored.catalog, spark(), statement, dialect)
+    check_backfill_order(statement, {*relation.depends_on, *relation.through})
     relations: dict[str, Relation | None] = {statement.name: relation}
     plans: dict[str, IncrementalPlan | None] = {statement.name: plan}
     for table, columns in plan.indexes:

@@ -109,6 +109,10 @@ VIEWS = {
         count(*) OVER (ORDER BY f RANGE BETWEEN 0.5 PRECEDING AND 1 FOLLOWING) AS e,
         count(*) OVER (ORDER BY c RANGE BETWEEN 1.5 PRECEDING AND 0.25 FOLLOWING) AS f,
         count(*) OVER (ORDER BY CAST(x AS DECIMAL(18, 1)) RANGE BETWEEN 0.5 PRECEDING AND 1.5 FOLLOWING) AS g FROM t""",
+    "frames without rows": """SELECT id, count(*) OVER (PARTITION BY g ORDER BY id ROWS BETWEEN 1 PRECEDING AND 10 PRECEDING) AS a,
+        sum(x) OVER (ORDER BY id ROWS BETWEEN 9 FOLLOWING AND 2 FOLLOWING) AS b,
+        count(x) OVER (ORDER BY id RANGE BETWEEN 2 PRECEDING AND 4 PRECEDING) AS c,
+        first_value(s) OVER (ORDER BY id ROWS BETWEEN 2 FOLLOWING AND 1 FOLLOWING) AS d FROM t""",
     "above groups": """SELECT g, count(*) AS n, rank() OVER (ORDER BY sum(x) DESC) AS r, sum(count(*)) OVER () AS total,
         sum(sum(x)) OVER (ORDER BY g NULLS FIRST) AS running FROM t GROUP BY g HAVING count(*) > 0""",
     "below joins and filters": """SELECT a.id, a.n, q.total FROM (SELECT id, g, row_number() OVER (PARTITION BY g ORDER BY id) AS n FROM t) a
