@@ -89,11 +89,13 @@ def forgotten(version: Version, tables: Collection[str]) -> dict[str, str | None
 
 def renamed(version: Version, tables: Mapping[str, str]) -> dict[str, str | None]:
     """Return what other names of tables, by their old ones, do to their entries."""
+    gone: dict[str, str | None] = {}
     moved: dict[str, str | None] = {}
     for old, new in tables.items():
         if old != new and (text := version.catalog.get(CROSSING_PREFIX + old)) is not None:
-            moved |= {CROSSING_PREFIX + old: None, CROSSING_PREFIX + new: text}
-    return moved
+            gone[CROSSING_PREFIX + old] = None
+            moved[CROSSING_PREFIX + new] = text
+    return gone | moved  # where tables exchange their names, nothing goes
 
 
 def present(store: Hummock, now: float) -> tuple[Version, StoredCatalog]:

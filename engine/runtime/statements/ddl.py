@@ -20,6 +20,7 @@ from engine.runtime.reads.spark_read import analysed, view_prefix
 from engine.runtime.relations import known, place_of, readers
 from engine.runtime.rows import ROW_ID
 from engine.runtime.spark.analyze import SparkAnalyzer
+from engine.runtime.statements.arrival_sides import check_sides
 from engine.runtime.statements.backfill_order import check_backfill_order
 from engine.runtime.statements.create_schema import check_schema
 from engine.runtime.statements.full_view import check_columns, named, plan_full
@@ -339,7 +340,7 @@ def create_materialized_view(
             relations[name], plans[name] = index_of(
                 stored.catalog, stored.catalog.get(table), columns, dialect
             )
-    _check_domains(stored, relations, plans)
+    check_sides(_check_domains(stored, relations, plans), statement.name, statement.sql)
     store.commit(
         Commit(
             catalog=entries(relations, plans),
@@ -353,10 +354,12 @@ def _check_domains(
     stored: StoredCatalog,
     relations: Mapping[str, Relation | None],
     plans: Mapping[str, IncrementalPlan | None],
-) -> None:
-    """Raise SqlError if with these new relations two domains would read each other."""
+) -> StoredCatalog:
+    """Return the catalog with these new relations; raises SqlError if two domains would read each other."""
     catalog = Catalog({**stored.catalog.relations, **{n: r for n, r in relations.items() if r is not None}})
-    domains(StoredCatalog(catalog, {**stored.plans, **{n: p for n, p in plans.items() if p is not None}}))
+    after = StoredCatalog(catalog, {**stored.plans, **{n: p for n, p in plans.items() if p is not None}})
+    domains(after)
+    return after
 
 
 def _exists(catalog: Catalog, name: str, if_not_exists: bool, sql: str) -> bool:
