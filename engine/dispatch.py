@@ -82,7 +82,8 @@ class Dispatch:
 
     def _write(self, statement: st.Insert | st.Update | st.DeleteFrom) -> pa.Table | None:
         session = self.session
-        done = dml.run(session.store, session.stored, lambda: session.spark, statement, session.dialect)
+        spark, dialect = lambda: session.spark, session.dialect
+        done = dml.run(session.store, session.stored, spark, statement, dialect, session.notice)
         if session.settings.is_on("rw_implicit_flush"):
             session.reflect(statement.table)
         return done

@@ -6,22 +6,20 @@ from engine.sql.expression.spark_sql import spark_sql
 from engine.sql.plan import (
     Aggregate,
     Filter,
-    FrameEnd,
     Join,
     Node,
     Over,
     Project,
     Recompute,
     Scan,
-    SortKey,
     TemporalFilter,
     TopN,
     UnionAll,
     Unnest,
     Values,
-    WindowCall,
     children,
 )
+from engine.sql.window_calls import FrameEnd, SortKey, WindowCall
 
 
 def explain(node: Node) -> str:

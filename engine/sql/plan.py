@@ -12,6 +12,7 @@ import msgspec
 
 from engine.sql.expression.clock import TIME_AT, TIME_IN, TIME_PART
 from engine.sql.expression.nodes import Call, Column, Expr
+from engine.sql.window_calls import SortKey, WindowCall
 
 JoinKind = Literal["inner", "left", "semi", "anti"]
 
@@ -231,14 +232,6 @@ class UnionAll(msgspec.Struct, frozen=True, tag=True):
         return all(node.append_only for node in self.inputs)
 
 
-class SortKey(msgspec.Struct, frozen=True):
-    """One column of an order."""
-
-    column: str
-    descending: bool = False
-    nulls_first: bool = True
-
-
 class TopN(msgspec.Struct, frozen=True, tag=True):
     """The first `limit` rows from `offset` on of each group of equal `partition` columns; nulls are equal, no columns one group.
 
@@ -262,38 +255,6 @@ class TopN(msgspec.Struct, frozen=True, tag=True):
     @property
     def append_only(self) -> bool:
         return False
-
-
-class FrameEnd(msgspec.Struct, frozen=True):
-    """An end of a frame: on which side of the current row it lies, and how far; without an `offset` on a side it is unbounded."""
-
-    side: Literal["preceding", "current row", "following"]
-    offset: Expr | None = None
-
-
-class Frame(msgspec.Struct, frozen=True):
-    """The rows around each row that a call over a window reads, counted in rows, in groups of peers, or by the order's value."""
-
-    unit: Literal["rows", "range", "groups"]
-    start: FrameEnd
-    end: FrameEnd
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it is all rows of the partition."""
-        return self.start == FrameEnd("preceding") and self.end == FrameEnd("following")
-
-
-class WindowCall(msgspec.Struct, frozen=True):
-    """One call over a window: the column `name`, and what is computed of the rows of `frame`, in an order.
-
-    `call` is a call of a window function, or an expression over aggregates. Functions that number rows have no frame.
-    """
-
-    name: str
-    call: Expr
-    order: tuple[SortKey, ...] = ()
-    frame: Frame | None = None
 
 
 class Over(msgspec.Struct, frozen=True, tag=True):

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from engine.errors import Conflict, SqlError, UnsupportedSql
 from engine.hummock import Commit, Hummock, SstInfo, Table, Version
 from engine.meta.catalog_store import StoredCatalog, catalog_unchanged, entries, load
+from engine.meta.dead_letters import ensure_dead_letters
 from engine.meta.domain import domains
 from engine.runtime.epoch.row_checks import check_declared
 from engine.runtime.partitions.checks import check_partitions
@@ -24,11 +25,12 @@ from engine.runtime.statements.create_schema import check_schema
 from engine.runtime.statements.full_view import check_columns, named, plan_full
 from engine.runtime.statements.table_as import columns_of, table_query, written_rows
 from engine.runtime.statements.view_columns import documents_of, documents_of_query, shown_columns
+from engine.runtime.writes.watermarks import LATE_ROWS, watermark_table
 from engine.sql.batch.ad_hoc import query_tables, query_views, spark_query
 from engine.sql.batch.full_refresh import OFFER, is_deterministic
 from engine.sql.batch.row_errors import null_on_error
 from engine.sql.bind.binder import bind
-from engine.sql.catalog import Catalog, Column, ConflictPolicy, Relation
+from engine.sql.catalog import Catalog, Column, ConflictPolicy, Relation, watermark_relation
 from engine.sql.dialect import Dialect
 from engine.sql.incremental.access import index_name
 from engine.sql.incremental.fragments import IncrementalPlan, index_fragment
@@ -67,11 +69,14 @@ def create_table(
             relation = _table_relation(statement, dialect, *columns_of(rows, statement, seen))
             table = _table_of(relation)
             ssts = written_rows(rows, relation, table)
+    beside, shown = watermark_table(relation), watermark_relation(relation)
+    if relation.watermark is not None and relation.options.get(LATE_ROWS) == "keep":
+        ensure_dead_letters(store)
     store.commit(
         Commit(
-            create=(table,),
+            create=(table,) if beside is None else (table, beside),
             writes={statement.name: ssts} if ssts else {},
-            catalog=entries({statement.name: relation}, {}),
+            catalog=entries({one.name: one for one in (relation, shown) if one is not None}, {}),
             precondition=_still_absent(statement.name),
         )
     )
@@ -99,6 +104,7 @@ def _table_relation(
         on_conflict=statement.on_conflict or _usual_conflict(statement, dialect),
         version_columns=statement.version_columns,
         null_keys=dialect == "risingwave" and key != (ROW_ID,),
+        watermark=statement.watermark,
     )
     reason = why_not_fed(relation) if "connector" in statement.options else None
     if reason is not None:

@@ -21,7 +21,7 @@ from engine.meta.partitions import entry as quarantine
 from engine.meta.partitions import forgotten, quarantined
 from engine.meta.recovery import recovered
 from engine.runtime.relations import place_of, readers
-from engine.sql.catalog import Relation
+from engine.sql.catalog import Relation, watermark_name
 from engine.sql.dialect import Dialect
 from engine.sql.incremental.access import index_name
 from engine.sql.incremental.fragments import Fragment, IncrementalPlan
@@ -88,6 +88,8 @@ def _new_names(stored: StoredCatalog, relation: Relation, name: str) -> dict[str
     """Return every table or relation that gets another name."""
     old = relation.name
     names = {old: name}
+    if relation.watermark is not None:
+        names[watermark_name(old)] = watermark_name(name)
     plan = stored.plans.get(old)
     for fragment in plan.fragments if plan is not None else ():
         if fragment.table.startswith(f"_state_{old}_"):
