@@ -13,6 +13,7 @@ import msgspec
 
 from engine.errors import SqlError
 from engine.sql.dialect import Dialect
+from engine.sql.expression.steps import Step
 
 MOST_CHARACTERS = 255
 _NO_PART = ("Cc", "Cs", "Zl", "Zp")
@@ -60,6 +61,16 @@ class Watermark(msgspec.Struct, frozen=True):
     delay: int
 
 
+class Carried(msgspec.Struct, frozen=True):
+    """A column of a view whose rows change only at or above a bound: the least of what `sources` reach.
+
+    Each is a table with a watermark, and the steps from that to the column.
+    """
+
+    column: str
+    sources: tuple[tuple[str, tuple[Step, ...]], ...]
+
+
 WATERMARK, LATE, WATERMARK_KEY = "watermark", "late_rows", "_key"
 """The columns of a table's watermark: where it stands, how many rows were late, and the key of the only row, 0."""
 
@@ -71,7 +82,7 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     "update if not null"; with `version_columns` a row that is older by them changes nothing.
     With `null_keys` a null is a value of the key like others, as in RisingWave. `through` names the plain views and functions
     whose text the statement uses. A plain view that is `renamed` gives its query's columns other names. `watermark` is that of
-    an APPEND ONLY table which has one.
+    an APPEND ONLY table which has one, `carried` are the columns of a view that follow such.
     """
 
     name: str
@@ -91,6 +102,7 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     version_columns: tuple[str, ...] = ()
     null_keys: bool = False
     watermark: Watermark | None = None
+    carried: tuple[Carried, ...] = ()
 
     def is_never_null(self, column: Column) -> bool:
         """Tell whether a column holds no null: so do the keys of most tables, whereas a view's may be groups of nulls."""

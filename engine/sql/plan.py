@@ -12,6 +12,7 @@ import msgspec
 
 from engine.sql.expression.clock import TIME_AT, TIME_IN, TIME_PART
 from engine.sql.expression.nodes import Call, Column, Expr
+from engine.sql.expression.steps import Step
 from engine.sql.window_calls import SortKey, WindowCall
 
 JoinKind = Literal["inner", "left", "semi", "anti"]
@@ -304,6 +305,39 @@ class TemporalFilter(msgspec.Struct, frozen=True, tag=True):
         return False
 
 
+class Bound(msgspec.Struct, frozen=True):
+    """A number that changes from epoch to epoch: that of `column` in the one row of a table, after some steps."""
+
+    scan: Scan
+    column: str
+    steps: tuple[Step, ...] = ()
+
+
+class DynamicFilter(msgspec.Struct, frozen=True, tag=True):
+    """The rows whose number `at` compares with the least of `bounds` by `operator`; none while one of them is not known.
+
+    One that `closes` has watermarks for bounds: below them no row changes any more, so that none is ever taken back.
+    """
+
+    input: Node
+    at: str
+    bounds: tuple[Bound, ...]
+    operator: Literal["<", "<=", ">", ">="] = "<"
+    closes: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.input.columns
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return self.input.key
+
+    @property
+    def append_only(self) -> bool:
+        return self.closes
+
+
 class Recompute(msgspec.Struct, frozen=True, tag=True):
     """A query that is computed as a whole: Spark SQL in which `{t0}`, `{t1}`, … stand for the visible rows of `inputs`.
 
@@ -329,7 +363,7 @@ class Recompute(msgspec.Struct, frozen=True, tag=True):
 OCCURRENCE = "_occurrence"
 Node = (
     Scan | Values | Filter | Project | Unnest | Aggregate | Join | UnionAll | TopN | Over | TemporalFilter
-    | Recompute
+    | DynamicFilter | Recompute
 )  # fmt: skip
 
 
@@ -340,6 +374,8 @@ def children(node: Node) -> tuple[Node, ...]:
             return (node.left, node.right)
         case UnionAll() | Recompute():
             return node.inputs
+        case DynamicFilter():
+            return (node.input, *(bound.scan for bound in node.bounds))
     return () if isinstance(node, Scan | Values) else (node.input,)
 
 

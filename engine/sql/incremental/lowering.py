@@ -25,9 +25,17 @@ from engine.sql.incremental.rules import (
     StoredPartials,
     TimedRows,
 )
-from engine.sql.incremental.temporal import RESERVED, bounds_of, has_bounds, rows_inside, temporal_filter
+from engine.sql.incremental.temporal import (
+    RESERVED,
+    bounds_of,
+    has_bounds,
+    part_of,
+    rows_inside,
+    temporal_filter,
+)
 from engine.sql.plan import (
     Aggregate,
+    DynamicFilter,
     Filter,
     Join,
     Node,
@@ -110,6 +118,8 @@ class Lowering:
             return self._over_state(node)
         if has_bounds(node):
             return self._temporal(node)
+        if isinstance(node, DynamicFilter):
+            return self._dynamic(node)
         if isinstance(node, Join):
             return self._lower_join(node)
         if isinstance(node, UnionAll):
@@ -183,6 +193,19 @@ class Lowering:
         why = "rows that cross a bound of now() are found by it, others on changes alone"
         self._add(Fragment(table, TimedRows(), plan, (TIME_PART, TIME_AT, *plan.key), by, why))
         return rows_inside(table, plan, source, names)
+
+    def _dynamic(self, node: DynamicFilter) -> DynamicFilter:
+        """Return a filter over a state that holds its input in the order of what is compared."""
+        source = self._lower(node.input)
+        names = sanitised(source.columns, RESERVED)
+        part = (TIME_PART, part_of(source.key))
+        plan = Project(source, (part, *((names[column], Column(column)) for column in source.columns)))
+        key, table = tuple(names[column] for column in source.key), self._next_state()
+        why = f"rows in the order of {names[node.at]}, which is held against a bound that moves"
+        state = (TIME_PART, names[node.at], *key)
+        self._add(Fragment(table, Linear(), plan, tuple(dict.fromkeys(state)), (TIME_PART,), why))
+        scan = Scan(table, tuple(names.items()), key, (), node.input.append_only)
+        return msgspec.structs.replace(node, input=scan)
 
     def _over_state(self, node: Node) -> Scan:
         """Return a scan of a state table with the rows of calls over windows, or of a filter right above them."""
