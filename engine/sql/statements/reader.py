@@ -41,6 +41,7 @@ from engine.sql.statements.session_statements import (
     Prepare,
     Refresh,
     ShowJobs,
+    ShowWatermarks,
     Taken,
     Use,
 )
@@ -104,6 +105,7 @@ __all__ = [
     "ShowJobs",
     "ShowSinks",
     "ShowVariable",
+    "ShowWatermarks",
     "Statement",
     "Taken",
     "Update",

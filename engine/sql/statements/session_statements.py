@@ -23,6 +23,13 @@ class ShowJobs:
 
 
 @dataclass(frozen=True)
+class ShowWatermarks:
+    """SHOW WATERMARKS: how far the time of each table has come, and how many of its rows were late."""
+
+    sql: str
+
+
+@dataclass(frozen=True)
 class CancelJobs:
     """CANCEL JOBS: views that are being created are given up; `numbers` are those that SHOW JOBS tells."""
 

@@ -17,6 +17,7 @@ from engine.sql.statements.session_statements import (
     Prepare,
     Refresh,
     ShowJobs,
+    ShowWatermarks,
     Taken,
     Use,
 )
@@ -361,6 +362,7 @@ Statement = (
     | Show
     | ShowCreate
     | ShowJobs
+    | ShowWatermarks
     | Taken
     | Prepare
     | Execute

@@ -190,6 +190,18 @@ def test_numbers_and_dates_carry_watermarks(
     assert watermark(lake) == (reached, 1)
 
 
+def test_show_watermarks_tells_where_each_stands_and_how_many_rows_were_late(lake: Session) -> None:
+    lake.sql(TABLE)
+    lake.sql("CREATE TABLE d (d DATE, WATERMARK FOR d AS d) APPEND ONLY WITH (late_rows = 'keep')")
+    write(lake, (at(12), 1))
+    write(lake, (at(10), 2))
+    told = lake.sql("SHOW WATERMARKS")
+    assert told is not None and [tuple(row.values()) for row in told.to_pylist()] == [
+        ("d", "d", None, 0, "kept"),
+        ("t", "ts", "2024-01-01 11:55:00", 1, "counted"),
+    ]
+
+
 def test_keyed_rows_are_held_against_the_watermark_as_well(lake: Session) -> None:
     lake.sql(
         "CREATE TABLE t (n INT PRIMARY KEY, ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY ON CONFLICT IGNORE"
