@@ -124,17 +124,21 @@ class Crossed:
     node: DynamicFilter
     bounds: tuple[tuple[str, Source], ...]
     parts: int
-    at_new: bool = False
+    lapsed: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         reader, table = Reader.open(self.url, self.options), self.state.now()
         assert table.old is not None and isinstance(self.node.input, Scan)
         versions = {name: source.now().version for name, source in self.bounds}
-        old, new = (number_at(reader, versions.get, self.node.bounds, at) for at in (table.old, table.new))
+        new = number_at(reader, versions.get, self.node.bounds, table.new)
+        if self.lapsed:  # what the bound was stands in the state: it lets go of what is below
+            old = table.version.watermark_at(table.old)
+        else:
+            old = number_at(reader, versions.get, self.node.bounds, table.old)
         found = crossing(self.node, old, new)
         if found is None:
             return
-        items, read_at = self.node.input.items, table.new if self.at_new else table.old
+        items, read_at = self.node.input.items, table.new if self.lapsed else table.old
         columns = list(dict.fromkeys(column for _, column in items))
         names = [*(name for name, _ in items), WEIGHT]
         for batch in batches:

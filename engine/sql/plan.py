@@ -315,6 +315,7 @@ class Bound(msgspec.Struct, frozen=True):
 
 class DynamicFilter(msgspec.Struct, frozen=True, tag=True):
     """The rows whose number `at` compares with the least of `bounds` by `operator`; none while one of them is not known.
+    Before it is lowered, it may be `against` the column of this name in the one row of a plan.
 
     One that `closes` has watermarks for bounds: below them no row changes any more, so that none is ever taken back.
     """
@@ -324,6 +325,7 @@ class DynamicFilter(msgspec.Struct, frozen=True, tag=True):
     bounds: tuple[Bound, ...]
     operator: Literal["<", "<=", ">", ">="] = "<"
     closes: bool = False
+    against: Node | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -375,7 +377,8 @@ def children(node: Node) -> tuple[Node, ...]:
         case UnionAll() | Recompute():
             return node.inputs
         case DynamicFilter():
-            return (node.input, *(bound.scan for bound in node.bounds))
+            against = () if node.against is None else (node.against,)
+            return (node.input, *against, *(bound.scan for bound in node.bounds))
     return () if isinstance(node, Scan | Values) else (node.input,)
 
 

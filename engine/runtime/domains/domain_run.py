@@ -70,10 +70,12 @@ class DomainRun:
         closing |= forgotten(version, brought - timed)  # an earlier plan may have had a table of this name
         closing |= crossings(self.store.reader, checkpoint.version.tables, timed)
         commit = checkpoint.commit(self.domain.writer, generation, closing)
+        gone = expiring(self.store.reader, checkpoint.version, self.domain, barrier.curr)
         commit = dataclasses.replace(
             commit,
             precondition=planned(self.stored, self.domain.members),
-            watermarks=expiring(self.store.reader, checkpoint.version, self.domain, brought, barrier.curr),
+            watermarks=gone,
+            epochs={**commit.epochs, **dict.fromkeys(gone, barrier.curr)},
         )
         self.store.commit(commit)
         done.commit_seconds = time.perf_counter() - started

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from engine.hummock import Reader, TableVersion, Version
 from engine.meta.domain import Domain
@@ -24,13 +24,11 @@ def rows_passed(
     return rows
 
 
-def expiring(
-    reader: Reader, version: Version, domain: Domain, brought: Collection[str], epoch: int
-) -> dict[str, int]:
-    """Return the watermarks of the states that a commit brings to an epoch: rows below them are looked at no more."""
+def expiring(reader: Reader, version: Version, domain: Domain, epoch: int) -> dict[str, int]:
+    """Return the watermarks of a domain's states at an epoch, as far as they have moved: rows below are looked at no more."""
     found: dict[str, int] = {}
     for _, fragment in domain.fragments:
-        if fragment.expiry is None or fragment.table not in brought:
+        if fragment.expiry is None or fragment.table not in version.tables:
             continue
         number = number_at(reader, version.tables.get, fragment.expiry.bounds, epoch)
         before = version.tables[fragment.table].watermarks

@@ -16,6 +16,7 @@ from engine.sql.incremental.counted_values import Values as GroupValues
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.group_keys import is_global, keys_as_columns, with_global_key
 from engine.sql.incremental.partials import GLOBAL_KEY, Partials, partials_of
+from engine.sql.incremental.row_bounds import bound_of_row
 from engine.sql.incremental.rules import (
     FirstRows,
     KeyedRecompute,
@@ -197,6 +198,9 @@ class Lowering:
     def _dynamic(self, node: DynamicFilter) -> DynamicFilter:
         """Return a filter over a state that holds its input in the order of what is compared."""
         source = self._lower(node.input)
+        if node.against is not None:
+            bound = bound_of_row(self._lower(node.against), node.at)
+            node = msgspec.structs.replace(node, bounds=(bound,), against=None)
         names = sanitised(source.columns, RESERVED)
         part = (TIME_PART, part_of(source.key))
         plan = Project(source, (part, *((names[column], Column(column)) for column in source.columns)))
