@@ -20,6 +20,7 @@ from tests.uncompiled import uncompiled
 
 OPERATORS = [
     "aggregate",
+    "arrival",
     "cross",
     "full_refresh",
     "groups",

@@ -132,8 +132,7 @@ def apply(base: Version, delta: Delta) -> Version:
         gone |= tables.pop(name).objects()
     for spec in delta.create:
         tables[spec.name] = TableVersion(spec.table(), spec.table_id)
-    for name, spec in delta.alter.items():
-        tables = _altered(tables, name, spec.table())
+    tables = _altered(tables, delta.alter) if delta.alter else tables
     for name in {*delta.labels, *delta.compactions, *delta.truncate, *delta.acks, *delta.pins}:
         before = tables[name]
         tables[name] = _apply_to_table(before, name, delta)
@@ -151,15 +150,17 @@ def apply(base: Version, delta: Delta) -> Version:
     )
 
 
-def _altered(tables: dict[str, TableVersion], name: str, table: Table) -> dict[str, TableVersion]:
-    """Give a table its new form; where it is a consumer of other tables it goes on under its new name."""
-    found = {**tables, table.name: dataclasses.replace(tables[name], table=table)}
-    if table.name == name:
+def _altered(tables: dict[str, TableVersion], specs: Mapping[str, TableSpec]) -> dict[str, TableVersion]:
+    """Give tables their new forms, all at once; those that are consumers of others go on under their new names."""
+    names = {name: spec.name for name, spec in specs.items() if spec.name != name}
+    found = {name: version for name, version in tables.items() if name not in names}
+    for name, spec in specs.items():
+        found[spec.name] = dataclasses.replace(tables[name], table=spec.table())
+    if not names:
         return found
-    del found[name]
 
     def renamed(consumers: Mapping[str, int]) -> dict[str, int]:
-        return {table.name if consumer == name else consumer: epoch for consumer, epoch in consumers.items()}
+        return {names.get(consumer, consumer): epoch for consumer, epoch in consumers.items()}
 
     return {
         other: dataclasses.replace(version, acks=renamed(version.acks), pins=renamed(version.pins))

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.errors import InvalidRow
+from engine.hummock.between import Between
 from engine.hummock.files import FileSet
 from engine.hummock.lookup import (
     Opened,
@@ -54,15 +55,16 @@ def first_rows(
     columns: Sequence[str],
     *,
     last: bool = False,
+    between: Between | None = None,
 ) -> tuple[np.ndarray, pa.Table]:
     """Return (index into `keys`, ascending; `columns` of the row that stands first among those of the key).
 
     `keys` are leading columns of the primary key, the distribution key among them, and differ from each other or not; null equals
     null. The order is that of the primary key: ascending, nulls first, then NaN; with `last` the last row is found. The cost
-    follows the keys, the files and the deletions at the end that is read, not the rows of a key. Raises InvalidRow for
-    other columns.
+    follows the keys, the files and the deletions at the end that is read, not the rows of a key. With `between` only rows within
+    these bounds count. Raises InvalidRow for other columns.
     """
-    wanted = wanted_keys(table, keys, null_safe=True)
+    wanted = wanted_keys(table, keys, True, between)
     if len(wanted.leading) != keys.num_columns:
         by = ", ".join(table.primary_key)
         raise InvalidRow(f"table {table.name}: the first row is found by leading columns of the key {by}")

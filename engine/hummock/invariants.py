@@ -68,12 +68,18 @@ def tables_exist_once(commit: Commit, base: Version) -> None:
 
 
 def altered_tables_keep_their_keys(commit: Commit, base: Version) -> None:
-    """A table that is altered exists and stays sorted: keys and the types of the columns that stay are the same."""
+    """A table that is altered exists and stays sorted: keys and the types of the columns that stay are the same.
+
+    Two may exchange their names in one commit.
+    """
+    named = [table.name for table in commit.alter.values()]
+    if len({*named}) < len(named):
+        raise TableExists(f"two tables get one name: {', '.join(sorted(named))}")
     for name, table in commit.alter.items():
         before = base.tables.get(name)
         if before is None:
             raise unknown_table(name, base.tables)
-        if table.name != name and table.name in base.tables:
+        if table.name != name and table.name in base.tables and table.name not in commit.alter:
             raise TableExists(f"table {table.name} exists already: choose another name")
         old = before.table
         if (table.primary_key, table.distribution_key) != (old.primary_key, old.distribution_key):

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from engine.arrow import positions
 from engine.errors import InvalidRow
+from engine.hummock.between import Between
 from engine.hummock.expiry import Expiry
 from engine.hummock.files import FileSet, SortedFile, with_columns
 from engine.hummock.merge import sources_of
@@ -47,6 +48,7 @@ class Wanted:
     filtered: tuple[str, ...]
     whole_key: bool
     leading: tuple[str, ...] = ()
+    between: Between | None = None
     most: int | None = None
     """So many matches are looked for at once; more raise TooManyMatches, unless one key alone has them."""
 
@@ -143,9 +145,11 @@ def wanted_values(wanted: Wanted, order: np.ndarray) -> SortedValues | None:
     return None
 
 
-def wanted_keys(table: Table, keys: pa.Table, null_safe: bool) -> Wanted:
+def wanted_keys(table: Table, keys: pa.Table, null_safe: bool, between: Between | None = None) -> Wanted:
     """Return `keys` typed, hashed, and split into columns to search, to verify in the file, and to filter by
     at the end.
+
+    Raises InvalidRow for other columns, and for bounds of a column that does not follow them in the key.
     """
     arrays: dict[str, pa.Array[Any]] = {}
     asking = np.ones(keys.num_rows, dtype=bool)
@@ -170,6 +174,10 @@ def wanted_keys(table: Table, keys: pa.Table, null_safe: bool) -> Wanted:
         by = ", ".join(table.distribution_key or table.primary_key)
         raise InvalidRow(f"table {table.name} is searched by {by}: the keys lack {', '.join(missing)}")
     verified = tuple(name for name in table.primary_key if name in arrays)
+    leads = set(arrays) == set(table.primary_key[: len(arrays)])
+    if between is not None and not (leads and between.column in table.primary_key[len(arrays) :][:1]):
+        by = ", ".join(table.primary_key)
+        raise InvalidRow(f"table {table.name}: rows between bounds are found by leading columns of {by}")
     return Wanted(
         pa.table(arrays),
         hashes_of(table, arrays, keys.num_rows),
@@ -179,6 +187,7 @@ def wanted_keys(table: Table, keys: pa.Table, null_safe: bool) -> Wanted:
         tuple(name for name in arrays if name not in table.primary_key),
         len(verified) == len(table.primary_key),
         tuple(itertools.takewhile(lambda name: name in arrays, table.primary_key)),
+        between,
     )
 
 
@@ -211,7 +220,17 @@ def _search(file: SortedFile, wanted: Wanted, order: np.ndarray) -> tuple[np.nda
 def places_of(
     file: SortedFile, wanted: Wanted, order: np.ndarray, *, wide: int = WIDE
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (key, first place, place after the last) in the file of the rows that may equal each key of `order`.
+    """Return (key, first place, place after the last) in the file of the rows that may equal each key of `order`."""
+    if wanted.between is None:
+        return _places(file, wanted, order, wide)
+    key, low, high = _places(file, wanted, order, 0)
+    return key, *wanted.between.narrowed(file.rows, key, low, high)
+
+
+def _places(
+    file: SortedFile, wanted: Wanted, order: np.ndarray, wide: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the places of all rows of each key.
 
     Rows of one hash are in the order of the primary key, so more than `wide` of them are searched by the leading key columns
     that are given: a row of a large group costs what a row of a small one does.

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.errors import InvalidRow
+from engine.hummock.between import Between
 from engine.hummock.bundle import Payload, payloads, write_payload, write_pieces
 from engine.hummock.cache import ArrowCache
 from engine.hummock.change_log import as_log, as_weights, net_changes
@@ -163,11 +164,15 @@ class Reader:
         *,
         columns: Sequence[str],
         null_safe: bool = False,
+        between: Between | None = None,
     ) -> Iterator[tuple[np.ndarray, pa.Table]]:
-        """Yield what `lookup` returns in parts, each of other keys and of bounded size: few keys may match many rows."""
+        """Yield what `lookup` returns in parts, each of other keys and of bounded size: few keys may match many rows.
+
+        With `between` only rows within these bounds are found, at a cost that follows them.
+        """
         names = known_columns(table.table, columns)
         runs, expiry = table.as_of(epoch), expiry_at(table, epoch)
-        wanted = wanted_keys(table.table, keys, null_safe)
+        wanted = wanted_keys(table.table, keys, null_safe, between)
         return in_parts(wanted, lambda some: find_rows(self.files, table.table, runs, some, names, expiry))
 
     def first_rows(
@@ -178,19 +183,21 @@ class Reader:
         *,
         columns: Sequence[str],
         last: bool = False,
+        between: Between | None = None,
     ) -> tuple[np.ndarray, pa.Table]:
         """Return (index into `keys`, ascending; `columns` of the first row in key order, or the `last`, of each) at `epoch`.
 
         `keys` are leading columns of the primary key, the distribution key among them; null equals null. The cost follows the
-        keys, not how many rows each has. Raises InvalidRow for other keys, and for a table with a time to live.
+        keys, not how many rows each has. With `between` only rows within these bounds count. Raises InvalidRow for other keys,
+        and for a table with a time to live.
         """
         if expiry_at(table, epoch) is not None:
             raise InvalidRow(f"table {table.name} has a time to live: its first rows are found by a scan")
         names = known_columns(table.table, columns)
         runs = table.as_of(epoch)
-        index, rows = first_rows(self.files, table.table, runs, keys, names, last=last)
+        index, rows = first_rows(self.files, table.table, runs, keys, names, last=last, between=between)
         if verifying():
-            wanted = dataclasses.replace(wanted_keys(table.table, keys, null_safe=True), most=MOST_MATCHES)
+            wanted = dataclasses.replace(wanted_keys(table.table, keys, True, between), most=MOST_MATCHES)
             with contextlib.suppress(TooManyMatches):
                 everything = find_rows(self.files, table.table, runs, wanted, names)
                 check_first_rows(table.table, index, rows, everything, last)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from engine.errors import Conflict
 from engine.hummock import Version
+from engine.meta.arrivals import arrival_stops
 from engine.meta.barrier import open_barrier
 from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.content import Content
@@ -120,29 +121,42 @@ def next_stop(
     of another run, or the newest epoch at which they have content. Once the run has minted `cut` that is the newest itself, and
     `before` the one that it followed: another run may be on its way there yet.
     `straight` leaves the stop before `cut` out: a domain that has failed takes all that it lacks as one range, since what it
-    fails on may be mended by then.
+    fails on may be mended by then. Stops of temporal joins stay, since they decide which rows meet.
     """
+    stop = _stop(domain, version, stored, cut, before, straight=straight)
+    if stop is None or _is_computed_whole(domain, version):
+        return stop
+    content = Content(version, stored.inputs)
+    for earlier in arrival_stops(domain, version, stored, stop):
+        if _leads_on(domain, content, earlier):
+            return earlier
+    return stop
+
+
+def _stop(
+    domain: Domain, version: Version, stored: StoredCatalog, cut: int, before: int, *, straight: bool
+) -> int | None:
     content, newest = Content(version, stored.inputs), newest_cut(version)
-    readable = max(
-        (version.tables[name].safe_epoch for name in domain.inputs if name in version.tables), default=0
-    )
     follows = not _is_computed_whole(domain, version)
-
-    def leads_on(stop: int) -> bool:
-        met = stop >= readable and content.common(domain.inputs, stop) == stop
-        return met and is_pending(domain, version, stop)
-
     earlier = newest if newest < cut else before
-    if follows and not straight and earlier < cut and leads_on(earlier):
+    if follows and not straight and earlier < cut and _leads_on(domain, content, earlier):
         return earlier
-    if leads_on(cut):
+    if _leads_on(domain, content, cut):
         return cut
     if all(_stands_at(table, cut, content) for table in domain.tables):
         return None
-    if newest > cut and leads_on(newest):
+    if newest > cut and _leads_on(domain, content, newest):
         return newest
     reach = content.common(domain.inputs, version.epoch)
-    return reach if reach is not None and leads_on(reach) else None
+    return reach if reach is not None and _leads_on(domain, content, reach) else None
+
+
+def _leads_on(domain: Domain, content: Content, stop: int) -> bool:
+    """Tell whether a domain has work up to a stop at which all that it reads has content that can be read."""
+    tables = content.version.tables
+    readable = max((tables[name].safe_epoch for name in domain.inputs if name in tables), default=0)
+    met = stop >= readable and content.common(domain.inputs, stop) == stop
+    return met and is_pending(domain, content.version, stop)
 
 
 def is_pending(domain: Domain, version: Version, reach: int) -> bool:

@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 
 from engine.operators import (
     aggregate,
+    arrival,
     cross,
     dynamic_filter,
     full_refresh,
@@ -120,7 +121,11 @@ def delta(node: Node, context: EpochContext) -> Rows | None:
             below = delta(node.input, context)
             return None if below is None else linear.project(node, below, "_w")
         case Join():
-            left, right = delta(node.left, context), delta(node.right, context)
+            left, right = delta(node.left, context), None
+            if not node.at_arrival:
+                right = delta(node.right, context)
+            elif left is not None:
+                left = arrival.coming(left)
             if not node.on:
                 return cross.delta(node, left, right, context, batch)
             rule = semi.delta if node.kind in ("semi", "anti") else join.delta

@@ -70,6 +70,10 @@ class Carried(msgspec.Struct, frozen=True):
     column: str
     sources: tuple[tuple[str, tuple[Step, ...]], ...]
 
+    def under(self, names: Mapping[str, str]) -> Carried:
+        """Return it with tables under other names."""
+        return Carried(self.column, tuple((names.get(table, table), steps) for table, steps in self.sources))
+
 
 WATERMARK, LATE, WATERMARK_KEY = "watermark", "late_rows", "_key"
 """The columns of a table's watermark: where it stands, how many rows were late, and the key of the only row, 0."""

@@ -81,7 +81,8 @@ def _join(node: Join) -> str:
     equal = "<=>" if node.null_safe else "="
     on = " AND ".join(f"{a} {equal} {b}" for a, b in node.on) or "every pair"
     rest = f" and {spark_sql(node.residual)}" if node.residual else ""
-    return f"{node.kind.capitalize()}Join on {on}{rest}"
+    temporal = " at arrival" if node.at_arrival else ""
+    return f"{node.kind.capitalize()}Join{temporal} on {on}{rest}"
 
 
 def _top(node: TopN) -> str:

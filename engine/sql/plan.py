@@ -179,6 +179,7 @@ class Join(msgspec.Struct, frozen=True, tag=True):
 
     `semi` gives each left row that has a match, `anti` each that has none. Null equals nothing, unless `null_safe`: then null
     equals null in every pair of `on`. Without `on` every pair of rows is tried. Column names of the two sides are disjoint.
+    With `at_arrival` a left row meets the right side as it stood when the row came, and keeps what it found.
     """
 
     left: Node
@@ -188,6 +189,7 @@ class Join(msgspec.Struct, frozen=True, tag=True):
     residual: Expr | None = None
     position: tuple[int, int] = (0, 0)
     null_safe: bool = False
+    at_arrival: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -199,13 +201,14 @@ class Join(msgspec.Struct, frozen=True, tag=True):
             return self.left.key
         if set(self.right.key) <= {right for _, right in self.on}:
             return self.left.key  # at most one right row for each left row
-        if self.kind == "inner" and set(self.left.key) <= {left for left, _ in self.on}:
+        if self.kind == "inner" and not self.at_arrival and set(self.left.key) <= {a for a, _ in self.on}:
             return self.right.key
         return self.left.key + self.right.key
 
     @property
     def append_only(self) -> bool:
-        return self.kind in ("inner", "semi") and self.left.append_only and self.right.append_only
+        grows = self.kind in ("inner", "semi") and self.right.append_only
+        return self.left.append_only and (self.at_arrival or grows)
 
 
 class UnionAll(msgspec.Struct, frozen=True, tag=True):
@@ -382,19 +385,11 @@ def children(node: Node) -> tuple[Node, ...]:
     return () if isinstance(node, Scan | Values) else (node.input,)
 
 
-def size(node: Node) -> int:
-    """Return how many nodes a plan has, one that stands in several places counted in each."""
-    known: dict[int, int] = {}
-
-    def of(part: Node) -> int:
-        known[id(part)] = known.get(id(part)) or 1 + sum(map(of, children(part)))
-        return known[id(part)]
-
-    return of(node)
+def nodes(node: Node) -> tuple[Node, ...]:
+    """Return a node and every one below it, inputs left to right after what reads them."""
+    return (node, *(part for child in children(node) for part in nodes(child)))
 
 
 def scans(node: Node) -> tuple[Scan, ...]:
     """Return every scan below a node, left to right."""
-    if isinstance(node, Scan):
-        return (node,)
-    return tuple(scan for child in children(node) for scan in scans(child))
+    return tuple(part for part in nodes(node) if isinstance(part, Scan))

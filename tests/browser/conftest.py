@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,16 +60,9 @@ class Served:
         part.write_text(text)
         part.rename(path)
 
-    def runs(self) -> list[dg.DagsterRun]:
-        """Return all runs, the newest first."""
-        return list(self.instance.get_runs(RunsFilter()))
-
-    def wait_until(self, holds: Callable[[], bool], what: str) -> None:
-        """Look until something holds; fails with what did not come."""
-        end = time.monotonic() + WAIT_SECONDS
-        while not holds():
-            assert time.monotonic() < end, f"{what} did not come within {WAIT_SECONDS:.0f} s"
-            time.sleep(0.5)
+    def run(self, begins: str) -> dg.DagsterRun:
+        """Return the run whose id begins so."""
+        return next(run for run in self.instance.get_runs(RunsFilter()) if run.run_id.startswith(begins))
 
 
 @pytest.fixture(scope="package")

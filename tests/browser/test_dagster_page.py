@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from dagster import AssetKey, DagsterRunStatus
-from dagster._core.execution.backfill import BulkActionStatus
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, Request, expect
 
 from tests.browser.conftest import SCREENS, WAIT_SECONDS, Served
 
@@ -24,33 +22,32 @@ def page(browser_page: Page, served: Served, request: pytest.FixtureRequest) -> 
     return browser_page
 
 
-def materialized(served: Served, asset: str) -> bool:
-    return served.instance.get_latest_materialization_event(AssetKey(asset)) is not None
+_LAUNCHES = re.compile(r'"operationName":\s*"Launch(PipelineExecution|MultipleRuns|PartitionBackfill)"')
+
+
+def _launches(request: Request) -> bool:
+    return _LAUNCHES.search(request.post_data or "") is not None
+
+
+def launched(page: Page, button: Locator, name: str = "id|runId") -> str:
+    """Click what launches something, and return the id that Dagster answers with."""
+    with page.expect_response(lambda answer: _launches(answer.request)) as answered:
+        button.click()
+    found = re.search(rf'"(?:{name})":\s*"([0-9a-z-]{{8,}})"', answered.value.text())
+    assert found is not None, answered.value.text()
+    return found[1]
 
 
 def test_the_graph_shows_how_a_view_follows_from_its_table(page: Page, served: Served) -> None:
-    served.wait_until(lambda: materialized(served, "sales_by_shop"), "the first epoch run")
     page.goto(f"{served.address}/locations/shop/asset-groups/sales")
     for name in ("orders", "sales_by_shop"):
         expect(page.get_by_text(name, exact=True).locator("visible=true").first).to_be_visible()
 
 
 def test_a_view_is_materialized_by_a_click(page: Page, served: Served) -> None:
-    before = {run.run_id for run in served.runs()}
     page.goto(f"{served.address}/assets/sales_by_shop")
-    page.get_by_text("Materialize", exact=True).first.click()
-
-    def by_hand() -> list[str]:
-        return [
-            run.run_id
-            for run in served.runs()
-            if run.run_id not in before
-            and run.asset_selection == {AssetKey("sales_by_shop")}
-            and run.status == DagsterRunStatus.SUCCESS
-        ]
-
-    served.wait_until(lambda: bool(by_hand()), "a run that a click asked for")
-    page.goto(f"{served.address}/runs/{by_hand()[0]}")
+    run = launched(page, page.get_by_text("Materialize", exact=True).first)
+    page.goto(f"{served.address}/runs/{run}")
     expect(page.get_by_text("Success", exact=True).first).to_be_visible()
 
 
@@ -66,7 +63,7 @@ def test_a_model_that_fails_is_shown_with_its_error_and_its_place(page: Page, se
     page.goto(f"{served.address}/assets/misspelt")
     failed = page.get_by_text(re.compile("^Failed in")).first.inner_text().split()[-1]
     page.screenshot(path=SCREENS / "a_model_that_fails.png")
-    page.goto(f"{served.address}/runs/{next(r.run_id for r in served.runs() if r.run_id.startswith(failed))}")
+    page.goto(f"{served.address}/runs/{served.run(failed).run_id}")
     expect(page.get_by_text("there is no column shopp").first).to_be_visible()
     expect(page.get_by_text(re.compile(r"line 1, column \d+")).first).to_be_visible()
 
@@ -95,33 +92,19 @@ def test_one_partition_is_computed_again_by_a_click(page: Page, served: Served) 
     page.get_by_text("mon", exact=True).locator("visible=true").last.click()
     page.keyboard.press("Escape")
     page.screenshot(path=SCREENS / "one_partition_is_chosen.png")
-    page.get_by_text(re.compile("^Launch (backfill|1 run)$")).click()
-
-    def of_the_partition() -> list[str]:
-        return [
-            run.run_id
-            for run in served.runs()
-            if run.status == DagsterRunStatus.SUCCESS and run.tags.get("dagster/partition") == "mon"
-        ]
-
-    served.wait_until(lambda: bool(of_the_partition()), "the run of one partition")
-    page.goto(f"{served.address}/runs/{of_the_partition()[0]}")
+    run = launched(page, page.get_by_text(re.compile("^Launch (backfill|1 run)$")))
+    page.goto(f"{served.address}/runs/{run}")
     expect(page.get_by_text("Success", exact=True).first).to_be_visible()
+    assert served.run(run).tags["dagster/partition"] == "mon"
 
 
 def test_a_backfill_of_all_partitions_shows_how_far_it_is(page: Page, served: Served) -> None:
-    served.wait_until(lambda: bool(served.instance.get_dynamic_partitions("takings_by_day")), "a partition")
     page.goto(f"{served.address}/assets/takings_by_day?view=partitions")
+    expect(page.get_by_text("mon", exact=True).locator("visible=true").first).to_be_visible()
     page.get_by_text(re.compile("^Materialize")).first.click()
     page.get_by_text("All", exact=True).locator("visible=true").last.click()
-    page.get_by_text("Launch backfill", exact=True).click()
-
-    def ended() -> bool:
-        found = served.instance.get_backfills(limit=1)
-        return bool(found) and found[0].status == BulkActionStatus.COMPLETED_SUCCESS
-
-    served.wait_until(ended, "the end of the backfill")
-    page.goto(f"{served.address}/runs/b/{served.instance.get_backfills(limit=1)[0].backfill_id}")
+    backfill = launched(page, page.get_by_text("Launch backfill", exact=True), "backfillId")
+    page.goto(f"{served.address}/runs/b/{backfill}")
     expect(page.get_by_text("takings_by_day").locator("visible=true").first).to_be_visible()
     expect(page.get_by_text("Succeeded", exact=True).locator("visible=true").first).to_be_visible()
     expect(page.get_by_text("100% completed")).to_be_visible()

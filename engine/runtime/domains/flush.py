@@ -31,8 +31,8 @@ from engine.runtime.domains.blame import name_failing_rows, remember
 from engine.runtime.domains.domain_outcome import DomainOutcome, reports_of
 from engine.runtime.domains.domain_run import DomainEpoch
 from engine.runtime.domains.flush_planning import (
-    MOST_STEPS,
     begun,
+    most_steps,
     next_step,
     plan_flush,
     recomputation,
@@ -193,8 +193,9 @@ class FlushRun:
 
     def _go(self, domain: Domain, stored: StoredCatalog, outcome: DomainOutcome) -> None:
         """Do one step after the other until there is none, each planned from the newest version."""
-        course = begun(domain, self.store.refresh(), stored, self._now(), self._aim)
-        for attempt in range(MOST_STEPS):
+        course = begun(domain, version := self.store.refresh(), stored, self._now(), self._aim)
+        most = most_steps(domain, version, stored)
+        for attempt in range(most):
             began, version = self.clock.monotonic(), self.store.refresh()
             course = replace(course, aim=self._aim_seen(version))
             step = next_step(domain, version, stored, self._now(), course)
@@ -213,7 +214,7 @@ class FlushRun:
                 course = replace(course, straight=True)
             except (Fenced, Conflict, TableExists):
                 self.generations.pop(domain.writer, None)
-                if attempt == MOST_STEPS - 1:
+                if attempt == most - 1:
                     raise
                 lost = self.clock.monotonic() - began
                 if step.work == "backfill step":  # what it has done is kept, but for the last of many commits

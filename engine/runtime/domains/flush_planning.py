@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.hummock import Version
+from engine.meta.arrivals import arrival_stops
 from engine.meta.barrier import Minting, minted, open_barrier, recomputed_from
 from engine.meta.catalog_store import StoredCatalog, is_planned, load
 from engine.meta.creation import CONSUMING_SNAPSHOT, computed, creations
@@ -37,8 +38,7 @@ from engine.meta.waits import describe_failure, is_lagging, rest_now, waits
 from engine.runtime.backfill.due import is_due
 from engine.runtime.domains.expected import ExpectedTable, expected
 
-MOST_STEPS = 20
-"""So many steps a domain takes in one run at most, those that a race made void included."""
+_MOST_STEPS = 20
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,11 @@ def begun(domain: Domain, version: Version, stored: StoredCatalog, request: Flus
     asked = rest is not None and request.eager and not _named(stored, request).isdisjoint(domain.members)
     rests = None if rest is None or asked else rest.text
     return Course(aim, failing(version, domain.name), rests=rests)
+
+
+def most_steps(domain: Domain, version: Version, stored: StoredCatalog) -> int:
+    """Return how many steps a domain takes in one run at most, those that a race made void included."""
+    return _MOST_STEPS + len(arrival_stops(domain, version, stored, version.epoch))
 
 
 def plan_flush(version: Version, request: FlushRequest) -> FlushPlan:
@@ -207,7 +212,8 @@ class _Forecast:
     def _steps(self, domain: Domain) -> tuple[tuple[Step, ...], str | None]:
         steps: list[Step] = []
         course = begun(domain, self._version, self._stored, self._request, self._aim)
-        while len(steps) < MOST_STEPS:
+        most = most_steps(domain, self._version, self._stored)
+        while len(steps) < most:
             version, aim = self._version, self._aim.seen(self._version)
             course = replace(course, aim=aim)
             step = next_step(domain, version, self._stored, self._request, course)

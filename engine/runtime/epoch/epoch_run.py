@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from engine.errors import EpochFailed
 from engine.hummock import Commit, Table, Version
 from engine.hummock.epoch import epoch_text
 from engine.meta.fragment_work import fragment_work
-from engine.operators import full_refresh, reference, temporal, top_n, windows
+from engine.operators import arrival, full_refresh, reference, temporal, top_n, windows
 from engine.operators.aggregate import keyed_recompute, partials_delta
 from engine.operators.compile import delta
 from engine.operators.context import EpochContext
@@ -16,12 +17,14 @@ from engine.runtime.epoch.first_content import first_content, is_batch_step, ste
 from engine.runtime.executor import Executor, FragmentTask
 from engine.runtime.spark.analyze import whole_fragment
 from engine.sql.expression.nodes import Expr
+from engine.sql.incremental.arrivals import arriving
 from engine.sql.incremental.expiry import closing
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.rules import (
     FirstRows,
     FullRefresh,
     IndexCopy,
+    JoinedOnArrival,
     KeyedRecompute,
     Linear,
     Lookups,
@@ -131,6 +134,7 @@ def fragment_change(
     if whole and closing(fragment.plan) and isinstance(fragment.rule, Linear):
         return delta(fragment.plan, replace(context, lapsed=True))
     if whole:
+        refuse_again(fragment)
         return _difference(fragment, context, mine)
     match fragment.rule:
         case Linear() | Lookups() | IndexCopy():
@@ -145,6 +149,8 @@ def fragment_change(
             assert isinstance(fragment.plan, TemporalFilter)
             change = delta(fragment.plan.input, context)
             return temporal.delta(fragment.plan, fragment.table, change, context)
+        case JoinedOnArrival():
+            return _arrivals_change(fragment, fragment.rule, context)
         case Reference():
             assert isinstance(fragment.plan, Project)
             return reference.keyed_delta(fragment.plan, context)
@@ -190,6 +196,30 @@ def _windows_change(fragment: Fragment, rule: OverWindows, context: EpochContext
         return None
     context.terms = 0  # a key has one old and one new row at most
     return windows.delta(top, fragment.table, change, context) if rule.by else _difference(fragment, context)
+
+
+def _arrivals_change(fragment: Fragment, rule: JoinedOnArrival, context: EpochContext) -> Rows | None:
+    left = arriving(fragment.plan)
+    change = delta(left, context)
+    if change is None:
+        return None
+    come = delta(fragment.plan, context)
+    assert come is not None
+    if left.append_only:
+        return come
+    context.terms += 2  # a row that changes may find what it has found before
+    table, columns = fragment.table, fragment.plan.columns
+    return context.union([come, arrival.gone(left, change, table, rule.by, columns, context)])
+
+
+def refuse_again(fragment: Fragment) -> None:
+    """Raise EpochFailed for a table that cannot be computed again: what its rows have met is in no table any more."""
+    if isinstance(fragment.rule, JoinedOnArrival):
+        raise EpochFailed(
+            f"{fragment.table} holds the rows of a temporal join as they were when they came, and cannot be computed again from "
+            "what its tables hold now, as is needed where the history that it lacks was let go; its content is unchanged: read "
+            "it as it is, or DROP the view and create it anew, with the rows of today"
+        )
 
 
 def _difference(fragment: Fragment, context: EpochContext, mine: Expr | None = None) -> Rows:

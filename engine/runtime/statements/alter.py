@@ -27,7 +27,7 @@ from engine.runtime.reads.spark_read import answer
 from engine.runtime.relations import known, place_of, readers
 from engine.runtime.statements.alter_column import altered_column
 from engine.runtime.statements.create_schema import check_schema
-from engine.runtime.statements.rename import rename
+from engine.runtime.statements.rename import rename, swap
 from engine.sql.catalog import Catalog, Column, Relation
 from engine.sql.expression.spark_sql import quote
 from engine.sql.incremental.access import index_name
@@ -46,6 +46,7 @@ from engine.sql.statements.statement_types import (
     RenameTo,
     SetOptions,
     Steer,
+    SwapWith,
 )
 from engine.sql.statements.values import NotLiteral
 from engine.sql.statements.view_options import CHANGEABLE, changed_options, check_option
@@ -83,6 +84,8 @@ def _alter(store: Hummock, spark: Callable[[], SparkSession], statement: Alter) 
         case RenameTo(name):
             check_schema(stored.catalog, name, statement.sql)
             commit = rename(version, stored, relation, name, statement)
+        case SwapWith(name):
+            commit = swap(version, stored, relation, name, statement)
         case RenameColumn(old, new):
             commit = _rename_column(stored, relation, old, new, statement)
         case AddColumn(column, if_not_exists):

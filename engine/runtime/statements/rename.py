@@ -1,9 +1,9 @@
-"""ALTER … RENAME TO: a relation, its state and its indexes get names after the new one; files and history stay."""
+"""ALTER … RENAME TO and SWAP WITH: relations, their state and their indexes get other names; files and history stay."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -20,68 +20,119 @@ from engine.meta.mutation import renamed
 from engine.meta.partitions import entry as quarantine
 from engine.meta.partitions import forgotten, quarantined
 from engine.meta.recovery import recovered
-from engine.runtime.relations import place_of, readers
+from engine.runtime.relations import known, place_of, readers
 from engine.sql.catalog import Relation, watermark_name
-from engine.sql.dialect import Dialect
 from engine.sql.incremental.access import index_name
 from engine.sql.incremental.fragments import Fragment, IncrementalPlan
 from engine.sql.plan import Scan
+from engine.sql.statements.renamed_text import NameNotFound, with_names, written
 from engine.sql.statements.statement_types import Alter
+
+_KINDS = ("TABLE", "VIEW", "INDEX", "FUNCTION", "SOURCE", "SINK")
+_READING = ("view", "materialized view", "sink")
+_NAMING = {"index": ("on",), "sink": ("into",)}
+"""The options of a relation that name others, by its kind."""
 
 
 def rename(
     version: Version, stored: StoredCatalog, relation: Relation, name: str, statement: Alter
 ) -> Commit:
-    """Return the commit that renames a relation; raises SqlError for a taken name, and if anything reads it by its name."""
-    old = relation.name
+    """Return the commit that renames a relation, and rewrites the texts of what reads it; raises SqlError for a taken name."""
     line, column = place_of(name, statement.sql)
     if name in stored.catalog.relations:
         hint = f"it is a {stored.catalog.get(name).kind}: choose another name"
         raise SqlError(f"{name} exists already", sql=statement.sql, line=line, column=column, hint=hint)
-    found = readers(stored, old)
-    line, column = place_of(old, statement.sql)
-    if found:
-        hint = "drop those first, and create them again with the new name"
-        message = f"{old} is read by {', '.join(found)}, whose text names it"
-        raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
-    if "connector" in relation.options:
-        hint = "make a table of the new name, and INSERT … SELECT"
-        message = f"{old} is fed by its {relation.options['connector']} source under this name"
-        raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
-    domain = domain_of(stored, old)
-    made = creations(version).get(domain)
-    if made is not None and old in made.tables and made.state == CONSUMING_SNAPSHOT:
-        message = f"{old} is still being created"
-        raise SqlError(message, sql=statement.sql, line=line, column=column, hint="run FLUSH first")
-    names = _new_names(stored, relation, name)
-    relations: dict[str, Relation | None] = {}
-    plans: dict[str, IncrementalPlan | None] = {}
-    for other, value in stored.catalog.relations.items():
-        changed = _renamed_relation(value, names, old, name)
-        if changed is not value:
-            relations |= {other: None, changed.name: changed}
-    for owner, plan in stored.plans.items():
-        new = _renamed(plan, names)
-        if new is not plan:
-            plans |= {owner: None, new.view: new}
-    for gone in [key for key, value in relations.items() if value is None and key not in names]:
-        del relations[gone]
-    for gone in [key for key, value in plans.items() if value is None and key not in names]:
-        del plans[gone]
+    return _renaming(version, stored, {relation.name: name}, statement)
+
+
+def swap(version: Version, stored: StoredCatalog, relation: Relation, name: str, statement: Alter) -> Commit:
+    """Return the commit by which two relations of one kind exchange their names; what reads one of them still does."""
+    other = known(stored, relation.kind, name, statement.sql)
+    if other.name == relation.name:
+        line, column = place_of(name, statement.sql)
+        raise SqlError(
+            f"{name} has its own name", sql=statement.sql, line=line, column=column, hint="name another"
+        )
+    return _renaming(version, stored, {relation.name: other.name, other.name: relation.name}, statement)
+
+
+def _renaming(version: Version, stored: StoredCatalog, wanted: Mapping[str, str], statement: Alter) -> Commit:
+    for old in wanted:
+        _check(version, stored, old, statement)
+    names: dict[str, str] = {}
+    for old, name in wanted.items():
+        names |= _new_names(stored, stored.catalog.relations[old], name)
+    relations = {
+        other: changed
+        for other, value in stored.catalog.relations.items()
+        if (changed := _renamed_relation(value, names, wanted, statement)) is not value
+    }
+    plans = {
+        owner: changed
+        for owner, plan in stored.plans.items()
+        if (changed := _renamed(plan, names)) is not plan
+    }
     altered = {
         before: dataclasses.replace(version.tables[before].table, name=after)
         for before, after in names.items()
         if before in version.tables
     }
-    moved = renamed(version, domain, name if domain == old else domain, old, name)
-    if made is not None:
-        tables = tuple(names.get(table, table) for table in made.tables)
-        moved |= {BACKFILL_PREFIX + domain: None} if domain == old else {}
-        moved |= entry(name if domain == old else domain, msgspec.structs.replace(made, tables=tables))
-    moved |= crossings_renamed(version, names)
-    if forgotten(version, old):
-        moved |= forgotten(version, old) | quarantine(name, quarantined(version, old))
-    return Commit(alter=altered, catalog=entries(relations, plans) | recovered(version, old) | moved)
+    return Commit(
+        alter=altered,
+        catalog=entries(
+            {**dict.fromkeys(relations), **{value.name: value for value in relations.values()}},
+            {**dict.fromkeys(plans), **{plan.view: plan for plan in plans.values()}},
+        )
+        | _notes(version, stored, wanted, names),
+    )
+
+
+def _check(version: Version, stored: StoredCatalog, old: str, statement: Alter) -> None:
+    """Raise SqlError for a relation that cannot have another name now."""
+    line, column = place_of(old, statement.sql)
+    connector = stored.catalog.relations[old].options.get("connector")
+    if connector is not None and stored.catalog.relations[old].kind == "table":
+        hint = "make a table of the new name, and INSERT … SELECT"
+        message = f"{old} is fed by its {connector} source under this name"
+        raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
+    for reader in (old, *readers(stored, old)):
+        made = creations(version).get(domain_of(stored, reader))
+        if made is not None and reader in made.tables and made.state == CONSUMING_SNAPSHOT:
+            message = f"{reader} is still being created"
+            raise SqlError(message, sql=statement.sql, line=line, column=column, hint="run FLUSH first")
+
+
+def _notes(
+    version: Version, stored: StoredCatalog, wanted: Mapping[str, str], names: Mapping[str, str]
+) -> dict[str, str | None]:
+    """Return what is noted about domains and partitions under other names, without what failed: it is tried again."""
+    gone: dict[str, str | None] = {}
+    moved: dict[str, str | None] = {}
+    for old, name in wanted.items():
+        domain = domain_of(stored, old)
+        own = name if domain == old else domain
+        for changed in (
+            renamed(version, domain, own, old, name),
+            _moved_creation(version, domain, own, names),
+        ):
+            gone |= {key: value for key, value in changed.items() if value is None}
+            moved |= {key: value for key, value in changed.items() if value is not None}
+        for reader in (old, *readers(stored, old)):
+            gone |= recovered(version, domain_of(stored, reader))
+        if forgotten(version, old):
+            gone |= forgotten(version, old)
+            moved |= quarantine(name, quarantined(version, old))
+    return gone | crossings_renamed(version, names) | moved
+
+
+def _moved_creation(
+    version: Version, domain: str, own: str, names: Mapping[str, str]
+) -> dict[str, str | None]:
+    made = creations(version).get(domain)
+    if made is None:
+        return {}
+    tables = tuple(names.get(table, table) for table in made.tables)
+    return {BACKFILL_PREFIX + domain: None} | entry(own, msgspec.structs.replace(made, tables=tables))
 
 
 def _new_names(stored: StoredCatalog, relation: Relation, name: str) -> dict[str, str]:
@@ -100,39 +151,59 @@ def _new_names(stored: StoredCatalog, relation: Relation, name: str) -> dict[str
     return names
 
 
-def _renamed_relation(relation: Relation, names: Mapping[str, str], old: str, name: str) -> Relation:
-    mine = names.get(relation.name, relation.name)
-    depends_on = tuple(names.get(other, other) for other in relation.depends_on)
-    options = dict(relation.options)
-    if relation.kind == "index" and relation.sql:
-        options = {key: names.get(value, value) for key, value in options.items()}
+def _renamed_relation(
+    relation: Relation, names: Mapping[str, str], wanted: Mapping[str, str], statement: Alter
+) -> Relation:
+    inputs = (*relation.depends_on, *relation.through)
+    carried = tuple(one.under(names) for one in relation.carried)
+    if carried != relation.carried:
+        relation = msgspec.structs.replace(relation, carried=carried)
+    if relation.name not in names and not set(inputs) & set(names):
+        return relation
+    options = relation.options
+    for option in _NAMING.get(relation.kind, ()) if relation.sql else ():
+        if option in options:
+            options = options | {option: names.get(options[option], options[option])}
     text = relation.sql
-    if relation.name == old or options.get("on") != relation.options.get("on"):
-        text = _with_name(relation, old, name)
-    changed = msgspec.structs.replace(relation, name=mine, depends_on=depends_on, options=options, sql=text)
-    return relation if changed == relation else changed
+    if relation.name in wanted:
+        text = _with_name(relation, _KINDS, wanted[relation.name])
+    if relation.kind == "index" and options != relation.options:
+        text = _with_name(msgspec.structs.replace(relation, sql=text), ("ON",), options["on"])
+    elif relation.kind in _READING and set(inputs) & set(wanted):
+        text = _reading(msgspec.structs.replace(relation, sql=text), wanted, statement)
+    return msgspec.structs.replace(
+        relation,
+        name=names.get(relation.name, relation.name),
+        depends_on=tuple(names.get(other, other) for other in relation.depends_on),
+        through=tuple(names.get(other, other) for other in relation.through),
+        options=options,
+        sql=text,
+    )
 
 
-def _with_name(relation: Relation, old: str, name: str) -> str:
-    """Return the statement that made a relation with another name in its head; comments and texts are left alone."""
-    kinds = ("TABLE", "VIEW", "INDEX", "FUNCTION", "SOURCE", "SINK")
+def _reading(relation: Relation, wanted: Mapping[str, str], statement: Alter) -> str:
+    """Return the text of what reads relations by their new names; raises SqlError where it has no other way to say them."""
+    try:
+        return with_names(relation.sql, relation.dialect, wanted)
+    except NameNotFound:
+        old = next(name for name in wanted if name in (*relation.depends_on, *relation.through))
+        line, column = place_of(old, statement.sql)
+        hint = "drop it first, and create it again with the new name"
+        message = f"{old} is read by {relation.name} in a way that needs its name"
+        raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint) from None
+
+
+def _with_name(relation: Relation, after: Collection[str], name: str) -> str:
+    """Return the statement that made a relation with another name after one of some words; comments are left alone."""
     tokens = sqlglot.tokenize(relation.sql, read=relation.dialect)
-    kind = next(n for n, token in enumerate(tokens) if token.text.upper() in kinds)
-    for token in tokens[kind + 1 :]:
-        if token.text.lower() == old.lower():
-            return (
-                relation.sql[: token.start] + _written(name, relation.dialect) + relation.sql[token.end + 1 :]
-            )
-    return relation.sql
-
-
-def _written(name: str, dialect: Dialect) -> str:
-    """Return a name as a statement has to say it: in quotes unless it is one plain word in lower case, and no keyword."""
-    tokens = sqlglot.tokenize(name, read=dialect) if name.isidentifier() else []
-    if [token.token_type for token in tokens] == [TokenType.VAR] and name == name.lower():
-        return name
-    mark = "`" if dialect == "spark" else '"'
-    return mark + name.replace(mark, mark * 2) + mark
+    at = 1 + next(n for n, token in enumerate(tokens) if token.text.upper() in after)
+    while tokens[at].text.upper() in ("IF", "NOT", "EXISTS"):
+        at += 1
+    if tokens[at].token_type == TokenType.ON:  # an index that was given no name
+        return relation.sql
+    dotted = at + 2 < len(tokens) and tokens[at + 1].token_type == TokenType.DOT
+    end = tokens[at + 2 if dotted else at].end + 1
+    return relation.sql[: tokens[at].start] + written(name, relation.dialect) + relation.sql[end:]
 
 
 def _renamed(value: Any, names: Mapping[str, str]) -> Any:

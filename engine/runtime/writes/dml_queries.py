@@ -9,7 +9,7 @@ import pyarrow as pa
 import sqlglot.expressions as exp
 
 from engine.errors import InvalidRow
-from engine.sql.batch.ad_hoc import read_whole
+from engine.sql.batch.hidden_row_ids import read_whole
 from engine.sql.catalog import Column, Relation
 from engine.sql.dialect import Dialect
 from engine.sql.parsing.refusals import mistake

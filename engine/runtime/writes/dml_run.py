@@ -52,6 +52,7 @@ from engine.sql.catalog import Catalog, Relation
 from engine.sql.dialect import Dialect
 from engine.sql.dialects.postgres.bytea import given_bytea
 from engine.sql.dialects.postgres.literals import typed_for
+from engine.sql.dialects.postgres.patterns import NotSaid
 from engine.sql.parsing.names import identifier
 from engine.sql.parsing.refusals import mistake
 from engine.sql.schemas import last_name
@@ -116,8 +117,11 @@ class StatementRun:
                 raise InvalidRow(f"insert into {relation.name}: {error}") from error
             return pa.Table.from_arrays(arrays, names=list(columns))
         query = statement.rows
-        if self.dialect != "spark" and isinstance(query, exp.Values):
-            query = typed_for(query, tuple(kinds[name] for name in columns))
+        if self.dialect != "spark" and isinstance(query, exp.Values | exp.Select):
+            try:
+                query = typed_for(query, tuple(kinds[name] for name in columns))
+            except NotSaid as error:
+                raise mistake(f"{error.what} is not offered", query, self.sql, error.hint) from error
         tables = query_tables(query, self.stored.catalog, self.sql)
         version = self.store.refresh()
         epochs = epochs_of(version, self.stored, tables)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import sqlglot.expressions as exp
 
 from engine.errors import SqlError
+from engine.sql.batch.hidden_row_ids import is_read_whole, with_hidden_row_ids
 from engine.sql.batch.quantified_once import quantified_once
 from engine.sql.batch.time_travel import Moment, moment_of
 from engine.sql.batch.unnest_rows import unnested
@@ -19,8 +20,10 @@ from engine.sql.dialects.postgres.rows import as_spark_rows
 from engine.sql.dialects.postgres.translate import as_spark
 from engine.sql.expression.sketches import keep_percentiles
 from engine.sql.functions import function_name
+from engine.sql.parsing.arrival import as_of_now
 from engine.sql.parsing.lost_arguments import lost_argument
 from engine.sql.parsing.names import identifier, item_name, relation_of
+from engine.sql.parsing.output_names import named_outputs
 from engine.sql.parsing.position import place
 from engine.sql.parsing.refusals import unsupported
 from engine.sql.rewrites.contract import QueryText
@@ -29,8 +32,6 @@ from engine.sql.rewrites.rules import written_out
 from engine.sql.statements.reader import parse
 from engine.sql.statements.statement_types import CreateView
 from engine.sql.typing.query_types import QueryTypes
-
-_WHOLE = "whole"
 
 
 @dataclass(frozen=True)
@@ -52,17 +53,6 @@ class SparkQuery:
 
     text: str
     readings: tuple[Reading, ...]
-
-
-def read_whole(table: exp.Table) -> exp.Table:
-    """Return a table of FROM, which from now on is read with its hidden columns; other mentions of the table are not."""
-    table.meta[_WHOLE] = True
-    return table
-
-
-def is_read_whole(table: exp.Table) -> bool:
-    """Tell whether a table of FROM is read with its hidden columns."""
-    return bool(table.meta.get(_WHOLE))
 
 
 def query_tables(query: exp.Query | exp.Values, catalog: Catalog, sql: str = "") -> tuple[str, ...]:
@@ -132,10 +122,11 @@ class _Writer:
         self, query: exp.Query | exp.Values, dialect: Dialect, top: bool = True, moment: Moment | None = None
     ) -> exp.Expr:
         """Return the tree of a query as Spark reads it."""
-        tree = distinct_on(written_out(query.copy(), QueryText(self.catalog, dialect, self.sql)))
+        tree = with_hidden_row_ids(as_of_now(query), self.catalog, self.sql)
+        tree = distinct_on(written_out(tree, QueryText(self.catalog, dialect, self.sql)))
         _refuse_unsaid(tree, self.sql if top else "")
         if dialect != "spark":
-            tree = quantified_once(tree)
+            tree = quantified_once(named_outputs(tree, dialect))
             for name in tree.find_all(exp.Identifier):
                 if not name.args.get("quoted"):
                     name.set("this", name.name.lower())

@@ -14,6 +14,7 @@ from engine.sql.batch.row_errors import without_errors
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.dialect import Dialect
 from engine.sql.functions import function_name, is_non_deterministic
+from engine.sql.parsing.arrival import is_at_arrival
 from engine.sql.parsing.names import identifier
 from engine.sql.parsing.parsed import parsed
 from engine.sql.parsing.refusals import unsupported
@@ -69,6 +70,8 @@ def check_deterministic(query: exp.Query, sql: str) -> None:
             raise unsupported("LIMIT without ORDER BY does not say which rows", cut, sql, "add ORDER BY")
         if isinstance(part, exp.Table) and (part.args.get("version") or part.args.get("when")):
             hint = "a view follows the newest content of its inputs: leave it out"
+            if is_at_arrival(part):
+                hint = "what is computed again knows no time at which rows came: leave refresh_policy out"
             raise unsupported("FOR SYSTEM_TIME AS OF in a view", part, sql, hint)
         _check_order(part, sql)
 

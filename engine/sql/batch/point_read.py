@@ -9,7 +9,8 @@ from typing import Any, Literal
 import sqlglot.expressions as exp
 
 from engine.jsonb.text import normal
-from engine.sql.batch.ad_hoc import is_read_whole, query_tables, to_spark
+from engine.sql.batch.ad_hoc import query_tables, to_spark
+from engine.sql.batch.hidden_row_ids import is_read_whole
 from engine.sql.batch.time_travel import Moment, moment_of
 from engine.sql.bind.expressions import conjuncts
 from engine.sql.catalog import Catalog, Column

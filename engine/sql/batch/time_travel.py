@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import sqlglot.expressions as exp
 
+from engine.sql.parsing.arrival import is_at_arrival
 from engine.sql.parsing.refusals import mistake
 
 _SECONDS_BELOW = 100_000_000_000
@@ -27,7 +28,7 @@ class Moment:
 def moment_of(table: exp.Table, sql: str) -> Moment | None:
     """Return the moment at which a table of FROM is to be read, or None; raises SqlError for one that cannot be told."""
     version = table.args.get("version") or table.args.get("when")
-    if version is None:
+    if version is None or is_at_arrival(table):
         return None
     given = version.expression
     if (

@@ -23,6 +23,7 @@ from engine.sql.bind.time_windows import TimeWindows
 from engine.sql.bind.values_rows import constant_rows
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.dialect import Dialect
+from engine.sql.parsing.arrival import is_at_arrival, without_moment
 from engine.sql.parsing.names import item_name
 from engine.sql.parsing.position import place
 from engine.sql.plan import Filter, Node, Values
@@ -67,7 +68,11 @@ _REMEDIES = {
     "sample": ("TABLESAMPLE", "a sample is another one each time: take a WHERE condition on a column"),
     "connect": ("CONNECT BY", "recursion is not maintained: join a fixed number of times"),
     "into": ("SELECT INTO", "write CREATE MATERIALIZED VIEW … AS"),
-    "version": ("FOR SYSTEM_TIME AS OF", "a view follows the newest content of its inputs"),
+    "version": (
+        "FOR SYSTEM_TIME AS OF",
+        "a view follows the newest content of its inputs; to join rows with a table as it is when they come, write "
+        "JOIN t FOR SYSTEM_TIME AS OF PROCTIME() ON …",
+    ),
     "when": ("FOR SYSTEM_TIME AS OF", "a view follows the newest content of its inputs"),
     "joins": ("a join in parentheses", "write the joins one after the other, or (SELECT …) AS name"),
     "by_name": ("BY NAME", "list the columns of each branch in one order"),
@@ -270,12 +275,13 @@ class _Binder:
             else:
                 nested = self._joins(_without_joins(inner), inner.args["joins"], items, joins)
                 item = Item(Source("", joins.build(*nested, ()), ()))
-            steps.append(joins.step(join, item.source, item.apply))
+            steps.append(joins.step(join, item.source, item.apply, at_arrival=is_at_arrival(join.this)))
         return source, steps
 
     def _joined(self, items: FromItems, join: exp.Join) -> Item:
         left = str(join.args.get("side") or "").upper() == "LEFT"
-        item = items.item(join.this, outer=left)
+        joined = without_moment(join.this) if is_at_arrival(join.this) else join.this
+        item = items.item(joined, outer=left)
         side = str(join.args.get("side") or "").upper()
         if item.apply is None or side == "" or (side == "LEFT" and self._is_true(join.args.get("on"))):
             return item

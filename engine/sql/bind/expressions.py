@@ -179,10 +179,7 @@ class Expressions:
             (name for part in tree.walk() if (name := unknown_function(part)) and not is_own(name)), None
         )
         if left is not None and not isinstance(node, exp.Subquery):
-            hint = "take it apart as (regexp_match(text, 'pattern'))[1]" if left == "regexp_match" else ""
-            raise self.scope.error(
-                f"this use of {left} has no like in Spark", node, hint or "use another form"
-            )
+            raise self.scope.error(f"this use of {left} has no like in Spark", node, "use another form")
         self.operands.check(tree, node)
         text = tree.sql(dialect="spark")
         if (lost := lost_argument(tree, text)) is not None:

@@ -177,7 +177,15 @@ class FromItems:
                 self.binder.known.add(internal)
         scan = Scan(found.name, items, found.primary_key, found.distribution_key, found.append_only)
         internals = {c.name: internal for c, (internal, _) in zip(columns, items, strict=True)}
-        return Source(alias, scan, tuple((name, internals[name]) for name in shown))
+        row_ids = [
+            c.name for c in columns if c.hidden and found.kind == "table" and c.name in found.primary_key
+        ]
+        return Source(
+            alias,
+            scan,
+            tuple((name, internals[name]) for name in shown),
+            tuple((name, internals[name]) for name in row_ids),
+        )
 
     def _view(self, found: Relation, alias: str) -> Source:
         statement = parse(found.sql, found.dialect)

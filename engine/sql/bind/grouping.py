@@ -183,7 +183,7 @@ class Grouping:
         """Bind an expression over groups: group keys and aggregate calls become columns of the Aggregate."""
 
         def rewrite(part: exp.Expr) -> exp.Expr:
-            if part.meta.get(WINDOW):
+            if part.meta.get(WINDOW) or isinstance(part, exp.DataType):
                 return part
             if isinstance(part, exp.Grouping | exp.GroupingId):
                 return self._grouping(part, groups)

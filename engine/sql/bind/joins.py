@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+import msgspec
 import sqlglot.expressions as exp
 
 from engine.errors import UnsupportedSql
@@ -16,7 +17,7 @@ from engine.sql.expression.nodes import Column, Comparison, Expr, known
 from engine.sql.expression.template import call as call_of
 from engine.sql.parsing.names import identifier
 from engine.sql.parsing.position import place
-from engine.sql.plan import Filter, JoinKind, Node, size
+from engine.sql.plan import Filter, Join, JoinKind, Node, children, nodes
 from engine.sql.rewrites.decorrelate import decorrelate
 from engine.sql.rewrites.equalities import Equalities
 from engine.sql.rewrites.free import free_columns
@@ -59,11 +60,13 @@ class Step:
     node: exp.Expr
     apply: Callable[[Node], Node] | None = None
     coalesced: tuple[tuple[str, Expr], ...] = ()
+    at_arrival: bool = False
 
     @property
     def waits(self) -> bool:
         """Whether the source may be joined later, when an equality connects it."""
-        return self.kind == "inner" and self.apply is None and not free_columns(self.source.plan)
+        plain = self.kind == "inner" and self.apply is None and not self.at_arrival
+        return plain and not free_columns(self.source.plan)
 
 
 class JoinBuilder:
@@ -76,9 +79,18 @@ class JoinBuilder:
         self.equalities, self.refuse = equalities, refuse
         self.deferred: list[exp.Expr] = []
 
-    def step(self, join: exp.Join, source: Source, apply: Callable[[Node], Node] | None = None) -> Step:
+    def step(
+        self,
+        join: exp.Join,
+        source: Source,
+        apply: Callable[[Node], Node] | None = None,
+        *,
+        at_arrival: bool = False,
+    ) -> Step:
         """Add a joined source to the scope and bind its conditions, which see nothing that follows."""
         kind = self._kind(join)
+        if at_arrival:
+            self._check_arrival(join, kind)
         self.scope.add(source, join.this)
         using = [part for part in join.args.get("using") or ()]
         if str(join.args.get("method") or "").upper() == "NATURAL":
@@ -95,7 +107,17 @@ class JoinBuilder:
                 raise self.refuse("a subquery in ON of an outer join", part, "join it in FROM first")
         if kind in ("semi", "anti"):
             self.scope.sources.remove(source)
-        return Step(source, kind, tuple(conditions), join.this, apply, tuple(coalesced))
+        return Step(source, kind, tuple(conditions), join.this, apply, tuple(coalesced), at_arrival)
+
+    def _check_arrival(self, join: exp.Join, kind: StepKind) -> None:
+        """Refuse a temporal join of another kind, and where rows do not come by themselves."""
+        what = "FOR SYSTEM_TIME AS OF PROCTIME()"
+        if kind not in ("inner", "left"):
+            hint = "only rows of the left side come and find what is there then: write JOIN or LEFT JOIN"
+            raise self.refuse(f"{kind.upper()} JOIN with {what}", join.this, hint)
+        if self.scope.outer is not None:
+            hint = "join in FROM of the query itself, or make a materialized view of the joined rows"
+            raise self.refuse(f"{what} in a subquery of an expression", join.this, hint)
 
     def condition(self, node: exp.Expr, clause: str) -> Condition:
         """Bind one conjunct."""
@@ -124,8 +146,8 @@ class JoinBuilder:
             plan = self._cross(plan, waiting, pool, [] if step.kind in ("right", "full") else usable)
             if pool and step.kind in ("right", "full"):
                 raise self.refuse("a condition on an outer query below an outer join", step.node, "use WHERE")
-            plan = self._written(plan, step)
-            if step.kind == "full" and size(plan) > MOST_NODES:
+            plan = self._arriving(plan, step, usable) if step.at_arrival else self._written(plan, step)
+            if step.kind == "full" and _size(plan) > MOST_NODES:
                 raise self._too_large(step)
         plan = self._cross(plan, waiting, pool, rest)
         for condition in (*pool, *rest):
@@ -194,6 +216,29 @@ class JoinBuilder:
         return self.keys.join(left, right, "inner", pairs, residual, null_safe)
 
     # ---- joins in the written order --------------------------------------------------------------------------
+    def _arriving(self, plan: Node, step: Step, where: list[Condition]) -> Node:
+        """A temporal join; conditions of WHERE that compare the two sides of an inner one belong to it, and leave their list."""
+        filters = [
+            part for side in (plan, step.source.plan) for part in nodes(side) if isinstance(part, Filter)
+        ]
+        asked = [*(part.predicate for part in filters), *(c.expr for c in step.conditions)]
+        if any(reads_clock(predicate) for predicate in asked):
+            hint = "write it above the join: in WHERE of the query that joins, or of one around it"
+            raise self.refuse("a condition on now() in or below a temporal join", step.node, hint)
+        sides = (set(plan.columns), set(step.source.plan.columns))
+        both = sides[0] | sides[1]
+        used = [
+            c
+            for c in where
+            if step.kind == "inner"
+            and set(c.expr.columns) <= both
+            and not any(set(c.expr.columns) <= side for side in sides)
+            and not reads_clock(c.expr)
+        ]
+        where[:] = [c for c in where if c not in used]
+        joined = self._outer(plan, replace(step, conditions=(*step.conditions, *used)))
+        return msgspec.structs.replace(joined, at_arrival=True)
+
     def _written(self, plan: Node, step: Step) -> Node:
         if step.apply is not None:
             joined = step.apply(plan)
@@ -208,7 +253,7 @@ class JoinBuilder:
             return with_columns(joined, step.coalesced)
         return self._outer(plan, step)
 
-    def _outer(self, plan: Node, step: Step) -> Node:
+    def _outer(self, plan: Node, step: Step) -> Join:
         """LEFT JOIN as it is, RIGHT JOIN with its sides exchanged; conditions on the kept side alone stay with the join."""
         left, right = (step.source.plan, plan) if step.kind == "right" else (plan, step.source.plan)
         theirs = set(right.columns)
@@ -292,3 +337,11 @@ class JoinBuilder:
         expr = known(Comparison("=", *sides), position=at)
         self.equalities.note(expr, *sides)
         return Condition(expr, sides)
+
+
+def _size(node: Node, known: dict[int, int] | None = None) -> int:
+    """Return how many nodes a plan has, one that stands in several places counted in each; `known` are counted already."""
+    known = {} if known is None else known
+    if id(node) not in known:
+        known[id(node)] = 1 + sum(_size(child, known) for child in children(node))
+    return known[id(node)]

@@ -16,9 +16,11 @@ from engine.sql.bind.grouping import Grouping
 from engine.sql.bind.ordering import Limits, OrderItem, limits, order_items, output_position
 from engine.sql.bind.scope import Scope
 from engine.sql.bind.windows import Windows
+from engine.sql.dialect import Dialect
 from engine.sql.expression.nodes import Column, Expr
 from engine.sql.functions import function_name
 from engine.sql.parsing.names import identifier
+from engine.sql.parsing.output_names import output_name
 from engine.sql.parsing.position import copy_place
 from engine.sql.plan import Aggregate, Filter, Node, Project, TopN
 from engine.sql.typing.expression_types import kind_of
@@ -203,7 +205,10 @@ class Projection:
                 take(item.name.lower(), item, item)
             else:
                 found.append((None, item))
-        return [(name or _unused(_name(item, n), taken), item) for n, (name, item) in enumerate(found, 1)]
+        dialect = self.expressions.dialect
+        return [
+            (name or _unused(_name(item, n, dialect), taken), item) for n, (name, item) in enumerate(found, 1)
+        ]
 
     def _star(self, item: exp.Expr) -> list[tuple[str, str]]:
         star = item.find(exp.Star)
@@ -220,8 +225,11 @@ class Projection:
         return found
 
 
-def _name(item: exp.Expr, position: int) -> str:
-    call = core(item.this) if isinstance(item, exp.Filter | exp.Window) else item
+def _name(item: exp.Expr, position: int, dialect: Dialect) -> str:
+    if dialect != "spark":
+        name = output_name(item, dialect) or ""
+        return name if name.isidentifier() and not name.startswith("_") else f"column_{position}"
+    call = core(item.this) if isinstance(item, exp.Filter | exp.Window | exp.WithinGroup) else item
     name = function_name(call) or ""
     return name if name.isidentifier() and name not in ("cast", "try_cast", "case") else f"column_{position}"
 

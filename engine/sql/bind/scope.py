@@ -14,11 +14,15 @@ from engine.sql.plan import Node
 
 @dataclass(frozen=True)
 class Source:
-    """One item of FROM: its alias, its plan, and its columns as (visible name, internal name)."""
+    """One item of FROM: its alias, its plan, and its columns as (visible name, internal name).
+
+    `hidden` are those that have to be named: the row id of a table without a key.
+    """
 
     alias: str
     plan: Node
     columns: tuple[tuple[str, str], ...]
+    hidden: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass
@@ -83,6 +87,8 @@ class Scope:
             for visible, internal in source.columns
             if self._fits(visible, name) and (alias is not None or internal not in self.merged)
         ]
+        if not pairs:
+            pairs = [(source.alias, *pair) for source in sources for pair in source.hidden if pair[0] == name]
         found = [pair for pair in pairs if pair[1] == name] or pairs
         if len(found) > 1:
             where = " or ".join(f"{source}.{visible}" for source, visible, _ in found)

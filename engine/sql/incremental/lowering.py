@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Protocol
 
 import msgspec
 
-from engine.sql.expression.clock import TIME_AT, TIME_PART
 from engine.sql.expression.nodes import Column, Expr
 from engine.sql.incremental.access import NotPushable, arrange_key, required_indexes
+from engine.sql.incremental.arrivals import arriving, is_arrival, with_arriving
 from engine.sql.incremental.counted_values import OverValues, ValueState, over_values, values_of
 from engine.sql.incremental.counted_values import Values as GroupValues
+from engine.sql.incremental.filter_states import filter_state, timed_state
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.group_keys import is_global, keys_as_columns, with_global_key
+from engine.sql.incremental.names import renamed, sanitised, with_columns
 from engine.sql.incremental.partials import GLOBAL_KEY, Partials, partials_of
-from engine.sql.incremental.row_bounds import bound_of_row
 from engine.sql.incremental.rules import (
     FirstRows,
+    JoinedOnArrival,
     KeyedRecompute,
     Linear,
     Lookups,
     OverWindows,
     StoredPartials,
-    TimedRows,
 )
 from engine.sql.incremental.temporal import (
-    RESERVED,
     bounds_of,
     has_bounds,
-    part_of,
-    rows_inside,
-    temporal_filter,
 )
 from engine.sql.plan import (
     Aggregate,
@@ -85,6 +81,9 @@ class Lowering:
         if isinstance(top, Project) and self._is_windowed(top.input):
             self._over(self.view, top)
             return
+        if isinstance(top, Project) and is_arrival(top):
+            self._arrivals(self.view, top)
+            return
         plan = self._lower(top)
         self._emit(self.view, plan, plan.key)
 
@@ -122,22 +121,25 @@ class Lowering:
         if isinstance(node, DynamicFilter):
             return self._dynamic(node)
         if isinstance(node, Join):
-            return self._lower_join(node)
+            return self._arrivals_state(node) if node.at_arrival else self._lower_join(node)
         if isinstance(node, UnionAll):
             return UnionAll(tuple(self._lower(child) for child in node.inputs), node.names)
         assert not isinstance(node, Recompute)  # it is the whole of a plan that is not lowered
         return msgspec.structs.replace(node, input=self._lower(node.input))
 
     def _lower_join(self, join: Join) -> Join:
-        left, right = self._lower(join.left), self._lower(join.right)
+        left = self._lower(join.left)
+        right = self._found_by(self._lower(join.right), join)
         if join.on:  # else whole sides are read, not looked up
-            right_on = tuple(right for _, right in join.on)
             left = self._accessible(left, tuple(left for left, _ in join.on), join.null_safe)
-            if _is_chain(right):
-                right = self._accessible(right, right_on, join.null_safe)
-            else:
-                right = self._arrange(right, right_on)
         return msgspec.structs.replace(join, left=left, right=right)
+
+    def _found_by(self, right: Node, join: Join) -> Node:
+        """Return the right side of a join as what can be looked up by the columns that it is joined by."""
+        by = tuple(right for _, right in join.on)
+        if not by:
+            return right
+        return self._accessible(right, by, join.null_safe) if _is_chain(right) else self._arrange(right, by)
 
     def _accessible(self, node: Node, columns: tuple[str, ...], null_safe: bool = False) -> Node:
         """Return a node that can be read by `columns`: itself with indexes noted, or an arrangement of it."""
@@ -188,37 +190,57 @@ class Lowering:
         bounds = bounds_of(node.predicate)
         below = node.input if bounds.rest is None else Filter(node.input, bounds.rest)
         source = self._lower(below)
-        names = sanitised(source.columns, RESERVED)
-        plan = temporal_filter(source, bounds, names)
-        table, by = self._next_state(), (TIME_PART,)
-        why = "rows that cross a bound of now() are found by it, others on changes alone"
-        self._add(Fragment(table, TimedRows(), plan, (TIME_PART, TIME_AT, *plan.key), by, why))
-        return rows_inside(table, plan, source, names)
+        fragment, rows = timed_state(source, bounds, self._next_state())
+        self._add(fragment)
+        return rows
 
     def _dynamic(self, node: DynamicFilter) -> DynamicFilter:
         """Return a filter over a state that holds its input in the order of what is compared."""
         source = self._lower(node.input)
-        if node.against is not None:
-            bound = bound_of_row(self._lower(node.against), node.at)
-            node = msgspec.structs.replace(node, bounds=(bound,), against=None)
-        names = sanitised(source.columns, RESERVED)
-        part = (TIME_PART, part_of(source.key))
-        plan = Project(source, (part, *((names[column], Column(column)) for column in source.columns)))
-        key, table = tuple(names[column] for column in source.key), self._next_state()
-        why = f"rows in the order of {names[node.at]}, which is held against a bound that moves"
-        state = (TIME_PART, names[node.at], *key)
-        self._add(Fragment(table, Linear(), plan, tuple(dict.fromkeys(state)), (TIME_PART,), why))
-        scan = Scan(table, tuple(names.items()), key, (), node.input.append_only)
-        return msgspec.structs.replace(node, input=scan)
+        row = None if node.against is None else self._lower(node.against)
+        fragment, filtered = filter_state(node, source, row, self._next_state())
+        self._add(fragment)
+        return filtered
 
-    def _over_state(self, node: Node) -> Scan:
-        """Return a scan of a state table with the rows of calls over windows, or of a filter right above them."""
-        names = sanitised(node.columns)
-        self._over(None, Project(node, tuple((names[column], Column(column)) for column in node.columns)))
+    # ---- temporal joins --------------------------------------------------------------------------------------
+    def _arrivals_state(self, node: Join) -> Scan:
+        """Return a scan of a state table with the rows of a temporal join, which nothing could compute again."""
+        self._arrivals(None, renamed(node))
+        return self._state_scan(node.append_only)
+
+    def _arrivals(self, table: str | None, top: Project) -> None:
+        """Add the fragment of temporal joins in a row; without a name it is a state, numbered after all that stands below it."""
+        came = self._lower(arriving(top))
+        if not _is_chain(came):  # what comes and goes has to be net: a row that stays must not be joined anew
+            came = self._arrange(came, came.key)
+        below = with_arriving(self._looked_up(top.input), came)
+        plan = with_columns(top, below, below.key)
+        by, key = plan.key[: len(came.key)], plan.key
+        name = table or self._next_state()
+        why = "rows are joined as they come, and keep what they have found"
+        self._add(Fragment(name, JoinedOnArrival(by), plan, arrange_key(by, key), by, why))
+
+    def _looked_up(self, node: Node) -> Node:
+        """Return temporal joins in a row over right sides that can be looked up."""
+        if not is_arrival(node):
+            return node
+        if isinstance(node, Join):
+            right = self._found_by(self._lower(node.right), node)
+            return msgspec.structs.replace(node, left=self._looked_up(node.left), right=right)
+        assert isinstance(node, Filter | Project)
+        return msgspec.structs.replace(node, input=self._looked_up(node.input))
+
+    def _state_scan(self, append_only: bool = False) -> Scan:
+        """Return a scan of the state that was added last, which renames what it holds, under the columns' first names."""
         state = self.fragments[-1]
         assert isinstance(state.plan, Project)
         items = tuple((expr.columns[0], name) for name, expr in state.plan.items)
-        return Scan(state.table, items, state.key, state.distribution_key)
+        return Scan(state.table, items, state.key, state.distribution_key, append_only)
+
+    def _over_state(self, node: Node) -> Scan:
+        """Return a scan of a state table with the rows of calls over windows, or of a filter right above them."""
+        self._over(None, renamed(node))
+        return self._state_scan()
 
     def _over(self, table: str | None, top: Project) -> None:
         """Add the fragment of calls over windows; without a name it is a state, numbered after all that stands below it."""
@@ -229,12 +251,8 @@ class Lowering:
             source = self._accessible(source, node.partition, null_safe=True)
         node = msgspec.structs.replace(node, input=source)
         below = msgspec.structs.replace(top.input, input=node) if isinstance(top.input, Filter) else node
-        carried = {expr.column: name for name, expr in reversed(top.items) if expr.column is not None}
-        lacking = [c for c in dict.fromkeys((*node.partition, *node.key)) if c not in carried]
-        hidden = sanitised((*top.columns, *(f"_key_{column.lstrip('_')}" for column in lacking)))
-        carried |= {column: hidden[f"_key_{column.lstrip('_')}"] for column in lacking}
-        added = tuple((carried[column], Column(column)) for column in lacking)
-        plan = Project(below, top.items + added)
+        plan = with_columns(top, below, (*node.partition, *node.key))
+        carried = {expr.column: name for name, expr in reversed(plan.items) if expr.column is not None}
         by = tuple(carried[column] for column in node.partition)
         key = arrange_key(by, plan.key)
         why = "touched partitions are computed again" if by else "all rows are one partition, computed again"
@@ -338,19 +356,6 @@ class Lowering:
             why = f"how often each value stands in its group{', in order' if state.values.ordered else ''}"
             self._add(Fragment(names[text], StoredPartials(), plan, plan.key, by, why))
         return over
-
-
-def sanitised(names: tuple[str, ...], reserved: tuple[str, ...] = ()) -> dict[str, str]:
-    """Return for each column of a plan the name that it has in a table: without dots and the like, each once, none `reserved`."""
-    taken: dict[str, str] = {}
-    for name in names:
-        base = re.sub(r"\W", "_", name)
-        candidate, n = base, 1
-        while candidate in taken.values() or candidate in reserved:
-            n += 1
-            candidate = f"{base}_{n}"
-        taken[name] = candidate
-    return taken
 
 
 def _is_chain(node: Node) -> bool:

@@ -179,6 +179,8 @@ def followed(node: Node, by: By, leaf: Leaf) -> Node:
             below = tuple(substitute(expr, keys) for expr in by)
         case UnionAll():
             return _union(node, by, leaf)
+        case Join(at_arrival=True):
+            raise NotPartitionable("a temporal join has joined rows that nothing could compute again")
         case Join():
             left, right = _sides(node, by)
             return msgspec.structs.replace(

@@ -102,6 +102,8 @@ def progress(node: Node, of_scan: OfScan) -> Found:
             below = progress(node.input, of_scan)
             at = below.get(node.at)
             return {name: one for name, one in below.items() if at is not None and one.sources == at.sources}
+        case Join(at_arrival=True):  # a row keeps what it met when it came
+            return progress(node.left, of_scan)
         case Join():
             return _of_join(node, progress(node.left, of_scan), progress(node.right, of_scan))
         case UnionAll():

@@ -7,7 +7,8 @@ import msgspec
 from engine.sql.expression.nodes import Column
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.group_keys import keys_as_columns, with_global_key
-from engine.sql.incremental.lowering import Lowering, sanitised
+from engine.sql.incremental.lowering import Lowering
+from engine.sql.incremental.names import sanitised
 from engine.sql.incremental.partials import GLOBAL_KEY
 from engine.sql.incremental.rules import Reference
 from engine.sql.plan import Aggregate, Join, Node, Over, Project, Scan, TopN, children
@@ -15,20 +16,27 @@ from engine.sql.plan import Aggregate, Join, Node, Over, Project, Scan, TopN, ch
 Keyed = Join | Aggregate | TopN | Over
 
 
+def _keyed(node: Node) -> Keyed | None:
+    """Return a node that has a key under which it can be computed again, else None; a temporal join cannot be at all."""
+    at_arrival = isinstance(node, Join) and node.at_arrival
+    return node if isinstance(node, Keyed) and not at_arrival else None
+
+
 class ReferenceLowering(Lowering):
     """Every join, aggregate, window and choice of first rows is a table of its own, kept by keyed recompute."""
 
     def view_fragment(self, top: Node) -> None:
         """Add the fragment of the view itself, after those that stand below it."""
-        if isinstance(top, Project) and isinstance(top.input, Keyed):
-            self._keyed(self.view, Project(self._fed(top.input), top.items))
+        if isinstance(top, Project) and (keyed := _keyed(top.input)) is not None:
+            self._keyed(self.view, Project(self._fed(keyed), top.items))
             return
         super().view_fragment(top)
 
     def _lower(self, node: Node) -> Node:
-        if not isinstance(node, Keyed):
+        keyed = _keyed(node)
+        if keyed is None:
             return super()._lower(node)
-        node = self._fed(node)  # first, since a whole aggregate below brings a key column along
+        node = self._fed(keyed)  # first, since a whole aggregate below brings a key column along
         names = sanitised(node.columns)
         self._keyed(None, Project(node, tuple((names[column], Column(column)) for column in node.columns)))
         table, key = self.fragments[-1].table, self.fragments[-1].key

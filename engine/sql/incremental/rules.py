@@ -66,6 +66,15 @@ class TimedRows(_Kind, frozen=True, tag="temporal"):
     """Rows whose bound the moment passes are found by it, and leave or enter; each changed row is held against the moment."""
 
 
+class JoinedOnArrival(_Kind, frozen=True, tag="temporal join"):
+    """Left rows that come are joined with the right side as it is; those that go take what they brought along with them.
+
+    What a left row has brought is found by the columns `by` of the fragment's own table, which hold the left side's key.
+    """
+
+    by: tuple[str, ...]
+
+
 class Reference(_Kind, frozen=True, tag="reference"):
     """The touched keys of one operator are computed before and after; the rule that the faster ones are held against."""
 
@@ -86,6 +95,7 @@ Rule = (
     | FirstRows
     | OverWindows
     | TimedRows
+    | JoinedOnArrival
     | Reference
     | IndexCopy
     | FullRefresh

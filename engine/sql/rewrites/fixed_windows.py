@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import sqlglot.expressions as exp
 
 from engine.sql.dialects.postgres.filled import filled
-from engine.sql.typing.intervals import day_time_literal
+from engine.sql.typing.intervals import calendar_interval, day_time_literal, has_months, interval_value
+
+Wrong = Callable[[str, exp.Expr, str], Exception]
 
 MOST_WINDOWS = 10_000
 """So many windows a row is in at most."""
 _MICROSECOND = "INTERVAL '0 00:00:00.000001' DAY TO SECOND"
+
+
+def length_of(node: exp.Expr, what: str, wrong: Wrong, *, positive: bool = True) -> int:
+    """Return a length that is written as an interval, or as a text that means one, in microseconds; raises what `wrong` makes."""
+    literal = node.name if isinstance(node, exp.Literal) and node.is_string else None
+    span = interval_value(node)
+    inner = node.this if isinstance(node, exp.Cast | exp.Interval) else None
+    plain = inner.name if isinstance(inner, exp.Literal) and node.args.get("unit") is None else literal
+    found = calendar_interval(plain) if span is None and plain is not None else None
+    if has_months(node) or (found is not None and found[0]):
+        hint = "group by date_trunc('month', …) instead, or write the length in days"
+        raise wrong(f"{what} has months, which have no fixed length", node, hint)
+    span = found[1] if span is None and found is not None else span
+    if span is None:
+        raise wrong(f"{what} is no interval: {node.sql()}", node, "write INTERVAL '10 minutes'")
+    if positive and span <= timedelta():
+        raise wrong(f"{what} is not positive", node, "write INTERVAL '10 minutes'")
+    return span // timedelta(microseconds=1)
 
 
 def span_of(micros: int) -> exp.Interval:

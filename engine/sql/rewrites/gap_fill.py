@@ -8,8 +8,6 @@ that there would be more than MOST_BETWEEN between them fail.
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import sqlglot.expressions as exp
 
 from engine.sql.catalog import Column, Relation
@@ -19,8 +17,7 @@ from engine.sql.parsing.parsed import is_gap_fill
 from engine.sql.parsing.position import copy_place
 from engine.sql.parsing.refusals import mistake
 from engine.sql.rewrites.contract import ParsedExample, QueryText
-from engine.sql.rewrites.fixed_windows import span_of
-from engine.sql.typing.intervals import has_months, interval_value
+from engine.sql.rewrites.fixed_windows import length_of, span_of
 
 EXAMPLE = ParsedExample(
     before="SELECT * FROM GAP_FILL(stay, since, INTERVAL '1' HOUR, LOCF(guests))",
@@ -67,7 +64,7 @@ class _GapFill:
         self.relation = self._relation(given[0])
         self.columns = [column for column in self.relation.columns if not column.hidden]
         self.time = self._time(given[1])
-        self.step = self._step(given[2])
+        self.step = length_of(given[2], "the step of GAP_FILL", self._wrong)
         self.fills: dict[str, str] = {}
         for fill in given[3:]:
             self._add(fill)
@@ -155,19 +152,6 @@ class _GapFill:
             )
             raise self._wrong(f"{found.name} is {found.type}: GAP_FILL goes along a TIMESTAMP", node, hint)
         return found
-
-    def _step(self, node: exp.Expr) -> int:
-        span = interval_value(node)
-        if has_months(node):
-            hint = "write the step in days"
-            raise self._wrong("the step of GAP_FILL has months, which have no fixed length", node, hint)
-        if span is None:
-            raise self._wrong(
-                f"the step of GAP_FILL is no interval: {node.sql()}", node, "write INTERVAL '1 minute'"
-            )
-        if span <= timedelta():
-            raise self._wrong("the step of GAP_FILL is not positive", node, "write INTERVAL '1 minute'")
-        return span // timedelta(microseconds=1)
 
     def _add(self, node: exp.Expr) -> None:
         word = node.name.lower() if isinstance(node, exp.Anonymous) else ""

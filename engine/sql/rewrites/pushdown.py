@@ -78,6 +78,8 @@ def push_filter(node: Node, predicate: Expr) -> Node:
             return msgspec.structs.replace(
                 node, input=push_filter(node.input, substitute(predicate, dict(node.keys)))
             )
+        case Join(at_arrival=True) if reads_clock(predicate):
+            pass  # below it rows would be joined when they come into the filter
         case Join() if columns and columns <= set(node.left.columns):
             return msgspec.structs.replace(node, left=push_filter(node.left, predicate))
         case Join(kind="inner") if columns and columns <= set(node.right.columns):

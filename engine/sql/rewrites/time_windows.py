@@ -16,9 +16,8 @@ from engine.sql.parsing.position import copy_place
 from engine.sql.parsing.reading import PARTITIONED
 from engine.sql.parsing.refusals import mistake
 from engine.sql.rewrites.contract import ParsedExample, QueryText
-from engine.sql.rewrites.fixed_windows import MOST_WINDOWS, ends, last_start, span_of, starts
+from engine.sql.rewrites.fixed_windows import MOST_WINDOWS, ends, last_start, length_of, span_of, starts
 from engine.sql.rewrites.session_windows import session_windows
-from engine.sql.typing.intervals import calendar_interval, has_months, interval_value
 
 EXAMPLE = ParsedExample(
     before="SELECT window_start, count(*) AS n FROM TUMBLE(stay, since, INTERVAL '5' MINUTE) GROUP BY 1",
@@ -158,28 +157,8 @@ class _Windows:
 
     def _micros(self, name: str, node: exp.Expr) -> int:
         """Return a length in microseconds."""
-        literal = node.name if isinstance(node, exp.Literal) and node.is_string else None
-        span = interval_value(node)
-        inner = node.this if isinstance(node, exp.Cast | exp.Interval) else None
-        plain = inner.name if isinstance(inner, exp.Literal) and node.args.get("unit") is None else literal
-        found = calendar_interval(plain) if span is None and plain is not None else None
-        if has_months(node) or (found is not None and found[0]):
-            hint = "group by date_trunc('month', …) instead, or write the length in days"
-            raise self._wrong(
-                f"the {name} of {self._word} has months, which have no fixed length", node, hint
-            )
-        span = found[1] if span is None and found is not None else span
-        if span is None:
-            raise self._wrong(
-                f"the {name} of {self._word} is no interval: {node.sql()}",
-                node,
-                "write INTERVAL '10 minutes'",
-            )
-        if name != "offset" and span <= timedelta():
-            raise self._wrong(
-                f"the {name} of {self._word} is not positive", node, "write INTERVAL '10 minutes'"
-            )
-        return span // _MICROSECOND
+        what = f"the {name} of {self._word}"
+        return length_of(node, what, self._wrong, positive=name != "offset")
 
     @property
     def _word(self) -> str:

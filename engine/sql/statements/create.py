@@ -25,12 +25,15 @@ from engine.sql.statements.statement_types import (
     CreateView,
     Drop,
 )
-from engine.sql.statements.view_options import check_view_options
+from engine.sql.statements.view_options import check_view_options, with_known_names
 from engine.sql.statements.watermark_clause import watermark_of
 from engine.sql.typing.types import parse_type
 
 _DOCUMENTS = (exp.DataType.Type.JSON, exp.DataType.Type.JSONB, exp.DataType.Type.VARIANT)
 _DROPPED: tuple[RelationKind, ...] = ("table", "view", "materialized view", "index", "function", "sink")
+
+_APPEND_ONLY = frozenset(("appendonly", "append_only"))
+"""The options by which RisingWave says APPEND ONLY."""
 
 
 def create(
@@ -59,8 +62,10 @@ def create(
 
 
 def _table(tree: exp.Create, name: str, clauses: Clauses, sql: str, dialect: Dialect) -> CreateTable:
-    exists, options = bool(tree.args.get("exists")), clauses.options
+    exists, options = bool(tree.args.get("exists")), dict(clauses.options)
     append_only, on_conflict = clauses.append_only, clauses.on_conflict
+    for name_of_option in _APPEND_ONLY & {*options} if dialect != "spark" else ():
+        append_only |= options.pop(name_of_option).lower() == "true"
     if append_only and on_conflict not in ("", "ignore"):
         hint = "leave APPEND ONLY out, or write ON CONFLICT IGNORE"
         raise mistake(
@@ -161,6 +166,7 @@ def _view(
     if not isinstance(query, exp.Query):
         raise mistake("a view needs AS SELECT …", tree.this, sql, "CREATE VIEW v AS SELECT …")
     if materialized:
+        options = with_known_names(options, clauses.places, sql)
         check_view_options(options, clauses.places, sql)
         closes = clauses.on_window_close
         return CreateMaterializedView(name, query, text, options, exists, sql, columns, closes)

@@ -21,12 +21,11 @@ from engine.sql.statements.column_list import column_of
 from engine.sql.statements.defaults import default_text
 from engine.sql.statements.prepared import prepared_statement
 from engine.sql.statements.session_statements import (
+    LISTS,
     CancelJobs,
     CreateSchema,
     DropSchema,
     Refresh,
-    ShowJobs,
-    ShowWatermarks,
     Use,
 )
 from engine.sql.statements.set_statements import set_statement, show_variable
@@ -47,6 +46,7 @@ from engine.sql.statements.statement_types import (
     ShowVariable,
     Statement,
     Steer,
+    SwapWith,
     Wait,
 )
 from engine.sql.statements.taken_statements import taken_statement
@@ -63,8 +63,8 @@ _RATES = (
     "BACKFILL_PARALLELISM",
 )
 _ALTER = (
-    "ALTER TABLE t RENAME TO u, RENAME COLUMN a TO b, ADD COLUMN a TYPE, DROP COLUMN a, ALTER COLUMN a …, SET SCHEMA s; "
-    "ALTER MATERIALIZED VIEW v SET option = value, PAUSE, RESUME"
+    "ALTER TABLE t RENAME TO u, SWAP WITH u, RENAME COLUMN a TO b, ADD COLUMN a TYPE, DROP COLUMN a, ALTER COLUMN a …, "
+    "SET SCHEMA s; ALTER MATERIALIZED VIEW v SET option = value, PAUSE, RESUME"
 )
 _WAIT = "WAIT [FOR view, …] [WITHIN n SECONDS | MINUTES | HOURS]"
 WAIT_SECONDS = 3600.0
@@ -106,10 +106,8 @@ def own_statement(readable: str, sql: str, dialect: Dialect) -> Statement | None
 
 
 def _show(text: str, start: int, sql: str, dialect: Dialect) -> Statement:
-    if re.fullmatch(r"SHOW\s+JOBS", text, re.IGNORECASE):
-        return ShowJobs(sql)
-    if re.fullmatch(r"SHOW\s+WATERMARKS", text, re.IGNORECASE):
-        return ShowWatermarks(sql)
+    if found := re.fullmatch(rf"SHOW\s+({'|'.join(LISTS)})", text, re.IGNORECASE):
+        return LISTS[found[1].upper()](sql)
     pattern = rf"SHOW\s+CREATE\s+(?:TABLE|SOURCE|(?:MATERIALIZED\s+)?VIEW|INDEX|FUNCTION|SINK)\s+({NAME})"
     if found := re.fullmatch(pattern, text, re.IGNORECASE):
         return ShowCreate(written_name(found[1], dialect), sql)
@@ -191,6 +189,8 @@ class _Reader:
     def _action(self, kind: str, relation: str) -> AlterAction:
         if self.take("RENAME", "TO"):
             found: AlterAction = RenameTo(self._new_name(kind))
+        elif self.take("SWAP", "WITH"):
+            found = SwapWith(self.relation(f"the other {kind}", _ALTER))
         elif self.take("RENAME"):
             self.take("COLUMN")
             old = self.name("the column", _ALTER)

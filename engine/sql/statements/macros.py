@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import sqlglot.expressions as exp
+from sqlglot import TokenType
 from sqlglot.errors import ParseError, TokenError
 
 from engine.sql.catalog import Catalog, Relation
@@ -12,6 +13,7 @@ from engine.sql.functions import is_aggregate
 from engine.sql.parsing.names import identifier
 from engine.sql.parsing.parsed import parsed
 from engine.sql.parsing.refusals import mistake
+from engine.sql.parsing.tokens import tokens_of
 from engine.sql.statements.statement_types import CreateFunction
 
 
@@ -59,6 +61,25 @@ def function_body(statement: CreateFunction, dialect: Dialect) -> str:
             message = f"the body of function {statement.name} reads {column.sql()}, which is no parameter"
             raise mistake(message, column, statement.sql, f"parameters are {', '.join(known) or 'none'}")
     return tree.sql(dialect)
+
+
+def with_named_parameters(text: str, dialect: Dialect) -> str:
+    """Return the text of CREATE FUNCTION in which an array without a name has one, which sqlglot asks for: `f("$1" text[])`."""
+    tokens = tokens_of(text, dialect)
+    opens = next((n for n, token in enumerate(tokens) if token.token_type == TokenType.L_PAREN), len(tokens))
+    found, depth, number = list[tuple[int, int]](), 0, 0
+    for n in range(opens, len(tokens) - 1):
+        kind = tokens[n].token_type
+        depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
+        if depth == 0:
+            break
+        if depth == 1 and kind in (TokenType.L_PAREN, TokenType.COMMA):
+            number += 1
+            if n + 2 < len(tokens) and tokens[n + 2].token_type == TokenType.L_BRACKET:
+                found.append((tokens[n + 1].start, number))
+    for start, number in reversed(found):
+        text = f'{text[:start]}"${number}" {text[start:]}'
+    return text
 
 
 def functions_called(tree: exp.Expr, catalog: Catalog) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ from engine.sql.statements.create import as_query, create, drop, dropped, query_
 from engine.sql.statements.dml_statements import delete, insert, truncate, update
 from engine.sql.statements.explain_options import explain_options
 from engine.sql.statements.from_tokens import own_statement
+from engine.sql.statements.macros import with_named_parameters
 from engine.sql.statements.parameters import Parameters, with_parameters
 from engine.sql.statements.session_statements import (
     CancelJobs,
@@ -116,6 +117,7 @@ __all__ = [
     "split",
 ]
 
+_FUNCTION = re.compile(r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?FUNCTION\b", re.IGNORECASE)
 _TABLE_OR_VIEW = re.compile(r"\s*CREATE\s+(TABLE|(MATERIALIZED\s+)?VIEW)\b", re.IGNORECASE)
 
 _DISTRIBUTED = re.compile(
@@ -210,6 +212,8 @@ def _statement(readable: str, sql: str, dialect: Dialect, values: Parameters | N
         readable = clauses.readable
         if source is not None:
             clauses = source_clauses(clauses, sql, source.start(1))
+    if _FUNCTION.match(readable):
+        readable = with_named_parameters(readable, dialect)
     if spread := _DISTRIBUTED.match(readable):  # an index is spread by all of its columns
         readable = _blank(readable, spread.start(1), spread.end(1))
     if found := re.fullmatch(rf"\s*TABLE\s+({NAME})\s*", readable, re.IGNORECASE):

@@ -6,28 +6,28 @@ Queries are written out with their schemas, so that a view means the same for wh
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import sqlglot.expressions as exp
-
 from engine.sql.catalog import Catalog
-from engine.sql.parsing.names import identifier, item_name
+from engine.sql.parsing.names import identifier
 from engine.sql.schemas import OwnName, found_in, is_qualified
 from engine.sql.statements.statement_names import Naming, named
 from engine.sql.statements.statement_types import Statement
+from engine.sql.statements.tables_read import tables_in
 
 
 def text_in_path(statement: Statement, path: Sequence[str], catalog: Catalog) -> str:
     """Return the text of a statement, whose queries say the schemas of what they read by `path`."""
     places: dict[int, str] = {}
-    for tree in _trees(statement):
-        for table in _tables(tree):
-            name = identifier(table.this)
-            found = found_in(path, name, catalog)
-            start = table.this.meta.get("start")
-            if found != name and start is not None:
-                places[int(start)] = found[: -len(name)]
+    for table in tables_in(statement):
+        if is_qualified(table.this) or table.args.get("db"):
+            continue
+        name = identifier(table.this)
+        found = found_in(path, name, catalog)
+        start = table.this.meta.get("start")
+        if found != name and start is not None:
+            places[int(start)] = found[: -len(name)]
     text = statement.sql
     for start, schema in sorted(places.items(), reverse=True):
         text = text[:start] + schema + text[start:]
@@ -65,32 +65,3 @@ def with_plain_names(value: Any) -> Any:
     }
     plain |= {name: with_plain_names(part) for name, part in found.items() if dataclasses.is_dataclass(part)}
     return dataclasses.replace(value, **plain) if plain else value
-
-
-def _trees(value: Any) -> Iterator[exp.Expr]:
-    """Yield the expressions that a statement holds, in whatever it holds them."""
-    if isinstance(value, exp.Expr):
-        yield value
-    elif dataclasses.is_dataclass(value):
-        for field in dataclasses.fields(value):
-            yield from _trees(getattr(value, field.name))
-    elif isinstance(value, tuple):
-        for part in value:
-            yield from _trees(part)
-
-
-def _tables(tree: exp.Expr, items: frozenset[str] = frozenset()) -> Iterator[exp.Table]:
-    """Yield the tables of a tree that have no schema and are no WITH items in their places."""
-    with_ = tree.args.get("with_")
-    if with_ is not None:
-        every = frozenset(item_name(cte) for cte in with_.expressions)
-        for cte in with_.expressions:  # which may read a table of its own name, unless it is recursive
-            yield from _tables(cte.this, items | every if with_.args.get("recursive") else items)
-            items |= {item_name(cte)}
-    if isinstance(tree, exp.Table) and isinstance(tree.this, exp.Identifier):
-        named = is_qualified(tree.this) or tree.args.get("db") or item_name(tree) in items
-        if not named:
-            yield tree
-    for child in tree.iter_expressions():
-        if child is not with_:
-            yield from _tables(child, items)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import sqlglot.expressions as exp
@@ -27,6 +28,10 @@ class ShowWatermarks:
     """SHOW WATERMARKS: how far the time of each table has come, and how many of its rows were late."""
 
     sql: str
+
+
+LISTS: Mapping[str, type[ShowJobs] | type[ShowWatermarks]] = {"JOBS": ShowJobs, "WATERMARKS": ShowWatermarks}
+"""What SHOW says beside the kinds of relations."""
 
 
 @dataclass(frozen=True)

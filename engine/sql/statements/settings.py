@@ -51,6 +51,12 @@ _STOPS = "statements are not stopped by a clock: interrupt the client, or close 
 _ANSWERS = "answers are Arrow tables, not texts"
 _COMMITS = "each statement is a transaction of its own, and reads one epoch"
 _UTF8 = "texts are UTF-8"
+_DUMPS = "there is nothing here that it would change"
+_METHODS = (
+    *("enable_bitmapscan", "enable_hashagg", "enable_hashjoin", "enable_indexscan", "enable_material"),
+    *("enable_mergejoin", "enable_nestloop", "enable_seqscan", "enable_sort", "geqo", "jit"),
+)
+"""PostgreSQL's switches of one way to compute something."""
 
 SETTINGS: Mapping[str, Setting] = {
     # ---- of Tideline ---------------------------------------------------------------------------------------
@@ -127,7 +133,12 @@ SETTINGS: Mapping[str, Setting] = {
             "enable_join_ordering",
             "enable_locality_backfill",
             "enable_share_plan",
+            "batch_expr_strict_mode",
+            "enable_datafusion_engine",
+            "enable_mv_selection",
             "enable_two_phase_agg",
+            "force_split_distinct_agg",
+            "force_two_phase_agg",
             "locality_backfill_mode",
             "max_split_range_gap",
             "rw_batch_enable_lookup_join",
@@ -142,6 +153,8 @@ SETTINGS: Mapping[str, Setting] = {
             "rw_streaming_enable_delta_join",
             "streaming_allow_jsonb_in_stream_key",
             "streaming_asof_join_use_cache",
+            "streaming_enable_materialized_expressions",
+            "streaming_separate_sink",
             "streaming_enable_bushy_join",
             "streaming_enable_delta_join",
             "streaming_enable_unaligned_join",
@@ -155,8 +168,15 @@ SETTINGS: Mapping[str, Setting] = {
     },
     **{
         name: _taken(DEFAULT, _PACE)
-        for name in ("dml_rate_limit", "sink_rate_limit", "source_rate_limit", "sink_decouple")
+        for name in (
+            *("dml_rate_limit", "sink_rate_limit", "source_rate_limit", "sink_decouple"),
+            *("streaming_sync_log_store_buffer_size", "streaming_sync_log_store_pause_duration_ms"),
+        )
     },
+    "bypass_cluster_limits": _taken("false", "there are no limits of a cluster", _TRUTHS, "true or false"),
+    "upsert_dml": _taken(
+        "false", "an INSERT of a known key takes the place of its row already", _TRUTHS, "true or false"
+    ),
     **{
         name: _taken(DEFAULT, _OWN_STATE)
         for name in (
@@ -196,6 +216,35 @@ SETTINGS: Mapping[str, Setting] = {
     },
     "client_encoding": _taken("UTF8", _UTF8, r"utf-?8|unicode", "UTF8"),
     "client_min_messages": _taken("notice", "all notices are given", r"\w+", "a level"),
+    **{
+        name: _taken(default, _PLANNER)
+        for name, default in {
+            **dict.fromkeys(_METHODS, "on"),
+            "effective_cache_size": "4GB",
+            "join_collapse_limit": "8",
+            "maintenance_work_mem": "64MB",
+            "max_parallel_workers_per_gather": "2",
+            "random_page_cost": "4",
+            "work_mem": "4MB",
+        }.items()
+    },
+    **{
+        name: _taken(default, _DUMPS)
+        for name, default in {
+            "check_function_bodies": "true",
+            "default_table_access_method": "heap",
+            "default_tablespace": "",
+            "default_text_search_config": "simple",
+            "default_toast_compression": "pglz",
+            "escape_string_warning": "on",
+            "lc_messages": "C",
+            "log_min_messages": "warning",
+            "log_statement": "none",
+            "session_replication_role": "origin",
+            "synchronous_commit": "on",
+            "xmloption": "content",
+        }.items()
+    },
     "row_security": _taken("true", "there are no policies of rows", _TRUTHS, "true or false"),
     "synchronize_seqscans": _taken("true", "scans are independent of each other", _TRUTHS, "true or false"),
     "standard_conforming_strings": _told("true"),

@@ -30,6 +30,7 @@ from engine.sql.statements.statement_types import (
     Show,
     ShowCreate,
     Statement,
+    SwapWith,
     Update,
     Wait,
 )
@@ -65,6 +66,8 @@ def named(statement: Statement, naming: Naming) -> Statement:
             return replace(statement, name=known(statement.name))
         case Alter(action=RenameTo(name)):
             return replace(statement, name=known(statement.name), action=RenameTo(naming.renamed(name)))
+        case Alter(action=SwapWith(name)):
+            return replace(statement, name=known(statement.name), action=SwapWith(known(name)))
         case Alter():
             return replace(statement, name=known(statement.name))
         case Several():

@@ -118,6 +118,13 @@ class RenameTo:
 
 
 @dataclass(frozen=True)
+class SwapWith:
+    """ALTER … SWAP WITH: two relations of one kind exchange their names."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class RenameColumn:
     """ALTER … RENAME COLUMN."""
 
@@ -171,7 +178,9 @@ class NoMeaning:
     why: str
 
 
-AlterAction = RenameTo | RenameColumn | AddColumn | DropColumn | AlterColumn | SetOptions | Steer | NoMeaning
+AlterAction = (
+    RenameTo | SwapWith | RenameColumn | AddColumn | DropColumn | AlterColumn | SetOptions | Steer | NoMeaning
+)
 
 
 @dataclass(frozen=True)

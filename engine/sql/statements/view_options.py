@@ -108,6 +108,7 @@ VIEW_OPTIONS: Mapping[str, ViewOption] = {
 CHANGEABLE = (
     "backfill_rate_limit", "parallelism", "retention", "on_row_error", "checkpoint_frequency", "refresh",
 )  # fmt: skip
+_INTERVAL = "refresh.interval.sec"
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
 
 
@@ -116,6 +117,21 @@ def check_view_options(options: Mapping[str, str], places: Mapping[str, int], sq
     for name, value in options.items():
         check_option(name, value, places.get(name, 0), sql)
     check_alone(options, places.get("refresh", 0), sql)
+
+
+def with_known_names(options: Mapping[str, str], places: dict[str, int], sql: str) -> dict[str, str]:
+    """Return a view's options with `refresh.interval.sec = 3` as refresh = 'every 3 seconds'; `places` follow."""
+    found = dict(options)
+    if (seconds := found.pop(_INTERVAL, None)) is not None:
+        start = places.get(_INTERVAL, 0)
+        if re.fullmatch(r"[1-9]\d{0,8}", seconds) is None:
+            raise refusal(
+                f"option {_INTERVAL} cannot be '{seconds}'", sql, start, "it is a number of seconds"
+            )
+        if "refresh" in found:
+            raise refusal(f"{_INTERVAL} and refresh say the same", sql, start, "leave one of the two out")
+        found["refresh"], places["refresh"] = f"every {seconds} seconds", start
+    return found
 
 
 def check_option(name: str, value: str, start: int, sql: str) -> None:

@@ -164,6 +164,35 @@ def test_a_table_that_is_made_again_begins_anew(lake: Session) -> None:
         assert [name for name in lake.store.refresh().tables if not name.startswith("_dead")] == []
 
 
+def test_a_table_that_views_read_is_renamed_with_its_watermark(lake: Session) -> None:
+    _table(lake)
+    lake.sql(f"CREATE MATERIALIZED VIEW hours AS {HOURS} EMIT ON WINDOW CLOSE")
+    _insert(lake, (1, "12:00"))
+    lake.sql("FLUSH")
+    lake.sql("ALTER TABLE t RENAME TO u")
+    lake.sql(f"INSERT INTO u VALUES (2, {_at('12:10')}), (3, {_at('13:40')})")
+    lake.sql("FLUSH")
+    assert _numbers(lake, "SELECT n FROM hours") == [2]
+    assert [source for one in lake.catalog.get("hours").carried for source, _ in one.sources] == ["u"]
+
+
+def test_rows_of_a_temporal_join_close_with_their_left_side(lake: Session) -> None:
+    _table(lake)
+    lake.sql("CREATE TABLE dim (id INT PRIMARY KEY, name TEXT)")
+    lake.sql("INSERT INTO dim VALUES (1, 'a'), (2, 'b')")
+    lake.sql(
+        "CREATE MATERIALIZED VIEW v AS SELECT t.ts, t.id, d.name FROM t "
+        "LEFT JOIN dim FOR SYSTEM_TIME AS OF PROCTIME() AS d ON t.id = d.id EMIT ON WINDOW CLOSE"
+    )
+    _insert(lake, (1, "12:00"), (3, "12:01"))
+    lake.sql("FLUSH")
+    lake.sql("UPDATE dim SET name = 'c'")
+    _insert(lake, (2, "12:45"))
+    lake.sql("FLUSH")
+    told = lake.sql("SELECT id, name FROM v ORDER BY id")
+    assert told is not None and told.to_pylist() == [{"id": 1, "name": "a"}, {"id": 3, "name": None}]
+
+
 def test_a_lost_commit_of_the_view_is_made_again(lake: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     _table(lake)
     lake.sql(f"CREATE MATERIALIZED VIEW hours AS {HOURS} EMIT ON WINDOW CLOSE")

@@ -73,7 +73,7 @@ VALUES = (
 FEW = ("count(*)", "sum(x)", "max(s)", "count(*) FILTER (WHERE b)", "avg(x)")
 AGGREGATES = (
     *("count(x)", "min(x)", "bool_and(b)", "bool_or(b)", "sum(c)", "min(c)", "sum(x) FILTER (WHERE x > 3)"),
-    *("stddev_pop(x)", "min(s) FILTER (WHERE x IS NULL)", "var_samp(x)", "bit_or(x)", "corr(id, x)"),
+    *("stddev_pop(x)", "min(s) FILTER (WHERE x IS NULL)", "var_samp(x)", "bit_or(x)", "covar_pop(id, x)"),
 )
 LISTS = ("string_agg(s, ',')", "array_agg(x)", "array_agg(x) FILTER (WHERE x > 3)", "array_agg(c)")
 

@@ -14,6 +14,7 @@ from engine.connectors.landing import LandingSource
 from engine.errors import DuplicateKey, InvalidRow, SqlError
 from engine.runtime.writes.driver_rows import SETTING
 from engine.session import Session
+from tests.runtime.writes.test_dml import rows
 
 VIEWS = {
     "whole": "SELECT * FROM t",
@@ -223,3 +224,25 @@ def test_an_update_of_more_keys_than_a_process_holds_is_refused(
     with pytest.raises(InvalidRow, match="changes the keys of 3 rows"):
         keyed.sql("UPDATE t SET a = a + 1")
     assert bag(keyed, "SELECT * FROM t") == Counter([(1, "x", 10), (2, "x", 20), (2, "y", 30)])
+
+
+def test_the_id_of_a_row_is_read_where_it_is_named(session: Session) -> None:
+    session.sql("SET dialect = risingwave")
+    session.sql("CREATE TABLE twice (a INT, b INT)")
+    session.sql("INSERT INTO twice VALUES (1, 1), (1, 1), (2, NULL)")
+    session.sql(
+        "CREATE MATERIALIZED VIEW ids AS SELECT a, count(DISTINCT _row_id) AS n FROM twice GROUP BY a"
+    )
+    session.sql(
+        "CREATE MATERIALIZED VIEW pairs AS SELECT x.a, y._row_id AS id FROM twice x JOIN twice y ON x._row_id = y._row_id"
+    )
+    session.sql("INSERT INTO twice VALUES (2, 2)")
+    session.sql("DELETE FROM twice WHERE b IS NULL")
+    session.sql("FLUSH")
+    assert rows(session, "SELECT * FROM ids ORDER BY a") == [(1, 2), (2, 1)]
+    assert rows(session, "SELECT count(DISTINCT id) AS n FROM pairs") == [(3,)]
+    assert rows(session, "SELECT count(DISTINCT _row_id) AS n, count(*) AS m FROM twice") == [(3, 3)]
+    assert [len(row) for row in rows(session, "SELECT *, _row_id FROM twice WHERE b = 1")] == [3, 3]
+    assert [len(row) for row in rows(session, "SELECT * FROM twice WHERE _row_id IS NOT NULL")] == [2, 2, 2]
+    with pytest.raises(SqlError, match="several tables beside a row id"):
+        session.sql("SELECT * FROM twice x, twice y WHERE x._row_id < y._row_id")

@@ -52,7 +52,6 @@ def test_explain_takes_the_options_of_all_dialects(dialect: str, text: str, incr
         ("ALTER TABLE t ALTER a SET DATA TYPE INT", "the type of a column stays as it is", (1, 23)),
         ("ALTER TABLE t ALTER a SET DEFAULT b", "the DEFAULT of a reads b", (1, 35)),
         ("ALTER TABLE t ALTER a SLEEP", "ALTER COLUMN … SLEEP is not offered", (1, 23)),
-        ("ALTER TABLE t SWAP WITH u", "ALTER TABLE … SWAP is not offered", (1, 15)),
         ("CANCEL JOBS x", "the number of a job is missing", (1, 13)),
         ("CANCEL QUERIES", "CANCEL QUERIES is not offered", (1, 8)),
     ],

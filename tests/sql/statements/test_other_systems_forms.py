@@ -12,8 +12,6 @@ from engine.sql.statements.reader import parse
     ("text", "column", "remedy"),
     [
         ("ALTER MATERIALIZED VIEW v AS SELECT 1 AS a", 27, "CREATE it under another name, DROP the old one"),
-        ("ALTER TABLE t SWAP WITH u", 15, "RENAME TO three times"),
-        ("ALTER MATERIALIZED VIEW v SWAP WITH w", 27, "RENAME TO three times"),
     ],
 )
 def test_what_to_do_instead_is_said_at_the_word(text: str, column: int, remedy: str) -> None:

@@ -103,6 +103,8 @@ CALLS: Mapping[str, Callable[[list[exp.Expr]], exp.Expr | None]] = {
     "convert_from": _utf8("decode(_p0, 'UTF-8')"),
     "convert_to": _utf8("encode(_p0, 'UTF-8')"),
     "get_byte": _of(2, "CAST(conv(hex(substring(_p0, _p1 + 1, 1)), 16, 10) AS INT)"),
+    # ---- spans and moments ----------------------------------------------------------------------------------
+    "proctime": _of(0, "current_timestamp()"),
     # ---- arrays ---------------------------------------------------------------------------------------------
     "array_positions": _of(
         2, "filter(transform(_p0, (_e, _i) -> if(_e <=> _p1, _i + 1, NULL)), _e -> _e IS NOT NULL)"

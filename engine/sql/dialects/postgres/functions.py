@@ -11,6 +11,7 @@ from engine.sql.dialects.postgres.arrays import array_call, concatenated, sliced
 from engine.sql.dialects.postgres.bytea import as_bytea
 from engine.sql.dialects.postgres.calls import CALLS
 from engine.sql.dialects.postgres.filled import filled
+from engine.sql.dialects.postgres.matches import match
 from engine.sql.dialects.postgres.patterns import NotSaid, regex_of_similar, replacement_of
 from engine.sql.dialects.postgres.terms import Rules, TypeOf
 from engine.sql.dialects.postgres.terms import call as _call
@@ -19,6 +20,7 @@ from engine.sql.dialects.postgres.terms import text as _text
 from engine.sql.dialects.postgres.texts import concatenated_texts, formatted, with_separators
 from engine.sql.dialects.postgres.timestamps import RULES_OF_MOMENTS
 from engine.sql.dialects.postgres.typed_calls import TYPED, typed_call
+from engine.sql.typing.expression_types import is_number
 
 Build = Callable[[list[exp.Expr]], exp.Expr | None]
 _FLOATS = ("float", "double")
@@ -41,9 +43,13 @@ TRANSLATED: dict[str, Build] = {
 }
 
 
+_PARSED = ("regexp_match", "string_to_array", "bpchar", "justify_hours")
+"""Those of which the parser makes trees of their own, or whose form depends on what stands around them."""
+
+
 def translated(name: str) -> bool:
     """Tell whether a function that Spark does not know has a translation."""
-    return name in TRANSLATED or name in TYPED or name in ("regexp_match", "string_to_array", "bpchar")
+    return name in TRANSLATED or name in TYPED or name in _PARSED
 
 
 def as_spark_call(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
@@ -55,6 +61,8 @@ def as_spark_call(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     if found is not None:
         return found
     if isinstance(node, exp.Anonymous):
+        if node.name.lower() == "regexp_match":
+            return _match(node)
         build = TRANSLATED.get(node.name.lower())
         return build(list(node.expressions)) if build is not None else None
     return None
@@ -67,6 +75,16 @@ def _trunc(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     more = [] if digits is None else [digits]
     positive = exp.GTE(this=exp.Paren(this=node.this.copy()), expression=exp.Literal.number(0))
     return exp.If(this=positive, true=_call("floor", node.this, *more), false=_call("ceil", node.this, *more))
+
+
+def _power(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
+    """A power of numerics is one: `pow(10.0, 4)` -> `CAST(POWER(10.0, 4) AS DECIMAL(38, 10))`"""
+    kinds = [type_of(node.this) or "", type_of(node.expression) or ""]
+    if not any(kind.startswith("decimal") for kind in kinds) or not all(is_number(kind) for kind in kinds):
+        return None
+    if any(kind in _FLOATS for kind in kinds):
+        return None
+    return exp.Cast(this=node.copy(), to=exp.DataType.build("DECIMAL(38, 10)", dialect="spark"))
 
 
 def _round(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
@@ -191,30 +209,38 @@ def _contains_pattern(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
 
 
 # ---- patterns --------------------------------------------------------------------------------------------------
-def _matched_group(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
+def _element(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """`(regexp_match(s, p))[k]` -> `IF(s RLIKE p, regexp_extract(s, p, k), NULL)`; `a[i]` beyond the end is null."""
-    call = node.this.unnest() if isinstance(node.this, exp.Paren) else node.this
     place = node.expressions[0] if len(node.expressions) == 1 else None
-    if not isinstance(call, exp.Anonymous) or call.name.lower() != "regexp_match":
-        if isinstance(place, exp.Slice):
-            return sliced(node.this, place)
-        if place is None:
-            raise NotSaid("a second dimension of an array", "take an element, and its element")
-        if (type_of(node.this) or "").startswith("map<"):
-            return None
-        return _call("get", node.this, place)
-    text, pattern, *flags = call.expressions
-    if flags:
-        raise NotSaid("regexp_match with flags", "put (?i) into the pattern")
-    groups = re.compile(_text(pattern, "a pattern")).groups
+    if isinstance(place, exp.Slice):
+        return sliced(node.this, place)
+    if place is None:
+        raise NotSaid("a second dimension of an array", "take an element, and its element")
+    if (type_of(node.this) or "").startswith("map<"):
+        return None
+    call = node.this.unnest() if isinstance(node.this, exp.Paren) else node.this
+    if isinstance(call, exp.Anonymous) and call.name.lower() == "regexp_match":
+        return _group(call, place)
+    return _call("get", node.this, place)
+
+
+def _group(call: exp.Anonymous, place: exp.Expr) -> exp.Expr:
     number = _number(place)
-    if number is None:
-        raise NotSaid("the place of a match that is no literal", "write a number")
-    group = number + 1 if groups else 0
+    if len(call.expressions) != 2 or number is None:
+        return _call("get", match(list(call.expressions)), place)
+    text, pattern = call.expressions
+    groups = re.compile(_text(pattern, "a pattern")).groups
     if number < 0 or number >= max(groups, 1):
         return exp.Null()
     found = exp.RegexpLike(this=text.copy(), expression=pattern.copy())
+    group = number + 1 if groups else 0
     return exp.If(this=found, true=_call("regexp_extract", text, pattern, group), false=exp.Null())
+
+
+def _match(node: exp.Anonymous) -> exp.Expr | None:
+    """A match of which one group is taken is left to who takes it."""
+    outer = node.parent.parent if isinstance(node.parent, exp.Paren) else node.parent
+    return None if isinstance(outer, exp.Bracket) else match(list(node.expressions))
 
 
 def _regexp_replace(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
@@ -294,10 +320,13 @@ def _digest(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
 
 _RULES: Rules = {
     **RULES_OF_MOMENTS,
+    exp.JustifyHours: lambda node, type_of: node.this,
+    exp.Localtimestamp: lambda node, type_of: _call("localtimestamp"),
     exp.DPipe: concatenated,
     exp.Concat: concatenated_texts,
     exp.ConcatWs: with_separators,
     exp.Format: formatted,
+    exp.Pow: _power,
     exp.Trunc: _trunc,
     exp.Round: _round,
     exp.Hex: _hex,
@@ -309,7 +338,7 @@ _RULES: Rules = {
     exp.StringToArray: _split,
     exp.Encode: _encode,
     exp.Decode: _encode,
-    exp.Bracket: _matched_group,
+    exp.Bracket: _element,
     exp.RegexpLike: _contains_pattern,
     exp.RegexpReplace: _regexp_replace,
     exp.SimilarTo: _similar,

@@ -9,8 +9,11 @@ import sqlglot.expressions as exp
 
 from engine.sql.dialects.postgres.array_texts import as_array
 from engine.sql.dialects.postgres.json import document
+from engine.sql.dialects.postgres.patterns import NotSaid
+from engine.sql.dialects.postgres.spans import written_interval
 from engine.sql.parsing.position import copy_place
 from engine.sql.typing.expression_types import INTEGRAL, is_number
+from engine.sql.typing.intervals import has_months, is_span
 from engine.sql.typing.types import cast_type
 
 TypeOf = Callable[[exp.Expr], str | None]
@@ -58,16 +61,27 @@ def type_literals(node: exp.Expr, type_of: TypeOf) -> None:
                 _alike(column, type_of)
 
 
-def typed_for(values: exp.Values, kinds: tuple[str, ...]) -> exp.Values:
-    """Return VALUES that an INSERT writes into columns of some types: texts in quotes are cast to these."""
+def typed_for(values: exp.Values | exp.Select, kinds: tuple[str, ...]) -> exp.Values | exp.Select:
+    """Return VALUES that an INSERT writes into columns of some types, or one SELECT: texts in quotes are cast to these."""
     found = values.copy()
-    for row in found.expressions:
-        cells = row.expressions if isinstance(row, exp.Tuple) else [row]
-        for cell, kind in zip(cells, kinds, strict=False):
+    for row in [found] if isinstance(found, exp.Select) else found.expressions:
+        cells = row.expressions if isinstance(row, exp.Tuple | exp.Select) else [row]
+        if any(cell.is_star for cell in cells):
+            continue
+        for cell, kind in zip([cell.unalias() for cell in cells], kinds, strict=False):
             if _is_text(cell) and kind.startswith("array<"):
                 cell.replace(as_array(cell, kind))
+            elif _is_text(cell) and kind.startswith("interval"):
+                cell.replace(copy_place(_span(cell.name), cell))
             elif _is_text(cell) and (is_number(kind) or kind in _CAST):
                 cell.replace(copy_place(exp.Cast(this=cell.copy(), to=cast_type(kind)), cell))
+    return found
+
+
+def _span(text: str) -> exp.Expr:
+    found = written_interval(text)
+    if has_months(found):
+        raise NotSaid(f"the interval '{text}' in a column", "its columns hold days and less: write '30 days'")
     return found
 
 
@@ -111,6 +125,10 @@ def _alike(parts: Iterable[exp.Expr | None], type_of: TypeOf) -> None:
     if len(kinds) == 1 and (array := next(iter(kinds)) or "").startswith("array<"):
         for text in texts:
             text.replace(as_array(text, array))
+        return
+    if any(is_span(part) for part in given) or {(kind or "")[:8] for kind in kinds} == {"interval"}:
+        for text in texts:
+            text.replace(copy_place(written_interval(text.name), text))
         return
     if not kinds or not all(kind is not None and is_number(kind) for kind in kinds):
         return

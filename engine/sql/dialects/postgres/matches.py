@@ -1,4 +1,4 @@
-"""regexp_matches of PostgreSQL as an array: of each match the texts of its groups."""
+"""regexp_matches of PostgreSQL as an array: of each match the texts of its groups; regexp_match is the first of them."""
 
 from __future__ import annotations
 
@@ -40,6 +40,13 @@ def matches(arguments: list[exp.Expr]) -> exp.Expr:
         return _call("transform", every[0], _lambda(_call("array", exp.column("_m"))))
     parts = [exp.column(exp.to_identifier(str(n), quoted=True), table="_m") for n in range(groups)]
     return _call("transform", _call("arrays_zip", *every), _lambda(_call("array", *parts)))
+
+
+def match(arguments: list[exp.Expr]) -> exp.Expr:
+    """Return the array of a first match's groups, null where there is none; raises NotSaid as `matches` does."""
+    if len(arguments) == 3 and "g" in arguments[2].name:
+        raise NotSaid("regexp_match with the flag g", "write regexp_matches, which gives all matches")
+    return _call("get", matches(arguments), 0)
 
 
 def _lambda(body: exp.Expr) -> exp.Lambda:

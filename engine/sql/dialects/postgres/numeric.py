@@ -29,7 +29,9 @@ def finer_division(node: exp.Div, one: str | None, other: str | None) -> exp.Exp
     if left is None or right is None:
         return found
     whole = left[0] - left[1]
-    if one == _WIDE:  # which need not have 28 digits before the point
+    if one == _WIDE or (
+        left[0] == _MOST and left[1]
+    ):  # which need not have all those digits before the point
         whole = max(_WHOLE - right[1], _LEAST_WHOLE)
         scale = _MOST - whole
     else:

@@ -28,6 +28,8 @@ _GCD = (
 
 def typed_call(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """Return a call of one of these functions as Spark says it, None for any other; raises NotSaid if Spark has no like."""
+    if isinstance(node, exp.ArraySum):
+        return _summed([node.this], type_of)
     build = TYPED.get(node.name.lower()) if isinstance(node, exp.Anonymous) else None
     return build(list(node.expressions), type_of) if build is not None else None
 
@@ -80,6 +82,26 @@ def _to_char(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
     if kind not in _MOMENTS and is_number_format(pattern):  # else all of it would be plain characters
         raise NotSaid("to_char of a value whose type is not certain", "CAST it to numeric")
     return shown_moment(value, pattern, zoned=kind == "timestamp")
+
+
+def _summed(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
+    """`array_sum(a)` is the sum of an array's elements, as wide as that of a column; null without any."""
+    if len(given) != 1:
+        return None
+    kind = (type_of(given[0]) or "").removeprefix("array<").removesuffix(">")
+    if not is_number(kind):
+        raise NotSaid(
+            "array_sum of an array whose elements are not certain to be numbers", "CAST it: a::int[]"
+        )
+    wide = (
+        "bigint" if kind in ("tinyint", "smallint", "int") else "decimal(38,0)" if kind == "bigint" else kind
+    )
+    zero = f"CAST(0 AS {wide})"
+    return filled(
+        f"aggregate(filter(_p0, _e -> _e IS NOT NULL), CAST(NULL AS {wide}), "
+        f"(_s, _e) -> CAST(coalesce(_s, {zero}) + _e AS {wide}))",
+        given[0],
+    )
 
 
 TYPED: Mapping[str, Build] = {

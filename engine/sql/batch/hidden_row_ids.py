@@ -1,0 +1,77 @@
+"""`_row_id`, by which the rows of a table without a key are told apart: named, it is read; `*` does not show it."""
+
+from __future__ import annotations
+
+import sqlglot.expressions as exp
+
+from engine.sql.catalog import Catalog, Relation
+from engine.sql.parsing.names import identifier, relation_of
+from engine.sql.parsing.refusals import unsupported
+
+_WHOLE = "whole"
+
+
+def read_whole(table: exp.Table) -> exp.Table:
+    """Return a table of FROM, which from now on is read with its hidden columns; other mentions of the table are not."""
+    table.meta[_WHOLE] = True
+    return table
+
+
+def is_read_whole(table: exp.Table) -> bool:
+    """Tell whether a table of FROM is read with its hidden columns."""
+    return bool(table.meta.get(_WHOLE))
+
+
+def with_hidden_row_ids(tree: exp.Expr, catalog: Catalog, sql: str) -> exp.Expr:
+    """Return a query in which tables are read with their row ids where a SELECT names these, in place.
+
+    Raises UnsupportedSql, with the place, for a `*` of several sources beside one.
+    """
+    named = [node for node in tree.find_all(exp.Column) if node.name.startswith("_") and not node.is_star]
+    for column in named:
+        select = column.find_ancestor(exp.Select)
+        while isinstance(select, exp.Select):
+            for table, relation in _sources(select, catalog):
+                known = identifier(column.this) in relation.primary_key and not is_read_whole(table)
+                if known and _may_mean(column, table):
+                    read_whole(table)
+                    _without_star(select, relation, sql)
+            select = select.find_ancestor(exp.Select)
+    return tree
+
+
+def _sources(select: exp.Select, catalog: Catalog) -> list[tuple[exp.Table, Relation]]:
+    """Return the tables of a SELECT's FROM that have hidden keys."""
+    from_ = select.args.get("from_")
+    items = [
+        from_.this if from_ is not None else None,
+        *(join.this for join in select.args.get("joins") or ()),
+    ]
+    found = []
+    for item in items:
+        if isinstance(item, exp.Table) and isinstance(item.this, exp.Identifier):
+            relation = relation_of(item, catalog)
+            if relation is not None and relation.kind == "table" and any(c.hidden for c in relation.columns):
+                found.append((item, relation))
+    return found
+
+
+def _may_mean(column: exp.Column, table: exp.Table) -> bool:
+    said = column.args.get("table")
+    return said is None or identifier(said) == table.alias_or_name.lower()
+
+
+def _without_star(select: exp.Select, relation: Relation, sql: str) -> None:
+    stars = [item for item in select.expressions if item.is_star and not isinstance(item, exp.Func)]
+    if not stars:
+        return
+    if select.args.get("joins"):
+        what = "* of several tables beside a row id"
+        raise unsupported(f"{what} is not offered", stars[0], sql, "name the columns")
+    shown = [exp.column(exp.to_identifier(c.name, quoted=True)) for c in relation.columns if not c.hidden]
+    items = [
+        part
+        for item in select.expressions
+        for part in ([c.copy() for c in shown] if item in stars else [item])
+    ]
+    select.set("expressions", items)
