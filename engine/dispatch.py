@@ -21,6 +21,7 @@ from engine.runtime.statements.prepared_statements import executed, keep
 from engine.runtime.statements.set_variable import set_variable, show_variable
 from engine.runtime.statements.show import describe, explain, explain_incremental, show, show_create
 from engine.runtime.statements.statement_errors import told_at_its_place
+from engine.runtime.statements.watermarks import show_watermarks
 from engine.runtime.writes import dml
 from engine.sql.statements import reader as st
 
@@ -69,6 +70,7 @@ class Dispatch:
                 | st.Show()
                 | st.ShowSinks()
                 | st.ShowJobs()
+                | st.ShowWatermarks()
                 | st.CancelJobs()
                 | st.ShowCreate()
                 | st.ShowVariable()
@@ -82,7 +84,8 @@ class Dispatch:
 
     def _write(self, statement: st.Insert | st.Update | st.DeleteFrom) -> pa.Table | None:
         session = self.session
-        done = dml.run(session.store, session.stored, lambda: session.spark, statement, session.dialect)
+        spark, dialect = lambda: session.spark, session.dialect
+        done = dml.run(session.store, session.stored, spark, statement, dialect, session.notice)
         if session.settings.is_on("rw_implicit_flush"):
             session.reflect(statement.table)
         return done
@@ -102,6 +105,8 @@ class Dispatch:
                 return show_sinks(store.refresh(), session.sinks.errors(), store.clock())
             case st.ShowJobs() | st.CancelJobs():
                 return jobs(store, statement)
+            case st.ShowWatermarks():
+                return show_watermarks(store)
             case st.ShowCreate():
                 return show_create(stored, statement)
             case st.ShowVariable():

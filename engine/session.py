@@ -184,7 +184,10 @@ class Session:
         """
         if isinstance(rows, pa.RecordBatch):
             rows = pa.Table.from_batches([rows])
-        return dml.write(self.store, self.stored, lambda: self.spark, table, rows, mode)
+        self.notices = ()
+        epoch, late = dml.write(self.store, self.stored, lambda: self.spark, table, rows, mode)
+        self.notice(late)
+        return epoch
 
     def flush(
         self,

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from engine.connectors import landing_options, nexmark
 from engine.connectors.sinks import options as sinks
+from engine.connectors.table_options import WATERMARK_OPTIONS
 from engine.runtime.reads.datasource import SOURCE_OPTIONS
 from engine.sql.statements.settings import ALIASES, SETTINGS, Setting
 from engine.sql.statements.view_options import CHANGEABLE, VIEW_OPTIONS, ViewOption
@@ -65,7 +66,12 @@ def _of_a_view(option: ViewOption) -> str:
 
 def _tables() -> Iterator[str]:
     yield "## Options of tables and sources\n"
-    yield "A table without a connector has no options.\n"
+    yield "A table without a connector has options only if it has a watermark; see [sql.md](sql.md#watermarks).\n"
+    yield "### Of tables with a watermark\n"
+    yield "`CREATE TABLE t (ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY WITH (late_rows = 'keep')`.\n"
+    for name, option in WATERMARK_OPTIONS.items():
+        yield from _entry(name, f"{option.meaning}. Values: {option.form}.")
+    yield ""
     yield "### `connector = 'landing'`\n"
     yield "`CREATE TABLE t (…) WITH (connector = 'landing', path = 'folder')`; see [landing.md](landing.md).\n"
     yield from _entries(landing_options.OPTIONS)

@@ -71,6 +71,7 @@ class LandingOptions:
 
     `format` None goes by the files' names; `required` are columns that may not be null besides those of the key, `defaults`
     those with a DEFAULT, `limited` those with a length; `limits` None are those of the environment.
+    `relation` is the table in the catalog, which tells its watermark.
     """
 
     format: str | None = None
@@ -81,6 +82,7 @@ class LandingOptions:
     defaults: Sequence[Column] = ()
     limited: Sequence[Column] = ()
     limits: ReadLimits | None = None
+    relation: Relation | None = None
 
 
 class LandingSource:
@@ -104,6 +106,7 @@ class LandingSource:
         self._refuses_known_keys = options.append_only and list(known.primary_key) != [ROW_ID]
         self._defaults = tuple(options.defaults)
         self._limited = {column.source: column for column in options.limited}
+        self._relation = options.relation
 
     @classmethod
     def of_relation(cls, store: Hummock, relation: Relation) -> LandingSource:
@@ -128,6 +131,7 @@ class LandingSource:
                 append_only=relation.append_only,
                 defaults=[column for column in relation.columns if column.default is not None],
                 limited=[c for c in relation.columns if c.length is not None or is_document(c)],
+                relation=relation,
             ),
         )
 
@@ -146,7 +150,14 @@ class LandingSource:
         found = self._watch()
         pending = found.pending(self.store)
         report = LandingReport(self.table).warned(found.warnings)
-        commits = LandingCommits(self.store, self.table, self._append_only, self._refuses_known_keys, report)
+        commits = LandingCommits(
+            self.store,
+            self.table,
+            self._append_only,
+            self._refuses_known_keys,
+            report,
+            relation=self._relation,
+        )
         gathered = _Gathered()
         for file in pending[:limit]:
             commits.begin(file)

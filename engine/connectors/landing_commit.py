@@ -16,8 +16,6 @@ from engine.connectors.file_formats import BadLine, shown
 from engine.connectors.landing_files import ReadBatch
 from engine.connectors.landing_rows import ROW_ID, LandedRows, newest_rows
 from engine.connectors.landing_tables import (
-    DEAD_LETTER,
-    DEAD_LETTER_SCHEMA,
     FILES,
     TakenFile,
     record_of,
@@ -27,7 +25,11 @@ from engine.connectors.landing_tables import (
 from engine.connectors.landing_watch import PendingFile
 from engine.errors import Conflict, InvalidRow, SourceError, WriteStopped
 from engine.hummock import Delete, Hummock, Put, TableVersion, Version
+from engine.hummock.batch import Operation
+from engine.meta.dead_letters import DEAD_LETTER, DEAD_LETTER_SCHEMA
 from engine.runtime.rows import with_row_ids
+from engine.runtime.writes.watermarks import Arrivals
+from engine.sql.catalog import Relation
 
 RACE_ATTEMPTS = 50
 MOST_WARNINGS = 1_000
@@ -41,6 +43,7 @@ class LandingReport:
     files: int = 0
     rows: int = 0
     dead_rows: int = 0
+    late_rows: int = 0
     seconds: float = 0.0
     epoch: int | None = None
     warnings: tuple[str, ...] = ()
@@ -71,6 +74,8 @@ class LandingCommits:
     report: LandingReport
     records: dict[str, TakenFile | None] = field(default_factory=dict)
     """The record that each file is expected to have in the store."""
+    relation: Relation | None = None
+    """The table in the catalog, which tells its watermark."""
 
     def begin(self, file: PendingFile) -> None:
         """Expect the record that the file was found with."""
@@ -128,28 +133,36 @@ class LandingCommits:
             by_file.setdefault(part.file.path, []).append(part)
         records = {path: self._record(of, table.table_id) for path, of in by_file.items()}
         dead = [(part.file.path, bad) for part in parts for bad in part.batch.bad]
-        writes: dict[str, list[Put | Delete]] = {FILES: [Put(rows_of(list(records.values())))]}
+        arrivals = Arrivals(self.store, self.store.version, self.relation)
+        operations = self._operations(landed, table, arrivals)
+        writes: dict[str, Sequence[Operation]] = {FILES: [Put(rows_of(list(records.values())))]}
+        writes |= arrivals.writes()
         if dead:
-            writes[DEAD_LETTER] = [Put(_dead_letters(self.table, dead))]
-        if operations := self._operations(landed, table):
+            writes[DEAD_LETTER] = [*writes.get(DEAD_LETTER, ()), Put(_dead_letters(self.table, dead))]
+        if operations:
             writes[self.table] = operations
-        epoch = self.store.ingest_batch(writes, precondition=self._still_ours(list(by_file), table))
+        unchanged = arrivals.unmoved(self._still_ours(list(by_file), table))
+        epoch = self.store.ingest_batch(writes, precondition=unchanged)
         self.records |= records
         self.report = replace(
             self.report,
             files=self.report.files + sum(1 for part in parts if part.batch.last and not part.changed),
             rows=self.report.rows + sum(each.rows.num_rows for each in landed),
             dead_rows=self.report.dead_rows + len(dead),
+            late_rows=self.report.late_rows + arrivals.late,
             epoch=epoch,
         ).warned(_warnings(parts))
 
-    def _operations(self, landed: Sequence[LandedRows], table: TableVersion) -> list[Put | Delete]:
+    def _operations(
+        self, landed: Sequence[LandedRows], table: TableVersion, arrivals: Arrivals
+    ) -> list[Put | Delete]:
         if not landed:
             return []
         rows = pa.concat_tables([each.rows for each in landed])
         deletes = np.concatenate([each.deletes for each in landed])
         rows = with_row_ids(self.store, rows)
         puts, keys = newest_rows(rows, deletes, tuple(table.primary_key))
+        puts = arrivals.take(puts)
         operations: list[Put | Delete] = []
         if puts.num_rows:
             new_keys = self.refuses_known_keys or ROW_ID in table.primary_key

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,15 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.errors import Conflict, TableExists
-from engine.hummock import Commit, Hummock, Table, Version
+from engine.hummock import Commit, Hummock, Table
 from engine.hummock.altering import altered
 from engine.hummock.preconditions import unaltered
-from engine.meta.catalog_store import entries
-from engine.sql.catalog import Column, Relation
-from engine.sql.typing.types import to_arrow
+from engine.meta.dead_letters import DEAD_LETTER_COLUMNS, DEAD_LETTER_TABLE, absent, schema_of
+from engine.meta.dead_letters import described as shown_as
+from engine.runtime.writes.watermarks import OPTIONS as WATERMARK_OPTIONS
 
 FILES = "_landing_files"
-DEAD_LETTER = "_dead_letter"
 CHANGED_FILE_LINE = -1
 
 FILES_COLUMNS = {
@@ -33,24 +32,10 @@ FILES_COLUMNS = {
     "dead_rows": "bigint",
     "position": "bigint",
 }
-DEAD_LETTER_COLUMNS = {
-    "source": "string",
-    "file": "string",
-    "line": "bigint",
-    "reason": "string",
-    "raw": "string",
-}
-
-
-def _schema(columns: Mapping[str, str]) -> pa.Schema:
-    return pa.schema([(name, to_arrow(kind)) for name, kind in columns.items()])
-
-
-FILES_SCHEMA = _schema(FILES_COLUMNS)
-DEAD_LETTER_SCHEMA = _schema(DEAD_LETTER_COLUMNS)
+FILES_SCHEMA = schema_of(FILES_COLUMNS)
 TABLES = (
     (Table(FILES, FILES_SCHEMA, ("source", "path"), ()), FILES_COLUMNS),
-    (Table(DEAD_LETTER, DEAD_LETTER_SCHEMA, ("source", "file", "line"), ()), DEAD_LETTER_COLUMNS),
+    (DEAD_LETTER_TABLE, DEAD_LETTER_COLUMNS),
 )
 
 
@@ -78,10 +63,10 @@ def ensure_tables(store: Hummock) -> None:
     """Create the system tables where they are missing, and add columns that they lack; SQL reads them as any table."""
     for table, columns in TABLES:
         known = store.version.tables.get(table.name)
-        described = entries({table.name: _relation(table, columns)}, {})
+        described = shown_as(table, columns)
         try:
             if known is None:
-                store.commit(Commit(create=(table,), catalog=described, precondition=_absent(table)))
+                store.commit(Commit(create=(table,), catalog=described, precondition=absent(table)))
             elif lacking := [field for field in table.schema if field.name not in known.schema.names]:
                 changed = {table.name: altered(known.table, lacking)}
                 store.commit(Commit(alter=changed, catalog=described, precondition=unaltered(known)))
@@ -128,23 +113,6 @@ def rows_of(records: list[TakenFile]) -> pa.Table:
     )
 
 
-def _relation(table: Table, columns: Mapping[str, str]) -> Relation:
-    return Relation(
-        name=table.name,
-        kind="table",
-        columns=tuple(Column(name, kind, name not in table.primary_key) for name, kind in columns.items()),
-        primary_key=table.primary_key,
-    )
-
-
-def _absent(table: Table) -> Callable[[Version], None]:
-    def check(version: Version) -> None:
-        if table.name in version.tables:
-            raise Conflict(f"{table.name} was created by another process at the same time")
-
-    return check
-
-
 def source_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Return a relation's options with lower-case names."""
-    return {name.lower(): value for name, value in options.items()}
+    """Return what a relation's options tell its connector, with lower-case names."""
+    return {name.lower(): value for name, value in options.items() if name.lower() not in WATERMARK_OPTIONS}

@@ -17,7 +17,9 @@ from engine.connectors.landing_tables import source_options
 from engine.connectors.nexmark_events import SIZES, NexmarkEvents
 from engine.errors import Conflict, SourceError, TableExists
 from engine.hummock import Commit, Hummock, Put, Table, TableVersion, Version
+from engine.hummock.batch import Operation
 from engine.meta.catalog_store import entries
+from engine.runtime.writes.watermarks import Arrivals
 from engine.sql.catalog import Catalog, Column, Relation
 from engine.sql.typing.types import to_arrow
 
@@ -131,9 +133,11 @@ class NexmarkSource:
             ],
             OFFSETS_SCHEMA,
         )
-        writes: dict[str, list[Put]] = {OFFSETS: [Put(record)]}
-        if rows.num_rows:
-            writes[table.name] = [Put(rows)]
+        arrivals = Arrivals(self.store, self.store.version, self.relation)
+        taken = arrivals.take(rows)
+        writes: dict[str, Sequence[Operation]] = {OFFSETS: [Put(record)], **arrivals.writes()}
+        if taken.num_rows:
+            writes[table.name] = [Put(taken)]
 
         def unchanged(version: Version) -> None:
             now = self._table(version)
@@ -142,7 +146,7 @@ class NexmarkSource:
                     f"events of {self.relation.name} were taken by another process at the same time"
                 )
 
-        return rows.num_rows, self.store.ingest_batch(writes, precondition=unchanged)
+        return taken.num_rows, self.store.ingest_batch(writes, precondition=arrivals.unmoved(unchanged))
 
     def _rows(self, start: int, stop: int) -> pa.Table:
         """Return the events [start, stop) of this kind in the table's columns and types."""

@@ -3,21 +3,43 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from engine.connectors import landing, nexmark
 from engine.connectors.landing_options import wrong_option
+from engine.runtime.writes.watermarks import LATE_ROWS
 from engine.sql.parsing.refusals import refusal
 from engine.sql.statements.statement_types import CreateTable
 
 _OPTIONS = {landing.CONNECTOR: landing.OPTIONS, nexmark.CONNECTOR: nexmark.OPTIONS}
 _CONNECTOR = "connector"
+
+
+class WatermarkOption(NamedTuple):
+    """One option of tables with a watermark: which values fit, in words, and what it means."""
+
+    fits: Callable[[str], bool]
+    form: str
+    meaning: str
+
+
+WATERMARK_OPTIONS: Mapping[str, WatermarkOption] = {
+    LATE_ROWS: WatermarkOption(
+        lambda value: value in ("count", "keep"),
+        "'count' or 'keep'",
+        "what becomes of rows below the watermark: they are counted, or kept in _dead_letter as well",
+    ),
+}
 _OF_ROWS = ("retention_seconds", "ttl", "ttl_seconds")
 """How other systems call the time that rows live."""
 
 
 def check_table_options(statement: CreateTable) -> None:
     """Raise UnsupportedSql, with the place, for a connector or an option of CREATE TABLE or CREATE SOURCE that there is not."""
-    options = statement.options
+    options = {name: value for name, value in statement.options.items() if name not in WATERMARK_OPTIONS}
+    for name in statement.options.keys() - options.keys():
+        _check_of_watermark(statement, name)
     connector = options.get(_CONNECTOR)
     if connector is None:
         for name in options:
@@ -36,6 +58,16 @@ def check_table_options(statement: CreateTable) -> None:
         raise _wrong(statement, _CONNECTOR, "the connector landing needs a path", hint)
     if connector == landing.CONNECTOR and (wrong := wrong_option(options)) is not None:
         raise _wrong(statement, wrong.option, wrong.message, wrong.hint)
+
+
+def _check_of_watermark(statement: CreateTable, name: str) -> None:
+    """Raise UnsupportedSql for an option of tables with a watermark that this table cannot have, or a value that it has not."""
+    option, value = WATERMARK_OPTIONS[name], statement.options[name]
+    if statement.watermark is None:
+        hint = "add WATERMARK FOR ts AS ts - INTERVAL '5 minutes' to the columns, or leave it out"
+        raise _wrong(statement, name, f"{name} is an option of tables with a watermark", hint)
+    if not option.fits(value):
+        raise _wrong(statement, name, f"{name} = '{value}' means nothing", f"write {name} = {option.form}")
 
 
 def _without_connector(name: str) -> tuple[str, str]:

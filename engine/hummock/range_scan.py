@@ -25,13 +25,19 @@ KeyRange = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 
 
 def scan_range(
-    reader: Reader, table: TableVersion, epoch: int, bounds: KeyRange, columns: list[str]
+    reader: Reader,
+    table: TableVersion,
+    epoch: int,
+    bounds: KeyRange,
+    columns: list[str],
+    *,
+    through: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows from `bounds[0]` (inclusive) to `bounds[1]` (exclusive) in key order.
+    """Yield the rows from `bounds[0]` (inclusive) to `bounds[1]` (exclusive, with `through` inclusive) in key order.
 
     Raises InvalidRow for a table with a distribution key, unless both bounds give one value of it: its rows are ordered by hash.
     """
-    merged = _merged(reader, table, epoch, _slices(reader, table, epoch, bounds), columns)
+    merged = _merged(reader, table, epoch, _slices(reader, table, epoch, bounds, through), columns)
     if merged is None:
         return iter(())
     rows = without_tombstones(merged)
@@ -66,13 +72,15 @@ def first_in_range(
     return None
 
 
-def rows_in_range(reader: Reader, table: TableVersion, epoch: int, bounds: KeyRange) -> int:
+def rows_in_range(
+    reader: Reader, table: TableVersion, epoch: int, bounds: KeyRange, *, through: bool = False
+) -> int:
     """Return an upper bound of the rows in a range of `scan_range`, which reads none of them: what the files have there."""
-    return sum(rows.num_rows for _, rows in _slices(reader, table, epoch, bounds))
+    return sum(rows.num_rows for _, rows in _slices(reader, table, epoch, bounds, through))
 
 
 def _slices(
-    reader: Reader, table: TableVersion, epoch: int, bounds: KeyRange
+    reader: Reader, table: TableVersion, epoch: int, bounds: KeyRange, through: bool = False
 ) -> list[tuple[SstInfo, pa.Table]]:
     """Return of each file, newest first, the rows within the bounds, deletions among them."""
     _check(table, bounds)
@@ -81,7 +89,7 @@ def _slices(
     for sst in sources_of(table.as_of(epoch)):
         rows = reader.files.whole(sst).rows
         first = 0 if low is None else _place(rows, low)
-        last = rows.num_rows if high is None else _place(rows, high)
+        last = rows.num_rows if high is None else _place(rows, high, right=through)
         if first < last:
             found.append((sst, rows.slice(first, last - first)))
     return found

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from engine.errors import Conflict, UnsupportedSql
 from engine.hummock import Table, Version
+from engine.hummock.version import TableOptions
 from engine.meta.earlier_plans import PLAN, plan_of
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.incremental.fragments import Fragment, IncrementalPlan
@@ -148,7 +149,8 @@ def _shallow(encoded: bytes) -> str:
 def table_of(fragment: Fragment) -> Table:
     """Return the storage table of a fragment."""
     schema = pa.schema([pa.field(name, to_arrow(kind)) for name, kind in fragment.columns])
-    return Table(fragment.table, schema, tuple(fragment.key), tuple(fragment.distribution_key))
+    options = TableOptions(watermark_column=None if fragment.expiry is None else fragment.expiry.column)
+    return Table(fragment.table, schema, tuple(fragment.key), tuple(fragment.distribution_key), options)
 
 
 def catalog_unchanged(seen: Version) -> Callable[[Version], None]:

@@ -8,6 +8,7 @@ from engine.operators import (
     aggregate,
     arrival,
     cross,
+    dynamic_filter,
     full_refresh,
     join,
     linear,
@@ -24,6 +25,7 @@ from engine.operators.context import EpochContext
 from engine.operators.flow import Rows, as_frame
 from engine.sql.plan import (
     Aggregate,
+    DynamicFilter,
     Filter,
     Join,
     Node,
@@ -57,6 +59,8 @@ def whole(node: Node, context: EpochContext) -> Rows:
             return linear.project(node, whole(node.input, context))
         case UnionAll() if _is_driven(node, context):
             return union_all.batch(node, [_of_driver(child, context) for child in node.inputs])
+        case DynamicFilter():  # of its bounds only a number is read, where it runs
+            return dynamic_filter.batch(node, batch(node.input, context), context)
     return over(node, [batch(child, context) for child in children(node)], context)
 
 
@@ -92,6 +96,8 @@ def over(node: Node, inputs: list[DataFrame], context: EpochContext) -> DataFram
             return as_frame(top_n.batch(node, inputs[0]))
         case Over():
             return as_frame(windows.batch(node, inputs[0]))
+        case DynamicFilter():
+            return dynamic_filter.batch(node, inputs[0], context)
         case TemporalFilter():
             return temporal.batch(node, inputs[0], context)
         case Recompute():
@@ -124,6 +130,8 @@ def delta(node: Node, context: EpochContext) -> Rows | None:
                 return cross.delta(node, left, right, context, batch)
             rule = semi.delta if node.kind in ("semi", "anti") else join.delta
             return rule(node, left, right, context)
+        case DynamicFilter():
+            return dynamic_filter.delta(node, delta(node.input, context), context)
         case Values():
             return None
         case Unnest():

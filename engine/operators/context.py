@@ -32,6 +32,7 @@ class EpochContext:
     `schemas` stands in for tables when a plan is only analysed: they read as empty, and `empty` keeps those frames. `piece` is a
     scan whose rows in a range of hashes count as the epoch's change, while nothing else changes: a step of a snapshot backfill.
     With `parameters` the frame is to be kept: it leaves open which versions and epochs it reads. `exact` is that of Flow.
+    With `lapsed` the log of changes does not reach back to `old`, and states are as they are at `new`.
     """
 
     spark: SparkSession
@@ -49,6 +50,7 @@ class EpochContext:
     piece: tuple[Scan, tuple[int, int]] | None = None
     parameters: TableParameters | None = None
     exact: bool = True
+    lapsed: bool = False
     _names: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     def rows_of(self, table: str) -> int:

@@ -17,7 +17,8 @@ from engine.operators.linear import filter_rows
 from engine.sql.expression.nodes import Call, Column, Expr, with_children
 from engine.sql.expression.spark_sql import quote, spark_sql
 from engine.sql.functions import AMONG_PEERS, VALUES_OF_ROWS, spark_functions
-from engine.sql.plan import Filter, Frame, FrameEnd, Node, Over, Project, SortKey, WindowCall
+from engine.sql.plan import Filter, Node, Over, Project
+from engine.sql.window_calls import Frame, FrameEnd, SortKey, WindowCall
 
 _WHOLE = Frame("rows", FrameEnd("preceding"), FrameEnd("following"))
 

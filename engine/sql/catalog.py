@@ -13,6 +13,7 @@ import msgspec
 
 from engine.errors import SqlError
 from engine.sql.dialect import Dialect
+from engine.sql.expression.steps import Step
 
 MOST_CHARACTERS = 255
 _NO_PART = ("Cc", "Cs", "Zl", "Zp")
@@ -50,13 +51,42 @@ class Column(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.stored or self.name
 
 
+class Watermark(msgspec.Struct, frozen=True):
+    """How far a table's time has come: the greatest value of `column`, as it is stored, less `delay`, and never falling.
+
+    `delay` is in the column's unit: microseconds of a timestamp, days of a date, ones of a number.
+    """
+
+    column: str
+    delay: int
+
+
+class Carried(msgspec.Struct, frozen=True):
+    """A column of a view whose rows change only at or above a bound: the least of what `sources` reach.
+
+    Each is a table with a watermark, and the steps from that to the column.
+    """
+
+    column: str
+    sources: tuple[tuple[str, tuple[Step, ...]], ...]
+
+    def under(self, names: Mapping[str, str]) -> Carried:
+        """Return it with tables under other names."""
+        return Carried(self.column, tuple((names.get(table, table), steps) for table, steps in self.sources))
+
+
+WATERMARK, LATE, WATERMARK_KEY = "watermark", "late_rows", "_key"
+"""The columns of a table's watermark: where it stands, how many rows were late, and the key of the only row, 0."""
+
+
 class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A table, view, materialized view, index or function; `sql` is the statement that made it.
 
     Keys name columns as they are stored. `on_conflict` says what an INSERT of a known key does: error, overwrite, ignore or
     "update if not null"; with `version_columns` a row that is older by them changes nothing.
     With `null_keys` a null is a value of the key like others, as in RisingWave. `through` names the plain views and functions
-    whose text the statement uses. A plain view that is `renamed` gives its query's columns other names.
+    whose text the statement uses. A plain view that is `renamed` gives its query's columns other names. `watermark` is that of
+    an APPEND ONLY table which has one, `carried` are the columns of a view that follow such.
     """
 
     name: str
@@ -75,11 +105,29 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     renamed: bool = False
     version_columns: tuple[str, ...] = ()
     null_keys: bool = False
+    watermark: Watermark | None = None
+    carried: tuple[Carried, ...] = ()
 
     def is_never_null(self, column: Column) -> bool:
         """Tell whether a column holds no null: so do the keys of most tables, whereas a view's may be groups of nulls."""
         in_key = self.kind == "table" and column.source in self.primary_key
         return not column.nullable or (in_key and not self.null_keys)
+
+
+def watermark_name(table: str) -> str:
+    """Return the name of the relation in which a table's watermark stands."""
+    return f"_watermark_{table}"
+
+
+def watermark_relation(relation: Relation) -> Relation | None:
+    """Return the relation of a table's watermark, None if it has none: one row, from the first row in time on."""
+    if relation.watermark is None:
+        return None
+    kind = next(column.type for column in relation.columns if column.source == relation.watermark.column)
+    kind = kind if kind.startswith(("timestamp", "date")) else "bigint"
+    columns = (Column(WATERMARK_KEY, "int", False), Column(WATERMARK, kind), Column(LATE, "bigint", False))
+    name = watermark_name(relation.name)
+    return Relation(name=name, kind="table", columns=columns, primary_key=(WATERMARK_KEY,))
 
 
 def is_named_index(relation: Relation) -> bool:

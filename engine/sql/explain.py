@@ -5,23 +5,22 @@ from __future__ import annotations
 from engine.sql.expression.spark_sql import spark_sql
 from engine.sql.plan import (
     Aggregate,
+    DynamicFilter,
     Filter,
-    FrameEnd,
     Join,
     Node,
     Over,
     Project,
     Recompute,
     Scan,
-    SortKey,
     TemporalFilter,
     TopN,
     UnionAll,
     Unnest,
     Values,
-    WindowCall,
     children,
 )
+from engine.sql.window_calls import FrameEnd, SortKey, WindowCall
 
 
 def explain(node: Node) -> str:
@@ -61,8 +60,21 @@ def _head(node: Node) -> str:
             return _top(node)
         case Over():
             return _over(node)
+        case DynamicFilter():
+            return _dynamic(node)
         case TemporalFilter():
             return f"TemporalFilter enter {node.enter or 'always'} leave {node.leave or 'never'}"
+
+
+def _dynamic(node: DynamicFilter) -> str:
+    steps = (" ".join(f"{step.kind} {step.by}" for step in bound.steps) for bound in node.bounds)
+    tables = (
+        f"{bound.scan.table}{f' {told}' if told else ''}"
+        for bound, told in zip(node.bounds, steps, strict=True)
+    )
+    return (
+        f"{'WindowClose' if node.closes else 'DynamicFilter'} {node.at} {node.operator} {', '.join(tables)}"
+    )
 
 
 def _join(node: Join) -> str:

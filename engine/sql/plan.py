@@ -12,6 +12,8 @@ import msgspec
 
 from engine.sql.expression.clock import TIME_AT, TIME_IN, TIME_PART
 from engine.sql.expression.nodes import Call, Column, Expr
+from engine.sql.expression.steps import Step
+from engine.sql.window_calls import SortKey, WindowCall
 
 JoinKind = Literal["inner", "left", "semi", "anti"]
 
@@ -234,14 +236,6 @@ class UnionAll(msgspec.Struct, frozen=True, tag=True):
         return all(node.append_only for node in self.inputs)
 
 
-class SortKey(msgspec.Struct, frozen=True):
-    """One column of an order."""
-
-    column: str
-    descending: bool = False
-    nulls_first: bool = True
-
-
 class TopN(msgspec.Struct, frozen=True, tag=True):
     """The first `limit` rows from `offset` on of each group of equal `partition` columns; nulls are equal, no columns one group.
 
@@ -265,38 +259,6 @@ class TopN(msgspec.Struct, frozen=True, tag=True):
     @property
     def append_only(self) -> bool:
         return False
-
-
-class FrameEnd(msgspec.Struct, frozen=True):
-    """An end of a frame: on which side of the current row it lies, and how far; without an `offset` on a side it is unbounded."""
-
-    side: Literal["preceding", "current row", "following"]
-    offset: Expr | None = None
-
-
-class Frame(msgspec.Struct, frozen=True):
-    """The rows around each row that a call over a window reads, counted in rows, in groups of peers, or by the order's value."""
-
-    unit: Literal["rows", "range", "groups"]
-    start: FrameEnd
-    end: FrameEnd
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it is all rows of the partition."""
-        return self.start == FrameEnd("preceding") and self.end == FrameEnd("following")
-
-
-class WindowCall(msgspec.Struct, frozen=True):
-    """One call over a window: the column `name`, and what is computed of the rows of `frame`, in an order.
-
-    `call` is a call of a window function, or an expression over aggregates. Functions that number rows have no frame.
-    """
-
-    name: str
-    call: Expr
-    order: tuple[SortKey, ...] = ()
-    frame: Frame | None = None
 
 
 class Over(msgspec.Struct, frozen=True, tag=True):
@@ -346,6 +308,41 @@ class TemporalFilter(msgspec.Struct, frozen=True, tag=True):
         return False
 
 
+class Bound(msgspec.Struct, frozen=True):
+    """A number that changes from epoch to epoch: that of `column` in the one row of a table, after some steps."""
+
+    scan: Scan
+    column: str
+    steps: tuple[Step, ...] = ()
+
+
+class DynamicFilter(msgspec.Struct, frozen=True, tag=True):
+    """The rows whose number `at` compares with the least of `bounds` by `operator`; none while one of them is not known.
+    Before it is lowered, it may be `against` the column of this name in the one row of a plan.
+
+    One that `closes` has watermarks for bounds: below them no row changes any more, so that none is ever taken back.
+    """
+
+    input: Node
+    at: str
+    bounds: tuple[Bound, ...]
+    operator: Literal["<", "<=", ">", ">="] = "<"
+    closes: bool = False
+    against: Node | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.input.columns
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return self.input.key
+
+    @property
+    def append_only(self) -> bool:
+        return self.closes
+
+
 class Recompute(msgspec.Struct, frozen=True, tag=True):
     """A query that is computed as a whole: Spark SQL in which `{t0}`, `{t1}`, … stand for the visible rows of `inputs`.
 
@@ -371,16 +368,20 @@ class Recompute(msgspec.Struct, frozen=True, tag=True):
 OCCURRENCE = "_occurrence"
 Node = (
     Scan | Values | Filter | Project | Unnest | Aggregate | Join | UnionAll | TopN | Over | TemporalFilter
-    | Recompute
+    | DynamicFilter | Recompute
 )  # fmt: skip
 
 
 def children(node: Node) -> tuple[Node, ...]:
     """Return the inputs of a node, left to right."""
-    if isinstance(node, UnionAll | Recompute):
-        return node.inputs
-    if isinstance(node, Join):
-        return (node.left, node.right)
+    match node:
+        case Join():
+            return (node.left, node.right)
+        case UnionAll() | Recompute():
+            return node.inputs
+        case DynamicFilter():
+            against = () if node.against is None else (node.against,)
+            return (node.input, *against, *(bound.scan for bound in node.bounds))
     return () if isinstance(node, Scan | Values) else (node.input,)
 
 

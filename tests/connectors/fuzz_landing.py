@@ -26,7 +26,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.connectors.landing import LandingSource, poll_all
-from engine.connectors.landing_tables import DEAD_LETTER, FILES
+from engine.connectors.landing_tables import FILES
+from engine.meta.dead_letters import DEAD_LETTER
 from engine.session import Session
 
 FORMATS = ("csv", "jsonl", "json", "parquet")

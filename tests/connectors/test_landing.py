@@ -14,9 +14,10 @@ import pytest
 from engine.connectors.landing import LandingOptions, LandingReport, LandingSource, pending_digest, poll_all
 from engine.connectors.landing_commit import LandingCommits
 from engine.connectors.landing_options import wrong_option
-from engine.connectors.landing_tables import DEAD_LETTER, FILES
+from engine.connectors.landing_tables import FILES
 from engine.errors import SourceError, SqlError, UnsupportedSql
 from engine.hummock import Hummock
+from engine.meta.dead_letters import DEAD_LETTER
 from engine.session import Session
 
 Source = Callable[..., LandingSource]

@@ -13,10 +13,11 @@ import pytest
 
 from engine.connectors.landing import LandingOptions, LandingSource
 from engine.connectors.landing_commit import LandingCommits
-from engine.connectors.landing_tables import DEAD_LETTER, FILES, FILES_SCHEMA, ensure_tables
+from engine.connectors.landing_tables import FILES, FILES_SCHEMA, ensure_tables
 from engine.connectors.read_limits import SETTING, ReadLimits
 from engine.errors import SourceError
 from engine.hummock import Hummock, Put
+from engine.meta.dead_letters import DEAD_LETTER
 from engine.session import Session
 
 Source = Callable[..., LandingSource]

@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.connectors.landing import LandingReport, LandingSource, pending_digest, poll_all
-from engine.connectors.landing_tables import DEAD_LETTER, FILES
+from engine.connectors.landing_tables import FILES
 from engine.connectors.read_limits import ReadLimits
+from engine.meta.dead_letters import DEAD_LETTER
 from engine.session import Session
 
 Source = Callable[..., LandingSource]

@@ -13,12 +13,12 @@ from engine.sql.plan import (
     Over,
     Project,
     Scan,
-    SortKey,
     TopN,
     UnionAll,
     Unnest,
     Values,
 )
+from engine.sql.window_calls import SortKey
 
 _numbers = itertools.count(1)
 _KINDS = {"inner": "JOIN", "left": "LEFT JOIN", "semi": "LEFT SEMI JOIN", "anti": "LEFT ANTI JOIN"}

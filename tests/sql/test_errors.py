@@ -345,9 +345,9 @@ WRONG_STATEMENTS = [
     ("CREATE TABLE t (id BIGINT PRIMARY KEY, x INT UNIQUE)", "UNIQUE is not offered", "x INT", "take it out"),
     (
         "CREATE TABLE t (id INT PRIMARY KEY, WATERMARK FOR id AS id)",
-        "WATERMARK FOR",
+        "only be inserted",
         "WATERMARK",
-        "leave it out",
+        "APPEND ONLY",
     ),
     ("CREATE TEMPORARY TABLE t (id INT PRIMARY KEY)", "TEMPORARY", "TEMPORARY", "WITH"),
     ("CREATE TABLE a.s.t (id BIGINT PRIMARY KEY)", "in another database", "a.s.t", "schema.name"),
@@ -361,10 +361,10 @@ WRONG_STATEMENTS = [
         "[WITH (…)]",
     ),
     (
-        "CREATE MATERIALIZED VIEW v AS SELECT id FROM bid EMIT ON WINDOW CLOSE",
-        "EMIT ON",
-        "EMIT",
-        "leave it out",
+        "CREATE VIEW v AS SELECT id FROM bid EMIT ON WINDOW CLOSE",
+        "of a plain view",
+        "v AS",
+        "MATERIALIZED",
     ),
     (
         "CREATE VIEW v WITH (a = 'b') AS SELECT id FROM bid",

@@ -11,7 +11,7 @@ from engine.connectors.sinks.options import SinkOptions
 from engine.connectors.sinks.target import Delivered
 from engine.errors import Conflict
 from engine.hummock import Commit, Delete, Hummock, Put, TableVersion, Version
-from engine.hummock.batch import TableBuffer, finish
+from engine.hummock.batch import TableBuffer, finish, gather
 from engine.hummock.ordering import equal_values, one_chunk
 from engine.log_store.changes import DELETE, INSERT, Changes
 from engine.log_store.sink import LogRange, VnodeGroup
@@ -19,6 +19,7 @@ from engine.meta.catalog_store import load
 from engine.runtime.rows import stored_names, typed_rows, with_row_ids
 from engine.runtime.writes.conflicts import UPDATE_IF_NOT_NULL, not_null, unchanged
 from engine.runtime.writes.row_versions import newer
+from engine.runtime.writes.watermarks import Arrivals
 from engine.sql.catalog import Relation
 
 
@@ -43,6 +44,7 @@ class TableSink:
         buffer = TableBuffer(self._store.reader, table.table)
         key = [column.name for column in target.columns if column.source in target.primary_key]
         merges = target.on_conflict == UPDATE_IF_NOT_NULL or bool(target.version_columns)
+        arrivals = Arrivals(self._store, version, target)
         rows = 0
         for change in changes:
             shown = _renamed(change, self._columns)
@@ -52,16 +54,18 @@ class TableSink:
             new = shown.rows.filter(pa.array(np.asarray(shown.operations != DELETE)))
             whole = typed_rows(target, new, [column.name for column in target.columns])
             put = with_row_ids(self._store, stored_names(target, whole))
-            buffer.add(Put(self._merged(target, table, put) if merges else put))
+            buffer.add(Put(self._merged(target, table, put) if merges else arrivals.take(put)))
             rows += len(change) if self.options.upsert else new.num_rows
         writes = finish(self._store.reader, {target.name: buffer}) if rows else {}
+        more = arrivals.writes()
+        writes |= gather(self._store.reader, {name: version.tables[name].table for name in more}, more)
 
         def same_table(now: Version) -> None:
             found = now.tables.get(target.name)
             if found is None or found.table_id != table.table_id:
                 raise Conflict(f"table {target.name} was dropped while rows were written into it")
 
-        check = unchanged(table) if merges else same_table
+        check = arrivals.unmoved(unchanged(table) if merges else same_table)
         return Delivered(rows, commit=Commit(writes=writes, precondition=check))
 
     def _merged(self, target: Relation, table: TableVersion, rows: pa.Table) -> pa.Table:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.rules import IndexCopy, Linear, Lookups, StoredPartials
-from engine.sql.plan import Aggregate, Join, Node, Project, Scan, UnionAll, Values, children
+from engine.sql.plan import Aggregate, DynamicFilter, Join, Node, Project, Scan, UnionAll, Values, children
 
 
 def drivers(fragment: Fragment, rows_of: Callable[[str], int]) -> tuple[Scan, ...] | None:
@@ -43,6 +43,8 @@ def _drivers(node: Node, rows_of: Callable[[str], int]) -> tuple[Scan, ...] | No
             return tuple(scan for scans in whole for scan in scans) if len(whole) == len(found) else None
         case Aggregate() | Values():
             return None
+        case DynamicFilter():
+            return _drivers(node.input, rows_of)
         case _:
             (below,) = children(node)
             return _drivers(below, rows_of)

@@ -20,6 +20,7 @@ from engine.meta.frontier import lapsed_at, pending
 from engine.meta.mutation import control_of
 from engine.meta.placement import placed
 from engine.meta.recovery import recovered
+from engine.runtime.domains.expiring import expiring, rows_passed
 from engine.runtime.epoch.claims import check_append_only, check_change, required_of
 from engine.runtime.epoch.epoch_run import FragmentEpoch, run_fragment, task_of
 from engine.runtime.epoch.row_checks import check_rows
@@ -69,8 +70,14 @@ class DomainRun:
         closing |= forgotten(version, brought - timed)  # an earlier plan may have had a table of this name
         closing |= crossings(self.store.reader, checkpoint.version.tables, timed)
         commit = checkpoint.commit(self.domain.writer, generation, closing)
-        unchanged = planned(self.stored, self.domain.members)
-        self.store.commit(dataclasses.replace(commit, precondition=unchanged))
+        gone = expiring(self.store.reader, checkpoint.version, self.domain, barrier.curr)
+        commit = dataclasses.replace(
+            commit,
+            precondition=planned(self.stored, self.domain.members),
+            watermarks=gone,
+            epochs={**commit.epochs, **dict.fromkeys(gone, barrier.curr)},
+        )
+        self.store.commit(commit)
         done.commit_seconds = time.perf_counter() - started
         return done
 
@@ -127,10 +134,12 @@ class DomainRun:
         return checkpoint, done
 
     def _with_crossings(self, task: FragmentTask) -> FragmentTask:
-        """Count the rows of a task that come and go by the clock among those that it reads."""
-        if not is_timed(task.fragment) or task.old is None or task.whole:
+        """Count the rows of a task that come and go by the clock, or by a bound, among those that it reads."""
+        if task.old is None or task.whole:
             return task
-        crossing = rows_that_cross(self.store.reader, task.tables[task.table.name], task.new)
+        crossing = rows_passed(self.store.reader, task.tables, task.fragment.plan, (task.old, task.new))
+        if is_timed(task.fragment):
+            crossing += rows_that_cross(self.store.reader, task.tables[task.table.name], task.new)
         return dataclasses.replace(task, rows=task.rows + crossing)
 
     def _pin_inputs(self, version: Version, reach: int, generation: int) -> None:

@@ -18,6 +18,7 @@ from engine.runtime.executor import Executor, FragmentTask
 from engine.runtime.spark.analyze import whole_fragment
 from engine.sql.expression.nodes import Expr
 from engine.sql.incremental.arrivals import arriving
+from engine.sql.incremental.expiry import closing
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.rules import (
     FirstRows,
@@ -130,6 +131,8 @@ def fragment_change(
         return first_content(fragment, context)
     if is_batch_step(fragment, context):
         return step_content(fragment, context)
+    if whole and closing(fragment.plan) and isinstance(fragment.rule, Linear):
+        return delta(fragment.plan, replace(context, lapsed=True))
     if whole:
         refuse_again(fragment)
         return _difference(fragment, context, mine)

@@ -225,12 +225,13 @@ def _drop_column(
         hint = "DROP it, and CREATE it without the column"
         raise _error(f"columns of a {relation.kind} are those of its query", name, statement.sql, hint)
     column = _column(relation, name, statement.sql)
-    if column.source in relation.primary_key:
-        hint = "make a new table and INSERT … SELECT"
-        raise _error(f"{name} is part of the primary key of {relation.name}", name, statement.sql, hint)
-    if column.source in relation.version_columns:
-        message = f"rows of {relation.name} are told apart by their version in {name}"
-        raise _error(message, name, statement.sql, "make a new table and INSERT … SELECT")
+    for columns, message in (
+        (relation.primary_key, f"{name} is part of the primary key of {relation.name}"),
+        (relation.version_columns, f"rows of {relation.name} are told apart by their version in {name}"),
+        ((relation.watermark.column,) if relation.watermark else (), f"{name} carries the watermark"),
+    ):
+        if column.source in columns:
+            raise _error(message, name, statement.sql, "make a new table and INSERT … SELECT")
     if len([c for c in relation.columns if not c.hidden]) == 1:
         raise _error(f"{name} is the only column of {relation.name}", name, statement.sql, "DROP the table")
     used = _users_of(stored, relation, column)

@@ -13,26 +13,31 @@ from pyspark.sql import SparkSession
 from engine.errors import Conflict, SqlError, UnsupportedSql
 from engine.hummock import Commit, Hummock, SstInfo, Table, Version
 from engine.meta.catalog_store import StoredCatalog, catalog_unchanged, entries, load
+from engine.meta.dead_letters import ensure_dead_letters
 from engine.meta.domain import domains
 from engine.runtime.epoch.row_checks import check_declared
 from engine.runtime.partitions.checks import check_partitions
 from engine.runtime.reads.spark_read import analysed, view_prefix
-from engine.runtime.relations import known, place_of, readers
+from engine.runtime.relations import known, place_of
 from engine.runtime.rows import ROW_ID
 from engine.runtime.spark.analyze import SparkAnalyzer
 from engine.runtime.statements.arrival_sides import check_sides
 from engine.runtime.statements.backfill_order import check_backfill_order
 from engine.runtime.statements.create_schema import check_schema
 from engine.runtime.statements.full_view import check_columns, named, plan_full
+from engine.runtime.statements.replaced_view import check_replaced
 from engine.runtime.statements.table_as import columns_of, table_query, written_rows
 from engine.runtime.statements.view_columns import documents_of, documents_of_query, shown_columns
+from engine.runtime.statements.window_close import carried_by, check_emits, closed_plan
+from engine.runtime.writes.watermarks import LATE_ROWS, watermark_table
 from engine.sql.batch.ad_hoc import query_tables, query_views, spark_query
 from engine.sql.batch.full_refresh import OFFER, is_deterministic
 from engine.sql.batch.row_errors import null_on_error
 from engine.sql.bind.binder import bind
-from engine.sql.catalog import Catalog, Column, ConflictPolicy, Relation
+from engine.sql.catalog import Carried, Catalog, Column, ConflictPolicy, Relation, watermark_relation
 from engine.sql.dialect import Dialect
 from engine.sql.incremental.access import index_name
+from engine.sql.incremental.expiry import with_expiry
 from engine.sql.incremental.fragments import IncrementalPlan, index_fragment
 from engine.sql.incremental.incremental_plan import build_incremental_plan
 from engine.sql.incremental.key_types import check_key_types, check_plain
@@ -69,11 +74,14 @@ def create_table(
             relation = _table_relation(statement, dialect, *columns_of(rows, statement, seen))
             table = _table_of(relation)
             ssts = written_rows(rows, relation, table)
+    beside, shown = watermark_table(relation), watermark_relation(relation)
+    if relation.watermark is not None and relation.options.get(LATE_ROWS) == "keep":
+        ensure_dead_letters(store)
     store.commit(
         Commit(
-            create=(table,),
+            create=(table,) if beside is None else (table, beside),
             writes={statement.name: ssts} if ssts else {},
-            catalog=entries({statement.name: relation}, {}),
+            catalog=entries({one.name: one for one in (relation, shown) if one is not None}, {}),
             precondition=_still_absent(statement.name),
         )
     )
@@ -101,6 +109,7 @@ def _table_relation(
         on_conflict=statement.on_conflict or _usual_conflict(statement, dialect),
         version_columns=statement.version_columns,
         null_keys=dialect == "risingwave" and key != (ROW_ID,),
+        watermark=statement.watermark,
     )
     reason = why_not_fed(relation) if "connector" in statement.options else None
     if reason is not None:
@@ -145,24 +154,6 @@ def create_view(store: Hummock, statement: CreateView, dialect: Dialect) -> bool
     check = _inputs_stand(statement.name, inputs) if before is None else catalog_unchanged(version)
     store.commit(Commit(catalog=entries({statement.name: relation}, {}), precondition=check))
     return True
-
-
-def check_replaced(stored: StoredCatalog, before: Relation, statement: CreateView) -> None:
-    """Raise SqlError if a relation cannot be replaced by a plain view: what reads it was planned with its text."""
-
-    def wrong(message: str, hint: str) -> SqlError:
-        line, column = place_of(before.name, statement.sql)
-        return SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
-
-    if before.kind != "view":
-        hint = f"DROP {before.kind.upper()} {before.name} first"
-        raise wrong(f"{before.name} is a {before.kind}, not a view", hint)
-    found = readers(stored, before.name)
-    if found:
-        message = f"{before.name} is read by {', '.join(found)}, which would go on with its old text"
-        raise wrong(message, f"DROP VIEW {before.name} CASCADE, and make them again")
-    if before.name in query_views(statement.query, stored.catalog):
-        raise wrong(f"{before.name} would read itself", "read what it reads")
 
 
 def texts_used(query: exp.Query, catalog: Catalog) -> tuple[str, ...]:
@@ -272,12 +263,13 @@ def plan_view(
     catalog: Catalog, spark: SparkSession, statement: CreateMaterializedView, dialect: Dialect
 ) -> tuple[Relation, IncrementalPlan]:
     """Return the relation and the incremental plan of a materialized view, without a trace in the catalog."""
-    options = statement.options
+    options, carried = statement.options, tuple[Carried, ...]()
+    check_emits(statement)
     if options.get("refresh_policy", "auto").lower() == "full":
         plan, shown = plan_full(catalog, spark, statement, dialect)
         seen = documents_of_query(statement.query, catalog, dialect, statement.sql, shown)
     else:
-        plan, shown, seen = _plan_incremental(catalog, spark, statement, dialect)
+        plan, shown, seen, carried = _plan_incremental(catalog, spark, statement, dialect)
     check_key_types(plan, statement.query, catalog, statement.sql)
     last = plan.fragments[-1]
     relation = Relation(
@@ -295,6 +287,7 @@ def plan_view(
         options=dict(options),
         depends_on=query_tables(statement.query, catalog),
         through=texts_used(statement.query, catalog),
+        carried=carried,
     )
     check_columns(relation, shown, statement)
     check_declared(relation)
@@ -304,8 +297,8 @@ def plan_view(
 
 def _plan_incremental(
     catalog: Catalog, spark: SparkSession, statement: CreateMaterializedView, dialect: Dialect
-) -> tuple[IncrementalPlan, tuple[str, ...], Mapping[str, str]]:
-    """Return the plan, the columns that are shown, and which of them are json or jsonb."""
+) -> tuple[IncrementalPlan, tuple[str, ...], Mapping[str, str], tuple[Carried, ...]]:
+    """Return the plan, the columns that are shown, and which of them are json or jsonb, or carry a watermark."""
     try:
         bound = bind(statement.query, catalog, dialect=dialect, sql=statement.sql)
     except UnsupportedSql as error:
@@ -318,9 +311,11 @@ def _plan_incremental(
     columns = tuple((name, internal) for name, (_, internal) in zip(shown, bound.columns, strict=True))
     if on_row_error(statement.options, dialect) == "null":
         bound = replace(bound, plan=null_on_error(bound.plan))
+    query = closed_plan(bound.plan, statement, catalog)
     analyzer = SparkAnalyzer(spark, catalog, statement.sql)
-    plan = build_incremental_plan(statement.name, bound.plan, columns, analyzer, rules(statement.options))
-    return plan, shown, documents_of(bound, shown)
+    plan = build_incremental_plan(statement.name, query, columns, analyzer, rules(statement.options))
+    carried = carried_by(query, columns, catalog)
+    return with_expiry(plan, catalog), shown, documents_of(bound, shown), carried
 
 
 def create_materialized_view(

@@ -16,7 +16,7 @@ from engine.meta.recovery import recovered
 from engine.meta.sinks import KIND as SINK
 from engine.meta.sinks import Holds, released, state_entry
 from engine.runtime.relations import known, place_of, readers
-from engine.sql.catalog import Relation
+from engine.sql.catalog import Relation, watermark_name
 from engine.sql.incremental.access import index_name
 from engine.sql.statements.sink_statements import view_of
 from engine.sql.statements.statement_types import DeleteFrom, Drop, Several, Statement
@@ -106,7 +106,8 @@ def _removal(version: Version, stored: StoredCatalog, named: set[str]) -> Commit
 
 def _gone(stored: StoredCatalog, named: set[str]) -> set[str]:
     """Return all that goes with relations: indexes, the views of sinks, and the system's own indexes that nobody else uses."""
-    gone = named | {view_of(name) for name in named if _has_own_view(stored.catalog.get(name))}
+    gone = named | {n for name in named if (n := watermark_name(name)) in stored.catalog.relations}
+    gone |= {view_of(name) for name in named if _has_own_view(stored.catalog.get(name))}
     gone |= {
         n for one in gone for n in stored.catalog.dependents(one) if stored.catalog.get(n).kind == "index"
     }

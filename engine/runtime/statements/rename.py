@@ -21,7 +21,7 @@ from engine.meta.partitions import entry as quarantine
 from engine.meta.partitions import forgotten, quarantined
 from engine.meta.recovery import recovered
 from engine.runtime.relations import known, place_of, readers
-from engine.sql.catalog import Relation
+from engine.sql.catalog import Relation, watermark_name
 from engine.sql.incremental.access import index_name
 from engine.sql.incremental.fragments import Fragment, IncrementalPlan
 from engine.sql.plan import Scan
@@ -139,6 +139,8 @@ def _new_names(stored: StoredCatalog, relation: Relation, name: str) -> dict[str
     """Return every table or relation that gets another name."""
     old = relation.name
     names = {old: name}
+    if relation.watermark is not None:
+        names[watermark_name(old)] = watermark_name(name)
     plan = stored.plans.get(old)
     for fragment in plan.fragments if plan is not None else ():
         if fragment.table.startswith(f"_state_{old}_"):
@@ -153,6 +155,9 @@ def _renamed_relation(
     relation: Relation, names: Mapping[str, str], wanted: Mapping[str, str], statement: Alter
 ) -> Relation:
     inputs = (*relation.depends_on, *relation.through)
+    carried = tuple(one.under(names) for one in relation.carried)
+    if carried != relation.carried:
+        relation = msgspec.structs.replace(relation, carried=carried)
     if relation.name not in names and not set(inputs) & set(names):
         return relation
     options = relation.options

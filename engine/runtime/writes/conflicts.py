@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,9 @@ import pyarrow.compute as pc
 from engine.arrow import positions
 from engine.errors import Conflict, DuplicateKey
 from engine.hummock import Hummock, Put, TableVersion, Version
+from engine.hummock.preconditions import Precondition
 from engine.runtime.rows import awaits_row_ids, with_row_ids
+from engine.runtime.writes.watermarks import Arrivals, Moved
 from engine.sql.catalog import ConflictPolicy, Relation
 
 WRITE_DEADLINE_SECONDS = 60.0
@@ -33,19 +35,50 @@ class Attempts:
         return self._left <= 0 and time.monotonic() > self._deadline
 
 
-def insert_rows(
-    store: Hummock, relation: Relation, rows: pa.Table, policy: ConflictPolicy
-) -> tuple[int, pa.Table]:
-    """Insert rows under the names of the store by a policy; returns the epoch and the rows as they were written.
+class Inserted(NamedTuple):
+    """The epoch of a commit, the rows as they were written, and how many were not, being below the table's watermark."""
+
+    epoch: int
+    rows: pa.Table
+    late: int = 0
+
+
+def ingest(
+    store: Hummock,
+    relation: Relation,
+    given: pa.Table,
+    precondition: Precondition | None = None,
+    *,
+    new_keys: bool = False,
+) -> Inserted:
+    """Write rows to a table, as far as they are not late. Raises Conflict where the precondition does not hold."""
+    attempts = Attempts()
+    while True:
+        arrivals = Arrivals(store, store.version, relation)
+        rows = arrivals.take(given)
+        writes = {relation.name: [Put(rows, new_keys)]} if rows.num_rows or not arrivals.late else {}
+        try:
+            epoch = store.ingest_batch(
+                {**writes, **arrivals.writes()}, precondition=arrivals.unmoved(precondition)
+            )
+            return Inserted(epoch, rows, arrivals.late)
+        except Moved:
+            store.refresh()
+            if attempts.failed():
+                raise
+
+
+def insert_rows(store: Hummock, relation: Relation, rows: pa.Table, policy: ConflictPolicy) -> Inserted:
+    """Insert rows under the names of the store by a policy.
 
     Raises DuplicateKey under the policy `error` for a key that exists or stands twice.
     """
     if awaits_row_ids(rows):  # no other row has its key, whoever writes meanwhile
         rows = with_row_ids(store, rows)
-        return store.ingest_batch({relation.name: [Put(rows, new_keys=True)]}), rows
+        return ingest(store, relation, rows, new_keys=True)
     if policy == "overwrite":
         rows = last_by_key(rows, relation.primary_key)
-        return store.ingest_batch({relation.name: [Put(rows)]}), rows
+        return ingest(store, relation, rows)
     if policy == "ignore":
         return resolved(store, relation, first_by_key(rows, relation.primary_key), new_only, new_keys=True)
     if policy == UPDATE_IF_NOT_NULL:
@@ -63,7 +96,7 @@ def insert_rows(
 
 def resolved(
     store: Hummock, relation: Relation, rows: pa.Table, resolve: Resolve, *, new_keys: bool = False
-) -> tuple[int, pa.Table]:
+) -> Inserted:
     """Write what `resolve` makes of (rows, indexes of those with known keys, their stored rows), as if no one wrote meanwhile.
 
     With `new_keys` it leaves no row whose key is known.
@@ -77,12 +110,9 @@ def resolved(
         )
         written = resolve(rows, index, stored)
         if written.num_rows == 0:
-            return store.version.epoch, written
+            return Inserted(store.version.epoch, written)
         try:
-            epoch = store.ingest_batch(
-                {relation.name: [Put(written, new_keys)]}, precondition=unchanged(table)
-            )
-            return epoch, written
+            return ingest(store, relation, written, unchanged(table), new_keys=new_keys)
         except Conflict:
             if attempts.failed():
                 raise

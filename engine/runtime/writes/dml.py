@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
@@ -14,7 +15,7 @@ from engine.hummock.batch import Operation
 from engine.meta.catalog_store import StoredCatalog
 from engine.runtime.relations import known, place_of
 from engine.runtime.rows import ROW_ID, shown_names, stored_names, typed_rows, with_row_ids
-from engine.runtime.writes.conflicts import insert_rows, last_by_key, refuse_twice, resolved
+from engine.runtime.writes.conflicts import Inserted, insert_rows, last_by_key, refuse_twice, resolved
 from engine.runtime.writes.dml_queries import (
     assignable,
     constants_of,
@@ -30,6 +31,7 @@ from engine.runtime.writes.moved_rows import moved_rows
 from engine.runtime.writes.returned_sources import Returned, returned_of
 from engine.runtime.writes.row_versions import folded, newer
 from engine.runtime.writes.spilled import Spilled
+from engine.runtime.writes.watermarks import late_words
 from engine.sql.catalog import Relation
 from engine.sql.dialect import Dialect
 from engine.sql.schemas import last_name
@@ -37,6 +39,7 @@ from engine.sql.statements.statement_types import DeleteFrom, Insert, Update
 from engine.sql.statements.values import known_columns, rows_by_default
 
 Mode = Literal["insert", "upsert", "delete"]
+Notice = Callable[[str], None]
 
 
 def source_table(stored: StoredCatalog, name: str, verb: str, sql: str = "") -> Relation:
@@ -52,8 +55,10 @@ def source_table(stored: StoredCatalog, name: str, verb: str, sql: str = "") -> 
     return relation
 
 
-def write(store: Hummock, stored: StoredCatalog, spark: Spark, name: str, rows: pa.Table, mode: Mode) -> int:
-    """Write rows to a source table and return the epoch of their commit.
+def write(
+    store: Hummock, stored: StoredCatalog, spark: Spark, name: str, rows: pa.Table, mode: Mode
+) -> tuple[int, str]:
+    """Write rows to a source table and return the epoch of their commit, and a notice if rows were late, else "".
 
     "insert": a known key is an error, or what the table's ON CONFLICT says; "upsert": the newest row of a key wins;
     "delete": the key columns suffice. Columns that are left out get their DEFAULT.
@@ -69,15 +74,16 @@ def write(store: Hummock, stored: StoredCatalog, spark: Spark, name: str, rows: 
     if mode == "delete":
         key = [c.name for c in relation.columns if c.source in relation.primary_key]
         keys = stored_names(relation, typed_rows(relation, rows, key))
-        return store.ingest_batch({relation.name: [Delete(keys)]})
+        return store.ingest_batch({relation.name: [Delete(keys)]}), ""
     typed = whole_rows(relation, rows, spark)
     if mode == "upsert":  # the store keeps the last row of a key: looking for it here would only cost memory
-        return store.ingest_batch({relation.name: [Put(typed)]})
-    return insert_by_table(store, relation, typed)[0]
+        return store.ingest_batch({relation.name: [Put(typed)]}), ""
+    done = insert_by_table(store, relation, typed)
+    return done.epoch, late_words(relation, done.late)
 
 
-def insert_by_table(store: Hummock, relation: Relation, rows: pa.Table) -> tuple[int, pa.Table]:
-    """Insert rows by what the table says ON CONFLICT; returns the epoch and the rows as they were written."""
+def insert_by_table(store: Hummock, relation: Relation, rows: pa.Table) -> Inserted:
+    """Insert rows by what the table says ON CONFLICT."""
     if not relation.version_columns:
         return insert_rows(store, relation, rows, relation.on_conflict)
     return resolved(store, relation, folded(relation, rows), partial(newer, relation))
@@ -89,11 +95,12 @@ def run(
     spark: Spark,
     statement: Insert | Update | DeleteFrom,
     dialect: Dialect,
+    notice: Notice,
 ) -> pa.Table | None:
-    """Run a statement that writes; returns what RETURNING asks for."""
+    """Run a statement that writes; returns what RETURNING asks for, and tells `notice` of rows that were late."""
     match statement:
         case Insert():
-            return insert(store, stored, spark, statement, dialect)
+            return insert(store, stored, spark, statement, dialect, notice)
         case Update():
             return update(store, stored, spark, statement, dialect)
         case DeleteFrom():
@@ -101,7 +108,12 @@ def run(
 
 
 def insert(
-    store: Hummock, stored: StoredCatalog, spark: Spark, statement: Insert, dialect: Dialect
+    store: Hummock,
+    stored: StoredCatalog,
+    spark: Spark,
+    statement: Insert,
+    dialect: Dialect,
+    notice: Notice,
 ) -> pa.Table | None:
     """Run INSERT … VALUES or INSERT … SELECT; returns what RETURNING asks for."""
     relation = source_table(stored, statement.table, "insert into", statement.sql)
@@ -115,22 +127,21 @@ def insert(
     run.check_returned(statement.returning, statement.alias)
     parts = [run.given(part) for part in rows_by_default(statement, relation, dialect)]
     if isinstance(parts[0], Spilled):
-        run.insert_spilled(parts[0], conflict)
+        notice(late_words(relation, run.insert_spilled(parts[0], conflict)))
         return None
     rows = pa.concat_tables(
         [whole_rows(relation, part, spark) for part in parts if isinstance(part, pa.Table)]
     )
     if conflict is None:
-        _, written = insert_by_table(store, relation, rows)
+        done = insert_by_table(store, relation, rows)
     elif not conflict.assignments:
-        _, written = insert_rows(store, relation, rows, "ignore")
+        done = insert_rows(store, relation, rows, "ignore")
     else:
         rows = with_row_ids(store, rows)
         refuse_twice(relation, rows)
-        _, written = resolved(
-            store, relation, rows, lambda new, known, old: run.merged(conflict, new, known, old)
-        )
-    return run.returned(statement.returning, shown_names(relation, written), statement.alias)
+        done = resolved(store, relation, rows, lambda new, known, old: run.merged(conflict, new, known, old))
+    notice(late_words(relation, done.late))
+    return run.returned(statement.returning, shown_names(relation, done.rows), statement.alias)
 
 
 def update(

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from engine.arrow import repeated
 from engine.errors import Conflict, InvalidRow
 from engine.hummock import Commit, Hummock, SstInfo, TableVersion, Version
-from engine.hummock.batch import Operation
+from engine.hummock.batch import Operation, gather
 from engine.hummock.preconditions import Precondition, same_tables
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.policy import epochs_of
@@ -33,9 +33,11 @@ from engine.runtime.rows import (
 from engine.runtime.writes.conflicts import Attempts, unchanged
 from engine.runtime.writes.dml_queries import merge_query, renamed, selection
 from engine.runtime.writes.driver_rows import SETTING, driver_bytes
+from engine.runtime.writes.late_frames import in_time
 from engine.runtime.writes.returned_sources import Returned
 from engine.runtime.writes.spilled import PLACE, Spilled, gathered
 from engine.runtime.writes.statement_rows import StatementRows
+from engine.runtime.writes.watermarks import Arrivals, Moved
 from engine.runtime.writes.write_tasks import (
     LOOKS_UP,
     Rule,
@@ -158,8 +160,8 @@ class StatementRun:
             return f"IF({months}, {wrong}, make_dt_interval({parts}))"
         return text
 
-    def insert_spilled(self, rows: Spilled, conflict: OnConflict | None) -> None:
-        """Insert spilled rows by Spark's tasks, as if no one wrote to the table meanwhile."""
+    def insert_spilled(self, rows: Spilled, conflict: OnConflict | None) -> int:
+        """Insert spilled rows by Spark's tasks, as if no one wrote to the table meanwhile; returns how many were late."""
         relation, session, attempts = self.relation, self.spark(), Attempts()
         rule: Rule = relation.on_conflict
         if relation.version_columns:
@@ -172,13 +174,16 @@ class StatementRun:
             version = self.store.refresh()
             table = version.tables[relation.name]
             body = self._writing(table, rule)
-            ssts, known = write_frame(body, spilled_rows(body, rows, session), self.sql)
+            arrivals = Arrivals(self.store, version, relation)
+            frame = in_time(arrivals, spilled_rows(body, rows, session))
+            ssts, known = write_frame(body, frame, self.sql)
             if known and conflict is not None:
                 ssts += self._merged_spilled(conflict, known, version)
             try:
-                return self._commit(ssts, table, unchanged(table) if rule in LOOKS_UP else None)
-            except Conflict:
-                if rule not in LOOKS_UP or attempts.failed():
+                self._commit(ssts, table, unchanged(table) if rule in LOOKS_UP else None, arrivals)
+                return arrivals.late
+            except Conflict as error:
+                if (rule not in LOOKS_UP and not isinstance(error, Moved)) or attempts.failed():
                     raise
 
     def read_and_write(
@@ -276,11 +281,20 @@ class StatementRun:
         return WriteRows(self.store.url, options, self.relation, table.table, rule, seen, inline_bytes)
 
     def _commit(
-        self, ssts: tuple[SstInfo, ...], table: TableVersion, precondition: Precondition | None
+        self,
+        ssts: tuple[SstInfo, ...],
+        table: TableVersion,
+        precondition: Precondition | None,
+        arrivals: Arrivals | None = None,
     ) -> None:
-        if ssts:
+        writes, more = {table.name: ssts} if ssts else {}, {} if arrivals is None else arrivals.writes()
+        if arrivals is not None:
+            tables = {name: self.store.version.tables[name].table for name in more}
+            writes |= gather(self.store.reader, tables, more)
+            precondition = arrivals.unmoved(precondition)
+        if writes:
             same = same_tables({table.name: table}, precondition)
-            self.store.commit(Commit(writes={table.name: ssts}, precondition=same))
+            self.store.commit(Commit(writes=writes, precondition=same))
 
     def merged(self, conflict: OnConflict, rows: pa.Table, known: np.ndarray, old: pa.Table) -> pa.Table:
         """Return what ON CONFLICT DO UPDATE writes: new rows as they are, known ones updated."""

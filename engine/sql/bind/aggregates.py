@@ -29,9 +29,10 @@ from engine.sql.expression.sketches import DEFAULT_ERROR, is_error, sketched
 from engine.sql.expression.template import call as call_of
 from engine.sql.expression.template import named_struct, null_of, present, template
 from engine.sql.functions import AGGREGATES
-from engine.sql.plan import AggCall, SortKey
+from engine.sql.plan import AggCall
 from engine.sql.typing.constant_numbers import fractions
 from engine.sql.typing.expression_types import kind_of
+from engine.sql.window_calls import SortKey
 
 if TYPE_CHECKING:
     from engine.sql.bind.expressions import Expressions

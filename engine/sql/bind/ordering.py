@@ -13,7 +13,8 @@ from engine.sql.dialect import Dialect
 from engine.sql.expression.nodes import FALSE, Call, Column, Expr, Literal
 from engine.sql.expression.template import both, template
 from engine.sql.parsing.names import identifier
-from engine.sql.plan import Filter, Node, Over, Project, SortKey, TopN, WindowCall
+from engine.sql.plan import Filter, Node, Over, Project, TopN
+from engine.sql.window_calls import SortKey, WindowCall
 
 if TYPE_CHECKING:
     from engine.sql.bind.expressions import Refuse

@@ -22,8 +22,9 @@ from engine.sql.functions import function_name
 from engine.sql.parsing.names import identifier
 from engine.sql.parsing.output_names import output_name
 from engine.sql.parsing.position import copy_place
-from engine.sql.plan import Aggregate, Filter, Node, Project, SortKey, TopN
+from engine.sql.plan import Aggregate, Filter, Node, Project, TopN
 from engine.sql.typing.expression_types import kind_of
+from engine.sql.window_calls import SortKey
 
 Items = list[tuple[str, exp.Expr]]
 Columns = tuple[tuple[str, str], ...]

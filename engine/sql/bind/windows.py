@@ -20,8 +20,9 @@ from engine.sql.expression.nodes import Arithmetic, Cast, Column, Expr, Literal,
 from engine.sql.functions import is_aggregate
 from engine.sql.parsing.names import identifier
 from engine.sql.parsing.position import copy_place
-from engine.sql.plan import Frame, Node, Over, Project, SortKey, WindowCall
+from engine.sql.plan import Node, Over, Project
 from engine.sql.typing.expression_types import kind_of
+from engine.sql.window_calls import Frame, SortKey, WindowCall
 
 WINDOW = "window"
 """The mark of a column that stands for a call over a window, in the meta of its node."""

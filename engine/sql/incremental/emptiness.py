@@ -5,6 +5,7 @@ from __future__ import annotations
 from engine.sql.incremental.group_keys import is_global
 from engine.sql.plan import (
     Aggregate,
+    DynamicFilter,
     Filter,
     Join,
     Node,
@@ -23,7 +24,7 @@ def is_empty_over_nothing(node: Node) -> bool:
     match node:
         case Scan():
             return True
-        case Filter() | Project() | Unnest() | TopN() | Over() | TemporalFilter():
+        case Filter() | Project() | Unnest() | TopN() | Over() | TemporalFilter() | DynamicFilter():
             return is_empty_over_nothing(node.input)
         case Aggregate():
             return bool(node.keys) and not is_global(node) and is_empty_over_nothing(node.input)

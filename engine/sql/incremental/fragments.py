@@ -11,13 +11,20 @@ import msgspec
 from engine.sql.catalog import Catalog
 from engine.sql.incremental.access import arrange_key, index_name
 from engine.sql.incremental.rules import IndexCopy, Rule
-from engine.sql.plan import Node, Scan, scans
+from engine.sql.plan import Bound, Node, Scan, scans
+
+
+class Expiry(msgspec.Struct, frozen=True):
+    """Nobody looks at rows any more whose `column` is below the least of `bounds`, which are watermarks."""
+
+    column: str
+    bounds: tuple[Bound, ...]
 
 
 class Fragment(msgspec.Struct, frozen=True):
     """One table kept up to date: the plan over other tables, the table's key, the rule that is used and why.
 
-    `columns` are the table's columns with their Spark types, hidden ones included.
+    `columns` are the table's columns with their Spark types, hidden ones included. A state with an `expiry` lets go of rows.
     """
 
     table: str
@@ -27,6 +34,7 @@ class Fragment(msgspec.Struct, frozen=True):
     distribution_key: tuple[str, ...]
     why: str
     columns: tuple[tuple[str, str], ...] = ()
+    expiry: Expiry | None = None
 
     @property
     def inputs(self) -> tuple[str, ...]:

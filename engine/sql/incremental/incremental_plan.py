@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from engine.sql.expression.nodes import Column
 from engine.sql.incremental.fragments import IncrementalPlan
-from engine.sql.incremental.lowering import Analyzer, Lowering, sanitised
+from engine.sql.incremental.lowering import Analyzer, Lowering
+from engine.sql.incremental.moving_bounds import with_moving_bounds
+from engine.sql.incremental.names import sanitised
 from engine.sql.incremental.reference_rules import ReferenceLowering
 from engine.sql.plan import Node, Project
 from engine.sql.statements.view_options import Rules
@@ -23,7 +25,10 @@ def build_incremental_plan(
     of its own, and recomputes its touched keys.
     """
     lowering = (Lowering if rules == "fast" else ReferenceLowering)(view, analyzer)
-    lowering.view_fragment(_compose(_named(plan, outputs)))
+    top: Node = _compose(_named(plan, outputs))
+    if rules == "fast":
+        top = with_moving_bounds(top, set(top.columns), analyzer)
+    lowering.view_fragment(top)
     return IncrementalPlan(view, tuple(lowering.fragments), tuple(lowering.indexes))
 
 

@@ -15,6 +15,7 @@ from engine.sql.incremental.fragments import IncrementalPlan
 from engine.sql.parsing.refusals import refusal, unsupported
 from engine.sql.plan import (
     Aggregate,
+    DynamicFilter,
     Filter,
     Join,
     Node,
@@ -157,7 +158,10 @@ def _kind_of(node: Node, column: str, plan: IncrementalPlan, catalog: Catalog) -
             if found is None:
                 return ""
             node, column = node.input, found
-        elif isinstance(node, Filter | TopN | Over | TemporalFilter) and column in node.input.columns:
+        elif (
+            isinstance(node, Filter | TopN | Over | TemporalFilter | DynamicFilter)
+            and column in node.input.columns
+        ):
             node = node.input
         elif isinstance(node, Join):
             node = node.left if column in node.left.columns else node.right

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Protocol
 
 import msgspec
 
-from engine.sql.expression.clock import TIME_AT, TIME_PART
 from engine.sql.expression.nodes import Column, Expr
 from engine.sql.incremental.access import NotPushable, arrange_key, required_indexes
 from engine.sql.incremental.arrivals import arriving, is_arrival, with_arriving
 from engine.sql.incremental.counted_values import OverValues, ValueState, over_values, values_of
 from engine.sql.incremental.counted_values import Values as GroupValues
+from engine.sql.incremental.filter_states import filter_state, timed_state
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.group_keys import is_global, keys_as_columns, with_global_key
+from engine.sql.incremental.names import renamed, sanitised, with_columns
 from engine.sql.incremental.partials import GLOBAL_KEY, Partials, partials_of
 from engine.sql.incremental.rules import (
     FirstRows,
@@ -25,11 +25,14 @@ from engine.sql.incremental.rules import (
     Lookups,
     OverWindows,
     StoredPartials,
-    TimedRows,
 )
-from engine.sql.incremental.temporal import RESERVED, bounds_of, has_bounds, rows_inside, temporal_filter
+from engine.sql.incremental.temporal import (
+    bounds_of,
+    has_bounds,
+)
 from engine.sql.plan import (
     Aggregate,
+    DynamicFilter,
     Filter,
     Join,
     Node,
@@ -115,6 +118,8 @@ class Lowering:
             return self._over_state(node)
         if has_bounds(node):
             return self._temporal(node)
+        if isinstance(node, DynamicFilter):
+            return self._dynamic(node)
         if isinstance(node, Join):
             return self._arrivals_state(node) if node.at_arrival else self._lower_join(node)
         if isinstance(node, UnionAll):
@@ -185,17 +190,22 @@ class Lowering:
         bounds = bounds_of(node.predicate)
         below = node.input if bounds.rest is None else Filter(node.input, bounds.rest)
         source = self._lower(below)
-        names = sanitised(source.columns, RESERVED)
-        plan = temporal_filter(source, bounds, names)
-        table, by = self._next_state(), (TIME_PART,)
-        why = "rows that cross a bound of now() are found by it, others on changes alone"
-        self._add(Fragment(table, TimedRows(), plan, (TIME_PART, TIME_AT, *plan.key), by, why))
-        return rows_inside(table, plan, source, names)
+        fragment, rows = timed_state(source, bounds, self._next_state())
+        self._add(fragment)
+        return rows
+
+    def _dynamic(self, node: DynamicFilter) -> DynamicFilter:
+        """Return a filter over a state that holds its input in the order of what is compared."""
+        source = self._lower(node.input)
+        row = None if node.against is None else self._lower(node.against)
+        fragment, filtered = filter_state(node, source, row, self._next_state())
+        self._add(fragment)
+        return filtered
 
     # ---- temporal joins --------------------------------------------------------------------------------------
     def _arrivals_state(self, node: Join) -> Scan:
         """Return a scan of a state table with the rows of a temporal join, which nothing could compute again."""
-        self._arrivals(None, _renamed(node))
+        self._arrivals(None, renamed(node))
         return self._state_scan(node.append_only)
 
     def _arrivals(self, table: str | None, top: Project) -> None:
@@ -204,7 +214,7 @@ class Lowering:
         if not _is_chain(came):  # what comes and goes has to be net: a row that stays must not be joined anew
             came = self._arrange(came, came.key)
         below = with_arriving(self._looked_up(top.input), came)
-        plan = _with_columns(top, below, below.key)
+        plan = with_columns(top, below, below.key)
         by, key = plan.key[: len(came.key)], plan.key
         name = table or self._next_state()
         why = "rows are joined as they come, and keep what they have found"
@@ -229,7 +239,7 @@ class Lowering:
 
     def _over_state(self, node: Node) -> Scan:
         """Return a scan of a state table with the rows of calls over windows, or of a filter right above them."""
-        self._over(None, _renamed(node))
+        self._over(None, renamed(node))
         return self._state_scan()
 
     def _over(self, table: str | None, top: Project) -> None:
@@ -241,7 +251,7 @@ class Lowering:
             source = self._accessible(source, node.partition, null_safe=True)
         node = msgspec.structs.replace(node, input=source)
         below = msgspec.structs.replace(top.input, input=node) if isinstance(top.input, Filter) else node
-        plan = _with_columns(top, below, (*node.partition, *node.key))
+        plan = with_columns(top, below, (*node.partition, *node.key))
         carried = {expr.column: name for name, expr in reversed(plan.items) if expr.column is not None}
         by = tuple(carried[column] for column in node.partition)
         key = arrange_key(by, plan.key)
@@ -346,34 +356,6 @@ class Lowering:
             why = f"how often each value stands in its group{', in order' if state.values.ordered else ''}"
             self._add(Fragment(names[text], StoredPartials(), plan, plan.key, by, why))
         return over
-
-
-def sanitised(names: tuple[str, ...], reserved: tuple[str, ...] = ()) -> dict[str, str]:
-    """Return for each column of a plan the name that it has in a table: without dots and the like, each once, none `reserved`."""
-    taken: dict[str, str] = {}
-    for name in names:
-        base = re.sub(r"\W", "_", name)
-        candidate, n = base, 1
-        while candidate in taken.values() or candidate in reserved:
-            n += 1
-            candidate = f"{base}_{n}"
-        taken[name] = candidate
-    return taken
-
-
-def _renamed(node: Node) -> Project:
-    """Return a node under the names that its columns have in a table."""
-    names = sanitised(node.columns)
-    return Project(node, tuple((names[column], Column(column)) for column in node.columns))
-
-
-def _with_columns(top: Project, below: Node, needed: tuple[str, ...]) -> Project:
-    """Return a projection over another node, whose `needed` columns it carries: those that it lacks as hidden ones."""
-    carried = {expr.column for _, expr in top.items}
-    lacking = [column for column in dict.fromkeys(needed) if column not in carried]
-    hidden = sanitised((*top.columns, *(f"_key_{column.lstrip('_')}" for column in lacking)))
-    added = tuple((hidden[f"_key_{column.lstrip('_')}"], Column(column)) for column in lacking)
-    return Project(below, top.items + added)
 
 
 def _is_chain(node: Node) -> bool:

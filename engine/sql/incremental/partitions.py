@@ -21,6 +21,7 @@ from engine.sql.incremental.fragments import Fragment, IncrementalPlan
 from engine.sql.incremental.group_keys import is_global
 from engine.sql.plan import (
     Aggregate,
+    DynamicFilter,
     Filter,
     Join,
     Node,
@@ -185,6 +186,8 @@ def followed(node: Node, by: By, leaf: Leaf) -> Node:
             return msgspec.structs.replace(
                 node, left=followed(node.left, left, leaf), right=followed(node.right, right, leaf)
             )
+        case DynamicFilter():
+            raise NotPartitionable("rows of all partitions are held against one bound, which moves")
         case TemporalFilter():
             raise NotPartitionable("a filter on now() moves rows of all partitions at their time")
         case Recompute():

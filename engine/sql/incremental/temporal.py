@@ -8,6 +8,7 @@ from engine.sql.expression.clock import (
     TIME_AT,
     TIME_IN,
     TIME_PART,
+    TIME_PARTS,
     bound_of,
     parts_of,
     reads_clock,
@@ -55,6 +56,14 @@ def temporal_filter(source: Node, bounds: Bounds, names: dict[str, str]) -> Temp
     leave = ((LEAVE, bounds.leave),) if bounds.leave is not None else ()
     fed = Project(source, (*items, *enter, *leave))
     return TemporalFilter(fed, ENTER if enter else None, LEAVE if leave else None)
+
+
+def part_of(key: tuple[str, ...]) -> Expr:
+    """Return in which part of a state a row with this key stands."""
+    if not key:
+        return template("0")
+    hashed = call("xxhash64", *(Column(column) for column in key))
+    return template(f"CAST(pmod(:hash, {TIME_PARTS}) AS INT)", hash=hashed)
 
 
 def rows_inside(table: str, node: TemporalFilter, source: Node, names: dict[str, str]) -> Node:

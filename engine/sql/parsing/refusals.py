@@ -12,11 +12,15 @@ from engine.errors import SqlError, UnsupportedSql
 from engine.sql.parsing.position import place
 
 _NOT_OFFERED = (
-    (r"\bWATERMARK\s+FOR\b", "WATERMARK FOR", "leave it out: every change is taken, late or not"),
+    (
+        r"\bWATERMARK\s+FOR\b",
+        "this WATERMARK FOR",
+        "it stands in the column list: CREATE TABLE t (ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '5 minutes') APPEND ONLY",
+    ),
     (
         r"\bEMIT\s+ON\s+WINDOW\s+CLOSE\b",
-        "EMIT ON WINDOW CLOSE",
-        "leave it out: a view is exact at every epoch",
+        "this EMIT ON WINDOW CLOSE",
+        "it ends the query of a view: CREATE MATERIALIZED VIEW v AS SELECT … EMIT ON WINDOW CLOSE",
     ),
     (r"\bMERGE\b", "MERGE", 'Session.write(…, mode="upsert") merges rows by their key'),
 )

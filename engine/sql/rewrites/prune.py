@@ -12,6 +12,7 @@ import msgspec
 from engine.sql.expression.nodes import Column
 from engine.sql.plan import (
     Aggregate,
+    DynamicFilter,
     Filter,
     Join,
     Node,
@@ -84,7 +85,7 @@ def prune(node: Node, needed: Set[str]) -> Node:
                 tuple(_branch(child, tuple(child.columns[n] for n in kept)) for child in node.inputs),
                 tuple(node.names[n] for n in kept),
             )
-        case TemporalFilter() | Recompute():
+        case TemporalFilter() | DynamicFilter() | Recompute():
             raise AssertionError("what is lowered, and what is computed as a whole, is not rewritten")
 
 

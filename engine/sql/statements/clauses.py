@@ -1,4 +1,7 @@
-"""Clauses of CREATE that are read from the tokens: APPEND ONLY, ON CONFLICT, WITH (…), STORED; the parser sees blanks instead."""
+"""Clauses of CREATE that are read from the tokens; the parser sees blanks instead.
+
+They are APPEND ONLY, ON CONFLICT, WATERMARK FOR, WITH (…), STORED and EMIT ON WINDOW CLOSE.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from engine.sql.catalog import ConflictPolicy
 from engine.sql.dialect import Dialect
 from engine.sql.parsing.refusals import refusal
 from engine.sql.parsing.tokens import tokens_of
+from engine.sql.statements.watermark_clause import WatermarkClause, watermark_clause
 
 _ACTIONS: dict[tuple[str, ...], ConflictPolicy] = {
     ("OVERWRITE",): "overwrite",
@@ -34,21 +38,27 @@ class Clauses:
     version_places: tuple[int, ...] = ()
     options: dict[str, str] = field(default_factory=dict)
     places: dict[str, int] = field(default_factory=dict)
+    watermark: WatermarkClause | None = None
+    written: str = ""
+    on_window_close: bool = False
 
 
 def clauses_of(readable: str, sql: str, dialect: Dialect) -> Clauses:
     """Return the clauses of a CREATE TABLE or CREATE VIEW; raises UnsupportedSql with the place for a wrong one."""
     tokens = tokens_of(readable, dialect)
-    found = Clauses(readable)
+    found = Clauses(readable, written=readable)
     depth = n = 0
     while n < len(tokens):
         token, word = tokens[n], tokens[n].text.upper()
         depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
         length = 0
         if depth == 0 and token.token_type == TokenType.ALIAS:
+            _end_of_query(tokens[n:], found)
             break  # what follows is the query
         if depth == 1 and word == "STORED" and tokens[n - 1].token_type == TokenType.R_PAREN:
             length = 1
+        elif depth == 1 and _words(tokens[n : n + 2]) == ("WATERMARK", "FOR"):
+            length = _watermark(tokens, n, readable, sql, found)
         elif depth == 0 and _words(tokens[n : n + 2]) == ("APPEND", "ONLY"):
             found.append_only, length = True, 2
         elif depth == 0 and _words(tokens[n : n + 2]) == ("ON", "CONFLICT"):
@@ -72,6 +82,28 @@ def source_clauses(clauses: Clauses, sql: str, start: int) -> Clauses:
         hint = "WITH (connector = 'nexmark', …) or WITH (connector = 'landing', …); CREATE TABLE takes rows by INSERT"
         raise refusal("a source needs a connector", sql, start, hint)
     return replace(clauses, append_only=True)
+
+
+def _watermark(tokens: Sequence[Token], n: int, readable: str, sql: str, found: Clauses) -> int:
+    """Note a WATERMARK FOR, take the comma before or behind it out, and return how many tokens it has."""
+    if found.watermark is not None:
+        hint = "a table has one watermark: that of the column by which its rows come in order"
+        raise refusal("WATERMARK FOR stands twice", sql, tokens[n].start, hint)
+    found.watermark, length = watermark_clause(tokens[n:], readable, sql)
+    before, behind = tokens[n - 1], tokens[min(n + length, len(tokens) - 1)]
+    comma = before if before.token_type == TokenType.COMMA else behind
+    if comma.token_type == TokenType.COMMA:
+        found.readable = found.readable[: comma.start] + " " + found.readable[comma.end + 1 :]
+    return length
+
+
+def _end_of_query(tokens: Sequence[Token], found: Clauses) -> None:
+    """Take EMIT ON WINDOW CLOSE, which ends a query, out of the text."""
+    last = tokens[-4:]
+    if _words(last) == ("EMIT", "ON", "WINDOW", "CLOSE"):
+        start, end = last[0].start, last[-1].end + 1
+        found.on_window_close = True
+        found.readable = found.readable[:start] + blanks(found.readable[start:end]) + found.readable[end:]
 
 
 def blanks(text: str) -> str:

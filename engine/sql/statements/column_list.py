@@ -12,7 +12,7 @@ from engine.sql.dialect import Dialect
 from engine.sql.dialects.postgres.bytea import bytea_of
 from engine.sql.parsing.names import identifier
 from engine.sql.parsing.position import copy_place, place
-from engine.sql.parsing.refusals import mistake, not_offered, unsupported
+from engine.sql.parsing.refusals import mistake, unsupported
 from engine.sql.statements.defaults import default_text, generated_text
 from engine.sql.statements.values import NotLiteral, literal, misfit
 from engine.sql.typing.text_lengths import length_of
@@ -42,8 +42,6 @@ def columns_of(
         if isinstance(item, exp.PrimaryKey):
             keys.append((_key(item), item))
             continue
-        if isinstance(item, exp.WatermarkColumnConstraint):
-            raise not_offered(sql)
         if not isinstance(item, exp.ColumnDef) or item.args.get("kind") is None:
             hint = "write: name TYPE [NOT NULL] [DEFAULT …] [GENERATED ALWAYS AS (…)] [PRIMARY KEY]"
             raise unsupported(f"{item.sql()} is not offered in a column list", item, sql, hint)

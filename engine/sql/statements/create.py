@@ -7,12 +7,12 @@ from dataclasses import replace
 import sqlglot.expressions as exp
 from sqlglot import TokenType
 
-from engine.sql.catalog import Column, RelationKind, check_name, check_relation_name
+from engine.sql.catalog import Column, RelationKind, Watermark, check_name, check_relation_name
 from engine.sql.dialect import Dialect
 from engine.sql.functions import spark_functions
 from engine.sql.parsing.names import identifier, table_name
 from engine.sql.parsing.position import place
-from engine.sql.parsing.refusals import mistake, not_offered, offset, unsupported
+from engine.sql.parsing.refusals import mistake, not_offered, offset, refusal, unsupported
 from engine.sql.parsing.tokens import tokens_of
 from engine.sql.schemas import last_name, schema_of
 from engine.sql.statements.clauses import Clauses
@@ -26,6 +26,7 @@ from engine.sql.statements.statement_types import (
     Drop,
 )
 from engine.sql.statements.view_options import check_view_options, with_known_names
+from engine.sql.statements.watermark_clause import watermark_of
 from engine.sql.typing.types import parse_type
 
 _DOCUMENTS = (exp.DataType.Type.JSON, exp.DataType.Type.JSONB, exp.DataType.Type.VARIANT)
@@ -75,6 +76,9 @@ def _table(tree: exp.Create, name: str, clauses: Clauses, sql: str, dialect: Dia
         )
     if isinstance(tree.expression, exp.Values):
         tree.set("expression", as_query(tree.expression))
+    if tree.expression is not None and clauses.watermark is not None:
+        hint = "CREATE TABLE with its columns and the watermark, then INSERT … SELECT"
+        raise unsupported("WATERMARK FOR before AS SELECT is not offered", tree.this, sql, hint)
     if tree.expression is not None:
         key: tuple[str, ...] = ()
         if isinstance(tree.this, exp.Schema):
@@ -101,9 +105,24 @@ def _table(tree: exp.Create, name: str, clauses: Clauses, sql: str, dialect: Dia
             "leave ON CONFLICT out",
         )
     places, versions = clauses.places, clauses.version_columns
-    return CreateTable(
+    made = CreateTable(
         name, columns, key, append_only, exists, options, None, sql, on_conflict, places, versions
     )
+    return made if clauses.watermark is None else replace(made, watermark=_watermark(clauses, made, dialect))
+
+
+def _watermark(clauses: Clauses, table: CreateTable, dialect: Dialect) -> Watermark:
+    """Return the watermark of a table; raises SqlError with the place where it cannot have this one."""
+    clause, sql = clauses.watermark, table.sql
+    assert clause is not None
+    found = watermark_of(clause, clauses.written, table.columns, sql, dialect)
+    if not table.append_only:
+        hint = (
+            "write APPEND ONLY behind the columns: a row that is changed later would be below the watermark"
+        )
+        message = f"{table.name} has a watermark, so its rows can only be inserted"
+        raise refusal(message, sql, clause.start, hint)
+    return found
 
 
 def _check_versions(clauses: Clauses, schema: exp.Schema, columns: tuple[Column, ...], sql: str) -> None:
@@ -133,6 +152,9 @@ def _view(
     exists, options = bool(tree.args.get("exists")), clauses.options
     query, text = tree.expression, query_text(clauses.readable, dialect)
     query = as_query(query) if isinstance(query, exp.Values) else query
+    if clauses.on_window_close and not materialized:
+        hint = "CREATE MATERIALIZED VIEW: rows that are computed where they are read are never final"
+        raise unsupported("EMIT ON WINDOW CLOSE of a plain view is not offered", tree.this, sql, hint)
     for given, clause in ((clauses.append_only, "APPEND ONLY"), (clauses.on_conflict, "ON CONFLICT")):
         if given:
             raise unsupported(
@@ -146,7 +168,8 @@ def _view(
     if materialized:
         options = with_known_names(options, clauses.places, sql)
         check_view_options(options, clauses.places, sql)
-        return CreateMaterializedView(name, query, text, options, exists, sql, columns)
+        closes = clauses.on_window_close
+        return CreateMaterializedView(name, query, text, options, exists, sql, columns, closes)
     if options:
         hint = "leave it out, or CREATE MATERIALIZED VIEW"
         raise unsupported("WITH options of a plain view are not offered", tree.this, sql, hint)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from engine.sql.catalog import Column, Relation
+from datetime import timedelta
+
+from engine.sql.catalog import Column, Relation, Watermark
 from engine.sql.expression.spark_sql import quote
+from engine.sql.typing.intervals import day_time_literal
 from engine.sql.typing.text_lengths import shown_type
 
 _CONFLICTS = {"overwrite": "OVERWRITE", "ignore": "IGNORE", "update if not null": "DO UPDATE IF NOT NULL"}
@@ -17,6 +20,8 @@ def create_text(relation: Relation) -> str:
     key = [column.name for column in shown if column.source in relation.primary_key]
     if key:
         lines.append(f"PRIMARY KEY ({', '.join(quote(name) for name in key)})")
+    if relation.watermark is not None:
+        lines.append(_watermark(relation, relation.watermark))
     text = f"CREATE TABLE {quote(relation.name)} ({', '.join(lines)})"
     if relation.append_only:
         text += " APPEND ONLY"
@@ -29,6 +34,16 @@ def create_text(relation: Relation) -> str:
         options = ", ".join(f"{name} = {_string(value)}" for name, value in relation.options.items())
         text += f" WITH ({options})"
     return text
+
+
+def _watermark(relation: Relation, watermark: Watermark) -> str:
+    column = next(column for column in relation.columns if column.source == watermark.column)
+    name, delay = quote(column.name), abs(watermark.delay)
+    if not delay:
+        return f"WATERMARK FOR {name} AS {name}"
+    is_time = column.type.startswith("timestamp")
+    amount = day_time_literal(timedelta(microseconds=delay)).sql("spark") if is_time else str(delay)
+    return f"WATERMARK FOR {name} AS {name} {'-' if watermark.delay > 0 else '+'} {amount}"
 
 
 def _column(column: Column, in_key: bool) -> str:

@@ -21,11 +21,11 @@ from engine.sql.statements.column_list import column_of
 from engine.sql.statements.defaults import default_text
 from engine.sql.statements.prepared import prepared_statement
 from engine.sql.statements.session_statements import (
+    LISTS,
     CancelJobs,
     CreateSchema,
     DropSchema,
     Refresh,
-    ShowJobs,
     Use,
 )
 from engine.sql.statements.set_statements import set_statement, show_variable
@@ -55,8 +55,8 @@ _UNITS = {"SECOND": 1.0, "MINUTE": 60.0, "HOUR": 3600.0}
 _KINDS: tuple[RelationKind, ...] = ("materialized view", "table", "view", "index", "function")
 _LISTS = r"TABLES|MATERIALIZED\s+VIEWS|VIEWS|INDEXES|FUNCTIONS|SOURCES|SCHEMAS|DATABASES|ALL"
 _SHOW = (
-    "SHOW TABLES, VIEWS, MATERIALIZED VIEWS, INDEXES, FUNCTIONS, SINKS or ALL (each with LIKE 'pattern'), COLUMNS FROM name, "
-    "CREATE TABLE name, VARIABLES, or the name of a setting"
+    "SHOW TABLES, VIEWS, MATERIALIZED VIEWS, INDEXES, FUNCTIONS, SINKS, ALL (each with LIKE 'pattern'), COLUMNS FROM name, "
+    "CREATE TABLE name, JOBS, WATERMARKS, VARIABLES, or the name of a setting"
 )
 _RATES = (
     *("PARALLELISM", "SOURCE_RATE_LIMIT", "BACKFILL_RATE_LIMIT", "DML_RATE_LIMIT", "STREAMING_RATE_LIMIT"),
@@ -106,8 +106,8 @@ def own_statement(readable: str, sql: str, dialect: Dialect) -> Statement | None
 
 
 def _show(text: str, start: int, sql: str, dialect: Dialect) -> Statement:
-    if re.fullmatch(r"SHOW\s+JOBS", text, re.IGNORECASE):
-        return ShowJobs(sql)
+    if found := re.fullmatch(rf"SHOW\s+({'|'.join(LISTS)})", text, re.IGNORECASE):
+        return LISTS[found[1].upper()](sql)
     pattern = rf"SHOW\s+CREATE\s+(?:TABLE|SOURCE|(?:MATERIALIZED\s+)?VIEW|INDEX|FUNCTION|SINK)\s+({NAME})"
     if found := re.fullmatch(pattern, text, re.IGNORECASE):
         return ShowCreate(written_name(found[1], dialect), sql)

@@ -42,6 +42,7 @@ from engine.sql.statements.session_statements import (
     Prepare,
     Refresh,
     ShowJobs,
+    ShowWatermarks,
     Taken,
     Use,
 )
@@ -105,6 +106,7 @@ __all__ = [
     "ShowJobs",
     "ShowSinks",
     "ShowVariable",
+    "ShowWatermarks",
     "Statement",
     "Taken",
     "Update",

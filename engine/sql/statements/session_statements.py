@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import sqlglot.expressions as exp
@@ -20,6 +21,17 @@ class ShowJobs:
     """SHOW JOBS: the views that are being created."""
 
     sql: str
+
+
+@dataclass(frozen=True)
+class ShowWatermarks:
+    """SHOW WATERMARKS: how far the time of each table has come, and how many of its rows were late."""
+
+    sql: str
+
+
+LISTS: Mapping[str, type[ShowJobs] | type[ShowWatermarks]] = {"JOBS": ShowJobs, "WATERMARKS": ShowWatermarks}
+"""What SHOW says beside the kinds of relations."""
 
 
 @dataclass(frozen=True)

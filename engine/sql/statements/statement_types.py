@@ -7,7 +7,7 @@ from typing import Literal
 
 import sqlglot.expressions as exp
 
-from engine.sql.catalog import Column, ConflictPolicy, RelationKind
+from engine.sql.catalog import Column, ConflictPolicy, RelationKind, Watermark
 from engine.sql.statements.session_statements import (
     CancelJobs,
     CreateSchema,
@@ -17,6 +17,7 @@ from engine.sql.statements.session_statements import (
     Prepare,
     Refresh,
     ShowJobs,
+    ShowWatermarks,
     Taken,
     Use,
 )
@@ -38,11 +39,15 @@ class CreateTable:
     on_conflict: ConflictPolicy | Literal[""] = ""
     places: dict[str, int] = field(default_factory=dict)
     version_columns: tuple[str, ...] = ()
+    watermark: Watermark | None = None
 
 
 @dataclass(frozen=True)
 class CreateMaterializedView:
-    """CREATE MATERIALIZED VIEW; `query_sql` is the query as it was written, `columns` the names after the view's, if any."""
+    """CREATE MATERIALIZED VIEW; `query_sql` is the query as it was written, `columns` the names after the view's, if any.
+
+    One with `on_window_close` shows rows that no row yet to come can change.
+    """
 
     name: str
     query: exp.Query
@@ -51,6 +56,7 @@ class CreateMaterializedView:
     if_not_exists: bool
     sql: str
     columns: tuple[str, ...] = ()
+    on_window_close: bool = False
 
 
 @dataclass(frozen=True)
@@ -365,6 +371,7 @@ Statement = (
     | Show
     | ShowCreate
     | ShowJobs
+    | ShowWatermarks
     | Taken
     | Prepare
     | Execute

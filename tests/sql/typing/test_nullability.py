@@ -16,9 +16,9 @@ from engine.sql.plan import (
     Scan,
     UnionAll,
     Unnest,
-    WindowCall,
 )
 from engine.sql.typing.nullability import never_null
+from engine.sql.window_calls import WindowCall
 
 LEFT = Scan("t", (("l:id", "id"), ("l:v", "v")), ("id",), ("id",))
 RIGHT = Scan("u", (("r:id", "id"), ("r:v", "v")), ("id",), ("id",))

@@ -1,0 +1,201 @@
+"""Filters against a bound that changes: rows come and go when it passes them, or when they change.
+
+Rule: d(filter) = the input's change held against the new bound, and the input's old rows between the old and the new bound, which
+are found by their number: the input is a state in that order, in each of its parts.
+
+>>> change("SELECT b.id FROM bid b WHERE b.price > (SELECT min(price) FROM bid)")
++ id=4
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import LongType, StructField, StructType
+
+from engine.arrow import as_values
+from engine.hummock import Reader, TableVersion
+from engine.hummock.range_scan import rows_in_range, scan_range
+from engine.operators.bounds import number_at
+from engine.operators.context import EpochContext, partitions_for
+from engine.operators.flow import WEIGHT, Flow, Rows, as_frame
+from engine.operators.table_parameters import Source
+from engine.spark_internals import spark_schema
+from engine.sql.expression.clock import TIME_PART, TIME_PARTS
+from engine.sql.plan import DynamicFilter, Scan
+
+LEAST, GREATEST = -(1 << 63), (1 << 63) - 1
+Range = tuple[int, int]
+"""Numbers from the first to the last of them, both inclusive; none where the first is greater."""
+
+
+def threshold(node: DynamicFilter, bound: int | None) -> int:
+    """Return the first number on the other side: rows below it are in, or for > and >= those that are not."""
+    below = node.operator in ("<", "<=")
+    if bound is None:
+        return LEAST if below else GREATEST + 1
+    return bound + 1 if node.operator in ("<=", ">") else bound
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Which stored rows a moving bound passes, and whether they come (1) or go (-1)."""
+
+    numbers: Range
+    weight: Literal[1, -1]
+
+
+def crossing(node: DynamicFilter, old: int | None, new: int | None) -> Crossing | None:
+    """Return what a bound that moves from `old` to `new` passes, None if it stays where it is.
+
+    >>> from engine.sql.plan import Scan
+    >>> node = DynamicFilter(Scan("t", (), (), ()), "n", (), ">")
+    >>> crossing(node, 5, 8)
+    Crossing(numbers=(6, 8), weight=-1)
+    """
+    first, last = threshold(node, old), threshold(node, new)
+    if first == last:
+        return None
+    rises = last > first
+    comes = rises == (node.operator in ("<", "<="))
+    low, high = min(first, last), max(first, last) - 1
+    return Crossing((low, min(high, GREATEST)), 1 if comes else -1)
+
+
+def bounds_of_part(scan: Scan, at: str, part: int, numbers: Range) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the range of a state's keys in one part."""
+    column = dict(scan.items)[at]
+    return {TIME_PART: part, column: numbers[0]}, {TIME_PART: part, column: numbers[1]}
+
+
+def rows_that_cross(
+    reader: Reader, table: TableVersion, node: DynamicFilter, epoch: int, found: Crossing
+) -> int:
+    """Return an upper bound of the rows of a filter's state that a moving bound passes; none of them is read."""
+    assert isinstance(node.input, Scan)
+    ranges = (bounds_of_part(node.input, node.at, part, found.numbers) for part in range(TIME_PARTS))
+    return sum(rows_in_range(reader, table, epoch, one, through=True) for one in ranges)
+
+
+@dataclass(frozen=True)
+class HeldAgainst:
+    """A body: the rows that the filter takes; `bounds` are its tables, `at` whether they are read at the old or the new epoch."""
+
+    url: str
+    options: Mapping[str, Any]
+    node: DynamicFilter
+    bounds: tuple[tuple[str, Source], ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        reader = Reader.open(self.url, self.options)
+        tables = {name: source.now() for name, source in self.bounds}
+        versions = {name: table.version for name, table in tables.items()}
+        epoch = next(iter(tables.values())).new
+        limit = threshold(self.node, number_at(reader, versions.get, self.node.bounds, epoch))
+        below = self.node.operator in ("<", "<=")
+        for batch in batches:
+            yield batch.filter(_mask(batch, self.node.at, limit, below))
+
+
+def _mask(rows: pa.RecordBatch, at: str, limit: int, below: bool) -> pa.Array[Any]:
+    column = rows.column(at)
+    known = column.is_valid().to_numpy(zero_copy_only=False)
+    numbers = column.fill_null(0).to_numpy(zero_copy_only=False)
+    if limit > GREATEST:
+        inside = np.full(len(numbers), below)
+    else:
+        inside = numbers < limit if below else numbers >= limit
+    kept: pa.Array[Any] = pa.array(inside & known)
+    return kept
+
+
+@dataclass(frozen=True)
+class Crossed:
+    """A body: the stored rows that the bound has passed between the old and the new epoch, signed."""
+
+    url: str
+    options: Mapping[str, Any]
+    state: Source
+    node: DynamicFilter
+    bounds: tuple[tuple[str, Source], ...]
+    parts: int
+    lapsed: bool = False
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        reader, table = Reader.open(self.url, self.options), self.state.now()
+        assert table.old is not None and isinstance(self.node.input, Scan)
+        versions = {name: source.now().version for name, source in self.bounds}
+        new = number_at(reader, versions.get, self.node.bounds, table.new)
+        if self.lapsed:  # what the bound was stands in the state: it lets go of what is below
+            old = table.version.watermark_at(table.old)
+        else:
+            old = number_at(reader, versions.get, self.node.bounds, table.old)
+        found = crossing(self.node, old, new)
+        if found is None:
+            return
+        items, read_at = self.node.input.items, table.new if self.lapsed else table.old
+        columns = list(dict.fromkeys(column for _, column in items))
+        names = [*(name for name, _ in items), WEIGHT]
+        for batch in batches:
+            for task in as_values(batch.column(0)):
+                for part in range(int(task), TIME_PARTS, self.parts):
+                    bounds = bounds_of_part(self.node.input, self.node.at, part, found.numbers)
+                    for rows in scan_range(reader, table.version, read_at, bounds, columns, through=True):
+                        weight = pa.array(np.full(rows.num_rows, found.weight, dtype=np.int64))
+                        arrays = [*(rows.column(column) for _, column in items), weight]
+                        yield pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def batch(node: DynamicFilter, rows: DataFrame, context: EpochContext) -> DataFrame:
+    """Return the rows that the filter takes at the context's epoch."""
+    if any(bound.scan.table in context.schemas for bound in node.bounds):
+        return rows.where("FALSE")  # a plan that is only analysed
+    return as_frame(_held(node, rows, context, kept=False))
+
+
+def delta(node: DynamicFilter, change: Rows | None, context: EpochContext) -> Rows | None:
+    """Return the signed change of the filter over its state: of rows that have changed, and of those that a bound has passed."""
+    terms: list[Rows] = []
+    if context.lapsed:  # what is closed is final, and its state may be gone: only the rows since then count
+        return _crossed(node, context)
+    if change is not None:
+        terms.append(_held(node, change, context, kept=True))
+    if context.piece is None and _may_move(node, context):
+        terms.append(_crossed(node, context))
+    context.terms += 2  # a row that has changed and that the bound passes is in both terms
+    return context.union(terms)
+
+
+def _may_move(node: DynamicFilter, context: EpochContext) -> bool:
+    assert context.old is not None
+    tables = (context.tables[bound.scan.table] for bound in node.bounds)
+    return any(table.changes(context.old, context.new) for table in tables)
+
+
+def _sources(node: DynamicFilter, context: EpochContext, kept: bool) -> tuple[tuple[str, Source], ...]:
+    names = dict.fromkeys(bound.scan.table for bound in node.bounds)
+    return tuple((name, context.source(name) if kept else context.fixed(name)) for name in names)
+
+
+def _held(node: DynamicFilter, rows: Rows, context: EpochContext, *, kept: bool) -> Flow:
+    flow = Flow.of(rows)
+    body = HeldAgainst(context.url, dict(context.options), node, _sources(node, context, kept))
+    return flow.then(body, flow.schema)
+
+
+def _crossed(node: DynamicFilter, context: EpochContext) -> Flow:
+    assert isinstance(node.input, Scan)
+    version = context.tables[node.input.table]
+    tasks = 1 if context.small else min(TIME_PARTS, partitions_for(context.rows_in, context.parallelism))
+    state, bounds = context.source(node.input.table), _sources(node, context, kept=True)
+    body = Crossed(context.url, dict(context.options), state, node, bounds, tasks, context.lapsed)
+    fields = [version.schema.field(column).with_name(name) for name, column in node.input.items]
+    shown = spark_schema(pa.schema([field.with_nullable(True) for field in fields]))
+    schema = StructType([*shown.fields, StructField(WEIGHT, LongType())])
+    base = context.spark.range(0, tasks, 1, tasks)
+    return Flow(base, (body,), schema, single=tasks == 1, exact=context.exact)

@@ -1,0 +1,44 @@
+"""What moving bounds mean to a domain's run: how many rows they pass, and which rows of states nobody needs any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from engine.hummock import Reader, TableVersion, Version
+from engine.meta.domain import Domain
+from engine.operators.bounds import number_at
+from engine.operators.dynamic_filter import crossing, rows_that_cross
+from engine.sql.plan import DynamicFilter, Node, Scan, children
+
+
+def rows_passed(
+    reader: Reader, tables: Mapping[str, TableVersion], plan: Node, epochs: tuple[int, int]
+) -> int:
+    """Return an upper bound of the rows that bounds of a plan pass between two epochs; only the bounds are read."""
+    rows = 0
+    for node in _dynamic_filters(plan):
+        old, new = (number_at(reader, tables.get, node.bounds, epoch) for epoch in epochs)
+        passed = crossing(node, old, new)
+        if passed is not None and isinstance(node.input, Scan) and node.input.table in tables:
+            rows += rows_that_cross(reader, tables[node.input.table], node, epochs[0], passed)
+    return rows
+
+
+def expiring(reader: Reader, version: Version, domain: Domain, epoch: int) -> dict[str, int]:
+    """Return the watermarks of a domain's states at an epoch, as far as they have moved: rows below are looked at no more."""
+    found: dict[str, int] = {}
+    for _, fragment in domain.fragments:
+        if fragment.expiry is None or fragment.table not in version.tables:
+            continue
+        number = number_at(reader, version.tables.get, fragment.expiry.bounds, epoch)
+        before = version.tables[fragment.table].watermarks
+        if number is not None and (not before or number > before[-1][1]):
+            found[fragment.table] = number
+    return found
+
+
+def _dynamic_filters(node: Node) -> Iterator[DynamicFilter]:
+    if isinstance(node, DynamicFilter):
+        yield node
+    for child in children(node):
+        yield from _dynamic_filters(child)

@@ -1,0 +1,182 @@
+"""The watermark of a table at its writes: rows below it are late and not taken, and what comes in time moves it, in one commit.
+
+What stands in `_watermark_TABLE` at an epoch is the watermark at that epoch: views read it as any table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.errors import Conflict
+from engine.hummock import Hummock, Put, Table, Version
+from engine.hummock.batch import Operation
+from engine.hummock.expiry import as_numbers
+from engine.hummock.preconditions import Precondition
+from engine.meta.dead_letters import DEAD_LETTER, DEAD_LETTER_SCHEMA
+from engine.sql.catalog import LATE, WATERMARK, WATERMARK_KEY, Relation, Watermark, watermark_relation
+from engine.sql.typing.types import to_arrow
+
+LATE_ROWS = "late_rows"
+"""The option of a table that says what becomes of late rows: they are counted alone, or kept as dead letters."""
+OPTIONS = (LATE_ROWS,)
+LATE_FILE = "late rows"
+"""What stands for the file of a dead letter that is a late row, with the table's number; its line is the row's number."""
+
+
+class Moved(Conflict):
+    """The watermark of a table has moved since rows were held against it."""
+
+
+def watermark_table(relation: Relation) -> Table | None:
+    """Return the storage table of a relation's watermark, None if it has none."""
+    shown = watermark_relation(relation)
+    if shown is None:
+        return None
+    schema = pa.schema([(column.name, to_arrow(column.type)) for column in shown.columns])
+    return Table(shown.name, schema, shown.primary_key, ())
+
+
+def late_words(relation: Relation, rows: int) -> str:
+    """Return the notice of a statement some of whose rows were late, an empty text if none was."""
+    if not rows:
+        return ""
+    kept = relation.options.get(LATE_ROWS) == "keep"
+    where = f"; they are in {DEAD_LETTER}" if kept else ", and counted (SHOW WATERMARKS)"
+    return f"{rows} rows were below the watermark of {relation.name} and not taken{where}"
+
+
+class Arrivals:
+    """The rows that one commit brings to a table: `take` gives those in time, `writes` what else the commit has to write.
+
+    A table without a watermark takes all rows. The commit stands only under the precondition `unmoved`.
+    """
+
+    def __init__(self, store: Hummock, version: Version, relation: Relation | None) -> None:
+        self.late = 0
+        self._kept: list[pa.Table] = []
+        self._table = None if relation is None else watermark_table(relation)
+        if self._table is None or relation is None:
+            return
+        self.relation = relation
+        self._seen = version.tables.get(self._table.name)
+        if self._seen is None:
+            raise Conflict(f"table {relation.name} was dropped while rows were written to it")
+        keys = pa.table({WATERMARK_KEY: pa.array([0], self._table.schema.field(WATERMARK_KEY).type)})
+        _, found = store.reader.lookup(self._seen, keys, self._seen.committed_epoch)
+        self.before: int | None = None
+        self.late_before = 0
+        if found.num_rows:
+            self.before = as_numbers(found.column(WATERMARK).combine_chunks())[0].as_py()
+            self.late_before = found.column(LATE)[0].as_py()
+        self._now = self.before
+
+    @property
+    def has_watermark(self) -> bool:
+        """Whether rows can be late at all."""
+        return self._table is not None
+
+    @property
+    def watermark(self) -> Watermark:
+        """The watermark of the table, which has one."""
+        assert self.relation.watermark is not None
+        return self.relation.watermark
+
+    def take(self, rows: pa.Table) -> pa.Table:
+        """Return the rows, under the names of the store, that are not late; a row without a time never is."""
+        if self._table is None or not rows.num_rows:
+            return rows
+        times: pa.Array[Any] = as_numbers(rows.column(self.watermark.column).combine_chunks())
+        if self.before is not None:
+            late: pa.Array[Any] = pc.less(times, pa.scalar(self.before, pa.int64())).fill_null(False)
+            rows, times = self._without(rows, times, late)
+        self.note(pc.max(times).as_py())
+        return rows
+
+    def note(self, greatest: int | None, late: int = 0, kept: pa.Table | None = None) -> None:
+        """Take note of rows that were held against the watermark elsewhere: the greatest time, and how many were late."""
+        self.late += late
+        if kept is not None:
+            self._kept.append(kept)
+        if greatest is not None:
+            reached = greatest - self.watermark.delay
+            self._now = reached if self._now is None else max(self._now, reached)
+
+    def writes(self) -> dict[str, Sequence[Operation]]:
+        """Return what the commit writes to tables of the system: where the watermark is now, and late rows that are kept."""
+        if self._table is None or (self._now == self.before and not self.late):
+            return {}
+        schema = self._table.schema
+        now = pa.array([self._now], pa.int64()) if self._now is not None else pa.nulls(1, pa.int64())
+        kind = schema.field(WATERMARK).type
+        shown = now.cast(pa.int32()).cast(kind) if pa.types.is_date32(kind) else now.cast(kind)
+        count = pa.array([self.late_before + self.late], pa.int64())
+        row = pa.table([pa.array([0], schema.field(WATERMARK_KEY).type), shown, count], schema=schema)
+        found: dict[str, Sequence[Operation]] = {self._table.name: [Put(row)]}
+        if self._kept:
+            found[DEAD_LETTER] = [Put(self._dead_letters(pa.concat_tables(self._kept)))]
+        return found
+
+    def unmoved(self, further: Precondition | None = None) -> Precondition | None:
+        """Return the precondition that the watermark stands where it stood, and the `further` one."""
+        if self._table is None:
+            return further
+        seen = self._seen
+        assert seen is not None
+
+        def check(version: Version) -> None:
+            now = version.tables.get(seen.name)
+            if now is None or now.table_id != seen.table_id:
+                raise Conflict(f"table {self.relation.name} was dropped while rows were written to it")
+            if now.committed_epoch != seen.committed_epoch:
+                raise Moved(f"the watermark of {self.relation.name} has moved meanwhile")
+            if further is not None:
+                further(version)
+
+        return check
+
+    @property
+    def keeps(self) -> bool:
+        """Whether late rows are kept."""
+        return self.relation.options.get(LATE_ROWS) == "keep"
+
+    def _without(
+        self, rows: pa.Table, times: pa.Array[Any], late: pa.Array[Any]
+    ) -> tuple[pa.Table, pa.Array[Any]]:
+        count = int(pc.sum(late).as_py() or 0)
+        if not count:
+            return rows, times
+        self.late += count
+        if self.keeps:
+            self._kept.append(rows.filter(late))
+        in_time = pc.invert(late)
+        return rows.filter(in_time), times.filter(in_time)
+
+    def _dead_letters(self, rows: pa.Table) -> pa.Table:
+        name, before = self.relation.name, self.before
+        assert self._seen is not None
+        shown = [column for column in self.relation.columns if not column.hidden]
+        column = next(one.name for one in shown if one.source == self.watermark.column)
+        rows = rows.select([one.source for one in shown]).rename_columns([one.name for one in shown])
+        count = rows.num_rows
+        raw = [json.dumps(row, default=str, ensure_ascii=False) for row in rows.to_pylist()]
+        times = rows.column(column)
+        limit = pa.array([before], pa.int64())
+        kind = times.type
+        at = (limit.cast(pa.int32()).cast(kind) if pa.types.is_date32(kind) else limit.cast(kind))[0]
+        reasons = [f"late: {column} = {time} is below the watermark {at}" for time in times.to_pylist()]
+        return pa.table(
+            [
+                pa.array([name] * count, pa.string()),
+                pa.array([f"{LATE_FILE} {self._seen.table_id}"] * count, pa.string()),
+                pa.array(np.arange(self.late_before + 1, self.late_before + 1 + count), pa.int64()),
+                pa.array(reasons, pa.string()),
+                pa.array(raw, pa.string()),
+            ],
+            schema=DEAD_LETTER_SCHEMA,
+        )

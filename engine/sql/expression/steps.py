@@ -1,0 +1,63 @@
+"""Steps from one number to another that never turn an order round: what is done to a time between a column and a window.
+
+Numbers are microseconds of timestamps, days of dates, and whole numbers themselves, all since 1970 where they are times.
+
+>>> hour = Step("floor", 3_600_000_000)
+>>> reached((Step("shift", -60_000_000), hour), 7_230_000_000)
+3600000000
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+_EPOCH = datetime.datetime(1970, 1, 1)
+_MICROSECOND = datetime.timedelta(microseconds=1)
+
+
+class Step(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One step: `shift` adds `by`, `times` multiplies by it, `floor` goes down to a multiple of it beside `origin`.
+
+    `divide` goes down to a whole number of it, and `month` to the first of as many months, of a time in microseconds.
+    """
+
+    kind: Literal["shift", "times", "floor", "divide", "month"]
+    by: int
+    origin: int = 0
+
+    def over(self, number: int) -> int:
+        """Return what a number becomes."""
+        match self.kind:
+            case "shift":
+                return number + self.by
+            case "times":
+                return number * self.by
+            case "floor":
+                return number - (number - self.origin) % self.by
+            case "divide":
+                return number // self.by
+            case "month":
+                return _first_of_months(number, self.by)
+
+
+def reached(steps: Sequence[Step], number: int) -> int:
+    """Return what a number becomes by steps, one after the other."""
+    for step in steps:
+        number = step.over(number)
+    return number
+
+
+def coarseness(steps: Sequence[Step]) -> int:
+    """Return about how far steps go down, for comparing those of one column: none are the finest."""
+    lengths = {"floor": 1, "divide": 1, "month": 31 * 86_400_000_000}
+    return sum(step.by * lengths.get(step.kind, 0) for step in steps)
+
+
+def _first_of_months(micros: int, months: int) -> int:
+    at = _EPOCH + datetime.timedelta(microseconds=micros)
+    number = (at.year * 12 + at.month - 1) // months * months
+    return (datetime.datetime(number // 12, number % 12 + 1, 1) - _EPOCH) // _MICROSECOND

@@ -1,0 +1,86 @@
+"""Which states of a view that emits on window close let go of rows below the watermark, and by which column.
+
+A state may if nobody looks below: rows are looked up by columns among which the watermark's is, or it is the state whose rows
+wait for their window to close. What a join looks up, and what is computed as a whole, keeps its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+import msgspec
+
+from engine.sql.catalog import Catalog
+from engine.sql.incremental.fragments import Expiry, Fragment, IncrementalPlan
+from engine.sql.incremental.progress import Found, bounds_of, of_catalog, progress
+from engine.sql.incremental.rules import FirstRows, KeyedRecompute, Linear, OverWindows, StoredPartials
+from engine.sql.plan import DynamicFilter, Join, Node, Scan, children, scans
+
+
+def with_expiry(plan: IncrementalPlan, catalog: Catalog) -> IncrementalPlan:
+    """Return a plan in which states say of which rows nobody has need any more."""
+    if not any(closing(fragment.plan) for fragment in plan.fragments):
+        return plan
+    found: dict[str, Found] = {}
+    of_catalog_scan = of_catalog(catalog)
+
+    def of_scan(scan: Scan) -> Found:
+        if scan.table not in found:
+            return of_catalog_scan(scan)
+        mine = found[scan.table]
+        return {name: mine[source] for name, source in scan.items if source in mine}
+
+    for fragment in plan.fragments:
+        found[fragment.table] = progress(fragment.plan, of_scan)
+    kept = {table for fragment in plan.fragments for table in _read_below(fragment)}
+    waiting = {node.input.table for node in _waiting(plan) if isinstance(node.input, Scan)}
+    fragments = tuple(
+        fragment if fragment.table in kept else _expiring(fragment, found[fragment.table], waiting)
+        for fragment in plan.fragments[:-1]
+    )
+    return msgspec.structs.replace(plan, fragments=(*fragments, plan.fragments[-1]))
+
+
+def closing(node: Node) -> tuple[DynamicFilter, ...]:
+    """Return the filters of a plan that let rows through as their window closes."""
+    mine = (node,) if isinstance(node, DynamicFilter) and node.closes else ()
+    return (*mine, *(found for child in children(node) for found in closing(child)))
+
+
+def _waiting(plan: IncrementalPlan) -> Iterator[DynamicFilter]:
+    for fragment in plan.fragments:
+        if isinstance(fragment.rule, Linear):
+            yield from closing(fragment.plan)
+
+
+def _expiring(fragment: Fragment, found: Found, waiting: Collection[str]) -> Fragment:
+    """Return a state with the column by which it lets go of rows, if it has one."""
+    by: Collection[str] = fragment.distribution_key
+    if fragment.table in waiting:
+        by = [column for column in fragment.key if column in found and found[column].unit == "ones"]
+    usable = [column for column in by if column in found]
+    if not usable:
+        return fragment
+    column = min(usable, key=lambda name: found[name].coarseness)
+    return msgspec.structs.replace(fragment, expiry=Expiry(column, bounds_of(found[column])))
+
+
+def _read_below(fragment: Fragment) -> Iterator[str]:
+    """Yield the tables of which a fragment may read rows below the watermark."""
+    match fragment.rule:
+        case Linear():
+            yield from _joined(fragment.plan)
+        case StoredPartials() | KeyedRecompute(by=(_, *_)) | FirstRows(by=(_, *_)) | OverWindows(by=(_, *_)):
+            yield from _joined(fragment.plan)
+            for node in closing(fragment.plan):
+                yield from (scan.table for scan in scans(node))
+        case _:
+            yield from (scan.table for scan in scans(fragment.plan))
+
+
+def _joined(node: Node) -> Iterator[str]:
+    if isinstance(node, Join):
+        yield from (scan.table for scan in scans(node))
+        return
+    for child in children(node):
+        yield from _joined(child)

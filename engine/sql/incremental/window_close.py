@@ -1,0 +1,158 @@
+"""EMIT ON WINDOW CLOSE: a query's rows that no row yet to come can change, as a filter against watermarks.
+
+The filter stands as high as a column carries a watermark: above groups of windows, so that their state is one row a group. Calls
+over windows that go along the time are computed over rows that are closed already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from engine.sql.expression.nodes import Column, Comparison, Expr, Literal
+from engine.sql.expression.template import call, present, template
+from engine.sql.incremental.monotone import Unit
+from engine.sql.incremental.progress import Found, OfScan, Progress, bounds_of, progress
+from engine.sql.plan import (
+    Aggregate,
+    DynamicFilter,
+    Filter,
+    Join,
+    Node,
+    Over,
+    Project,
+    TopN,
+    UnionAll,
+    Unnest,
+)
+from engine.sql.window_calls import Frame, FrameEnd, SortKey, WindowCall
+
+Refuse = Callable[[str, str], Exception]
+CLOSE_AT = "close:at"
+_NUMBERS: dict[Unit, str] = {
+    "micros": "unix_micros(CAST(:x AS TIMESTAMP_LTZ))",
+    "days": "CAST(unix_date(:x) AS BIGINT)",
+    "ones": "CAST(:x AS BIGINT)",
+}
+_BEHIND = ("row_number", "rank", "dense_rank", "lag", "first_value", "nth_value")
+_NO_COLUMN = "no column of {what} carries a watermark"
+_SHOW = (
+    "show the time or the window of the rows: SELECT window_start, … FROM tumble(t, ts, INTERVAL '1' HOUR) …, "
+    "where t has WATERMARK FOR ts"
+)
+
+
+def number_of(column: str, unit: Unit) -> Expr:
+    """Return a column as the number that it is compared by."""
+    return template(_NUMBERS[unit], x=Column(column))
+
+
+def on_window_close(plan: Node, of_scan: OfScan, refuse: Refuse) -> Node:
+    """Return the plan whose rows are those of `plan` that are closed; raises what `refuse` makes of a message and a remedy."""
+    return _Closing(of_scan, refuse).closed(plan)
+
+
+class _Closing:
+    def __init__(self, of_scan: OfScan, refuse: Refuse) -> None:
+        self.of_scan, self.refuse = of_scan, refuse
+
+    def closed(self, node: Node, fills: bool = False) -> Node:
+        """Return the closed rows of a node; with `fills` they are those between which GAP_FILL puts others."""
+        found = progress(node, self.of_scan)
+        below = progress(node.input, self.of_scan) if isinstance(node, Unnest) else {}
+        if found and not below:
+            return self._filtered(node, found)
+        match node:
+            case Project():
+                gaps = any(":gap:times" in name for name in node.columns)
+                return msgspec.structs.replace(node, input=self.closed(node.input, gaps))
+            case Filter() | Unnest():
+                return msgspec.structs.replace(node, input=self.closed(node.input))
+            case Over():
+                return self._over(node, fills)
+        raise self._refused(node)
+
+    def _filtered(self, node: Node, found: Found) -> Node:
+        """Return the rows of a node below the bound of the column that follows the time most closely."""
+        column = min(found, key=lambda name: found[name].coarseness)
+        return filtered(node, column, found[column])
+
+    def _over(self, node: Over, fills: bool) -> Node:
+        """Return calls that go along a column with a watermark over the closed rows, those alone whose frames are whole."""
+        below = progress(node.input, self.of_scan)
+        ordered = {call.order[0].column for call in node.calls if call.order and not call.order[0].descending}
+        column = next(iter(ordered), "")
+        if len(ordered) != 1 or column not in below or any(not call.order for call in node.calls):
+            hint = "PARTITION BY the window, or ORDER BY the column of the watermark, ascending"
+            raise self.refuse("no order or partition of the window function carries a watermark", hint)
+        source = filtered(node.input, column, below[column])
+        # what stands between two rows is known with the second: rows are added then, and none changes
+        ahead = 0 if fills else max((self._rows_ahead(call) for call in node.calls), default=0)
+        if not ahead:
+            return msgspec.structs.replace(node, input=source)
+        whole = _rows_to_come(node.calls, ahead)
+        over = msgspec.structs.replace(node, input=source, calls=(*node.calls, whole))
+        complete = Filter(over, Comparison("=", Column(whole.name), Literal(str(ahead + 1), "bigint")))
+        return Project(complete, tuple((name, Column(name)) for name in node.columns))
+
+    def _rows_ahead(self, call: WindowCall) -> int:
+        """Return how many rows behind a row a call reads; raises for those that read to the end."""
+        name = getattr(call.call, "function", "")
+        arguments: tuple[Expr, ...] = getattr(call.call, "arguments", ())
+        if call.frame is None:
+            if name in _BEHIND:
+                return 0
+            if name == "lead":
+                given = arguments[1] if len(arguments) > 1 else Literal("1")
+                if isinstance(given, Literal) and given.text.isdigit():
+                    return int(given.text)
+            raise self._reads_on(name)
+        end = call.frame.end
+        if end.side in ("preceding", "current row"):
+            return 0
+        ahead = end.offset
+        if call.frame.unit == "rows" and isinstance(ahead, Literal) and ahead.text.isdigit():
+            return int(ahead.text)
+        raise self._reads_on(name)
+
+    def _reads_on(self, name: str) -> Exception:
+        hint = "end its frame at CURRENT ROW, or at a number of ROWS FOLLOWING, or PARTITION BY the window"
+        return self.refuse(f"{name} reads rows behind a row without an end: it never closes", hint)
+
+    def _refused(self, node: Node) -> Exception:
+        match node:
+            case Aggregate():
+                what, hint = "GROUP BY", "group by the window: GROUP BY window_start"
+            case TopN():
+                what, hint = "PARTITION BY", "take the first rows of each window: PARTITION BY window_start"
+            case Join():
+                what = "the join's equalities"
+                hint = "join by the times or windows of both sides, each of a table with a watermark"
+            case UnionAll():
+                what, hint = (
+                    "every branch of UNION ALL",
+                    "show the time in one place of all branches, all with watermarks",
+                )
+            case _:
+                what, hint = "the query", _SHOW
+        return self.refuse(_NO_COLUMN.format(what=what), hint)
+
+
+def filtered(node: Node, column: str, carried: Progress) -> DynamicFilter:
+    """Return the rows of a node whose `column` is below the bound of its watermark."""
+    at = f"{CLOSE_AT}:{column}"
+    items = tuple((name, Column(name)) for name in node.columns)
+    known = Filter(node, present(Column(column)))
+    fed = Project(known, (*items, (at, number_of(column, carried.unit))))
+    return DynamicFilter(fed, at, bounds_of(carried), "<", closes=True)
+
+
+def _rows_to_come(calls: tuple[WindowCall, ...], ahead: int) -> WindowCall:
+    """Return the call that counts the rows from each row on, up to `ahead` behind it."""
+    frame = Frame("rows", FrameEnd("current row"), FrameEnd("following", Literal(str(ahead))))
+    return WindowCall("close:rows", call("count", Literal("1")), _order(calls), frame)
+
+
+def _order(calls: tuple[WindowCall, ...]) -> tuple[SortKey, ...]:
+    return max((call.order for call in calls), key=len)

@@ -1,0 +1,326 @@
+"""Views that emit on window close hold the rows that are final, whatever comes when, and let go of what is behind them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from engine.errors import TidelineError, Unavailable, UnsupportedSql
+from engine.hummock import Commit, Hummock, Version
+from engine.session import Session
+from tests.oracle.batch import content
+from tests.runtime.watermarks.worlds import VIEWS, World
+
+SHORT = ("rows_", "hourly", "hops", "first_", "either")
+LONG = [pytest.param(seed, 25, tuple(VIEWS), marks=pytest.mark.oracle) for seed in range(2, 5)]
+
+
+@pytest.fixture
+def lake(tmp_path: Path, spark: SparkSession) -> Iterator[Session]:
+    with Session((tmp_path / "store").as_uri(), spark, "postgres") as opened:
+        yield opened
+
+
+def _create(session: Session, *names: str, build: bool = True) -> None:
+    for name in names:
+        query = VIEWS[name][0]
+        session.sql(f"CREATE MATERIALIZED VIEW {name} AS {query} EMIT ON WINDOW CLOSE", build=build)
+
+
+@pytest.mark.parametrize(("seed", "steps", "names"), [(1, 4, SHORT), *LONG])
+def test_views_hold_what_is_closed_after_random_steps(
+    lake: Session, seed: int, steps: int, names: tuple[str, ...]
+) -> None:
+    world = World(lake, random.Random(seed))
+    world.create()
+    half = len(names) // 2
+    _create(lake, *names[:half], build=False)
+    for step in range(steps):
+        world.step()
+        if step == steps // 2:
+            _create(
+                lake, *names[half:], build=False
+            )  # over rows that are there, and a watermark that has moved
+        if world.chance.random() < 0.6 or step == steps - 1:
+            lake.flush().raise_for_errors()
+            there = names if step >= steps // 2 else names[:half]
+            world.check(there, f"seed {seed}, step {step}")
+
+
+def _numbers(session: Session, query: str) -> list[int]:
+    table = session.sql(query)
+    assert table is not None
+    return sorted(table.column(0).to_pylist())
+
+
+def _at(clock: str) -> str:
+    return f"TIMESTAMP '2024-03-01 {clock}:00'"
+
+
+def _table(session: Session, options: str = "") -> None:
+    session.sql(
+        "CREATE TABLE t (id INT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '30 minutes') APPEND ONLY"
+        + options
+    )
+
+
+def _insert(session: Session, *rows: tuple[int, str]) -> None:
+    session.sql("INSERT INTO t VALUES " + ", ".join(f"({n}, {_at(clock)})" for n, clock in rows))
+
+
+HOURS = "SELECT window_start AS w, count(*) AS n FROM TUMBLE(t, ts, INTERVAL '1 hour') GROUP BY window_start"
+
+
+def test_a_row_is_shown_once_the_watermark_has_passed_it_and_not_at_it(lake: Session) -> None:
+    _table(lake)
+    lake.sql("CREATE MATERIALIZED VIEW v AS SELECT id, ts FROM t EMIT ON WINDOW CLOSE")
+    _insert(lake, (1, "12:00"), (2, "12:30"))  # the watermark stands at 12:00
+    lake.sql("FLUSH")
+    assert _numbers(lake, "SELECT id FROM v") == []
+    _insert(lake, (3, "12:31"))
+    lake.sql("FLUSH")
+    assert _numbers(lake, "SELECT id FROM v") == [1]
+
+
+def test_the_view_is_append_only_and_carries_the_watermark_on(lake: Session) -> None:
+    _table(lake)
+    lake.sql(f"CREATE MATERIALIZED VIEW hours AS {HOURS} EMIT ON WINDOW CLOSE")
+    assert lake.catalog.get("hours").append_only
+    lake.sql(
+        "CREATE MATERIALIZED VIEW days AS SELECT date_trunc('day', w) AS d, sum(n) AS n FROM hours "
+        "GROUP BY date_trunc('day', w) EMIT ON WINDOW CLOSE"
+    )
+    _insert(lake, (1, "12:00"), (2, "12:10"), (3, "23:50"))
+    lake.sql("FLUSH")
+    assert _numbers(lake, "SELECT n FROM hours") == [2]
+    assert _numbers(lake, "SELECT n FROM days") == []
+    lake.sql("INSERT INTO t VALUES (4, TIMESTAMP '2024-03-02 01:30:00')")
+    lake.sql("FLUSH")
+    assert _numbers(lake, "SELECT n FROM hours") == [1, 2]
+    assert _numbers(lake, "SELECT n FROM days") == [3]
+
+
+def test_a_view_without_the_clause_follows_every_change_and_carries_the_watermark(lake: Session) -> None:
+    _table(lake)
+    lake.sql("CREATE MATERIALIZED VIEW near AS SELECT id, ts FROM t WHERE id < 10")
+    lake.sql("CREATE MATERIALIZED VIEW v AS SELECT id, ts FROM near EMIT ON WINDOW CLOSE")
+    _insert(lake, (1, "12:00"), (11, "13:00"))
+    lake.sql("FLUSH")
+    assert _numbers(lake, "SELECT id FROM near") == [1]
+    assert _numbers(lake, "SELECT id FROM v") == [1]
+
+
+def test_states_let_go_of_what_is_closed_and_the_view_keeps_it(lake: Session) -> None:
+    _table(lake)
+    lake.sql(f"CREATE MATERIALIZED VIEW hours AS {HOURS} EMIT ON WINDOW CLOSE")
+    for hour in range(6):
+        _insert(lake, (hour, f"{hour + 10}:00"), (hour, f"{hour + 10}:40"))
+        lake.sql("FLUSH")
+    states = [name for name in lake.store.refresh().tables if name.startswith("_state_hours")]
+    assert len(states) == 2
+    for name in states:
+        there = sum(batch.num_rows for batch in lake.store.iter(name))
+        assert there == 1, name  # the window that is open
+        lake.store.compact(name)
+        assert sum(sst.rows for sst in lake.store.refresh().tables[name].live_ssts) == 1
+    assert _numbers(lake, "SELECT n FROM hours") == [2] * 5
+
+
+def test_an_older_epoch_of_the_view_is_as_it_was(lake: Session) -> None:
+    _table(lake)
+    lake.sql(f"CREATE MATERIALIZED VIEW hours AS {HOURS} EMIT ON WINDOW CLOSE")
+    _insert(lake, (1, "12:00"), (2, "13:40"))
+    lake.sql("FLUSH")
+    then = lake.store.refresh().epoch
+    _insert(lake, (3, "16:00"))
+    lake.sql("FLUSH")
+    assert _numbers(lake, "SELECT n FROM hours") == [1, 1]
+    assert _numbers(lake, f"SELECT n FROM hours FOR SYSTEM_TIME AS OF {then}") == [1]
+
+
+def test_a_column_that_is_added_changes_nothing(lake: Session) -> None:
+    _table(lake)
+    lake.sql(f"CREATE MATERIALIZED VIEW hours AS {HOURS} EMIT ON WINDOW CLOSE")
+    _insert(lake, (1, "12:00"))
+    lake.sql("FLUSH")
+    lake.sql("ALTER TABLE t ADD COLUMN note TEXT")
+    lake.sql(f"INSERT INTO t VALUES (2, {_at('12:20')}, 'a'), (3, {_at('14:00')}, 'b')")
+    lake.sql("FLUSH")
+    assert _numbers(lake, "SELECT n FROM hours") == [2]
+
+
+def test_a_table_that_is_made_again_begins_anew(lake: Session) -> None:
+    for _ in range(2):
+        _table(lake)
+        lake.sql(f"CREATE MATERIALIZED VIEW hours AS {HOURS} EMIT ON WINDOW CLOSE")
+        _insert(lake, (1, "12:00"), (2, "13:40"))
+        lake.sql("FLUSH")
+        assert _numbers(lake, "SELECT n FROM hours") == [1]
+        lake.sql("DROP TABLE t CASCADE")
+        assert [name for name in lake.store.refresh().tables if not name.startswith("_dead")] == []
+
+
+def test_a_table_that_views_read_is_renamed_with_its_watermark(lake: Session) -> None:
+    _table(lake)
+    lake.sql(f"CREATE MATERIALIZED VIEW hours AS {HOURS} EMIT ON WINDOW CLOSE")
+    _insert(lake, (1, "12:00"))
+    lake.sql("FLUSH")
+    lake.sql("ALTER TABLE t RENAME TO u")
+    lake.sql(f"INSERT INTO u VALUES (2, {_at('12:10')}), (3, {_at('13:40')})")
+    lake.sql("FLUSH")
+    assert _numbers(lake, "SELECT n FROM hours") == [2]
+    assert [source for one in lake.catalog.get("hours").carried for source, _ in one.sources] == ["u"]
+
+
+def test_rows_of_a_temporal_join_close_with_their_left_side(lake: Session) -> None:
+    _table(lake)
+    lake.sql("CREATE TABLE dim (id INT PRIMARY KEY, name TEXT)")
+    lake.sql("INSERT INTO dim VALUES (1, 'a'), (2, 'b')")
+    lake.sql(
+        "CREATE MATERIALIZED VIEW v AS SELECT t.ts, t.id, d.name FROM t "
+        "LEFT JOIN dim FOR SYSTEM_TIME AS OF PROCTIME() AS d ON t.id = d.id EMIT ON WINDOW CLOSE"
+    )
+    _insert(lake, (1, "12:00"), (3, "12:01"))
+    lake.sql("FLUSH")
+    lake.sql("UPDATE dim SET name = 'c'")
+    _insert(lake, (2, "12:45"))
+    lake.sql("FLUSH")
+    told = lake.sql("SELECT id, name FROM v ORDER BY id")
+    assert told is not None and told.to_pylist() == [{"id": 1, "name": "a"}, {"id": 3, "name": None}]
+
+
+def test_a_lost_commit_of_the_view_is_made_again(lake: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    _table(lake)
+    lake.sql(f"CREATE MATERIALIZED VIEW hours AS {HOURS} EMIT ON WINDOW CLOSE")
+    _insert(lake, (1, "12:00"))
+    lake.sql("FLUSH")
+    _insert(lake, (2, "12:20"), (3, "13:40"))
+    commit, lost = Hummock.commit, []
+
+    def failing(store: Hummock, given: Commit) -> Version:
+        if given.watermarks and not lost:
+            lost.append(True)
+            raise Unavailable("the object store does not answer")
+        return commit(store, given)
+
+    monkeypatch.setattr(Hummock, "commit", failing)
+    assert lake.flush().failed
+    assert _numbers(lake, "SELECT n FROM hours") == []
+    lake.flush().raise_for_errors()
+    assert lost and _numbers(lake, "SELECT n FROM hours") == [2]
+
+
+@pytest.mark.parametrize("cut", [("t",), ("_watermark_t",), ("t", "_watermark_t")])
+def test_a_view_that_cannot_follow_the_log_loses_and_doubles_no_closed_row(
+    lake: Session, cut: tuple[str, ...]
+) -> None:
+    _table(lake)
+    lake.sql(f"CREATE MATERIALIZED VIEW hours AS {HOURS} EMIT ON WINDOW CLOSE")
+    _insert(lake, (1, "12:00"), (2, "13:40"))
+    lake.sql("FLUSH")
+    _insert(lake, (3, "13:50"), (4, "15:10"))
+    lake.sql("FLUSH")
+    lake.pause("hours")
+    for name in cut:
+        lake.store.alter_table(name, retention_seconds=0.001)
+    _insert(lake, (5, "15:20"), (6, "17:00"))
+    lake.flush()
+    for name in cut:
+        lake.store.compact(name)
+    lake.store.gc(grace_seconds=0)
+    lake.resume("hours")
+    report = lake.flush()
+    report.raise_for_errors()
+    assert "could not follow" in str(report["hours"].rebuilt)
+    assert _numbers(lake, "SELECT n FROM hours") == [1, 2, 2]
+    _insert(lake, (7, "17:10"), (8, "19:00"))
+    lake.sql("FLUSH")
+    assert _numbers(lake, "SELECT n FROM hours") == [1, 2, 2, 2]
+
+
+def test_a_large_insert_is_held_against_the_watermark_as_well(
+    lake: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDELINE_DRIVER_ROWS_MB", "0")
+    _table(lake, " WITH (late_rows = 'keep')")
+    _insert(lake, (1, "12:00"))
+    lake.sql("CREATE TABLE s (id INT PRIMARY KEY)")
+    lake.sql("INSERT INTO s VALUES (1), (2), (3), (4)")
+    lake.sql(f"INSERT INTO t SELECT id, {_at('11:00')} + id * INTERVAL '15 minutes' FROM s")
+    assert "1 rows were below" in lake.notices[0]  # 11:15; the watermark stood at 11:30
+    assert _numbers(lake, "SELECT id FROM t") == [1, 2, 3, 4]
+    assert _numbers(lake, "SELECT line FROM _dead_letter") == [1]
+    lake.sql(f"INSERT INTO t SELECT id, {_at('13:00')} FROM s")
+    assert lake.notices == ()
+    (row,) = content(lake, "_watermark_t").to_pylist()
+    assert (str(row["watermark"]), row["late_rows"]) == ("2024-03-01 12:30:00", 1)
+
+
+@pytest.mark.parametrize(
+    ("query", "message", "hint"),
+    [
+        ("SELECT count(*) AS n FROM t", "no column of GROUP BY", "GROUP BY window_start"),
+        ("SELECT id, count(*) AS n FROM t GROUP BY id", "no column of GROUP BY", "GROUP BY window_start"),
+        ("SELECT id FROM t", "no column of the query", "show the time"),
+        ("SELECT ts, id FROM plain", "no column of the query", "WATERMARK FOR ts"),
+        ("SELECT t.ts, t.id FROM t JOIN plain ON t.id = plain.id", "the join's equalities", "of both sides"),
+        (
+            "SELECT ts, id FROM t ORDER BY id LIMIT 3",
+            "no column of PARTITION BY",
+            "PARTITION BY window_start",
+        ),
+        (
+            "SELECT ts, sum(id) OVER (PARTITION BY id) AS s FROM t",
+            "no order or partition",
+            "ORDER BY the column",
+        ),
+        (
+            "SELECT ts, sum(id) OVER (ORDER BY ts ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS s FROM t",
+            "never closes",
+            "CURRENT ROW",
+        ),
+        ("SELECT ts, id FROM t UNION ALL SELECT ts, id FROM plain", "every branch", "all with watermarks"),
+    ],
+)
+def test_a_query_that_never_closes_is_refused_with_place_and_remedy(
+    lake: Session, query: str, message: str, hint: str
+) -> None:
+    _table(lake)
+    lake.sql("CREATE TABLE plain (id INT PRIMARY KEY, ts TIMESTAMP)")
+    text = f"CREATE MATERIALIZED VIEW v AS {query}\nEMIT ON WINDOW CLOSE"
+    with pytest.raises(UnsupportedSql) as told:
+        lake.sql(text)
+    assert message in told.value.message and hint in told.value.hint
+    assert (told.value.line, told.value.column) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("refresh_policy = 'full'", "computes all rows again"),
+        ("rules = 'reference'", "whole states"),
+        ("partition_by = 'w'", "one bound, which moves"),
+    ],
+)
+def test_options_that_do_not_go_with_it_are_refused(lake: Session, options: str, message: str) -> None:
+    _table(lake)
+    with pytest.raises(TidelineError, match=message):
+        lake.sql(f"CREATE MATERIALIZED VIEW v WITH ({options}) AS {HOURS} EMIT ON WINDOW CLOSE")
+
+
+def test_gaps_are_filled_between_rows_that_are_closed(lake: Session) -> None:
+    _table(lake)
+    lake.sql(
+        "CREATE MATERIALIZED VIEW v AS SELECT ts, id FROM GAP_FILL(t, ts, INTERVAL '10 minutes', LOCF(id)) "
+        "EMIT ON WINDOW CLOSE"
+    )
+    _insert(lake, (1, "12:00"), (2, "12:30"), (3, "13:00"))
+    lake.sql("FLUSH")
+    assert _numbers(lake, "SELECT id FROM v") == [1]
+    _insert(lake, (4, "13:10"))
+    lake.sql("FLUSH")
+    assert _numbers(lake, "SELECT id FROM v") == [1, 1, 1, 2]
