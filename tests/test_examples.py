@@ -26,6 +26,7 @@ OPERATORS = [
     "groups",
     "join",
     "linear",
+    "nearest",
     "reference",
     "semi",
     "temporal",

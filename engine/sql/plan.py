@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from engine.sql.expression.clock import TIME_AT, TIME_IN, TIME_PART
+from engine.sql.expression.nearest import Nearest
 from engine.sql.expression.nodes import Call, Column, Expr
 
 JoinKind = Literal["inner", "left", "semi", "anti"]
@@ -177,7 +178,8 @@ class Join(msgspec.Struct, frozen=True, tag=True):
 
     `semi` gives each left row that has a match, `anti` each that has none. Null equals nothing, unless `null_safe`: then null
     equals null in every pair of `on`. Without `on` every pair of rows is tried. Column names of the two sides are disjoint.
-    With `at_arrival` a left row meets the right side as it stood when the row came, and keeps what it found.
+    With `at_arrival` a left row meets the right side as it stood when the row came, and keeps what it found; with `nearest` it
+    meets one of the right rows at most.
     """
 
     left: Node
@@ -188,6 +190,7 @@ class Join(msgspec.Struct, frozen=True, tag=True):
     position: tuple[int, int] = (0, 0)
     null_safe: bool = False
     at_arrival: bool = False
+    nearest: Nearest | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -195,7 +198,7 @@ class Join(msgspec.Struct, frozen=True, tag=True):
 
     @property
     def key(self) -> tuple[str, ...]:
-        if self.kind in ("semi", "anti"):
+        if self.kind in ("semi", "anti") or self.nearest is not None:
             return self.left.key
         if set(self.right.key) <= {right for _, right in self.on}:
             return self.left.key  # at most one right row for each left row
@@ -205,7 +208,7 @@ class Join(msgspec.Struct, frozen=True, tag=True):
 
     @property
     def append_only(self) -> bool:
-        grows = self.kind in ("inner", "semi") and self.right.append_only
+        grows = self.kind in ("inner", "semi") and self.right.append_only and self.nearest is None
         return self.left.append_only and (self.at_arrival or grows)
 
 

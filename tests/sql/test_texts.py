@@ -65,7 +65,7 @@ EXPECTED = {
     "sql/statements/settings.py": VALUES,
     "sql/statements/refresh_schedule.py": VALUES,
     "sql/statements/view_options.py": VALUES,
-    "sql/incremental/lowering.py": VALUES,
+    "sql/incremental/table_columns.py": VALUES,
     "sql/incremental/key_types.py": PLACES,
     "runtime/statements/alter.py": "asks whether a plain view's statement may name a column: too often rather than too seldom",
     "runtime/statements/rename.py": "writes another name into the head of a statement",

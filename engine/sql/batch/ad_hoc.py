@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import sqlglot.expressions as exp
 
 from engine.errors import SqlError
+from engine.sql.batch.asof_once import asof_once
 from engine.sql.batch.quantified_once import quantified_once
 from engine.sql.batch.time_travel import Moment, moment_of
 from engine.sql.batch.unnest_rows import unnested
@@ -133,7 +134,8 @@ class _Writer:
         self, query: exp.Query | exp.Values, dialect: Dialect, top: bool = True, moment: Moment | None = None
     ) -> exp.Expr:
         """Return the tree of a query as Spark reads it."""
-        tree = distinct_on(written_out(as_of_now(query), QueryText(self.catalog, dialect, self.sql)))
+        now = asof_once(as_of_now(query), self.sql)
+        tree = distinct_on(written_out(now, QueryText(self.catalog, dialect, self.sql)))
         _refuse_unsaid(tree, self.sql if top else "")
         if dialect != "spark":
             tree = quantified_once(tree)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from engine.sql.expression.nodes import Column
 from engine.sql.incremental.fragments import IncrementalPlan
-from engine.sql.incremental.lowering import Analyzer, Lowering, sanitised
+from engine.sql.incremental.lowering import Analyzer, Lowering
 from engine.sql.incremental.reference_rules import ReferenceLowering
+from engine.sql.incremental.table_columns import sanitised
 from engine.sql.plan import Node, Project
 from engine.sql.statements.view_options import Rules
 

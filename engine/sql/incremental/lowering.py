@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -27,6 +26,7 @@ from engine.sql.incremental.rules import (
     StoredPartials,
     TimedRows,
 )
+from engine.sql.incremental.table_columns import renamed, sanitised, with_columns
 from engine.sql.incremental.temporal import RESERVED, bounds_of, has_bounds, rows_inside, temporal_filter
 from engine.sql.plan import (
     Aggregate,
@@ -84,7 +84,9 @@ class Lowering:
         plan = self._lower(top)
         self._emit(self.view, plan, plan.key)
 
-    def _emit(self, table: str, plan: Node, distribution_key: tuple[str, ...], why: str = "") -> None:
+    def _emit(
+        self, table: str, plan: Node, by: tuple[str, ...], why: str = "", then: tuple[str, ...] = ()
+    ) -> None:
         joins = _count(plan, Join)
         rule = Lookups() if joins else Linear()
         reason = (
@@ -92,8 +94,7 @@ class Lowering:
             if joins
             else "on changes alone"
         )
-        key = arrange_key(distribution_key, plan.key)
-        self._add(Fragment(table, rule, plan, key, distribution_key, why or reason))
+        self._add(Fragment(table, rule, plan, arrange_key(by + then, plan.key), by, why or reason))
 
     def _next_state(self) -> str:
         return f"_state_{self.view}_{len(self.fragments) + 1}"
@@ -115,8 +116,10 @@ class Lowering:
             return self._over_state(node)
         if has_bounds(node):
             return self._temporal(node)
+        if is_arrival(node):
+            return self._arrivals_state(node)
         if isinstance(node, Join):
-            return self._arrivals_state(node) if node.at_arrival else self._lower_join(node)
+            return self._lower_nearest(node) if node.nearest is not None else self._lower_join(node)
         if isinstance(node, UnionAll):
             return UnionAll(tuple(self._lower(child) for child in node.inputs), node.names)
         assert not isinstance(node, Recompute)  # it is the whole of a plan that is not lowered
@@ -148,13 +151,15 @@ class Lowering:
         self.indexes.update(dict.fromkeys(needed))
         return node
 
-    def _arrange(self, node: Node, columns: tuple[str, ...]) -> Scan:
+    def _arrange(self, node: Node, columns: tuple[str, ...], then: tuple[str, ...] = ()) -> Scan:
+        """Return a state of a node's rows that is spread by some columns, in the order of them and of what comes `then`."""
         names = sanitised(node.columns)
         plan = Project(node, tuple((names[column], Column(column)) for column in node.columns))
         table = self._next_state()
-        by = tuple(names[column] for column in dict.fromkeys(columns))
-        self._emit(table, plan, by, f"rows arranged by {', '.join(by)}")
-        key = self.fragments[-1].key
+        by, after = (tuple(names[column] for column in dict.fromkeys(some)) for some in (columns, then))
+        order = f", in the order of {', '.join(after)}" if after else ""
+        self._emit(table, plan, by, f"rows arranged by {', '.join(by)}{order}", after)
+        key = tuple(names[column] for column in node.key) if then else self.fragments[-1].key
         return Scan(table, tuple((old, new) for old, new in names.items()), key, by, node.append_only)
 
     def _top_n_state(self, node: TopN) -> Scan:
@@ -170,6 +175,18 @@ class Lowering:
         why = "touched groups are ordered again" if by else "all rows are ordered again in each epoch"
         self._add(Fragment(table, FirstRows(top.partition), plan, key, by or key, why))
         return Scan(table, tuple((old, new) for old, new in names.items()), key, by or key)
+
+    # ---- as-of joins -----------------------------------------------------------------------------------------
+    def _lower_nearest(self, join: Join) -> Join:
+        """Return an as-of join over states of its sides, each in the order of what is compared."""
+        assert join.nearest is not None
+        sides = ((join.left, join.nearest.left), (join.right, join.nearest.right))
+        by = zip(*join.on, strict=True)
+        left, right = (
+            self._arrange(self._lower(side), columns, (then,))
+            for (side, then), columns in zip(sides, by, strict=True)
+        )
+        return msgspec.structs.replace(join, left=left, right=right)
 
     # ---- windows ---------------------------------------------------------------------------------------------
     def _is_windowed(self, node: Node) -> bool:
@@ -193,9 +210,9 @@ class Lowering:
         return rows_inside(table, plan, source, names)
 
     # ---- temporal joins --------------------------------------------------------------------------------------
-    def _arrivals_state(self, node: Join) -> Scan:
+    def _arrivals_state(self, node: Node) -> Scan:
         """Return a scan of a state table with the rows of a temporal join, which nothing could compute again."""
-        self._arrivals(None, _renamed(node))
+        self._arrivals(None, renamed(node))
         return self._state_scan(node.append_only)
 
     def _arrivals(self, table: str | None, top: Project) -> None:
@@ -204,7 +221,7 @@ class Lowering:
         if not _is_chain(came):  # what comes and goes has to be net: a row that stays must not be joined anew
             came = self._arrange(came, came.key)
         below = with_arriving(self._looked_up(top.input), came)
-        plan = _with_columns(top, below, below.key)
+        plan = with_columns(top, below, below.key)
         by, key = plan.key[: len(came.key)], plan.key
         name = table or self._next_state()
         why = "rows are joined as they come, and keep what they have found"
@@ -229,7 +246,7 @@ class Lowering:
 
     def _over_state(self, node: Node) -> Scan:
         """Return a scan of a state table with the rows of calls over windows, or of a filter right above them."""
-        self._over(None, _renamed(node))
+        self._over(None, renamed(node))
         return self._state_scan()
 
     def _over(self, table: str | None, top: Project) -> None:
@@ -241,7 +258,7 @@ class Lowering:
             source = self._accessible(source, node.partition, null_safe=True)
         node = msgspec.structs.replace(node, input=source)
         below = msgspec.structs.replace(top.input, input=node) if isinstance(top.input, Filter) else node
-        plan = _with_columns(top, below, (*node.partition, *node.key))
+        plan = with_columns(top, below, (*node.partition, *node.key))
         carried = {expr.column: name for name, expr in reversed(plan.items) if expr.column is not None}
         by = tuple(carried[column] for column in node.partition)
         key = arrange_key(by, plan.key)
@@ -346,34 +363,6 @@ class Lowering:
             why = f"how often each value stands in its group{', in order' if state.values.ordered else ''}"
             self._add(Fragment(names[text], StoredPartials(), plan, plan.key, by, why))
         return over
-
-
-def sanitised(names: tuple[str, ...], reserved: tuple[str, ...] = ()) -> dict[str, str]:
-    """Return for each column of a plan the name that it has in a table: without dots and the like, each once, none `reserved`."""
-    taken: dict[str, str] = {}
-    for name in names:
-        base = re.sub(r"\W", "_", name)
-        candidate, n = base, 1
-        while candidate in taken.values() or candidate in reserved:
-            n += 1
-            candidate = f"{base}_{n}"
-        taken[name] = candidate
-    return taken
-
-
-def _renamed(node: Node) -> Project:
-    """Return a node under the names that its columns have in a table."""
-    names = sanitised(node.columns)
-    return Project(node, tuple((names[column], Column(column)) for column in node.columns))
-
-
-def _with_columns(top: Project, below: Node, needed: tuple[str, ...]) -> Project:
-    """Return a projection over another node, whose `needed` columns it carries: those that it lacks as hidden ones."""
-    carried = {expr.column for _, expr in top.items}
-    lacking = [column for column in dict.fromkeys(needed) if column not in carried]
-    hidden = sanitised((*top.columns, *(f"_key_{column.lstrip('_')}" for column in lacking)))
-    added = tuple((hidden[f"_key_{column.lstrip('_')}"], Column(column)) for column in lacking)
-    return Project(below, top.items + added)
 
 
 def _is_chain(node: Node) -> bool:

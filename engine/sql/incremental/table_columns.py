@@ -1,0 +1,36 @@
+"""Columns of plans as columns of tables: their names there, and the hidden ones that a table needs beside them."""
+
+from __future__ import annotations
+
+import re
+
+from engine.sql.expression.nodes import Column
+from engine.sql.plan import Node, Project
+
+
+def sanitised(names: tuple[str, ...], reserved: tuple[str, ...] = ()) -> dict[str, str]:
+    """Return for each column of a plan the name that it has in a table: without dots and the like, each once, none `reserved`."""
+    taken: dict[str, str] = {}
+    for name in names:
+        base = re.sub(r"\W", "_", name)
+        candidate, n = base, 1
+        while candidate in taken.values() or candidate in reserved:
+            n += 1
+            candidate = f"{base}_{n}"
+        taken[name] = candidate
+    return taken
+
+
+def renamed(node: Node) -> Project:
+    """Return a node under the names that its columns have in a table."""
+    names = sanitised(node.columns)
+    return Project(node, tuple((names[column], Column(column)) for column in node.columns))
+
+
+def with_columns(top: Project, below: Node, needed: tuple[str, ...]) -> Project:
+    """Return a projection over another node, whose `needed` columns it carries: those that it lacks as hidden ones."""
+    carried = {expr.column for _, expr in top.items}
+    lacking = [column for column in dict.fromkeys(needed) if column not in carried]
+    hidden = sanitised((*top.columns, *(f"_key_{column.lstrip('_')}" for column in lacking)))
+    added = tuple((hidden[f"_key_{column.lstrip('_')}"], Column(column)) for column in lacking)
+    return Project(below, top.items + added)
