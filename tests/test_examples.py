@@ -21,6 +21,7 @@ from tests.uncompiled import uncompiled
 OPERATORS = [
     "aggregate",
     "arrival",
+    "changelog",
     "cross",
     "full_refresh",
     "groups",

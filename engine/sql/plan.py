@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from engine.sql.expression.changes import ROW
 from engine.sql.expression.clock import TIME_AT, TIME_IN, TIME_PART
 from engine.sql.expression.nearest import Nearest
 from engine.sql.expression.nodes import Call, Column, Expr
@@ -18,13 +19,14 @@ JoinKind = Literal["inner", "left", "semi", "anti"]
 
 
 class Scan(msgspec.Struct, frozen=True, tag=True):
-    """All rows of a table; `items` maps output names to the table's columns and includes the table's primary key."""
+    """All rows of a table, or all of its `changes`; `items` maps output names to its columns, those of the key included."""
 
     table: str
     items: tuple[tuple[str, str], ...]
     primary_key: tuple[str, ...]
     distribution_key: tuple[str, ...]
     append_only: bool = False
+    changes: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -33,7 +35,7 @@ class Scan(msgspec.Struct, frozen=True, tag=True):
     @property
     def key(self) -> tuple[str, ...]:
         by_column = {column: name for name, column in self.items}
-        return tuple(by_column[column] for column in self.primary_key)
+        return tuple(by_column[column] for column in ((ROW,) if self.changes else self.primary_key))
 
 
 class Filter(msgspec.Struct, frozen=True, tag=True):
@@ -209,7 +211,7 @@ class Join(msgspec.Struct, frozen=True, tag=True):
     @property
     def append_only(self) -> bool:
         grows = self.kind in ("inner", "semi") and self.right.append_only and self.nearest is None
-        return self.left.append_only and (self.at_arrival or grows)
+        return (self.at_arrival or grows) and self.left.append_only
 
 
 class UnionAll(msgspec.Struct, frozen=True, tag=True):

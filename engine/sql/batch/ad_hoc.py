@@ -21,6 +21,7 @@ from engine.sql.dialects.postgres.translate import as_spark
 from engine.sql.expression.sketches import keep_percentiles
 from engine.sql.functions import function_name
 from engine.sql.parsing.arrival import as_of_now
+from engine.sql.parsing.changelogs import is_changelog
 from engine.sql.parsing.lost_arguments import lost_argument
 from engine.sql.parsing.names import identifier, item_name, relation_of
 from engine.sql.parsing.position import place
@@ -251,6 +252,10 @@ class _Writer:
 
 def _refuse_unsaid(tree: exp.Expr, sql: str) -> None:
     """Raise UnsupportedSql, with the place, for a clause that sqlglot would leave out of a text in Spark SQL."""
+    for call in tree.find_all(exp.Anonymous):
+        if is_changelog(call) and isinstance(call.parent, exp.Table):
+            hint = "make a materialized view of it, and read that"
+            raise unsupported("CHANGELOG FROM in a query that is answered once", call, sql, hint)
     for node in tree.find_all(exp.Select, exp.Fetch, exp.Limit, exp.WindowSpec):
         options = node.args.get("limit_options")
         if node.args.get("into") is not None:

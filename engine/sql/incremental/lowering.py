@@ -11,12 +11,14 @@ from engine.sql.expression.clock import TIME_AT, TIME_PART
 from engine.sql.expression.nodes import Column, Expr
 from engine.sql.incremental.access import NotPushable, arrange_key, required_indexes
 from engine.sql.incremental.arrivals import arriving, is_arrival, with_arriving
+from engine.sql.incremental.changelogs import KEY, changes_of
 from engine.sql.incremental.counted_values import OverValues, ValueState, over_values, values_of
 from engine.sql.incremental.counted_values import Values as GroupValues
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.group_keys import is_global, keys_as_columns, with_global_key
 from engine.sql.incremental.partials import GLOBAL_KEY, Partials, partials_of
 from engine.sql.incremental.rules import (
+    ChangeRows,
     FirstRows,
     JoinedOnArrival,
     KeyedRecompute,
@@ -107,7 +109,7 @@ class Lowering:
     def _lower(self, node: Node) -> Node:
         """Return the node with every aggregate replaced by a scan of a state table of its own."""
         if isinstance(node, Scan | Values):
-            return node
+            return self._changes(node) if isinstance(node, Scan) and node.changes else node
         if isinstance(node, Aggregate):
             return self._aggregate_state(node)
         if isinstance(node, TopN):
@@ -175,6 +177,16 @@ class Lowering:
         why = "touched groups are ordered again" if by else "all rows are ordered again in each epoch"
         self._add(Fragment(table, FirstRows(top.partition), plan, key, by or key, why))
         return Scan(table, tuple((old, new) for old, new in names.items()), key, by or key)
+
+    # ---- changes as rows -------------------------------------------------------------------------------------
+    def _changes(self, node: Scan) -> Scan:
+        """Return a scan of a state with the changes of a table."""
+        plan, names = changes_of(node)
+        table = self._next_state()
+        why = "each change is a row, commit by commit"
+        self._add(Fragment(table, ChangeRows(), plan, KEY, KEY[:1], why))
+        items = tuple((old, new) for old, new in names.items())
+        return Scan(table, items, KEY[1:], (), append_only=True)
 
     # ---- as-of joins -----------------------------------------------------------------------------------------
     def _lower_nearest(self, join: Join) -> Join:
