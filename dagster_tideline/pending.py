@@ -10,8 +10,8 @@ from dagster_tideline.models import Model
 from dagster_tideline.sync import SyncPlan, plan_sync
 from engine.connectors.sources import pending_digest
 from engine.hummock import Hummock, Version
-from engine.meta.catalog_store import StoredCatalog, load
-from engine.meta.crossing import at_time
+from engine.meta.catalog_store import StoredCatalog
+from engine.meta.crossing import present
 from engine.meta.domain import domain_of
 from engine.meta.mutation import control_of
 from engine.meta.partitions import retries
@@ -53,10 +53,8 @@ class Pending:
 
 def find_pending(store: Hummock, models: Sequence[Model]) -> Pending:
     """Compare every view with its inputs in the newest manifest, the folders with their records, models with the catalog."""
-    version = store.refresh()
-    stored = load(version)
     now = store.clock()
-    version = at_time(version, stored, now)
+    version, stored = present(store, now)
     due = {wait.domain for wait in waits(version, stored, now) if wait.goes_on}
     due |= {domain_of(stored, view) for view in retries(version, stored, now)}
     lagging = tuple(

@@ -16,12 +16,12 @@ from pyspark.sql import SparkSession
 from engine.connectors.sinks.driver import WAIT_SECONDS, SinkDriver
 from engine.dispatch import Dispatch
 from engine.errors import SqlError
-from engine.hummock import Hummock, Version
+from engine.hummock import Hummock
 from engine.hummock.clock import Clock
 from engine.hummock.compaction import CompactionReport
 from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.creation import Creation, creations
-from engine.meta.crossing import at_time
+from engine.meta.crossing import present
 from engine.meta.domain import domain_of
 from engine.meta.flush_plan import FlushPlan
 from engine.meta.mutation import PARALLELISM, RATE_LIMIT
@@ -307,7 +307,7 @@ class Session:
         [('cut', 'due'), ('top', 'due')]
         """
         now = self.store.clock()
-        version, stored = self._present(now)
+        version, stored = present(self.store, now)
         return (*waits(version, stored, now), *quarantine_waits(version))
 
     def common_epoch(self, *tables: str) -> int:
@@ -324,7 +324,7 @@ class Session:
 
     def lagging(self) -> tuple[str, ...]:
         """Return the views that lack changes of their inputs; reads the newest manifest only."""
-        return lagging_views(*self._present(self.store.clock()))
+        return lagging_views(*present(self.store, self.store.clock()))
 
     def status(self) -> tuple[RelationStatus, ...]:
         """Return where every table and materialized view stands, inputs first; needs no Spark.
@@ -333,14 +333,8 @@ class Session:
         ('cut', 'materialized view', 2)
         """
         now = self.store.clock()
-        version, stored = self._present(now)
+        version, stored = present(self.store, now)
         return statuses(version, stored, self.sinks.errors(), now)
-
-    def _present(self, now: float) -> tuple[Version, StoredCatalog]:
-        """Return the newest version as it is at a time: rows may have come or gone by now() alone."""
-        version = self.store.refresh()
-        stored = load(version)
-        return at_time(version, stored, now), stored
 
     def compact(self, table: str | None = None, *, full: bool = True) -> tuple[CompactionReport, ...]:
         """Compact one table, or all; `full` merges everything to one run, else just the newest small files.

@@ -28,7 +28,7 @@ def arrival_stops(domain: Domain, version: Version, stored: StoredCatalog, upto:
         held = version.tables.get(fragment.table)
         if held is None:
             continue  # its first content is of one epoch
-        if not own.isdisjoint(_ancestors((fragment.table,), stored.inputs)):
+        if not own.isdisjoint(ancestors((fragment.table,), stored.inputs)):
             found |= _stops(fragment, version, stored.inputs, (held.committed_epoch, upto))
     return sorted(found)
 
@@ -45,14 +45,14 @@ def _stops(
     base, (after, upto) = arriving(fragment.plan), within
     left = {scan.table for scan in scans(base)}
     right = {table for table in fragment.inputs if table not in left} | _on_the_right(fragment, left)
-    comes = list(_entries(_ancestors(left, inputs), version, after, upto - 1))
+    comes = list(_entries(ancestors(left, inputs), version, after, upto - 1))
     epochs = {entry.epoch for entry in comes}
     only_new = not any(inputs.get(table) for table in left) and all(
         sst.new_keys for entry in comes for sst in entry.ssts
     )
     if not (base.append_only or only_new):
         return epochs  # a row that changes twice, and back, has met the right side twice
-    changes = {entry.epoch for entry in _entries(_ancestors(right, inputs), version, after, upto)}
+    changes = {entry.epoch for entry in _entries(ancestors(right, inputs), version, after, upto)}
     return _last_before(sorted(epochs), changes)
 
 
@@ -79,7 +79,7 @@ def _entries(tables: Collection[str], version: Version, after: int, upto: int) -
             yield from (entry for entry in version.tables[name].log if after < entry.epoch <= upto)
 
 
-def _ancestors(tables: Collection[str], inputs: Mapping[str, Sequence[str]]) -> set[str]:
+def ancestors(tables: Collection[str], inputs: Mapping[str, Sequence[str]]) -> set[str]:
     """Return tables and all that they are computed from."""
     found: set[str] = set()
     queue = list(tables)

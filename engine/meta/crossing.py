@@ -13,7 +13,7 @@ from dataclasses import replace
 from engine.hummock import Commit, Hummock, Reader, TableVersion, Version
 from engine.hummock.epoch import epoch_at, first_epoch_from, micros_of
 from engine.hummock.range_scan import first_in_range, rows_in_range
-from engine.meta.catalog_store import StoredCatalog
+from engine.meta.catalog_store import StoredCatalog, load
 from engine.sql.expression.clock import FOREVER, TIME_AT, TIME_PART, TIME_PARTS
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.rules import TimedRows
@@ -89,11 +89,20 @@ def forgotten(version: Version, tables: Collection[str]) -> dict[str, str | None
 
 def renamed(version: Version, tables: Mapping[str, str]) -> dict[str, str | None]:
     """Return what other names of tables, by their old ones, do to their entries."""
+    gone: dict[str, str | None] = {}
     moved: dict[str, str | None] = {}
     for old, new in tables.items():
         if old != new and (text := version.catalog.get(CROSSING_PREFIX + old)) is not None:
-            moved |= {CROSSING_PREFIX + old: None, CROSSING_PREFIX + new: text}
-    return moved
+            gone[CROSSING_PREFIX + old] = None
+            moved[CROSSING_PREFIX + new] = text
+    return gone | moved  # where tables exchange their names, nothing goes
+
+
+def present(store: Hummock, now: float) -> tuple[Version, StoredCatalog]:
+    """Return the newest version of a store as it is at a time, and its catalog: rows may have come or gone by now() alone."""
+    version = store.refresh()
+    stored = load(version)
+    return at_time(version, stored, now), stored
 
 
 def at_time(version: Version, stored: StoredCatalog, now: float) -> Version:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
@@ -151,15 +151,17 @@ def _of_domain(asked: Asked, member: str) -> Asked:
     return msgspec.structs.replace(asked, view=member) if asked.mutation in ("pause", "resume") else asked
 
 
-def renamed(version: Version, domain: str, new_domain: str, old: str, new: str) -> dict[str, str | None]:
-    """Return what another name of a view does to its domain's control; an open barrier is minted again."""
+def renamed(
+    version: Version, domain: str, new_domain: str, names: Mapping[str, str]
+) -> dict[str, str | None]:
+    """Return what other names of views, by their old ones, do to their domain's control; an open barrier is minted again."""
     control = control_of(version, domain)
     after = msgspec.structs.replace(
         control,
-        asked=tuple(msgspec.structs.replace(a, view=new) if a.view == old else a for a in control.asked),
-        paused=new if control.paused == old else control.paused,
-        rate_limits={new if v == old else v: limit for v, limit in control.rate_limits.items()},
-        parallelism={new if v == old else v: tasks for v, tasks in control.parallelism.items()},
+        asked=tuple(msgspec.structs.replace(a, view=names.get(a.view, a.view)) for a in control.asked),
+        paused=names.get(control.paused, control.paused),
+        rate_limits={names.get(v, v): limit for v, limit in control.rate_limits.items()},
+        parallelism={names.get(v, v): tasks for v, tasks in control.parallelism.items()},
     )
     gone = {CONTROL_PREFIX + domain: None} if CONTROL_PREFIX + domain in version.catalog else {}
     moved = entry(new_domain, after) if after != Control() else {}

@@ -19,6 +19,7 @@ SYSTEM = ("information_schema", "pg_catalog")
 _ENTRY = "_schema_"
 _OWN = {"spark": "default"}
 _QUALIFIED = "qualified"
+_SCHEMA = "schema_before"
 _PLACES = (exp.Anonymous, exp.From, exp.Join, exp.Update, exp.Delete, exp.Lateral, exp.Subquery)
 
 
@@ -93,7 +94,15 @@ def qualify(tree: exp.Expr, dialect: Dialect) -> None:
             continue
         pair = (column.db.lower(), column.table.lower())
         if (pair[0] == own_schema(dialect) or pair in called) and pair[0] not in aliases:
+            if pair in called:
+                column.meta[_SCHEMA] = (".".join(pair), column.args["db"].meta.get("start"))
             column.set("db", None)
+
+
+def schema_before(column: exp.Column) -> tuple[str, int | None] | None:
+    """Return the relation, in lower case, that a column was said to be of with its schema, and where that stands in the text."""
+    found: tuple[str, int | None] | None = column.meta.get(_SCHEMA)
+    return found
 
 
 def is_qualified(name: exp.Expr) -> bool:

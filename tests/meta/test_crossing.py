@@ -155,6 +155,8 @@ def test_entries_move_and_go_with_their_tables(store: Hummock) -> None:
         CROSSING_PREFIX + "a": None,
         CROSSING_PREFIX + "z": entry,
     }
+    both = dataclasses.replace(version, catalog=version.catalog.changed({CROSSING_PREFIX + "b": "7"}))
+    assert renamed(both, {"a": "b", "b": "a"}) == {CROSSING_PREFIX + "a": "7", CROSSING_PREFIX + "b": entry}
     assert forgotten(version, ["a", "t"]) == {CROSSING_PREFIX + "a": None}
     after = dataclasses.replace(version, catalog=version.catalog.changed(crossed(version, ["a", "t"])))
     assert crossing(after, "a") is None and crossing(after, "t") is None

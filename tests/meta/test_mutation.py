@@ -54,7 +54,15 @@ def test_a_dropped_domain_leaves_nothing_and_a_renamed_one_keeps_all() -> None:
     control = asking(taking(asking(Control(), "pause", VIEW, None, 0.0), 5, 1.0), "throttle", VIEW, 3, 2.0)
     version = Version(catalog={k: str(text) for k, text in entry("v", control).items()})
     assert stopped(version, "v", {"v"}, ()) == {"control/v": None}
-    moved = renamed(version, "v", "w", "v", "w")
+    moved = renamed(version, "v", "w", {"v": "w"})
     assert moved["control/v"] is None
     after = control_of(Version(catalog={"control/w": str(moved["control/w"])}), "w")
     assert after.paused == "w" and after.asked[0].view == "w" and after.rate_limits == {"w": None}
+
+
+def test_views_of_a_domain_exchange_what_is_in_force_for_them_with_their_names() -> None:
+    control = Control(paused="v", rate_limits={"v": 3}, parallelism={"w": 2})
+    version = Version(catalog={k: str(text) for k, text in entry("d", control).items()})
+    moved = renamed(version, "d", "d", {"v": "w", "w": "v"})
+    after = control_of(Version(catalog={"control/d": str(moved["control/d"])}), "d")
+    assert (after.paused, after.rate_limits, after.parallelism) == ("w", {"w": 3}, {"v": 2})

@@ -39,6 +39,8 @@ EXPECTED = {
     "sql/batch/ad_hoc.py": "parses the statement of a plain view",
     "sql/bind/from_items.py": "parses the statement of a plain view",
     "runtime/reads/datasource.py": "parses the query that a reader asks for",
+    "sql/parsing/output_names.py": "asks sqlglot for the name under which it prints a parsed function",
+    "sql/statements/renamed_text.py": "writes other names of relations into a statement that is parsed",
     "sql/functions.py": "asks sqlglot for the name under which it prints a parsed function",
     "sql/statements/defaults.py": "reads a column's default as the catalog has it: a value where it is a literal",
     "sql/batch/full_refresh.py": "parses a whole query that is computed by itself, which has no tree",

@@ -19,7 +19,7 @@ from engine.meta.barrier import Barrier, closed, opened, recomputed_from
 from engine.meta.catalog_store import StoredCatalog, load, planned
 from engine.meta.content import Content
 from engine.meta.creation import CREATED, computed
-from engine.meta.crossing import at_time, note_time
+from engine.meta.crossing import note_time, present
 from engine.meta.cut import noted, still_met, unmoved, unread
 from engine.meta.domain import Domain, in_background, rate_limit
 from engine.meta.earlier_plans import refreshed
@@ -88,8 +88,8 @@ class FlushRun:
 
     def plan(self, request: FlushRequest) -> FlushPlan:
         """Return what a run would do now; nothing is done."""
-        version = self.store.refresh()
-        return plan_flush(at_time(version, load(version), request.now), request)
+        version, _ = present(self.store, request.now)
+        return plan_flush(version, request)
 
     def run(
         self,

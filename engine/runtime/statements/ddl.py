@@ -21,6 +21,8 @@ from engine.runtime.reads.spark_read import analysed, view_prefix
 from engine.runtime.relations import known, place_of
 from engine.runtime.rows import ROW_ID
 from engine.runtime.spark.analyze import SparkAnalyzer
+from engine.runtime.statements.arrival_sides import check_sides
+from engine.runtime.statements.backfill_order import check_backfill_order
 from engine.runtime.statements.create_schema import check_schema
 from engine.runtime.statements.full_view import check_columns, named, plan_full
 from engine.runtime.statements.replaced_view import check_replaced
@@ -324,6 +326,7 @@ def create_materialized_view(
     if _exists(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
         return False
     relation, plan = plan_view(stored.catalog, spark(), statement, dialect)
+    check_backfill_order(statement, {*relation.depends_on, *relation.through})
     relations: dict[str, Relation | None] = {statement.name: relation}
     plans: dict[str, IncrementalPlan | None] = {statement.name: plan}
     for table, columns in plan.indexes:
@@ -332,7 +335,7 @@ def create_materialized_view(
             relations[name], plans[name] = index_of(
                 stored.catalog, stored.catalog.get(table), columns, dialect
             )
-    _check_domains(stored, relations, plans)
+    check_sides(_check_domains(stored, relations, plans), statement.name, statement.sql)
     store.commit(
         Commit(
             catalog=entries(relations, plans),
@@ -346,10 +349,12 @@ def _check_domains(
     stored: StoredCatalog,
     relations: Mapping[str, Relation | None],
     plans: Mapping[str, IncrementalPlan | None],
-) -> None:
-    """Raise SqlError if with these new relations two domains would read each other."""
+) -> StoredCatalog:
+    """Return the catalog with these new relations; raises SqlError if two domains would read each other."""
     catalog = Catalog({**stored.catalog.relations, **{n: r for n, r in relations.items() if r is not None}})
-    domains(StoredCatalog(catalog, {**stored.plans, **{n: p for n, p in plans.items() if p is not None}}))
+    after = StoredCatalog(catalog, {**stored.plans, **{n: p for n, p in plans.items() if p is not None}})
+    domains(after)
+    return after
 
 
 def _exists(catalog: Catalog, name: str, if_not_exists: bool, sql: str) -> bool:

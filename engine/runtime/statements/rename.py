@@ -112,7 +112,7 @@ def _notes(
         domain = domain_of(stored, old)
         own = name if domain == old else domain
         for changed in (
-            renamed(version, domain, own, old, name),
+            renamed(version, domain, own, wanted),
             _moved_creation(version, domain, own, names),
         ):
             gone |= {key: value for key, value in changed.items() if value is None}

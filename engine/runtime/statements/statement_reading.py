@@ -10,7 +10,12 @@ from engine.sql.dialect import Dialect
 from engine.sql.schemas import path_of
 from engine.sql.statements import reader as st
 from engine.sql.statements.parameters import Parameters
-from engine.sql.statements.search_path import names_in_path, text_in_path, with_plain_names
+from engine.sql.statements.search_path import (
+    names_in_path,
+    renamed_in_its_schema,
+    text_in_path,
+    with_plain_names,
+)
 from engine.sql.statements.settings import SETTINGS, Settings
 from engine.sql.statements.statement_names import in_sparks_case
 
@@ -42,5 +47,5 @@ def statement_of(
         written = text_in_path(statement, path, known)
         with told_at_its_place(written):
             statement = names_in_path(st.parse(written, dialect, parameters), path, known)
-    found: st.Statement = with_plain_names(statement)
+    found: st.Statement = with_plain_names(renamed_in_its_schema(statement))
     return in_sparks_case(found, catalog) if dialect == "spark" else found

@@ -19,6 +19,12 @@ from engine.sql.window_calls import Frame, FrameEnd
 WHOLE = Frame("rows", FrameEnd("preceding"), FrameEnd("following"))
 UP_TO_PEERS = Frame("range", FrameEnd("preceding"), FrameEnd("current row"))
 _MOST_ROWS = (1 << 31) - 1
+_EMPTY = Frame(
+    "rows",
+    FrameEnd("following", tree.Literal(str(_MOST_ROWS - 1))),
+    FrameEnd("following", tree.Literal(str(_MOST_ROWS))),
+)
+"""A frame behind the end of any partition."""
 Side = Literal["preceding", "following"]
 _MOMENTS = ("date", "timestamp", "timestamp_ntz")
 
@@ -55,7 +61,8 @@ class Frames:
             before, after = self._rows(spec, "start", start), self._rows(spec, "end", end)
         ends = _end(start, "preceding", before), _end(end, "following", after)
         frame = Frame(unit, *ends)  # type: ignore[arg-type]  # the parser knows these three units only
-        self._not_reversed(spec, frame)
+        if self._is_reversed(spec, frame):
+            return _EMPTY, None
         return (frame if order or unit == "rows" else WHOLE), cast
 
     def _error(self, node: exp.Expr, message: str, hint: str) -> Exception:
@@ -81,10 +88,13 @@ class Frames:
         if wrong:
             raise self._error(spec, "a frame that ends before it starts", "write the ends in their order")
 
-    def _not_reversed(self, spec: exp.WindowSpec, frame: Frame) -> None:
+    def _is_reversed(self, spec: exp.WindowSpec, frame: Frame) -> bool:
+        """Tell whether a frame ends before it starts: it has no rows in PostgreSQL, and is none to Spark."""
         ends = [_place(end) for end in (frame.start, frame.end)]
-        if ends[0] is not None and ends[1] is not None and ends[0] > ends[1]:
+        reversed_ = ends[0] is not None and ends[1] is not None and ends[0] > ends[1]
+        if reversed_ and self.expressions.dialect == "spark":
             raise self._error(spec, "a frame that ends before it starts", "write the ends in their order")
+        return reversed_
 
     # ---- offsets ---------------------------------------------------------------------------------------------
     def _rows(self, spec: exp.WindowSpec, part: str, side: str) -> Expr | None:

@@ -21,6 +21,8 @@ from engine.sql.functions import (
     is_aggregate,
     spark_functions,
 )
+from engine.sql.parsing.position import copy_place
+from engine.sql.typing.constant_numbers import constant_number
 from engine.sql.typing.expression_types import call_type, kind_of
 
 _ORDERED = AMONG_PEERS | {"row_number", "ntile", "lag", "lead"}
@@ -101,10 +103,10 @@ class WindowCalls:
             self._constant(call.arguments[1], name, "offset", 0, f"; {other} looks the other way")
 
     def _constant(self, node: exp.Expr, name: str, what: str, least: int, more: str = "") -> None:
-        while isinstance(node, exp.Paren):
-            node = node.this
-        plain = isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit()
-        if not plain or not least <= int(node.name) < 1 << 31:
+        number = constant_number(node)
+        if number is not None and number == int(number) and least <= number < 1 << 31:
+            node.replace(copy_place(exp.Literal.number(int(number)), node))
+        else:
             message = f"{node.sql()[:60]} as the {what} of {name}"
             raise self._error(node, message, f"write a whole number from {least} on{more}")
 

@@ -16,7 +16,14 @@ from sqlglot import Token, TokenType
 from sqlglot.errors import ParseError
 
 from engine.sql.dialect import Dialect
-from engine.sql.parsing.reading import read_as, with_lambdas, with_names, with_places, with_windows
+from engine.sql.parsing.reading import (
+    read_as,
+    with_lambdas,
+    with_moments,
+    with_names,
+    with_places,
+    with_windows,
+)
 from engine.sql.parsing.wrapped_scalars import with_wrapped_scalars
 
 _NAMES = (
@@ -54,7 +61,7 @@ def parse(text: str, dialect: Dialect) -> exp.Expr:
     if dialect == "spark":
         tokens = with_names(tokens)
     else:
-        tokens = with_lambdas(_with_whole_intervals(with_wrapped_scalars(tokens)))
+        tokens = with_lambdas(_with_whole_intervals(with_moments(with_wrapped_scalars(tokens))))
     calls = {n for n in range(len(tokens) - 2) if _is_inexact(tokens, n, dialect)}
     trees = reader.parser().parse([_marked(t) if n in calls else t for n, t in enumerate(tokens)], text)
     if not trees or trees[0] is None or len(trees) > 1:

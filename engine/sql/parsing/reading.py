@@ -119,6 +119,19 @@ def with_windows(tokens: list[Token], dialect: Dialect) -> list[Token]:
     return found
 
 
+def with_moments(tokens: list[Token]) -> list[Token]:
+    """Return the tokens in which `AS OF now() - '5' second` says INTERVAL before its text, as RisingWave need not."""
+    found: list[Token] = []
+    for at, token in enumerate(tokens):
+        before = tuple(part.text.lower() for part in tokens[max(at - 5, 0) : at])
+        if token.token_type == TokenType.STRING and before == ("of", "now", "(", ")", "-"):
+            found.append(
+                Token(TokenType.INTERVAL, "INTERVAL", token.line, token.col, token.start, token.start)
+            )
+        found.append(token)
+    return found
+
+
 def _partition_of(tokens: list[Token], at: int) -> int | None:
     """Return where PARTITION BY stands in the parentheses that open at a token, and in none inside them."""
     depth = 0

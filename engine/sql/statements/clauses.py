@@ -162,9 +162,10 @@ def _options(tokens: Sequence[Token], sql: str, found: Clauses) -> int:
             n += 1
         if not _is(tokens, n, TokenType.EQ) or not name:
             raise refusal("an option needs a name and a value", sql, first.start, hint)
-        value = ""
+        value, depth = "", 0
         n += 1
-        while n < len(tokens) and tokens[n].token_type not in (TokenType.COMMA, TokenType.R_PAREN):
+        while n < len(tokens) and (depth or tokens[n].token_type not in (TokenType.COMMA, TokenType.R_PAREN)):
+            depth += (tokens[n].token_type == TokenType.L_PAREN) - (tokens[n].token_type == TokenType.R_PAREN)
             value += tokens[n].text
             n += 1
         if n >= len(tokens):

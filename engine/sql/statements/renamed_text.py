@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import sqlglot
 import sqlglot.expressions as exp
 from sqlglot import Token, TokenType
 
+from engine.errors import SqlError
 from engine.sql.dialect import Dialect
 from engine.sql.parsing.names import identifier
+from engine.sql.schemas import schema_before
 from engine.sql.statements.reader import parse
 from engine.sql.statements.sink_statements import CreateSink
 from engine.sql.statements.tables_read import tables_in
@@ -45,15 +47,20 @@ def with_names(sql: str, dialect: Dialect, names: Mapping[str, str]) -> str:
     """
     statement = parse(sql, dialect)
     tokens = sqlglot.tokenize(sql, read=dialect)
-    changes = [change for table in tables_in(statement) if (change := _change(table, tokens, names, dialect))]
+    changes = {change for table in tables_in(statement) if (change := _change(table, tokens, names, dialect))}
+    for table in tables_in(statement):
+        changes |= set(_without_schemas(table, tokens, names))
     if isinstance(statement, CreateSink):
-        changes += _of_sink(statement, tokens, names, dialect)
+        changes |= set(_of_sink(statement, tokens, names, dialect))
     text = sql
     for first, end, new in sorted(changes, reverse=True):
         text = text[:first] + new + text[end:]
-    expected = {names.get(name, name) for name in _names(statement)}
-    if _names(parse(text, dialect)) != expected:
-        raise NameNotFound
+    try:
+        read = _names(parse(text, dialect))
+    except SqlError:
+        raise NameNotFound from None
+    if read != [names.get(name, name) for name in _names(statement)]:
+        raise NameNotFound  # such as a new name that a WITH item has
     return text
 
 
@@ -99,6 +106,20 @@ def _is_named_elsewhere(table: exp.Table, name: str) -> bool:
     return any(node.name.lower() == name.lower() for node in others)
 
 
+def _without_schemas(
+    table: exp.Table, tokens: list[Token], names: Mapping[str, str]
+) -> Iterator[tuple[int, int, str]]:
+    """Yield the changes of columns that are said to be of a table in a schema: they are of what it is called in the query."""
+    renamed = {name.lower() for name in names}
+    for column in table.root().find_all(exp.Column):
+        found = schema_before(column)
+        if found is not None and found[0] in renamed:
+            at = next((n for n, token in enumerate(tokens) if token.start == found[1]), None)
+            if at is None:
+                raise NameNotFound
+            yield tokens[at].start, tokens[at + 2].start, ""
+
+
 def _of_sink(
     statement: CreateSink, tokens: list[Token], names: Mapping[str, str], dialect: Dialect
 ) -> Iterator[tuple[int, int, str]]:
@@ -112,10 +133,10 @@ def _of_sink(
         yield tokens[at].start, tokens[last].end + 1, written(names[name], dialect)
 
 
-def _names(statement: Any) -> Collection[str]:
-    """Return the relations that a statement reads, and that a sink brings rows into."""
-    found = {identifier(table.this) for table in tables_in(statement)}
+def _names(statement: Any) -> list[str]:
+    """Return the relations that a statement reads, place by place, and that a sink brings rows into."""
+    found = [identifier(table.this) for table in tables_in(statement)]
     if isinstance(statement, CreateSink):
-        found |= {name for name in (statement.into, statement.source) if name and not statement.query}
-        found |= {statement.into} - {None}  # type: ignore[arg-type]  # the names alone are left
+        source = None if statement.query else statement.source
+        found += [name for name in (source, statement.into) if name]
     return found

@@ -13,7 +13,7 @@ from engine.sql.catalog import Catalog
 from engine.sql.parsing.names import identifier
 from engine.sql.schemas import OwnName, found_in, is_qualified
 from engine.sql.statements.statement_names import Naming, named
-from engine.sql.statements.statement_types import Statement
+from engine.sql.statements.statement_types import Alter, RenameTo, Statement
 from engine.sql.statements.tables_read import tables_in
 
 
@@ -49,6 +49,15 @@ def names_in_path(statement: Statement, path: Sequence[str], catalog: Catalog) -
         return f"{schema}.{name}" if schema and "." not in name else name
 
     return named(statement, Naming(known, new, index, lambda name: name))
+
+
+def renamed_in_its_schema(statement: Statement) -> Statement:
+    """Return ALTER … RENAME TO with a new name in the schema of the old one, unless it says a schema; others as they are."""
+    match statement:
+        case Alter(action=RenameTo(name)) if "." not in name and not isinstance(name, OwnName):
+            schema = statement.name.rpartition(".")[0]
+            return dataclasses.replace(statement, action=RenameTo(f"{schema}.{name}" if schema else name))
+    return statement
 
 
 def with_plain_names(value: Any) -> Any:

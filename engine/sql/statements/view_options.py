@@ -71,6 +71,11 @@ VIEW_OPTIONS: Mapping[str, ViewOption] = {
         "the most rows a second that its backfill reads; asked again before each step",
         "none: the backfill finds its pace",
     ),
+    "backfill_order": ViewOption(
+        r"(fixed\s*\([\s\S]*\)|auto|none)",
+        "FIXED(a -> b, …), AUTO or NONE",
+        "taken where the view reads what it names; all inputs are read at one epoch",
+    ),
     "pandera": ViewOption(
         r"[A-Za-z_][\w.]*:[A-Za-z_]\w*",
         "a schema to import, for example 'assets.checks:Totals'",

@@ -109,3 +109,32 @@ def test_wrong_names_are_told(shop: Session, statement: str, message: str) -> No
     shop.sql("CREATE MATERIALIZED VIEW v AS SELECT sum(x) AS n FROM t")
     with pytest.raises(SqlError, match=message):
         shop.sql(statement)
+
+
+def test_a_new_name_that_a_with_item_of_a_reader_has_is_refused(shop: Session) -> None:
+    shop.sql(
+        "CREATE VIEW p AS WITH u AS (SELECT id FROM t WHERE id = 1) SELECT u.id, t.x FROM u CROSS JOIN t"
+    )
+    with pytest.raises(SqlError, match="t is read by p in a way that needs its name"):
+        shop.sql("ALTER TABLE t RENAME TO u")
+    assert rows(shop, "SELECT * FROM p") == [(1, 10), (1, 20)]
+
+
+def test_columns_that_are_said_with_a_schema_follow_their_table(shop: Session) -> None:
+    shop.sql("CREATE SCHEMA s")
+    shop.sql("ALTER TABLE t SET SCHEMA s")
+    shop.sql("CREATE VIEW p AS SELECT s.t.id FROM s.t WHERE s . t.x > 10")
+    shop.sql("ALTER TABLE s.t RENAME TO u")
+    assert rows(shop, "SELECT * FROM p") == [(2,)]
+    shop.sql("ALTER TABLE s.u SET SCHEMA public")
+    assert rows(shop, "SELECT * FROM p") == [(2,)]
+
+
+def test_a_new_name_without_schema_is_in_that_of_the_old_one(shop: Session) -> None:
+    shop.sql("CREATE SCHEMA s")
+    shop.sql("ALTER TABLE t SET SCHEMA s")
+    shop.sql("ALTER TABLE s.t RENAME TO u")
+    assert rows(shop, "SELECT id FROM s.u") == [(1,), (2,)]
+    shop.sql("SET search_path = s, public")
+    shop.sql("ALTER TABLE u RENAME TO t")
+    assert rows(shop, "SELECT id FROM s.t") == [(1,), (2,)]

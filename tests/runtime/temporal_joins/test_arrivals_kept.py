@@ -170,3 +170,16 @@ def test_a_view_that_is_built_in_the_background_joins_what_stands_with_what_stan
 def test_what_would_have_to_be_computed_again_is_refused(tables: Session, options: str, word: str) -> None:
     with pytest.raises(UnsupportedSql, match=word):
         tables.sql(f"CREATE MATERIALIZED VIEW p WITH ({options}) AS {JOINED}")
+
+
+@pytest.mark.parametrize(
+    "joined", ["s JOIN f {} ON f.id = s.k", "f JOIN s {} ON f.id = s.k", "s JOIN g {} ON g.n = s.k"]
+)
+def test_a_side_that_follows_the_clock_is_refused(tables: Session, joined: str) -> None:
+    tables.sql("CREATE TABLE e (id INT PRIMARY KEY, ts TIMESTAMP)")
+    tables.sql("CREATE MATERIALIZED VIEW f AS SELECT id FROM e WHERE ts > now() - INTERVAL '1' HOUR")
+    tables.sql("CREATE MATERIALIZED VIEW g AS SELECT count(*) AS n FROM f")
+    with pytest.raises(UnsupportedSql, match=r"its rows come and go with now\(\)") as raised:
+        tables.sql(f"CREATE MATERIALIZED VIEW p AS SELECT s.id FROM {joined.format(AS_OF)}")
+    assert raised.value.line == 1
+    tables.sql(f"CREATE MATERIALIZED VIEW p AS SELECT id FROM ({JOINED}) AS q WHERE id IN (SELECT id FROM f)")

@@ -1,0 +1,52 @@
+"""`WITH (backfill_order = FIXED(a -> b, …))`: which inputs of a view are to be read before which others.
+
+A view here reads all of its inputs at one epoch, so the order says nothing about its rows; that it can be followed is checked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from engine.errors import SqlError
+from engine.runtime.relations import place_of
+from engine.sql.statements.statement_types import CreateMaterializedView
+
+_OPTION = "backfill_order"
+_FIXED = re.compile(r"\s*fixed\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
+
+
+def check_backfill_order(statement: CreateMaterializedView, inputs: Collection[str]) -> None:
+    """Raise SqlError for an order that names what the view does not read, or that goes round in a circle."""
+    fixed = _FIXED.fullmatch(statement.options.get(_OPTION, ""))
+    if fixed is None:
+        return
+    before: dict[str, set[str]] = {}
+    for pair in fixed[1].split(","):
+        first, arrow, second = (part.strip().lower() for part in pair.partition("->"))
+        if not (first and arrow and second):
+            raise _wrong(statement, f"{_OPTION} cannot read '{pair.strip()}'", "write FIXED(a -> b, …)")
+        for name in (first, second):
+            if name not in inputs:
+                hint = f"the view reads {', '.join(sorted(inputs))}"
+                raise _wrong(statement, f"{_OPTION} names {name}, which the view does not read", hint, name)
+        before.setdefault(second, set()).add(first)
+    for name in before:
+        if name in _all_before(name, before):
+            raise _wrong(statement, f"{_OPTION} has {name} before itself", "leave one arrow out", name)
+
+
+def _all_before(name: str, before: dict[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    queue = list(before.get(name, ()))
+    while queue:
+        first = queue.pop()
+        if first not in found:
+            found.add(first)
+            queue += before.get(first, ())
+    return found
+
+
+def _wrong(statement: CreateMaterializedView, message: str, hint: str, name: str = _OPTION) -> SqlError:
+    line, column = place_of(name, statement.sql)
+    return SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)

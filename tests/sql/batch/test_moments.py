@@ -1,0 +1,27 @@
+"""The moments that FOR SYSTEM_TIME AS OF names, as other systems write them."""
+
+from __future__ import annotations
+
+import pytest
+import sqlglot.expressions as exp
+
+from engine.sql.batch.time_travel import moment_of
+from engine.sql.parsing.parsed import parsed
+
+
+@pytest.mark.parametrize(
+    ("written", "ago"),
+    [
+        ("now() - INTERVAL '5' SECOND", 5.0),
+        ("now() - '5' second", 5.0),
+        ("NOW() - '2' minute AS x", 120.0),
+        ("now() - '90 seconds'", 90.0),
+        ("now()", 0.0),
+    ],
+)
+def test_a_time_before_now_may_leave_interval_out(written: str, ago: float) -> None:
+    text = f"SELECT * FROM t FOR SYSTEM_TIME AS OF {written}"
+    table = parsed(text, "risingwave").find(exp.Table)
+    assert table is not None
+    moment = moment_of(table, text)
+    assert moment is not None and moment.ago == ago
