@@ -31,6 +31,7 @@ WATERMARK_OPTIONS: Mapping[str, WatermarkOption] = {
         "what becomes of rows below the watermark: they are counted, or kept in _dead_letter as well",
     ),
 }
+_IDLE = "idle_timeout"
 _OF_ROWS = ("retention_seconds", "ttl", "ttl_seconds")
 """How other systems call the time that rows live."""
 
@@ -77,6 +78,12 @@ def _without_connector(name: str) -> tuple[str, str]:
     if name in _OF_ROWS:
         hint = "views would keep what they have taken of them: DELETE FROM t WHERE … takes rows out of both"
         return f"{name} is not offered: no row of a table goes by itself", hint
+    if name == _IDLE:
+        hint = "write a row with the present time into a table that is at rest: it moves the watermark"
+        return (
+            f"{name} is not offered: a view of several inputs waits for the one that is farthest behind",
+            hint,
+        )
     owners = [connector for connector, known in _OPTIONS.items() if name in known]
     if owners:
         return f"{name} is an option of connectors", f"add connector = '{owners[0]}', or leave it out"

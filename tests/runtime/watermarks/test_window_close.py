@@ -193,6 +193,26 @@ def test_rows_of_a_temporal_join_close_with_their_left_side(lake: Session) -> No
     assert told is not None and told.to_pylist() == [{"id": 1, "name": "a"}, {"id": 3, "name": None}]
 
 
+@pytest.mark.parametrize("meanwhile", [False, True])
+def test_a_view_that_is_built_in_steps_holds_what_is_closed(
+    lake: Session, monkeypatch: pytest.MonkeyPatch, meanwhile: bool
+) -> None:
+    _table(lake)
+    minutes = [(n, f"{10 + n // 60:02}:{n % 60:02}") for n in range(300)]
+    _insert(lake, *minutes)  # up to 14:59, the watermark stands at 14:29
+    lake._runner.backfill.least_rows = 5
+    for module in ("engine.runtime.backfill.run", "engine.operators.context"):
+        monkeypatch.setattr(f"{module}.SMALL_CHANGE_ROWS", 40)
+    lake.sql(f"CREATE MATERIALIZED VIEW hours AS {HOURS} EMIT ON WINDOW CLOSE", build=False)
+    lake.sql("CREATE MATERIALIZED VIEW v AS SELECT id, ts FROM t EMIT ON WINDOW CLOSE", build=False)
+    if meanwhile:
+        lake.flush(background_seconds=0)
+        _insert(lake, (300, "14:59"), (301, "15:45"))
+    lake.flush().raise_for_errors()
+    assert _numbers(lake, "SELECT n FROM hours") == ([60, 60, 60, 60, 61] if meanwhile else [60] * 4)
+    assert len(_numbers(lake, "SELECT id FROM v")) == (301 if meanwhile else 269)
+
+
 def test_a_lost_commit_of_the_view_is_made_again(lake: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     _table(lake)
     lake.sql(f"CREATE MATERIALIZED VIEW hours AS {HOURS} EMIT ON WINDOW CLOSE")

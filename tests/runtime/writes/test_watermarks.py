@@ -338,6 +338,12 @@ def test_events_of_nexmark_move_the_watermark(lake: Session) -> None:
             "add",
         ),
         (
+            "CREATE TABLE x (n INT, WATERMARK FOR n AS n) APPEND ONLY WITH (idle_timeout = '1 minute')",
+            "farthest behind",
+            "idle_timeout",
+            "moves the watermark",
+        ),
+        (
             "CREATE TABLE x (n INT, WATERMARK FOR n AS n) APPEND ONLY WITH (late_rows = 'all')",
             "means nothing",
             "late_rows",
