@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from engine.errors import EpochExpired, EpochFailed, SqlError
 from engine.hummock import Version
-from engine.hummock.epoch import epoch_text, last_epoch_at
+from engine.hummock.epoch import epoch_text, epoch_time, last_epoch_at
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.content import Content
 from engine.meta.creation import computed
@@ -82,6 +82,7 @@ def epochs_at(
                 )
             try:
                 for name in tables:
+                    _check_stood(stored, name, moment.epoch)
                     check_has(content, name, moment.epoch)
             except EpochFailed as failure:
                 raise SqlError(str(failure)) from failure
@@ -94,8 +95,18 @@ def epochs_at(
                 f"the moment at which table {tables[0]} is to be read lies in the future",
                 hint="leave FOR SYSTEM_TIME AS OF out to read the newest",
             )
+        for name in tables:
+            _check_stood(stored, name, last_epoch_at(seconds))
         found |= _together(content, tables, min(version.epoch, last_epoch_at(seconds)), stored)
     return found
+
+
+def _check_stood(stored: StoredCatalog, name: str, epoch: int) -> None:
+    """Raise SqlError for a table that had not been created at an epoch: it had no rows, but nor was it empty."""
+    relation = stored.catalog.relations.get(name)
+    if relation is not None and epoch < relation.since:
+        message = f"table {name} was not there yet at {epoch_time(epoch)} UTC"
+        raise SqlError(message, hint=f"it was created after {epoch_time(relation.since)} UTC")
 
 
 def check_has(content: Content, name: str, epoch: int) -> None:

@@ -84,9 +84,10 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     Keys name columns as they are stored. `on_conflict` says what an INSERT of a known key does: error, overwrite, ignore or
     "update if not null"; with `version_columns` a row that is older by them changes nothing.
-    With `null_keys` a null is a value of the key like others, as in RisingWave. `through` names the plain views and functions
-    whose text the statement uses. A plain view that is `renamed` gives its query's columns other names. `watermark` is that of
-    an APPEND ONLY table which has one, `carried` are the columns of a view that follow such.
+    A table has been there since after the epoch `since`. With `null_keys` a null is a value of the key like others, as in
+    RisingWave. `through` names the plain views and functions whose text the statement uses. A plain view that is `renamed` gives
+    its query's columns other names. `watermark` is that of an APPEND ONLY table which has one, `carried` are the columns of a
+    view that follow such.
     """
 
     name: str
@@ -105,6 +106,7 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     renamed: bool = False
     version_columns: tuple[str, ...] = ()
     null_keys: bool = False
+    since: int = 0
     watermark: Watermark | None = None
     carried: tuple[Carried, ...] = ()
 

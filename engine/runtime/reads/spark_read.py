@@ -6,7 +6,7 @@ import itertools
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException
@@ -34,12 +34,13 @@ def view_prefix() -> str:
 
 @dataclass(frozen=True)
 class TablesAt:
-    """The tables that a statement reads: as one version has them, each at its epoch."""
+    """The tables that a statement reads: as one version has them, each at its epoch; `now` is when the statement began."""
 
     store: Hummock
     version: Version
     stored: StoredCatalog
     epochs: Mapping[str, int]
+    now: float = field(default_factory=time.time)
 
 
 @contextmanager
@@ -57,7 +58,7 @@ def temporary_views(
     store, version, stored = tables.store, tables.version, tables.stored
     cores = parallelism(session)
     moments = {r.view: (r.table, r.moment) for r in readings if r.moment is not None}
-    at_moments = _at_moments(moments, version, stored)
+    at_moments = _at_moments(moments, version, stored, tables.now)
     made = []
     try:
         for reading in readings:
@@ -88,10 +89,10 @@ def temporary_views(
 
 
 def _at_moments(
-    readings: Mapping[str, tuple[str, Moment]], version: Version, stored: StoredCatalog
+    readings: Mapping[str, tuple[str, Moment]], version: Version, stored: StoredCatalog, now: float
 ) -> dict[str, int]:
     """Return the epoch of each temporary view that reads its table at a moment; tables of one moment are read at one epoch."""
-    now, found = time.time(), dict[str, int]()
+    found = dict[str, int]()
     for moment in dict.fromkeys(moment for _, moment in readings.values()):
         views = {view: table for view, (table, at) in readings.items() if at == moment}
         epochs = epochs_at(dict.fromkeys(views.values(), moment), version, stored, now)

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from engine.errors import Conflict, SqlError, UnsupportedSql
 from engine.hummock import Commit, Hummock, SstInfo, Table, Version
+from engine.hummock.epoch import epoch_at
 from engine.meta.catalog_store import StoredCatalog, catalog_unchanged, entries, load
 from engine.meta.dead_letters import ensure_dead_letters
 from engine.meta.domain import domains
@@ -60,7 +61,8 @@ def create_table(
     store: Hummock, spark: Callable[[], SparkSession], statement: CreateTable, dialect: Dialect
 ) -> bool:
     """Create a source table, filled if it is made from a query; returns False if it exists and IF NOT EXISTS is said."""
-    stored = load(store.refresh())
+    version = store.refresh()
+    stored = load(version)
     if _exists(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
         return False
     ssts: tuple[SstInfo, ...] = ()
@@ -74,6 +76,7 @@ def create_table(
             relation = _table_relation(statement, dialect, *columns_of(rows, statement, seen))
             table = _table_of(relation)
             ssts = written_rows(rows, relation, table)
+    relation = msgspec.structs.replace(relation, since=max(version.epoch, epoch_at(store.clock() - 1)))
     beside, shown = watermark_table(relation), watermark_relation(relation)
     if relation.watermark is not None and relation.options.get(LATE_ROWS) == "keep":
         ensure_dead_letters(store)

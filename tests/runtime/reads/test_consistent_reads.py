@@ -119,3 +119,15 @@ def test_one_flush_brings_what_reads_a_partition_that_it_mends(session: Session)
     session.sql("INSERT INTO t VALUES (9, 9, '9')")
     session.flush().raise_for_errors()
     assert session.sql("SELECT n, s FROM below").to_pylist() == [{"n": 4, "s": 63}]
+
+
+def test_a_table_is_not_empty_before_it_was_there_but_not_there(session: Session) -> None:
+    session.sql("SET dialect = risingwave")
+    session.sql("CREATE TABLE young (a INT)")
+    session.sql("INSERT INTO young VALUES (1)")
+    for moment in ("963716300", "'2000-02-20T12:13:14-08:30'", "now() - '1' hour"):
+        for query in ("SELECT * FROM young {}", "SELECT count(*) FROM young {} JOIN young y ON TRUE"):
+            with pytest.raises(SqlError, match="young was not there yet"):
+                session.sql(query.format(f"FOR SYSTEM_TIME AS OF {moment}"))
+    found = session.sql("SELECT * FROM young FOR SYSTEM_TIME AS OF now()")
+    assert found is not None and found.num_rows == 1
