@@ -21,11 +21,13 @@ from tests.uncompiled import uncompiled
 OPERATORS = [
     "aggregate",
     "arrival",
+    "changelog",
     "cross",
     "full_refresh",
     "groups",
     "join",
     "linear",
+    "nearest",
     "reference",
     "semi",
     "temporal",

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from engine.errors import InvalidRow
-from engine.hummock.between import Between
 from engine.hummock.files import FileSet
 from engine.hummock.lookup import (
     Opened,
@@ -18,7 +17,6 @@ from engine.hummock.lookup import (
     answer_schema,
     places_of,
     take_rows,
-    wanted_keys,
     wanted_values,
 )
 from engine.hummock.merge import sources_of
@@ -51,26 +49,24 @@ def first_rows(
     files: FileSet,
     table: Table,
     runs: Sequence[Run],
-    keys: pa.Table,
+    wanted: Wanted,
     columns: Sequence[str],
     *,
     last: bool = False,
-    between: Between | None = None,
 ) -> tuple[np.ndarray, pa.Table]:
-    """Return (index into `keys`, ascending; `columns` of the row that stands first among those of the key).
+    """Return (index into the keys that are `wanted`, ascending; `columns` of the row that stands first among those of the key).
 
-    `keys` are leading columns of the primary key, the distribution key among them, and differ from each other or not; null equals
+    They are leading columns of the primary key, the distribution key among them, and differ from each other or not; null equals
     null. The order is that of the primary key: ascending, nulls first, then NaN; with `last` the last row is found. The cost
-    follows the keys, the files and the deletions at the end that is read, not the rows of a key. With `between` only rows within
-    these bounds count. Raises InvalidRow for other columns.
+    follows the keys, the files and the deletions at the end that is read, not the rows of a key. Of bounds only rows within them
+    count. Raises InvalidRow for other columns.
     """
-    wanted = wanted_keys(table, keys, True, between)
-    if len(wanted.leading) != keys.num_columns:
+    if len(wanted.leading) != wanted.table.num_columns:
         by = ", ".join(table.primary_key)
         raise InvalidRow(f"table {table.name}: the first row is found by leading columns of the key {by}")
     opened, spans = _spans(files, runs, wanted)
     rest = [name for name in table.primary_key if name not in wanted.leading]
-    open_, step = np.ones(keys.num_rows, dtype=bool), STEP
+    open_, step = np.ones(wanted.table.num_rows, dtype=bool), STEP
     found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     while spans and open_.any():
         taken = _ends(spans, open_, step, last)

@@ -195,9 +195,10 @@ class Reader:
             raise InvalidRow(f"table {table.name} has a time to live: its first rows are found by a scan")
         names = known_columns(table.table, columns)
         runs = table.as_of(epoch)
-        index, rows = first_rows(self.files, table.table, runs, keys, names, last=last, between=between)
+        wanted = wanted_keys(table.table, keys, True, between)
+        index, rows = first_rows(self.files, table.table, runs, wanted, names, last=last)
         if verifying():
-            wanted = dataclasses.replace(wanted_keys(table.table, keys, True, between), most=MOST_MATCHES)
+            wanted = dataclasses.replace(wanted, most=MOST_MATCHES)
             with contextlib.suppress(TooManyMatches):
                 everything = find_rows(self.files, table.table, runs, wanted, names)
                 check_first_rows(table.table, index, rows, everything, last)

@@ -12,6 +12,7 @@ from engine.operators import (
     full_refresh,
     join,
     linear,
+    nearest,
     scan,
     semi,
     temporal,
@@ -126,6 +127,8 @@ def delta(node: Node, context: EpochContext) -> Rows | None:
                 right = delta(node.right, context)
             elif left is not None:
                 left = arrival.coming(left)
+            if node.nearest is not None:
+                return nearest.delta(node, node.nearest, left, right, context)
             if not node.on:
                 return cross.delta(node, left, right, context, batch)
             rule = semi.delta if node.kind in ("semi", "anti") else join.delta

@@ -14,6 +14,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from engine.operators import nearest
 from engine.operators.context import SMALL_CHANGE_ROWS, EpochContext, select
 from engine.operators.cross import HOW
 from engine.operators.expand import attach_left, expand, touched_sides
@@ -29,6 +30,8 @@ BROADCAST_ROWS = 100_000
 
 def batch(node: Join, left: DataFrame, right: DataFrame, context: EpochContext) -> DataFrame:
     """Return the join of two whole inputs; a small side of a larger join is broadcast, where its kind allows that."""
+    if node.nearest is not None:
+        return nearest.batch(node, node.nearest, left, right)
     equal = "<=>" if node.null_safe else "="
     tests: list[Expr] = [Comparison(equal, Column(a), Column(b)) for a, b in node.on]
     tests += [node.residual] if node.residual is not None else []

@@ -16,6 +16,7 @@ from pyspark.sql.types import BooleanType, StructField, StructType
 
 from engine.arrow import both, holds, nulls, positions
 from engine.hummock import Reader, TableVersion
+from engine.hummock.between import Between
 from engine.hummock.expiry import expiry_at
 from engine.hummock.lookup import MOST_MATCHES
 from engine.operators.context import At, EpochContext
@@ -29,11 +30,27 @@ End = Literal["first", "last"]
 
 
 @dataclass(frozen=True)
+class Within:
+    """Bounds of a table's `column`, each a column of the asking frame; null holds nothing back. `includes` is as in Between."""
+
+    column: str
+    low: str | None = None
+    high: str | None = None
+    includes: tuple[bool, bool] = (True, True)
+
+    def of(self, rows: pa.Table) -> Between:
+        """Return the bounds of the rows of a frame."""
+        low, high = (rows.column(name) if name is not None else None for name in (self.low, self.high))
+        return Between(self.column, low, high, self.includes)
+
+
+@dataclass(frozen=True)
 class Probe:
     """Which stored rows the rows of a frame find: those of which the columns in `pairs` = (frame column, theirs) are equal.
 
     `at` picks the epoch: old, new, or by the row's `_side` column (0 old, 1 new). Rows whose `given` is false find nothing;
-    with `null_safe` two nulls are equal; with an `end` just the first or the last of the rows is found.
+    with `null_safe` two nulls are equal; with an `end` just the first or the last of the rows is found. `within` are bounds of
+    the key column that follows.
     """
 
     pairs: tuple[tuple[str, str], ...]
@@ -41,6 +58,7 @@ class Probe:
     given: str | None = None
     null_safe: bool = False
     end: End | None = None
+    within: Within | None = None
 
 
 @dataclass(frozen=True)
@@ -124,10 +142,14 @@ class LookupTable:
         plain = pa.schema([schema.field(column).with_nullable(True) for column in columns])
         end = self.probe.end
         null_safe = self.probe.null_safe or end is not None
+        between = self.probe.within.of(mine) if self.probe.within is not None else None
         if end is not None and expiry_at(table, epoch) is None:
-            parts = iter([reader.first_rows(table, keys, epoch, columns=columns, last=end == "last")])
+            last = end == "last"
+            parts = iter([reader.first_rows(table, keys, epoch, columns=columns, last=last, between=between)])
         else:
-            parts = reader.lookup_in_parts(table, keys, epoch, columns=columns, null_safe=null_safe)
+            parts = reader.lookup_in_parts(
+                table, keys, epoch, columns=columns, null_safe=null_safe, between=between
+            )
             parts = parts if end is None else _ends(parts, end)
         for index, state in parts:
             yield asking[index], state.select(columns).cast(plain)

@@ -82,6 +82,8 @@ def _join(node: Join) -> str:
     on = " AND ".join(f"{a} {equal} {b}" for a, b in node.on) or "every pair"
     rest = f" and {spark_sql(node.residual)}" if node.residual else ""
     temporal = " at arrival" if node.at_arrival else ""
+    if node.nearest is not None:
+        rest += f" nearest {node.nearest.left} {node.nearest.operator} {node.nearest.right}"
     return f"{node.kind.capitalize()}Join{temporal} on {on}{rest}"
 
 

@@ -10,7 +10,9 @@ from typing import Literal
 
 import msgspec
 
+from engine.sql.expression.changes import ROW
 from engine.sql.expression.clock import TIME_AT, TIME_IN, TIME_PART
+from engine.sql.expression.nearest import Nearest
 from engine.sql.expression.nodes import Call, Column, Expr
 from engine.sql.expression.steps import Step
 from engine.sql.window_calls import SortKey, WindowCall
@@ -19,13 +21,14 @@ JoinKind = Literal["inner", "left", "semi", "anti"]
 
 
 class Scan(msgspec.Struct, frozen=True, tag=True):
-    """All rows of a table; `items` maps output names to the table's columns and includes the table's primary key."""
+    """All rows of a table, or all of its `changes`; `items` maps output names to its columns, those of the key included."""
 
     table: str
     items: tuple[tuple[str, str], ...]
     primary_key: tuple[str, ...]
     distribution_key: tuple[str, ...]
     append_only: bool = False
+    changes: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -34,7 +37,7 @@ class Scan(msgspec.Struct, frozen=True, tag=True):
     @property
     def key(self) -> tuple[str, ...]:
         by_column = {column: name for name, column in self.items}
-        return tuple(by_column[column] for column in self.primary_key)
+        return tuple(by_column[column] for column in ((ROW,) if self.changes else self.primary_key))
 
 
 class Filter(msgspec.Struct, frozen=True, tag=True):
@@ -179,7 +182,8 @@ class Join(msgspec.Struct, frozen=True, tag=True):
 
     `semi` gives each left row that has a match, `anti` each that has none. Null equals nothing, unless `null_safe`: then null
     equals null in every pair of `on`. Without `on` every pair of rows is tried. Column names of the two sides are disjoint.
-    With `at_arrival` a left row meets the right side as it stood when the row came, and keeps what it found.
+    With `at_arrival` a left row meets the right side as it stood when the row came, and keeps what it found; with `nearest` it
+    meets one of the right rows at most.
     """
 
     left: Node
@@ -190,6 +194,7 @@ class Join(msgspec.Struct, frozen=True, tag=True):
     position: tuple[int, int] = (0, 0)
     null_safe: bool = False
     at_arrival: bool = False
+    nearest: Nearest | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -197,7 +202,7 @@ class Join(msgspec.Struct, frozen=True, tag=True):
 
     @property
     def key(self) -> tuple[str, ...]:
-        if self.kind in ("semi", "anti"):
+        if self.kind in ("semi", "anti") or self.nearest is not None:
             return self.left.key
         if set(self.right.key) <= {right for _, right in self.on}:
             return self.left.key  # at most one right row for each left row
@@ -207,8 +212,8 @@ class Join(msgspec.Struct, frozen=True, tag=True):
 
     @property
     def append_only(self) -> bool:
-        grows = self.kind in ("inner", "semi") and self.right.append_only
-        return self.left.append_only and (self.at_arrival or grows)
+        grows = self.kind in ("inner", "semi") and self.right.append_only and self.nearest is None
+        return (self.at_arrival or grows) and self.left.append_only
 
 
 class UnionAll(msgspec.Struct, frozen=True, tag=True):

@@ -32,7 +32,7 @@ def _drivers(node: Node, rows_of: Callable[[str], int]) -> tuple[Scan, ...] | No
     match node:
         case Scan():
             return (node,)
-        case Join(kind="inner"):
+        case Join(kind="inner", nearest=None):
             sides = (node.left, node.right)
             return _drivers(max(sides, key=lambda side: _largest(side, rows_of)), rows_of)
         case Join():

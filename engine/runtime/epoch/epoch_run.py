@@ -8,7 +8,7 @@ from engine.errors import EpochFailed
 from engine.hummock import Commit, Table, Version
 from engine.hummock.epoch import epoch_text
 from engine.meta.fragment_work import fragment_work
-from engine.operators import arrival, full_refresh, reference, temporal, top_n, windows
+from engine.operators import arrival, changelog, full_refresh, reference, temporal, top_n, windows
 from engine.operators.aggregate import keyed_recompute, partials_delta
 from engine.operators.compile import delta
 from engine.operators.context import EpochContext
@@ -21,6 +21,7 @@ from engine.sql.incremental.arrivals import arriving
 from engine.sql.incremental.expiry import closing
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.rules import (
+    ChangeRows,
     FirstRows,
     FullRefresh,
     IndexCopy,
@@ -151,6 +152,9 @@ def fragment_change(
             return temporal.delta(fragment.plan, fragment.table, change, context)
         case JoinedOnArrival():
             return _arrivals_change(fragment, fragment.rule, context)
+        case ChangeRows():
+            assert isinstance(fragment.plan, Project)
+            return changelog.delta(fragment.plan, fragment.table, context)
         case Reference():
             assert isinstance(fragment.plan, Project)
             return reference.keyed_delta(fragment.plan, context)
@@ -214,12 +218,18 @@ def _arrivals_change(fragment: Fragment, rule: JoinedOnArrival, context: EpochCo
 
 def refuse_again(fragment: Fragment) -> None:
     """Raise EpochFailed for a table that cannot be computed again: what its rows have met is in no table any more."""
-    if isinstance(fragment.rule, JoinedOnArrival):
-        raise EpochFailed(
-            f"{fragment.table} holds the rows of a temporal join as they were when they came, and cannot be computed again from "
-            "what its tables hold now, as is needed where the history that it lacks was let go; its content is unchanged: read "
-            "it as it is, or DROP the view and create it anew, with the rows of today"
-        )
+    match fragment.rule:
+        case JoinedOnArrival():
+            what = "the rows of a temporal join as they were when they came"
+        case ChangeRows():
+            what = "all changes of a table"
+        case _:
+            return
+    raise EpochFailed(
+        f"{fragment.table} holds {what}, and cannot be computed again from what its tables hold now, as is needed where the "
+        "history that it lacks was let go; its content is unchanged: read it as it is, or DROP the view and create it anew, "
+        "with the rows of today"
+    )
 
 
 def _difference(fragment: Fragment, context: EpochContext, mine: Expr | None = None) -> Rows:

@@ -26,13 +26,13 @@ from engine.runtime.epoch.mutation_run import ASK_ATTEMPTS, ask
 from engine.runtime.reads.spark_read import answer
 from engine.runtime.relations import known, place_of, readers
 from engine.runtime.statements.alter_column import altered_column
+from engine.runtime.statements.column_users import users_of
 from engine.runtime.statements.create_schema import check_schema
 from engine.runtime.statements.rename import rename, swap
 from engine.sql.catalog import Catalog, Column, Relation
 from engine.sql.expression.spark_sql import quote
 from engine.sql.incremental.access import index_name
 from engine.sql.incremental.fragments import IncrementalPlan, index_fragment
-from engine.sql.plan import Scan, children
 from engine.sql.statements.create_text import create_text
 from engine.sql.statements.defaults import local_default
 from engine.sql.statements.statement_types import (
@@ -234,7 +234,7 @@ def _drop_column(
             raise _error(message, name, statement.sql, "make a new table and INSERT … SELECT")
     if len([c for c in relation.columns if not c.hidden]) == 1:
         raise _error(f"{name} is the only column of {relation.name}", name, statement.sql, "DROP the table")
-    used = _users_of(stored, relation, column)
+    used = users_of(stored, relation, column)
     if used:
         hint = "drop those first"
         raise _error(
@@ -243,35 +243,6 @@ def _drop_column(
     kept = tuple(c for c in relation.columns if c.name != name)
     changed = msgspec.structs.replace(relation, columns=kept)
     return _with_indexes(store, stored, _rewritten(changed), drop=[column.source])
-
-
-def _users_of(stored: StoredCatalog, relation: Relation, column: Column) -> list[str]:
-    """Return what reads a column: views by their plans or texts, indexes by their keys, generated columns by their texts."""
-    found = [
-        f"the generated column {c.name}"
-        for c in relation.columns
-        if quote(column.name) in (c.generated or "")
-    ]
-    for name, plan in stored.plans.items():
-        if stored.catalog.relations[name].kind == "index":
-            continue
-        if any(_reads(fragment.plan, relation.name, column.source) for fragment in plan.fragments):
-            found.append(name)
-    for name, other in stored.catalog.relations.items():
-        named = other.kind == "index" and other.sql and other.options.get("on") == relation.name
-        if named and column.name in (c.name for c in other.columns):
-            found.append(name)
-        pattern = rf"\*|\b{re.escape(column.name)}\b"
-        reads = other.kind == "view" and relation.name in other.depends_on
-        if reads and re.search(pattern, other.sql, re.IGNORECASE):
-            found.append(name)
-    return found
-
-
-def _reads(node: Any, table: str, column: str) -> bool:
-    if isinstance(node, Scan):
-        return node.table == table and column in (source for _, source in node.items)
-    return any(_reads(child, table, column) for child in children(node))
 
 
 def _with_indexes(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import sqlglot.expressions as exp
 
 from engine.errors import SqlError
+from engine.sql.batch.asof_once import asof_once
 from engine.sql.batch.hidden_row_ids import is_read_whole, with_hidden_row_ids
 from engine.sql.batch.quantified_once import quantified_once
 from engine.sql.batch.time_travel import Moment, moment_of
@@ -21,6 +22,7 @@ from engine.sql.dialects.postgres.translate import as_spark
 from engine.sql.expression.sketches import keep_percentiles
 from engine.sql.functions import function_name
 from engine.sql.parsing.arrival import as_of_now
+from engine.sql.parsing.changelogs import is_changelog
 from engine.sql.parsing.lost_arguments import lost_argument
 from engine.sql.parsing.names import identifier, item_name, relation_of
 from engine.sql.parsing.output_names import named_outputs
@@ -122,7 +124,7 @@ class _Writer:
         self, query: exp.Query | exp.Values, dialect: Dialect, top: bool = True, moment: Moment | None = None
     ) -> exp.Expr:
         """Return the tree of a query as Spark reads it."""
-        tree = with_hidden_row_ids(as_of_now(query), self.catalog, self.sql)
+        tree = with_hidden_row_ids(asof_once(as_of_now(query), self.sql), self.catalog, self.sql)
         tree = distinct_on(written_out(tree, QueryText(self.catalog, dialect, self.sql)))
         _refuse_unsaid(tree, self.sql if top else "")
         if dialect != "spark":
@@ -239,6 +241,10 @@ class _Writer:
 
 def _refuse_unsaid(tree: exp.Expr, sql: str) -> None:
     """Raise UnsupportedSql, with the place, for a clause that sqlglot would leave out of a text in Spark SQL."""
+    for call in tree.find_all(exp.Anonymous):
+        if is_changelog(call) and isinstance(call.parent, exp.Table):
+            hint = "make a materialized view of it, and read that"
+            raise unsupported("CHANGELOG FROM in a query that is answered once", call, sql, hint)
     for node in tree.find_all(exp.Select, exp.Fetch, exp.Limit, exp.WindowSpec):
         options = node.args.get("limit_options")
         if node.args.get("into") is not None:

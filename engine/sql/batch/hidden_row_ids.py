@@ -25,19 +25,39 @@ def is_read_whole(table: exp.Table) -> bool:
 def with_hidden_row_ids(tree: exp.Expr, catalog: Catalog, sql: str) -> exp.Expr:
     """Return a query in which tables are read with their row ids where a SELECT names these, in place.
 
-    Raises UnsupportedSql, with the place, for a `*` of several sources beside one.
+    Raises UnsupportedSql, with the place, for a `*` of several sources beside one, and for NATURAL JOIN between several.
     """
     named = [node for node in tree.find_all(exp.Column) if node.name.startswith("_") and not node.is_star]
     for column in named:
         select = column.find_ancestor(exp.Select)
-        while isinstance(select, exp.Select):
-            for table, relation in _sources(select, catalog):
-                known = identifier(column.this) in relation.primary_key and not is_read_whole(table)
-                if known and _may_mean(column, table):
-                    read_whole(table)
-                    _without_star(select, relation, sql)
+        while isinstance(select, exp.Select) and not _is_meant(column, select, catalog, sql):
             select = select.find_ancestor(exp.Select)
     return tree
+
+
+def _is_meant(column: exp.Column, select: exp.Select, catalog: Catalog, sql: str) -> bool:
+    """Tell whether a column is the row id of a table of this SELECT, which is then read with it."""
+    meant = [
+        (table, relation)
+        for table, relation in _sources(select, catalog)
+        if identifier(column.this) in relation.primary_key and _may_mean(column, table)
+    ]
+    for table, relation in meant:
+        if not is_read_whole(table):
+            read_whole(table)
+            _without_star(select, relation, sql)
+            _refuse_natural(select, catalog, sql)
+    return bool(meant)
+
+
+def _refuse_natural(select: exp.Select, catalog: Catalog, sql: str) -> None:
+    """Raise UnsupportedSql where NATURAL JOIN would compare the row ids of two tables."""
+    if sum(is_read_whole(table) for table, _ in _sources(select, catalog)) < 2:
+        return
+    for join in select.args.get("joins") or ():
+        if str(join.args.get("method")).upper() == "NATURAL":
+            what = "NATURAL JOIN beside the row ids of several tables"
+            raise unsupported(f"{what} is not offered", join.this, sql, "name the columns: JOIN … USING (…)")
 
 
 def _sources(select: exp.Select, catalog: Catalog) -> list[tuple[exp.Table, Relation]]:

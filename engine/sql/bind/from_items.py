@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+import msgspec
 import sqlglot.expressions as exp
 
 from engine.errors import SqlError, UnsupportedSql
@@ -15,6 +16,8 @@ from engine.sql.bind.subqueries import query_of
 from engine.sql.bind.table_functions import TableFunctions, is_table_call
 from engine.sql.catalog import Catalog, Relation, is_named_index
 from engine.sql.dialect import Dialect
+from engine.sql.expression.changes import OPERATION, ROW
+from engine.sql.parsing.changelogs import changelog_of
 from engine.sql.parsing.names import identifier, item_name, relation_of
 from engine.sql.plan import Node, Scan, Values
 from engine.sql.rewrites.contract import QueryText
@@ -148,6 +151,10 @@ class FromItems:
         shown = identifier(alias.this) if alias is not None and alias.this is not None else name
         if item_name(node) in self.ctes and not node.args.get("db"):
             cte = self.ctes[item_name(node)]
+            changed = changelog_of(cte.query)
+            if changed is not None:
+                found = self._changes(changed, shown)
+                return replace(found, columns=self._renamed(found.columns, alias))
             bound = self.binder.query(cte.query, cte.ctes, cte.outer)
             columns = self._renamed(bound.columns, cte.alias)
             return Source(shown, bound.plan, self._renamed(columns, alias))
@@ -186,6 +193,26 @@ class FromItems:
             tuple((name, internals[name]) for name in shown),
             tuple((name, internals[name]) for name in row_ids),
         )
+
+    def _changes(self, table: exp.Table, alias: str) -> Source:
+        """The changes of a table as rows: its columns, what a change is, and its number, which `*` does not show."""
+        found = self._relation(identifier(table.this), alias, table)
+        if not isinstance(found.plan, Scan):
+            hint = "name a table or a materialized view: a plain view has no changes of its own"
+            raise self.binder.refuse("CHANGELOG FROM a plain view", table, hint)
+        taken = [name for name, _ in found.columns if name.lower() == OPERATION]
+        if taken:
+            hint = "rename that column, which would be hidden by what a change is"
+            raise self.binder.refuse(f"CHANGELOG FROM a table with a column {OPERATION}", table, hint)
+        added = []
+        for name, kind in ((OPERATION, "smallint"), (ROW, "bigint")):
+            internal = self.binder.fresh(f"{alias}:{name}")
+            self.binder.note(internal, kind)
+            self.binder.known.add(internal)
+            added.append((name, internal))
+        items = (*found.plan.items, *((internal, name) for name, internal in added))
+        scan = msgspec.structs.replace(found.plan, items=items, append_only=True, changes=True)
+        return Source(alias, scan, (*found.columns, *added))
 
     def _view(self, found: Relation, alias: str) -> Source:
         statement = parse(found.sql, found.dialect)

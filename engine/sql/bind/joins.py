@@ -10,6 +10,8 @@ import msgspec
 import sqlglot.expressions as exp
 
 from engine.errors import UnsupportedSql
+from engine.sql.bind.asof_joins import AsofJoin
+from engine.sql.bind.conditions import ORDERS, Condition
 from engine.sql.bind.expressions import Expressions, Refuse, conjuncts
 from engine.sql.bind.scope import Scope, Source
 from engine.sql.expression.clock import reads_clock
@@ -33,24 +35,6 @@ MOST_NODES = 300
 
 
 @dataclass(frozen=True)
-class Condition:
-    """One conjunct, bound; `sides` are the two sides of an equality, for which null may equal null."""
-
-    expr: Expr
-    sides: tuple[Expr, Expr] | None = None
-    null_safe: bool = False
-
-    def pair(self, left: set[str], right: set[str]) -> Pair | None:
-        """Return the sides in the order (left, right) if the equality compares one input with the other."""
-        if self.sides is None or not all(side.columns for side in self.sides):
-            return None
-        for a, b in (self.sides, self.sides[::-1]):
-            if set(a.columns) <= left and set(b.columns) <= right:
-                return a, b
-        return None
-
-
-@dataclass(frozen=True)
 class Step:
     """One JOIN: what is joined, how, and its own conditions."""
 
@@ -61,11 +45,12 @@ class Step:
     apply: Callable[[Node], Node] | None = None
     coalesced: tuple[tuple[str, Expr], ...] = ()
     at_arrival: bool = False
+    asof: bool = False
 
     @property
     def waits(self) -> bool:
         """Whether the source may be joined later, when an equality connects it."""
-        plain = self.kind == "inner" and self.apply is None and not self.at_arrival
+        plain = self.kind == "inner" and self.apply is None and not self.at_arrival and not self.asof
         return plain and not free_columns(self.source.plan)
 
 
@@ -89,45 +74,53 @@ class JoinBuilder:
     ) -> Step:
         """Add a joined source to the scope and bind its conditions, which see nothing that follows."""
         kind = self._kind(join)
-        if at_arrival:
-            self._check_arrival(join, kind)
+        asof = _is_asof(join)
+        if at_arrival or asof:
+            self._check_timed(join, kind, at_arrival)
         self.scope.add(source, join.this)
         using = [part for part in join.args.get("using") or ()]
         if str(join.args.get("method") or "").upper() == "NATURAL":
             using = self._common(source)
         coalesced: list[tuple[str, Expr]] = []
         conditions = [self._using(part, source, kind, coalesced) for part in using]
-        on = join.args.get("on")
-        for part in conjuncts(on) if on is not None else []:
+        for part in [part for on in _ons(join) for part in conjuncts(on)]:
             if not self.expressions.has_subquery(part):
-                conditions.append(self.condition(part, "ON"))
-            elif kind == "inner":
+                conditions.append(self.condition(part, "ON", ordered=asof))
+            elif kind == "inner" and not asof:
                 self.deferred.append(part)
             else:
-                raise self.refuse("a subquery in ON of an outer join", part, "join it in FROM first")
+                which = "as-of" if asof else "outer"
+                raise self.refuse(f"a subquery in ON of an {which} join", part, "join it in FROM first")
         if kind in ("semi", "anti"):
             self.scope.sources.remove(source)
-        return Step(source, kind, tuple(conditions), join.this, apply, tuple(coalesced), at_arrival)
+        return Step(source, kind, tuple(conditions), join.this, apply, tuple(coalesced), at_arrival, asof)
 
-    def _check_arrival(self, join: exp.Join, kind: StepKind) -> None:
-        """Refuse a temporal join of another kind, and where rows do not come by themselves."""
-        what = "FOR SYSTEM_TIME AS OF PROCTIME()"
+    def _check_timed(self, join: exp.Join, kind: StepKind, at_arrival: bool) -> None:
+        """Refuse a temporal or as-of join of another kind, and where left rows do not come by themselves."""
+        what = "FOR SYSTEM_TIME AS OF PROCTIME()" if at_arrival else "ASOF JOIN"
+        if at_arrival and _is_asof(join):
+            raise self.refuse(f"ASOF JOIN with {what}", join.this, "take one of the two")
         if kind not in ("inner", "left"):
             hint = "only rows of the left side come and find what is there then: write JOIN or LEFT JOIN"
+            hint = (
+                hint if at_arrival else "write ASOF JOIN or ASOF LEFT JOIN, with the other side on the left"
+            )
             raise self.refuse(f"{kind.upper()} JOIN with {what}", join.this, hint)
         if self.scope.outer is not None:
             hint = "join in FROM of the query itself, or make a materialized view of the joined rows"
             raise self.refuse(f"{what} in a subquery of an expression", join.this, hint)
 
-    def condition(self, node: exp.Expr, clause: str) -> Condition:
-        """Bind one conjunct."""
-        expr = self.expressions.condition(node, clause)
-        if not isinstance(node, exp.EQ | exp.NullSafeEQ) or reads_clock(expr):
-            return Condition(expr)
+    def condition(self, node: exp.Expr, clause: str, *, ordered: bool = False) -> Condition:
+        """Bind one conjunct; with `ordered` the sides of one that compares by order, too."""
+        expr, order = self.expressions.condition(node, clause), ORDERS.get(type(node)) if ordered else None
+        if (not isinstance(node, exp.EQ | exp.NullSafeEQ) and order is None) or reads_clock(expr):
+            return Condition(expr, node=node)
         sides = self.expressions.printed(node.this), self.expressions.printed(node.expression)
+        if order is not None:
+            return Condition(expr, sides, order=order, node=node)
         if isinstance(node, exp.EQ):
             self.equalities.note(expr, *sides)
-        return Condition(expr, sides, isinstance(node, exp.NullSafeEQ))
+        return Condition(expr, sides, isinstance(node, exp.NullSafeEQ), node=node)
 
     def build(self, first: Source, steps: Sequence[Step], where: Sequence[Condition]) -> Node:
         """Return the plan of FROM with WHERE applied as near to the scans as is safe."""
@@ -146,7 +139,14 @@ class JoinBuilder:
             plan = self._cross(plan, waiting, pool, [] if step.kind in ("right", "full") else usable)
             if pool and step.kind in ("right", "full"):
                 raise self.refuse("a condition on an outer query below an outer join", step.node, "use WHERE")
-            plan = self._arriving(plan, step, usable) if step.at_arrival else self._written(plan, step)
+            if step.at_arrival:
+                plan = self._arriving(plan, step, usable)
+            elif step.asof:
+                kind: JoinKind = "left" if step.kind == "left" else "inner"
+                joined = AsofJoin(self.keys, self.refuse, step.node)
+                plan = joined.of(plan, step.source.plan, kind, step.conditions)
+            else:
+                plan = self._written(plan, step)
             if step.kind == "full" and _size(plan) > MOST_NODES:
                 raise self._too_large(step)
         plan = self._cross(plan, waiting, pool, rest)
@@ -295,7 +295,7 @@ class JoinBuilder:
     def _kind(self, join: exp.Join) -> StepKind:
         side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
         method = str(join.args.get("method") or "").upper()
-        if method not in ("", "NATURAL"):
+        if method not in ("", "NATURAL", "ASOF"):
             raise self.refuse(f"{method} JOIN", join.this, "write JOIN … ON")
         for name, found in _HALVES:
             if name in (kind, side):
@@ -345,3 +345,12 @@ def _size(node: Node, known: dict[int, int] | None = None) -> int:
     if id(node) not in known:
         known[id(node)] = 1 + sum(_size(child, known) for child in children(node))
     return known[id(node)]
+
+
+def _is_asof(join: exp.Join) -> bool:
+    return str(join.args.get("method") or "").upper() == "ASOF"
+
+
+def _ons(join: exp.Join) -> list[exp.Expr]:
+    """Return the conditions of a join: ON, and before it MATCH_CONDITION."""
+    return [part for name in ("match_condition", "on") if (part := join.args.get(name)) is not None]

@@ -150,7 +150,7 @@ class Scope:
                 node,
                 f"in scope are {', '.join(s.alias for s in self.sources if s.alias)}",
             )
-        pairs = [pair for source in sources for pair in source.columns]
+        pairs = [pair for source in sources for pair in source.columns if not pair[0].startswith("_")]
         if alias is not None:
             return pairs
         shown = [pair for pair in pairs if pair[1] not in self.merged]

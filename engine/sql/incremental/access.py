@@ -54,7 +54,7 @@ def required_indexes(
         return required_indexes(node.input, columns, null_safe)
     if isinstance(node, Project):
         return required_indexes(node.input, through_project(node, columns), null_safe)
-    if isinstance(node, Join) and node.on:
+    if isinstance(node, Join) and node.on and node.nearest is None:
         near, far = join_sides(node, columns, null_safe)
         near_node, far_node = (node.left, node.right) if near == "left" else (node.right, node.left)
         mine = tuple(column for column in columns if column in near_node.columns)

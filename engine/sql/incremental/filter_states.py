@@ -7,8 +7,8 @@ import msgspec
 from engine.sql.expression.clock import TIME_AT, TIME_PART
 from engine.sql.expression.nodes import Column
 from engine.sql.incremental.fragments import Fragment
-from engine.sql.incremental.names import sanitised
 from engine.sql.incremental.rules import Linear, TimedRows
+from engine.sql.incremental.table_columns import sanitised
 from engine.sql.incremental.temporal import RESERVED, Bounds, part_of, rows_inside, temporal_filter
 from engine.sql.plan import Bound, DynamicFilter, Node, Project, Scan
 

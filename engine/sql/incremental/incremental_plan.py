@@ -6,8 +6,8 @@ from engine.sql.expression.nodes import Column
 from engine.sql.incremental.fragments import IncrementalPlan
 from engine.sql.incremental.lowering import Analyzer, Lowering
 from engine.sql.incremental.moving_bounds import with_moving_bounds
-from engine.sql.incremental.names import sanitised
 from engine.sql.incremental.reference_rules import ReferenceLowering
+from engine.sql.incremental.table_columns import sanitised
 from engine.sql.plan import Node, Project
 from engine.sql.statements.view_options import Rules
 

@@ -10,14 +10,15 @@ import msgspec
 from engine.sql.expression.nodes import Column, Expr
 from engine.sql.incremental.access import NotPushable, arrange_key, required_indexes
 from engine.sql.incremental.arrivals import arriving, is_arrival, with_arriving
+from engine.sql.incremental.changelogs import KEY, changes_of
 from engine.sql.incremental.counted_values import OverValues, ValueState, over_values, values_of
 from engine.sql.incremental.counted_values import Values as GroupValues
 from engine.sql.incremental.filter_states import filter_state, timed_state
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.group_keys import is_global, keys_as_columns, with_global_key
-from engine.sql.incremental.names import renamed, sanitised, with_columns
 from engine.sql.incremental.partials import GLOBAL_KEY, Partials, partials_of
 from engine.sql.incremental.rules import (
+    ChangeRows,
     FirstRows,
     JoinedOnArrival,
     KeyedRecompute,
@@ -26,10 +27,8 @@ from engine.sql.incremental.rules import (
     OverWindows,
     StoredPartials,
 )
-from engine.sql.incremental.temporal import (
-    bounds_of,
-    has_bounds,
-)
+from engine.sql.incremental.table_columns import renamed, sanitised, with_columns
+from engine.sql.incremental.temporal import bounds_of, has_bounds
 from engine.sql.plan import (
     Aggregate,
     DynamicFilter,
@@ -87,7 +86,9 @@ class Lowering:
         plan = self._lower(top)
         self._emit(self.view, plan, plan.key)
 
-    def _emit(self, table: str, plan: Node, distribution_key: tuple[str, ...], why: str = "") -> None:
+    def _emit(
+        self, table: str, plan: Node, by: tuple[str, ...], why: str = "", then: tuple[str, ...] = ()
+    ) -> None:
         joins = _count(plan, Join)
         rule = Lookups() if joins else Linear()
         reason = (
@@ -95,8 +96,7 @@ class Lowering:
             if joins
             else "on changes alone"
         )
-        key = arrange_key(distribution_key, plan.key)
-        self._add(Fragment(table, rule, plan, key, distribution_key, why or reason))
+        self._add(Fragment(table, rule, plan, arrange_key(by + then, plan.key), by, why or reason))
 
     def _next_state(self) -> str:
         return f"_state_{self.view}_{len(self.fragments) + 1}"
@@ -109,7 +109,7 @@ class Lowering:
     def _lower(self, node: Node) -> Node:
         """Return the node with every aggregate replaced by a scan of a state table of its own."""
         if isinstance(node, Scan | Values):
-            return node
+            return self._changes(node) if isinstance(node, Scan) and node.changes else node
         if isinstance(node, Aggregate):
             return self._aggregate_state(node)
         if isinstance(node, TopN):
@@ -120,8 +120,10 @@ class Lowering:
             return self._temporal(node)
         if isinstance(node, DynamicFilter):
             return self._dynamic(node)
+        if is_arrival(node):
+            return self._arrivals_state(node)
         if isinstance(node, Join):
-            return self._arrivals_state(node) if node.at_arrival else self._lower_join(node)
+            return self._lower_nearest(node) if node.nearest is not None else self._lower_join(node)
         if isinstance(node, UnionAll):
             return UnionAll(tuple(self._lower(child) for child in node.inputs), node.names)
         assert not isinstance(node, Recompute)  # it is the whole of a plan that is not lowered
@@ -153,13 +155,15 @@ class Lowering:
         self.indexes.update(dict.fromkeys(needed))
         return node
 
-    def _arrange(self, node: Node, columns: tuple[str, ...]) -> Scan:
+    def _arrange(self, node: Node, columns: tuple[str, ...], then: tuple[str, ...] = ()) -> Scan:
+        """Return a state of a node's rows that is spread by some columns, in the order of them and of what comes `then`."""
         names = sanitised(node.columns)
         plan = Project(node, tuple((names[column], Column(column)) for column in node.columns))
         table = self._next_state()
-        by = tuple(names[column] for column in dict.fromkeys(columns))
-        self._emit(table, plan, by, f"rows arranged by {', '.join(by)}")
-        key = self.fragments[-1].key
+        by, after = (tuple(names[column] for column in dict.fromkeys(some)) for some in (columns, then))
+        order = f", in the order of {', '.join(after)}" if after else ""
+        self._emit(table, plan, by, f"rows arranged by {', '.join(by)}{order}", after)
+        key = tuple(names[column] for column in node.key) if then else self.fragments[-1].key
         return Scan(table, tuple((old, new) for old, new in names.items()), key, by, node.append_only)
 
     def _top_n_state(self, node: TopN) -> Scan:
@@ -175,6 +179,28 @@ class Lowering:
         why = "touched groups are ordered again" if by else "all rows are ordered again in each epoch"
         self._add(Fragment(table, FirstRows(top.partition), plan, key, by or key, why))
         return Scan(table, tuple((old, new) for old, new in names.items()), key, by or key)
+
+    # ---- changes as rows -------------------------------------------------------------------------------------
+    def _changes(self, node: Scan) -> Scan:
+        """Return a scan of a state with the changes of a table."""
+        plan, names = changes_of(node)
+        table = self._next_state()
+        why = "each change is a row, commit by commit"
+        self._add(Fragment(table, ChangeRows(), plan, KEY, KEY[:1], why))
+        items = tuple((old, new) for old, new in names.items())
+        return Scan(table, items, KEY[1:], (), append_only=True)
+
+    # ---- as-of joins -----------------------------------------------------------------------------------------
+    def _lower_nearest(self, join: Join) -> Join:
+        """Return an as-of join over states of its sides, each in the order of what is compared."""
+        assert join.nearest is not None
+        sides = ((join.left, join.nearest.left), (join.right, join.nearest.right))
+        by = zip(*join.on, strict=True)
+        left, right = (
+            self._arrange(self._lower(side), columns, (then,))
+            for (side, then), columns in zip(sides, by, strict=True)
+        )
+        return msgspec.structs.replace(join, left=left, right=right)
 
     # ---- windows ---------------------------------------------------------------------------------------------
     def _is_windowed(self, node: Node) -> bool:
@@ -203,7 +229,7 @@ class Lowering:
         return filtered
 
     # ---- temporal joins --------------------------------------------------------------------------------------
-    def _arrivals_state(self, node: Join) -> Scan:
+    def _arrivals_state(self, node: Node) -> Scan:
         """Return a scan of a state table with the rows of a temporal join, which nothing could compute again."""
         self._arrivals(None, renamed(node))
         return self._state_scan(node.append_only)

@@ -8,9 +8,9 @@ from engine.sql.expression.nodes import Column
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.group_keys import keys_as_columns, with_global_key
 from engine.sql.incremental.lowering import Lowering
-from engine.sql.incremental.names import sanitised
 from engine.sql.incremental.partials import GLOBAL_KEY
 from engine.sql.incremental.rules import Reference
+from engine.sql.incremental.table_columns import sanitised
 from engine.sql.plan import Aggregate, Join, Node, Over, Project, Scan, TopN, children
 
 Keyed = Join | Aggregate | TopN | Over

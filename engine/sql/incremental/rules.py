@@ -75,6 +75,10 @@ class JoinedOnArrival(_Kind, frozen=True, tag="temporal join"):
     by: tuple[str, ...]
 
 
+class ChangeRows(_Kind, frozen=True, tag="changelog"):
+    """Each change of the input, commit by commit, is a row that stays; the rows are numbered in their order."""
+
+
 class Reference(_Kind, frozen=True, tag="reference"):
     """The touched keys of one operator are computed before and after; the rule that the faster ones are held against."""
 
@@ -96,6 +100,7 @@ Rule = (
     | OverWindows
     | TimedRows
     | JoinedOnArrival
+    | ChangeRows
     | Reference
     | IndexCopy
     | FullRefresh

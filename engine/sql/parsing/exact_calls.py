@@ -16,11 +16,13 @@ from sqlglot import Token, TokenType
 from sqlglot.errors import ParseError
 
 from engine.sql.dialect import Dialect
+from engine.sql.parsing.changelogs import with_changelogs
 from engine.sql.parsing.reading import (
     read_as,
     with_lambdas,
     with_moments,
     with_names,
+    with_nearest,
     with_places,
     with_windows,
 )
@@ -57,7 +59,7 @@ _MARK = "exact:"
 def parse(text: str, dialect: Dialect) -> exp.Expr:
     """Return sqlglot's tree of a text in which every call means what is written; raises what sqlglot raises."""
     reader = sqlglot.Dialect.get_or_raise(read_as(dialect))
-    tokens = with_windows(with_places(reader.tokenize(text)), dialect)
+    tokens = with_nearest(with_windows(with_changelogs(with_places(reader.tokenize(text))), dialect))
     if dialect == "spark":
         tokens = with_names(tokens)
     else:

@@ -8,6 +8,7 @@ import sqlglot.expressions as exp
 from sqlglot.errors import ParseError
 
 from engine.sql.dialect import Dialect
+from engine.sql.parsing.changelogs import is_changelog
 from engine.sql.parsing.exact_calls import parse
 from engine.sql.parsing.reading import PARTITIONED, PLACE
 from engine.sql.schemas import qualify
@@ -61,7 +62,8 @@ def is_gap_fill(node: exp.Expr | None) -> bool:
 def _name_relation(call: exp.Anonymous) -> None:
     """Make the first argument of a time window or GAP_FILL the table that it names, so that all who ask what is read see it."""
     relation = call.expressions[0] if call.expressions else None
-    if not isinstance(call.parent, exp.Table) or not (is_time_window(call) or is_gap_fill(call)):
+    named = is_time_window(call) or is_gap_fill(call) or is_changelog(call)
+    if not isinstance(call.parent, exp.Table) or not named:
         return
     if not isinstance(relation, exp.Column) or not isinstance(relation.this, exp.Identifier):
         return

@@ -132,6 +132,26 @@ def with_moments(tokens: list[Token]) -> list[Token]:
     return found
 
 
+def with_nearest(tokens: list[Token]) -> list[Token]:
+    """Return the tokens of as-of joins as sqlglot reads them: LEFT ASOF JOIN as ASOF LEFT JOIN, MATCH_CONDITION as a word
+    that no table is called by.
+    """
+    found: list[Token] = []
+    for at, token in enumerate(tokens):
+        word = token.text.upper() if token.token_type not in _QUOTED else ""
+        if word == "ASOF" and found and at + 1 < len(tokens) and tokens[at + 1].text.upper() == "JOIN":
+            side = len(found)
+            while side and found[side - 1].token_type in (TokenType.LEFT, TokenType.INNER, TokenType.OUTER):
+                side -= 1
+            found.insert(side, token)
+        elif word == "MATCH_CONDITION" and at + 1 < len(tokens) and tokens[at + 1].text == "(":
+            kind = TokenType.MATCH_CONDITION
+            found.append(Token(kind, token.text, token.line, token.col, token.start, token.end))
+        else:
+            found.append(token)
+    return found
+
+
 def _partition_of(tokens: list[Token], at: int) -> int | None:
     """Return where PARTITION BY stands in the parentheses that open at a token, and in none inside them."""
     depth = 0

@@ -67,6 +67,7 @@ def prune(node: Node, needed: Set[str]) -> Node:
         case Join():
             used = {*needed} | {column for pair in node.on for column in pair}
             used |= set(node.residual.columns) if node.residual else set()
+            used |= {node.nearest.left, node.nearest.right} if node.nearest else set()
             return msgspec.structs.replace(node, left=prune(node.left, used), right=prune(node.right, used))
         case Unnest():
             return msgspec.structs.replace(node, input=prune(node.input, needed | set(node.array.columns)))

@@ -82,7 +82,7 @@ def push_filter(node: Node, predicate: Expr) -> Node:
             pass  # below it rows would be joined when they come into the filter
         case Join() if columns and columns <= set(node.left.columns):
             return msgspec.structs.replace(node, left=push_filter(node.left, predicate))
-        case Join(kind="inner") if columns and columns <= set(node.right.columns):
+        case Join(kind="inner", nearest=None) if columns and columns <= set(node.right.columns):
             return msgspec.structs.replace(node, right=push_filter(node.right, predicate))
         case UnionAll() if columns and columns <= set(node.names):
             inputs = []

@@ -246,3 +246,23 @@ def test_the_id_of_a_row_is_read_where_it_is_named(session: Session) -> None:
     assert [len(row) for row in rows(session, "SELECT * FROM twice WHERE _row_id IS NOT NULL")] == [2, 2, 2]
     with pytest.raises(SqlError, match="several tables beside a row id"):
         session.sql("SELECT * FROM twice x, twice y WHERE x._row_id < y._row_id")
+
+
+def test_the_id_of_a_row_is_that_of_the_nearest_table_and_no_column_that_tables_have_in_common(
+    session: Session,
+) -> None:
+    session.sql("SET dialect = risingwave")
+    session.sql("CREATE TABLE one (a INT, b INT)")
+    session.sql("CREATE TABLE other (a INT, c INT)")
+    session.sql("INSERT INTO one VALUES (1, 1)")
+    session.sql("INSERT INTO other VALUES (0, 0), (1, 5)")
+    inner = "EXISTS (SELECT 1 FROM other WHERE _row_id IS NOT NULL AND other.a = one.a)"
+    assert rows(session, f"SELECT * FROM one JOIN (VALUES (1)) AS v(x) ON x = a WHERE {inner}") == [(1, 1, 1)]
+    assert rows(session, "SELECT c FROM one NATURAL JOIN other WHERE one._row_id IS NOT NULL") == [(5,)]
+    with pytest.raises(SqlError, match="NATURAL JOIN beside the row ids of several tables"):
+        session.sql("SELECT c FROM one NATURAL JOIN other WHERE one._row_id <> other._row_id")
+    session.sql(
+        "CREATE MATERIALIZED VIEW v AS SELECT c, one._row_id AS i, other._row_id AS j FROM one NATURAL JOIN other"
+    )
+    session.sql("FLUSH")
+    assert rows(session, "SELECT c FROM v") == [(5,)]

@@ -1,4 +1,4 @@
-"""Names of a plan's columns in the tables of its fragments."""
+"""Columns of plans as columns of tables: their names there, and the hidden ones that a table needs beside them."""
 
 from __future__ import annotations
 

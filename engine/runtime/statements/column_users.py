@@ -1,0 +1,40 @@
+"""What reads a column of a table, and so stands in the way of dropping it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from engine.meta.catalog_store import StoredCatalog
+from engine.sql.catalog import Column, Relation
+from engine.sql.expression.spark_sql import quote
+from engine.sql.plan import Scan, children
+
+
+def users_of(stored: StoredCatalog, relation: Relation, column: Column) -> list[str]:
+    """Return what reads a column: views by their plans or texts, indexes by their keys, generated columns by their texts."""
+    found = [
+        f"the generated column {c.name}"
+        for c in relation.columns
+        if quote(column.name) in (c.generated or "")
+    ]
+    for name, plan in stored.plans.items():
+        if stored.catalog.relations[name].kind == "index":
+            continue
+        if any(_reads(fragment.plan, relation.name, column.source) for fragment in plan.fragments):
+            found.append(name)
+    for name, other in stored.catalog.relations.items():
+        named = other.kind == "index" and other.sql and other.options.get("on") == relation.name
+        if named and column.name in (c.name for c in other.columns):
+            found.append(name)
+        pattern = rf"\*|\b{re.escape(column.name)}\b"
+        reads = other.kind == "view" and relation.name in other.depends_on
+        if reads and re.search(pattern, other.sql, re.IGNORECASE):
+            found.append(name)
+    return found
+
+
+def _reads(node: Any, table: str, column: str) -> bool:
+    if isinstance(node, Scan):
+        return node.table == table and column in (source for _, source in node.items)
+    return any(_reads(child, table, column) for child in children(node))

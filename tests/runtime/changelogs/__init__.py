@@ -1,0 +1,1 @@
+"""Changes of tables as rows."""
