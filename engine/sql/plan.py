@@ -19,7 +19,7 @@ JoinKind = Literal["inner", "left", "semi", "anti"]
 
 
 class Scan(msgspec.Struct, frozen=True, tag=True):
-    """All rows of a table, or all of its `changes`; `items` maps output names to its columns, those of the key included."""
+    """All rows of a table, or its `changes`; `items` maps output names to its columns. Rows of one that `expires` hide by age."""
 
     table: str
     items: tuple[tuple[str, str], ...]
@@ -27,6 +27,7 @@ class Scan(msgspec.Struct, frozen=True, tag=True):
     distribution_key: tuple[str, ...]
     append_only: bool = False
     changes: bool = False
+    expires: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -183,6 +183,7 @@ class FromItems:
             if found.is_never_null(column):
                 self.binder.known.add(internal)
         scan = Scan(found.name, items, found.primary_key, found.distribution_key, found.append_only)
+        scan = msgspec.structs.replace(scan, expires=found.rows_live is not None)
         internals = {c.name: internal for c, (internal, _) in zip(columns, items, strict=True)}
         return Source(alias, scan, tuple((name, internals[name]) for name in shown))
 
