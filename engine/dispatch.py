@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from engine.connectors.sinks.ddl import alter_sink, create_sink, show_sinks
-from engine.connectors.table_options import check_table_options
+from engine.connectors.table_options import RETENTION_OF_ANY, check_table_options
 from engine.meta.domain import BACKGROUND
 from engine.runtime.reads import query
 from engine.runtime.relations import known
@@ -127,7 +127,8 @@ class Dispatch:
             case st.CreateSchema():
                 change_schemas(store, statement, dialect)
             case st.CreateTable():
-                check_table_options(statement)
+                any_retention = session.settings.is_on(RETENTION_OF_ANY)
+                check_table_options(statement, any_retention=any_retention)
                 ddl.create_table(store, lambda: session.spark, statement, dialect)
             case st.CreateIndex():
                 if ddl.create_index(store, statement, dialect) and self.build:

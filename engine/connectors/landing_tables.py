@@ -16,6 +16,7 @@ from engine.hummock.preconditions import unaltered
 from engine.meta.dead_letters import DEAD_LETTER_COLUMNS, DEAD_LETTER_TABLE, absent, schema_of
 from engine.meta.dead_letters import described as shown_as
 from engine.runtime.writes.watermarks import OPTIONS as WATERMARK_OPTIONS
+from engine.sql.catalog import ROWS_LIVE
 
 FILES = "_landing_files"
 CHANGED_FILE_LINE = -1
@@ -115,4 +116,5 @@ def rows_of(records: list[TakenFile]) -> pa.Table:
 
 def source_options(options: Mapping[str, str]) -> dict[str, str]:
     """Return what a relation's options tell its connector, with lower-case names."""
-    return {name.lower(): value for name, value in options.items() if name.lower() not in WATERMARK_OPTIONS}
+    of_rows = (ROWS_LIVE, *WATERMARK_OPTIONS)
+    return {name.lower(): value for name, value in options.items() if name.lower() not in of_rows}

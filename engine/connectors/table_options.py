@@ -9,6 +9,7 @@ from typing import NamedTuple
 from engine.connectors import landing, nexmark
 from engine.connectors.landing_options import wrong_option
 from engine.runtime.writes.watermarks import LATE_ROWS
+from engine.sql.catalog import ROWS_LIVE
 from engine.sql.parsing.refusals import refusal
 from engine.sql.statements.statement_types import CreateTable
 
@@ -32,15 +33,22 @@ WATERMARK_OPTIONS: Mapping[str, WatermarkOption] = {
     ),
 }
 _IDLE = "idle_timeout"
-_OF_ROWS = ("retention_seconds", "ttl", "ttl_seconds")
+_OF_ROWS = ("ttl", "ttl_seconds")
 """How other systems call the time that rows live."""
+RETENTION_OF_ANY = "unsafe_enable_storage_retention_for_non_append_only_tables"
 
 
-def check_table_options(statement: CreateTable) -> None:
-    """Raise UnsupportedSql, with the place, for a connector or an option of CREATE TABLE or CREATE SOURCE that there is not."""
-    options = {name: value for name, value in statement.options.items() if name not in WATERMARK_OPTIONS}
-    for name in statement.options.keys() - options.keys():
+def check_table_options(statement: CreateTable, *, any_retention: bool = False) -> None:
+    """Raise UnsupportedSql, with the place, for a connector or an option of CREATE TABLE or CREATE SOURCE that there is not.
+
+    With `any_retention` rows of any table may hide by their age, not only those of one that is APPEND ONLY.
+    """
+    of_rows = (ROWS_LIVE, *WATERMARK_OPTIONS)
+    options = {name: value for name, value in statement.options.items() if name not in of_rows}
+    for name in statement.options.keys() & WATERMARK_OPTIONS.keys():
         _check_of_watermark(statement, name)
+    if ROWS_LIVE in statement.options:
+        _check_retention(statement, any_retention)
     connector = options.get(_CONNECTOR)
     if connector is None:
         for name in options:
@@ -71,23 +79,40 @@ def _check_of_watermark(statement: CreateTable, name: str) -> None:
         raise _wrong(statement, name, f"{name} = '{value}' means nothing", f"write {name} = {option.form}")
 
 
+def _check_retention(statement: CreateTable, any_retention: bool) -> None:
+    """Refuse a time that is none, and tables of which a row may be changed after it has gone from sight."""
+    try:
+        seconds = float(statement.options[ROWS_LIVE])
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        message = f"{ROWS_LIVE} is a number of seconds above 0, not {statement.options[ROWS_LIVE]}"
+        raise _wrong(statement, ROWS_LIVE, message, f"WITH ({ROWS_LIVE} = 3600)")
+    if statement.append_only and statement.primary_key:
+        hint = "leave PRIMARY KEY out: rows are told apart all the same, and a key could come again once its row is gone"
+        raise _wrong(statement, ROWS_LIVE, f"{ROWS_LIVE} of an APPEND ONLY table with a PRIMARY KEY", hint)
+    if not statement.append_only and not any_retention:
+        hint = f"say APPEND ONLY, or SET {RETENTION_OF_ANY} = true: views do not see that a row has gone"
+        raise _wrong(statement, ROWS_LIVE, f"{ROWS_LIVE} of a table that is not APPEND ONLY", hint)
+
+
 def _without_connector(name: str) -> tuple[str, str]:
     """Return what is wrong with an option of a table that names no connector, and what was probably meant."""
     if difflib.get_close_matches(name, (_CONNECTOR,), 1, 0.8):
         return f"there is no option {name} of a table", f"did you mean {_CONNECTOR}?"
     if name in _OF_ROWS:
-        hint = "views would keep what they have taken of them: DELETE FROM t WHERE … takes rows out of both"
-        return f"{name} is not offered: no row of a table goes by itself", hint
+        return f"there is no option {name} of a table", f"did you mean {ROWS_LIVE}?"
     if name == _IDLE:
         hint = "write a row with the present time into a table that is at rest: it moves the watermark"
-        return (
-            f"{name} is not offered: a view of several inputs waits for the one that is farthest behind",
-            hint,
-        )
+        what = "a view of several inputs waits for the one that is farthest behind"
+        return f"{name} is not offered: {what}", hint
     owners = [connector for connector, known in _OPTIONS.items() if name in known]
     if owners:
         return f"{name} is an option of connectors", f"add connector = '{owners[0]}', or leave it out"
-    return f"there is no option {name} of a table", "a table without a connector has no options"
+    return (
+        f"there is no option {name} of a table",
+        f"a table without a connector has no options but {ROWS_LIVE}",
+    )
 
 
 def _near(name: str, known: tuple[str, ...]) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -70,6 +71,15 @@ def expiry_at(table: TableVersion, epoch: int) -> Expiry | None:
     if born is None and least is None:
         return None
     return Expiry(born, None if least is None else options.watermark_column, least)
+
+
+def ageless(table: TableVersion) -> TableVersion:
+    """Return a version of a table in which no row is hidden by its age: what its files and its log hold."""
+    options = table.table.options
+    if options.ttl_seconds is None:
+        return table
+    plain = replace(table.table, options=msgspec.structs.replace(options, ttl_seconds=None))
+    return replace(table, table=plain)
 
 
 def named_ms(path: str) -> int:

@@ -16,7 +16,6 @@ from engine.meta.catalog_store import StoredCatalog
 from engine.meta.domain import Domain
 from engine.sql.incremental.arrivals import arriving
 from engine.sql.incremental.fragments import Fragment
-from engine.sql.incremental.rules import JoinedOnArrival
 from engine.sql.plan import scans
 
 
@@ -24,18 +23,13 @@ def arrival_stops(domain: Domain, version: Version, stored: StoredCatalog, upto:
     """Return the epochs below `upto`, ascending, at which a domain stops for the temporal joins that it has or that read it."""
     found: set[int] = set()
     own = set(domain.tables)
-    for fragment in joined_on_arrival(stored):
+    for fragment in stored.arrivals:
         held = version.tables.get(fragment.table)
         if held is None:
             continue  # its first content is of one epoch
         if not own.isdisjoint(ancestors((fragment.table,), stored.inputs)):
             found |= _stops(fragment, version, stored.inputs, (held.committed_epoch, upto))
     return sorted(found)
-
-
-def joined_on_arrival(stored: StoredCatalog) -> tuple[Fragment, ...]:
-    """Return the fragments of temporal joins."""
-    return tuple(f for f in stored.fragments.values() if isinstance(f.rule, JoinedOnArrival))
 
 
 def _stops(

@@ -16,6 +16,7 @@ from engine.hummock.version import TableOptions
 from engine.meta.earlier_plans import PLAN, plan_of
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.incremental.fragments import Fragment, IncrementalPlan
+from engine.sql.incremental.rules import JoinedOnArrival
 from engine.sql.typing.types import to_arrow
 
 _RELATION = "relation/"
@@ -37,6 +38,11 @@ class StoredCatalog:
     def fragments(self) -> Mapping[str, Fragment]:
         """Every fragment by its table."""
         return {f.table: f for plan in self.plans.values() for f in plan.fragments}
+
+    @cached_property
+    def arrivals(self) -> tuple[Fragment, ...]:
+        """The fragments of temporal joins."""
+        return tuple(f for f in self.fragments.values() if isinstance(f.rule, JoinedOnArrival))
 
     @cached_property
     def inputs(self) -> Mapping[str, tuple[str, ...]]:

@@ -21,6 +21,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from engine.arrow import positions
 from engine.hummock import Reader
 from engine.hummock.change_log import NAMES
+from engine.hummock.expiry import ageless
 from engine.operators.context import EpochContext
 from engine.operators.flow import WEIGHT, Flow
 from engine.operators.table_parameters import Source, TableAt
@@ -51,8 +52,9 @@ class ChangeRows:
             if not batch.num_rows:
                 continue
             after = table.old
-            for entry in table.version.changes(table.old, table.new):
-                for log in reader.log(table.version, after, entry.epoch):
+            version = ageless(table.version)
+            for entry in version.changes(table.old, table.new):
+                for log in reader.log(version, after, entry.epoch):
                     rows = self._rows(log, number)
                     number += rows.num_rows
                     yield rows

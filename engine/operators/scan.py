@@ -17,6 +17,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from engine.arrow import as_values
 from engine.hummock import Reader, TableVersion
+from engine.hummock.expiry import ageless
 from engine.hummock.merge import HASHES, LOWEST
 from engine.operators.context import EpochContext, partitions_for
 from engine.operators.flow import COMES, Flow, Rows, added
@@ -73,7 +74,8 @@ class ReadTable:
     ) -> Iterator[pa.RecordBatch]:
         if self.change:
             assert table.old is not None
-            return reader.changes(table.version, table.old, table.new, columns=columns, hash_range=hash_range)
+            version = ageless(table.version)  # a row that hides by its age has come all the same
+            return reader.changes(version, table.old, table.new, columns=columns, hash_range=hash_range)
         epoch = table.old if self.at == "old" else table.new
         assert epoch is not None
         return reader.scan(table.version, epoch, columns=columns, hash_range=hash_range)

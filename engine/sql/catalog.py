@@ -16,6 +16,8 @@ from engine.sql.dialect import Dialect
 from engine.sql.expression.steps import Step
 
 MOST_CHARACTERS = 255
+ROWS_LIVE = "retention_seconds"
+"""The option of a table that says how long its rows are there."""
 _NO_PART = ("Cc", "Cs", "Zl", "Zp")
 RelationKind = Literal["table", "view", "materialized view", "index", "function", "sink", "schema"]
 ConflictPolicy = Literal["error", "overwrite", "ignore", "update if not null"]
@@ -109,6 +111,12 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     since: int = 0
     watermark: Watermark | None = None
     carried: tuple[Carried, ...] = ()
+
+    @property
+    def rows_live(self) -> float | None:
+        """After how many seconds rows of a table hide, None where they stay."""
+        seconds = self.options.get(ROWS_LIVE) if self.kind == "table" else None
+        return None if seconds is None else float(seconds)
 
     def is_never_null(self, column: Column) -> bool:
         """Tell whether a column holds no null: so do the keys of most tables, whereas a view's may be groups of nulls."""

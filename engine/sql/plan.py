@@ -21,7 +21,7 @@ JoinKind = Literal["inner", "left", "semi", "anti"]
 
 
 class Scan(msgspec.Struct, frozen=True, tag=True):
-    """All rows of a table, or all of its `changes`; `items` maps output names to its columns, those of the key included."""
+    """All rows of a table, or its `changes`; `items` maps output names to its columns. Rows of one that `expires` hide by age."""
 
     table: str
     items: tuple[tuple[str, str], ...]
@@ -29,6 +29,7 @@ class Scan(msgspec.Struct, frozen=True, tag=True):
     distribution_key: tuple[str, ...]
     append_only: bool = False
     changes: bool = False
+    expires: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -384,9 +385,8 @@ def children(node: Node) -> tuple[Node, ...]:
             return (node.left, node.right)
         case UnionAll() | Recompute():
             return node.inputs
-        case DynamicFilter():
-            against = () if node.against is None else (node.against,)
-            return (node.input, *against, *(bound.scan for bound in node.bounds))
+        case DynamicFilter(against=against):
+            return (node.input, *([] if against is None else [against]), *(b.scan for b in node.bounds))
     return () if isinstance(node, Scan | Values) else (node.input,)
 
 

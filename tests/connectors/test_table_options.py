@@ -16,7 +16,7 @@ REFUSED = [
     (
         "TABLE t (id INT PRIMARY KEY) WITH (retention_seconds = 60)",
         "retention_seconds",
-        "DELETE FROM t WHERE",
+        "say APPEND ONLY",
     ),
     ("TABLE t (id INT PRIMARY KEY) USING parquet", "t (", "add connector = 'landing'"),
     (

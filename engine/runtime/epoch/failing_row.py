@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 
 from engine.errors import EpochExpired, RowFailed
 from engine.hummock import Reader, TableVersion
+from engine.hummock.expiry import ageless
 from engine.hummock.hash import xxhash64
 from engine.hummock.merge import HASHES, HIGHEST, LOWEST
 from engine.meta.catalog_store import table_of
@@ -114,7 +115,7 @@ class RowSearch:
             return False
         hashes = (row.hash, row.hash)
         try:
-            changes = self.reader.changes(table, row.epoch, self.context.new, hash_range=hashes)
+            changes = self.reader.changes(ageless(table), row.epoch, self.context.new, hash_range=hashes)
             return not any(batch.num_rows for batch in changes)
         except EpochExpired:  # the log that could tell is gone
             return False
@@ -173,6 +174,6 @@ def _changed_rows(scan: Scan, context: EpochContext, reader: Reader) -> pa.Table
         return None
     batches = [
         batch.filter(pa.array(batch.column("_w").to_numpy() > 0)).select(keys)
-        for batch in reader.changes(table, context.old, context.new)
+        for batch in reader.changes(ageless(table), context.old, context.new)
     ]
     return pa.Table.from_batches(batches) if batches else None

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from engine.errors import RowFailed
 from engine.hummock import Hummock
+from engine.hummock.expiry import ageless
 from engine.operators.arrow_values import MARK
 from engine.operators.context import EpochContext
 from engine.operators.materialize import NetChange, collected, write_change, written
@@ -155,7 +156,7 @@ class SparkExecutor:
         assert isinstance(task.fragment.plan, Scan)
         source, reader = task.tables[task.fragment.plan.table], self._store.reader
         if task.old is not None:
-            batches = list(reader.changes(source, task.old, task.new))
+            batches = list(reader.changes(ageless(source), task.old, task.new))
         else:
             batches = list(reader.scan(source, task.new))
         if not batches:

@@ -16,6 +16,7 @@ from engine.hummock import Hummock, Reader, TableVersion
 from engine.hummock.merge import HIGHEST, LOWEST
 from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.policy import epochs_at, epochs_of
+from engine.meta.present import at_present
 from engine.operators.context import partitions_for
 from engine.operators.scan import hash_ranges
 from engine.runtime.reads.local_read import matches, point_keys
@@ -134,7 +135,8 @@ class TidelineDataSource(DataSource):
         store, stored, relation = self._open()
         moment = self._moment()
         if moment is None:
-            epoch = epochs_of(store.version, stored, (relation.name,))[relation.name]
+            version = at_present(store.version, (relation.name,), store.clock())
+            epoch = epochs_of(version, stored, (relation.name,))[relation.name]
         else:
             epoch = epochs_at({relation.name: moment}, store.version, stored, time.time())[relation.name]
         parts = self.options.get("partitions")

@@ -12,6 +12,8 @@ import sqlglot.expressions as exp
 from engine.hummock import Hummock
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.policy import epochs_of
+from engine.meta.present import at_present
+from engine.runtime.reads.pauses import pause_of, paused
 from engine.runtime.reads.spark_read import TablesAt, temporary_views, view_prefix
 from engine.runtime.reads.spark_read import answer as spark_answer
 from engine.runtime.reads.store_read import answer_from_store
@@ -46,6 +48,10 @@ def select(
     store: Hummock, stored: StoredCatalog, spark: Callable[[], SparkSession], asked: Question
 ) -> pa.Table:
     """Answer a query; the policy says at which epoch each of its tables is read, unless FOR SYSTEM_TIME AS OF does."""
+    pause = pause_of(asked.query) if asked.dialect != "spark" else None
+    if pause is not None:
+        store.clock.sleep(pause)
+        return paused()
     query, system = named_system_tables(with_answers(asked.query, asked.dialect), stored.catalog)
     asked = replace(asked, query=query)
     if system:
@@ -71,6 +77,7 @@ def query_rows(
     query_tables(asked.query, stored.catalog, asked.sql)
     written = spark_query(asked.query, stored.catalog, asked.dialect, view_prefix(), asked.sql)
     tables = tuple(r.table for r in written.readings if r.moment is None and r.table not in given)
+    version = at_present(version, tables, store.clock())
     at = TablesAt(store, version, stored, epochs_of(version, stored, tables, asked.policy))
     session = spark()
     with temporary_views(session, at, written.readings, given=given):

@@ -11,6 +11,7 @@ from engine.hummock import Hummock, TableVersion, Version
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.content import Content
 from engine.meta.policy import epochs_at, epochs_of
+from engine.meta.present import at_present
 from engine.runtime.reads.constants import constants
 from engine.runtime.reads.local_read import answer_locally
 from engine.runtime.reads.time_travel import place_of_moment
@@ -49,14 +50,17 @@ def _point_answer(
     if point.moment is not None:
         epoch = epochs_at({point.table: point.moment}, version, stored, time.time())[point.table]
     else:
+        version = at_present(version, (point.table,), store.clock())
         epoch = epochs_of(version, stored, (point.table,), policy)[point.table]
     indexes = _indexes(version, stored, point.table, epoch) if point.predicates else ()
     return answer_locally(store, version.tables[point.table], point, epoch, indexes)
 
 
 def _indexes(version: Version, stored: StoredCatalog, table: str, epoch: int) -> tuple[TableVersion, ...]:
-    """Return the indexes of a table that are known at `epoch`."""
+    """Return the indexes of a table that are known at `epoch`; none where its rows hide by their age, which theirs do not."""
     found = []
+    if version.tables[table].table.options.ttl_seconds is not None:
+        return ()
     for name, relation in stored.catalog.relations.items():
         own = relation.kind == "index" and not relation.sql and relation.depends_on == (table,)
         if own and name in version.tables:

@@ -11,7 +11,7 @@ import sqlglot.expressions as exp
 from pyspark.sql import SparkSession
 
 from engine.errors import Conflict, SqlError, UnsupportedSql
-from engine.hummock import Commit, Hummock, SstInfo, Table, Version
+from engine.hummock import Commit, Hummock, SstInfo, Table, TableOptions, Version
 from engine.hummock.epoch import epoch_at
 from engine.meta.catalog_store import StoredCatalog, catalog_unchanged, entries, load
 from engine.meta.dead_letters import ensure_dead_letters
@@ -124,7 +124,8 @@ def _table_relation(
 
 def _table_of(relation: Relation) -> Table:
     schema = pa.schema([pa.field(column.name, to_arrow(column.type)) for column in relation.columns])
-    return Table(relation.name, schema, relation.primary_key, relation.distribution_key)
+    options = TableOptions(ttl_seconds=relation.rows_live)
+    return Table(relation.name, schema, relation.primary_key, relation.distribution_key, options)
 
 
 def _usual_conflict(statement: CreateTable, dialect: Dialect) -> ConflictPolicy:

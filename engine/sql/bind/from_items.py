@@ -183,6 +183,7 @@ class FromItems:
             if found.is_never_null(column):
                 self.binder.known.add(internal)
         scan = Scan(found.name, items, found.primary_key, found.distribution_key, found.append_only)
+        scan = msgspec.structs.replace(scan, expires=found.rows_live is not None)
         internals = {c.name: internal for c, (internal, _) in zip(columns, items, strict=True)}
         row_ids = [
             c.name for c in columns if c.hidden and found.kind == "table" and c.name in found.primary_key

@@ -27,7 +27,7 @@ from engine.sql.incremental.rules import (
     OverWindows,
     StoredPartials,
 )
-from engine.sql.incremental.table_columns import renamed, sanitised, with_columns
+from engine.sql.incremental.table_columns import expires, renamed, sanitised, with_columns
 from engine.sql.incremental.temporal import bounds_of, has_bounds
 from engine.sql.plan import (
     Aggregate,
@@ -43,7 +43,7 @@ from engine.sql.plan import (
     UnionAll,
     Values,
     children,
-)
+)  # fmt: skip
 
 _BY_VALUES = (
     "the change is added to stored partials; distinct values and extremes follow the states of values"
@@ -91,11 +91,8 @@ class Lowering:
     ) -> None:
         joins = _count(plan, Join)
         rule = Lookups() if joins else Linear()
-        reason = (
-            f"the change of each input looked up in the others ({joins} joins)"
-            if joins
-            else "on changes alone"
-        )
+        looked_up = f"the change of each input looked up in the others ({joins} joins)"
+        reason = looked_up if joins else "on changes alone"
         self._add(Fragment(table, rule, plan, arrange_key(by + then, plan.key), by, why or reason))
 
     def _next_state(self) -> str:
@@ -132,7 +129,9 @@ class Lowering:
     def _lower_join(self, join: Join) -> Join:
         left = self._lower(join.left)
         right = self._found_by(self._lower(join.right), join)
-        if join.on:  # else whole sides are read, not looked up
+        if not join.on:  # whole sides are read, not looked up
+            left = self._lasting(left)
+        else:
             left = self._accessible(left, tuple(left for left, _ in join.on), join.null_safe)
         return msgspec.structs.replace(join, left=left, right=right)
 
@@ -140,11 +139,13 @@ class Lowering:
         """Return the right side of a join as what can be looked up by the columns that it is joined by."""
         by = tuple(right for _, right in join.on)
         if not by:
-            return right
+            return self._lasting(right)
         return self._accessible(right, by, join.null_safe) if _is_chain(right) else self._arrange(right, by)
 
     def _accessible(self, node: Node, columns: tuple[str, ...], null_safe: bool = False) -> Node:
         """Return a node that can be read by `columns`: itself with indexes noted, or an arrangement of it."""
+        if expires(node):
+            return self._arrange(node, columns)
         try:
             needed = required_indexes(node, columns, null_safe)
         except NotPushable:
@@ -154,6 +155,10 @@ class Lowering:
             return self._arrange(node, columns)
         self.indexes.update(dict.fromkeys(needed))
         return node
+
+    def _lasting(self, node: Node) -> Node:
+        """Return a node that can be read as a whole: rows that hide by age stay in a state, as nothing says that they go."""
+        return self._arrange(node, node.key) if expires(node) else node
 
     def _arrange(self, node: Node, columns: tuple[str, ...], then: tuple[str, ...] = ()) -> Scan:
         """Return a state of a node's rows that is spread by some columns, in the order of them and of what comes `then`."""
@@ -168,8 +173,8 @@ class Lowering:
 
     def _top_n_state(self, node: TopN) -> Scan:
         source = self._lower(node.input)
-        if node.partition:
-            source = self._accessible(source, node.partition, null_safe=True)
+        by = node.partition
+        source = self._accessible(source, by, null_safe=True) if by else self._lasting(source)
         top = msgspec.structs.replace(node, input=source)
         names = sanitised(top.columns)  # tables below may bring key columns along that the node did not have
         plan = Project(top, tuple((names[column], Column(column)) for column in top.columns))
@@ -273,8 +278,8 @@ class Lowering:
         node = top.input.input if isinstance(top.input, Filter) else top.input
         assert isinstance(node, Over)
         source = self._lower(node.input)
-        if node.partition:
-            source = self._accessible(source, node.partition, null_safe=True)
+        by = node.partition
+        source = self._accessible(source, by, null_safe=True) if by else self._lasting(source)
         node = msgspec.structs.replace(node, input=source)
         below = msgspec.structs.replace(top.input, input=node) if isinstance(top.input, Filter) else node
         plan = with_columns(top, below, (*node.partition, *node.key))
@@ -317,8 +322,7 @@ class Lowering:
         why = over or why
         keyed, source = keys_as_columns(node, source)
         by = () if is_global(keyed) else tuple(expr.columns[0] for _, expr in keyed.keys)
-        if by:
-            source = self._accessible(source, by, null_safe=True)
+        source = self._accessible(source, by, null_safe=True) if by else self._lasting(source)
         table = table or self._next_state()
         plan = msgspec.structs.replace(top, input=msgspec.structs.replace(keyed, input=source))
         self._add(Fragment(table, KeyedRecompute(by), plan, top.key, top.key, why))

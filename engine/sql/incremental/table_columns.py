@@ -5,7 +5,12 @@ from __future__ import annotations
 import re
 
 from engine.sql.expression.nodes import Column
-from engine.sql.plan import Node, Project
+from engine.sql.plan import Node, Project, scans
+
+
+def expires(node: Node) -> bool:
+    """Tell whether a node reads a table whose rows hide by their age."""
+    return any(scan.expires for scan in scans(node))
 
 
 def sanitised(names: tuple[str, ...], reserved: tuple[str, ...] = ()) -> dict[str, str]:

@@ -63,6 +63,9 @@ SETTINGS: Mapping[str, Setting] = {
     "dialect": _means(
         "spark", "spark|postgres|risingwave", "spark, postgres or risingwave", "whose SQL is read"
     ),
+    "unsafe_enable_storage_retention_for_non_append_only_tables": _means(
+        "false", _TRUTHS, "true or false", "whether rows of a table may hide by age that is not APPEND ONLY"
+    ),
     "query_policy": _means(
         "consistent",
         r"[\s\S]+",
@@ -184,7 +187,6 @@ SETTINGS: Mapping[str, Setting] = {
             "rw_create_compaction_group_for_mv",
             "rw_streaming_over_window_cache_policy",
             "streaming_over_window_cache_policy",
-            "unsafe_enable_storage_retention_for_non_append_only_tables",
         )
     },
     # ---- of PostgreSQL's clients ---------------------------------------------------------------------------
