@@ -232,12 +232,9 @@ insert into transfer (id, dst, cents, booked) values (8, 'DE03', 4200, '2024-05-
 --: bigint | text | text
 --> ["8", null, "no memo"]
 
--- judge:
--- differs: PostgreSQL's views follow a relation that is renamed; here the readers are named
 alter table account rename to accounts;
---! balance
 
-update account set limit_cents = default where iban = 'US04' returning iban, limit_cents;
+update accounts set limit_cents = default where iban = 'US04' returning iban, limit_cents;
 --: text | bigint
 --> ["US04", "0"]
 
