@@ -19,7 +19,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
-setup: $(STAMP) jars/.complete ## Make .venv, install what is needed, fetch the Delta jars.
+setup: $(STAMP) jars/.complete ## Make .venv, install what is needed, fetch the Delta jars, start Spark once so that it starts fast.
+	@$(BIN)/python -m engine.cli.first_start
 
 $(STAMP): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "error: Python 3.11 or newer is needed: install it, or run make PYTHON=/path/to/python3"; exit 1; }

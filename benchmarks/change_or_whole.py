@@ -18,8 +18,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.epoch_cases import CASES
 from benchmarks.epochs import build
+from benchmarks.window_cases import CASES
 from engine.runtime.epoch.spark_executor import SparkExecutor
 from engine.runtime.executor import Computed, FragmentTask
 from engine.runtime.spark.session import connect

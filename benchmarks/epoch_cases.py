@@ -24,6 +24,16 @@ class Change:
     rows: pa.Table
 
 
+@dataclass(frozen=True)
+class Smaller:
+    """What a case is held against for its flatness: the same over a base so many times smaller, with so many changes an epoch."""
+
+    times: int = 100
+    changes: int = 1_000
+    at_most: float = 1.3
+    told: str = "on a base 100 x smaller"
+
+
 class Case(ABC):
     """A view over base tables that change; it knows their content at every moment, so that any engine can be given it."""
 
@@ -34,10 +44,20 @@ class Case(ABC):
     key: tuple[str, ...]
     times_recompute: float
     streaming_loses: str | None = None
+    merges: bool = True
+    """Whether there is a MERGE that one writes by hand for it."""
+    sizes: tuple[int, ...] = ()
+    """The numbers of changes that it is measured with, the largest judged; without any, those of all cases."""
+    most_seconds: float | None = None
+    smaller = Smaller()
 
     def __init__(self, rows: int, seed: int = 7) -> None:
         self.rows, self.chance = rows, np.random.default_rng(seed)
         self.view = f"v_{self.name}"
+
+    def twin(self) -> Case:
+        """Return the case that the flatness of this one is measured against."""
+        return type(self)(self.rows // self.smaller.times)
 
     @abstractmethod
     def content(self, table: str) -> Iterator[pa.Table]:
@@ -214,11 +234,3 @@ def _replaced(rows: pa.Table, by: pa.Table) -> pa.Table:
     places = np.arange(max(rows.num_rows, int(ids.max()) + 1))
     places[ids] = np.arange(len(ids)) + rows.num_rows
     return pa.concat_tables([rows, by]).combine_chunks().take(pa.array(places))
-
-
-CASES: Mapping[str, tuple[type[Case], int]] = {
-    "groups": (Groups, 10_000_000),
-    "categories": (Categories, 10_000_000),
-    "wide": (Orders, 2_000_000),
-}
-"""Each case, and the rows of its largest table at full scale."""

@@ -1,11 +1,11 @@
 """Seconds per epoch of maintained views beside a full recompute by Spark, a MERGE into Delta, Structured Streaming and DuckDB.
 
-`python -m benchmarks.epochs [--case groups categories wide] [--changes 1000 …] [--peers recompute …] [--quick]`
+`python -m benchmarks.epochs [--case groups categories wide top running long] [--changes 1000 …] [--peers recompute …] [--quick]`
 
 All in one run and one Spark, epoch by epoch in turn. An epoch is `Session.flush()`: from rows that stand in the store to
 the committed view; `from files` is the whole way, from Parquet files with the changed rows: read, written to the tables with the
-search for their keys, flushed. The 1,000-row epochs of a base 100 x smaller take turns with them. Each case ends with the view
-compared row by row with the recompute. Exit status 1: a bound does not hold.
+search for their keys, flushed. The epochs of a smaller base (of small partitions, for the case of one large partition) take
+turns with them. Each case ends with the view compared row by row with the recompute. Exit status 1: a bound does not hold.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,8 +27,9 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.epoch_cases import CASES, Case, Change
+from benchmarks.epoch_cases import Case, Change
 from benchmarks.epoch_peers import DuckDB, Merge, Recompute, Streaming, Tables
+from benchmarks.window_cases import CASES
 from engine.runtime.spark.session import connect
 from engine.session import Session
 
@@ -39,7 +40,7 @@ CHANGES = (1_000, 10_000, 100_000, 1_000_000)
 QUICK = 10
 TIMES_MERGE = 7.0
 TIMES_STREAMING = {1_000: 1.0, 10_000: 1.0, 100_000: 2.5, 1_000_000: 4.0}
-SMALLER, TIMES_SMALLER, SMALL_CHANGES = 100, 1.3, 1_000
+SMALL_CHANGES = 1_000
 SMALLER_BASE = "smaller base"
 WARM_UP, SMALL_WARM_UP = 1, 5
 """Epochs of each number of changes that are not measured; the first ones after a build meet cold code and cold files."""
@@ -54,6 +55,8 @@ class Measured:
     ours: list[float] = field(default_factory=list)
     peers: dict[str, list[float]] = field(default_factory=dict)
     whole: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    """Seconds of all processors, Spark's and its workers' among them, over our own flushes."""
 
     def of(self, peer: str) -> float | None:
         """Return a peer's median, or None if it was not measured."""
@@ -88,6 +91,23 @@ class Bound:
     def holds(self) -> bool:
         """Whether it is met."""
         return self.value <= self.limit if self.at_most else self.value >= self.limit
+
+
+def cpu_seconds() -> float:
+    """Return the seconds of CPU of this process and all that live below it, and of their children that have ended."""
+    parents: dict[int, list[int]] = {}
+    spent: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended
+            fields = path.read_text().rpartition(")")[2].split()
+            parents.setdefault(int(fields[1]), []).append(int(path.parent.name))
+            spent[int(path.parent.name)] = sum(map(int, fields[11:15]))
+    found, waiting = 0, [os.getpid()]
+    while waiting:
+        process = waiting.pop()
+        found += spent.get(process, 0)
+        waiting += parents.get(process, [])
+    return found / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
@@ -136,10 +156,10 @@ def run_case(
     with ExitStack() as opened:
         at = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="tideline-bench-")))
         twin = None
-        if smaller and SMALL_CHANGES in sizes:
-            small = make(rows // SMALLER)
-            twin = (opened.enter_context(kept(spark, small, at / "smaller")), small)
         case = make(rows)
+        if smaller and case.smaller.changes in sizes:
+            small = case.twin()
+            twin = (opened.enter_context(kept(spark, small, at / "smaller")), small)
         session = opened.enter_context(kept(spark, case, at))
         results = _measured(session, case, twin, at, sizes, epochs, peers)
         if twin is not None:
@@ -163,7 +183,8 @@ def _measured(
     recompute, duck = Recompute(session.spark, tables, at), DuckDB(tables, at)
     stream = None
     recompute.seconds()
-    merges = {peer: Merge(session.spark, tables, at, MERGES[peer]) for peer in MERGES if peer in peers}
+    merged = [peer for peer in MERGES if peer in peers and case.merges]
+    merges = {peer: Merge(session.spark, tables, at, MERGES[peer]) for peer in merged}
     for merge in merges.values():
         merge.build(recompute.into)
     if "streaming" in peers and case.streaming_loses is None:
@@ -177,9 +198,15 @@ def _measured(
         for number in range(warm_up + (4 * epochs if small else epochs)):
             change = case.epoch(changes)
             turns = [("ours", session, change)]
-            if small and twin is not None:  # each of the two is as often the first after the peers' work
+            if (
+                changes == case.smaller.changes and twin is not None
+            ):  # each of the two is as often the first after the peers' work
                 turns.insert(number % 2, (SMALLER_BASE, twin[0], twin[1].epoch(changes)))
-            spans = {who: _epoch(session, change, at) for who, session, change in turns}
+            spans = {}
+            for who, store, rows in turns:
+                spans[who], burnt = _epoch(store, rows, at)
+                if who == "ours" and number >= warm_up:
+                    measured.cpu.append(burnt)
             seconds = {who: flushed for who, (flushed, _) in spans.items()}
             if merges:
                 for table in {each.table for each in change} - {"bid", "orders"}:
@@ -204,6 +231,7 @@ def _measured(
         )
         each = " ".join(f"{spent:.2f}" for spent in measured.ours)
         ours = f"{measured.median:.3f} s ({each}), from files {measured.from_files:.3f} s"
+        ours += f", CPU {statistics.median(measured.cpu):.2f} s"
         console.print(f"  {changes:,} changes: {ours}; {shown}", highlight=False)
     if stream is not None:
         stream.stop()
@@ -223,18 +251,18 @@ def _compared(session: Session, case: Case, recompute: Recompute) -> pa.Table:
     return expected
 
 
-def _epoch(session: Session, change: Sequence[Change], at: Path) -> tuple[float, float]:
-    """Bring one epoch in; return the seconds of the flush, and those of the whole way from files."""
+def _epoch(session: Session, change: Sequence[Change], at: Path) -> tuple[tuple[float, float], float]:
+    """Bring one epoch in; return the seconds of the flush and of the whole way from files, and those of CPU in the flush."""
     files = [at / f"epoch-{number}.parquet" for number in range(len(change))]
     for file, each in zip(files, change, strict=True):
         pq.write_table(each.rows, file)
     begun = time.perf_counter()
     for file, each in zip(files, change, strict=True):
         session.write(each.table, pq.read_table(file), mode=each.mode)
-    started = time.perf_counter()
+    started, burnt = time.perf_counter(), cpu_seconds()
     session.flush().raise_for_errors()
     ended = time.perf_counter()
-    return ended - started, ended - begun
+    return (ended - started, ended - begun), cpu_seconds() - burnt
 
 
 def _same(what: str, found: pa.Table, expected: pa.Table, key: Sequence[str]) -> None:
@@ -250,23 +278,27 @@ def _same(what: str, found: pa.Table, expected: pa.Table, key: Sequence[str]) ->
 
 
 def bounds_of(name: str, results: dict[int, Measured], percent: int) -> Iterator[Bound]:
-    """Yield the demands that what was measured allows to judge."""
+    """Yield the demands that what was measured allows to judge; `percent` is the number of changes that most are about."""
     case = CASES[name][0]
     if percent in results:
         measured = results[percent]
+        if case.most_seconds is not None:
+            text = f"{name}, {percent:,} changes: seconds"
+            yield Bound(text, measured.median, case.most_seconds, at_most=True)
         found = {"recompute": measured.of("recompute"), "merge": measured.merged}
         for peer, limit in (("recompute", case.times_recompute), ("merge", TIMES_MERGE)):
             if (other := found[peer]) is not None:
-                text = f"{name}, {percent:,} changes (1 %): faster than {peer}"
+                text = f"{name}, {percent:,} changes: faster than {peer}"
                 yield Bound(text, other / measured.median, limit)
     for changes, limit in TIMES_STREAMING.items():
         if changes in results and (other := results[changes].of("streaming")) is not None:
             yield Bound(
                 f"{name}, {changes:,} changes: faster than streaming", other / results[changes].median, limit
             )
-    if SMALL_CHANGES in results and (other := results[SMALL_CHANGES].of(SMALLER_BASE)) is not None:
-        text = f"{name}, {SMALL_CHANGES:,} changes: slower than on a base {SMALLER} x smaller"
-        yield Bound(text, results[SMALL_CHANGES].median / other, TIMES_SMALLER, at_most=True)
+    flat = case.smaller
+    if flat.changes in results and (other := results[flat.changes].of(SMALLER_BASE)) is not None:
+        text = f"{name}, {flat.changes:,} changes: slower than {flat.told}"
+        yield Bound(text, results[flat.changes].median / other, flat.at_most, at_most=True)
 
 
 def show(everything: dict[str, dict[int, Measured]]) -> None:
@@ -298,7 +330,7 @@ def judge(bounds: Sequence[Bound]) -> bool:
     for bound in bounds:
         verdict = "[green]PASS[/]" if bound.holds else "[bold red]FAIL[/]"
         sign = "<=" if bound.at_most else ">="
-        shown.add_row(bound.text, f"{bound.value:.2f} x", f"{sign} {bound.limit:g} x", verdict)
+        shown.add_row(bound.text, f"{bound.value:.2f}", f"{sign} {bound.limit:g}", verdict)
     console.print(shown)
     return all(bound.holds for bound in bounds)
 
@@ -316,9 +348,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument(
         "--epochs", type=int, default=4, help="measured epochs of each size, after some that warm up"
     )
-    parser.add_argument(
-        "--no-small", action="store_true", help=f"leave out the base that is {SMALLER} x smaller"
-    )
+    parser.add_argument("--no-small", action="store_true", help="leave out the base that is smaller")
     parser.add_argument(
         "--quick",
         action="store_true",
@@ -335,13 +365,14 @@ def main() -> int:
     bounds: list[Bound] = []
     for name in options.case:
         rows = CASES[name][1] // (QUICK if options.quick else 1)
-        percent = rows // 100
-        sizes = options.changes or sorted({*CHANGES[: 3 if options.quick else 4], percent})
+        judged = max(CASES[name][0].sizes, default=rows // 100)
+        usual = CASES[name][0].sizes or {*CHANGES[: 3 if options.quick else 4], judged}
+        sizes = options.changes or sorted(usual)
         results = run_case(
             spark, name, rows, sizes, options.epochs, options.peers, smaller=not options.no_small
         )
         everything[name] = results
-        bounds += bounds_of(name, results, percent)
+        bounds += bounds_of(name, results, judged)
     show(everything)
     held = judge(bounds)
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())

@@ -13,6 +13,7 @@ from engine.hummock import Hummock, Version
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.crossing import present
 from engine.meta.domain import domain_of
+from engine.meta.idle import passed_over
 from engine.meta.mutation import control_of
 from engine.meta.partitions import retries
 from engine.meta.sinks import sinks, source_of, standing
@@ -32,9 +33,11 @@ class Pending:
     files: int = 0
     models: tuple[str, ...] = ()
     digest: str = ""
+    idle: tuple[str, ...] = ()
+    """Tables at rest whose watermarks are to be passed over."""
 
     def __bool__(self) -> bool:
-        return bool(self.lagging or self.sinks or self.files or self.models)
+        return bool(self.lagging or self.sinks or self.files or self.models or self.idle)
 
     @property
     def reason(self) -> str:
@@ -46,6 +49,8 @@ class Pending:
             parts.append(f"{len(self.lagging)} views lag: {', '.join(self.lagging[:8])}")
         if self.sinks:
             parts.append(f"{len(self.sinks)} sinks lag: {', '.join(self.sinks[:8])}")
+        if self.idle:
+            parts.append(f"{len(self.idle)} tables at rest are passed over: {', '.join(self.idle[:8])}")
         if self.models:
             parts.append(f"models to create: {', '.join(self.models[:8])}")
         return "; ".join(parts) or "every view is at the frontier of its inputs and no file is waiting"
@@ -78,9 +83,12 @@ def find_pending(store: Hummock, models: Sequence[Model]) -> Pending:
             work.update(f"{sink.name}:{at.epoch}<{committed}\n".encode())
     for model in plan.create:
         work.update(f"{model.name}:{model.code_version}\n".encode())
+    idle = passed_over(store.reader, store.version, stored, now)
+    for table, number in sorted(idle.items()):
+        work.update(f"{table}:{number}\n".encode())
     wanted = _models(plan)
     newest = max((_newest(name, version, stored) for name in (*lagging, *behind)), default=version.epoch)
-    return Pending(newest, lagging, tuple(behind), files, wanted, work.hexdigest()[:16])
+    return Pending(newest, lagging, tuple(behind), files, wanted, work.hexdigest()[:16], tuple(sorted(idle)))
 
 
 def retry_delay(attempts: int) -> float:

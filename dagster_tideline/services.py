@@ -21,7 +21,7 @@ from urllib.request import urlopen
 
 from dagster_tideline.settings import Settings
 from engine.errors import EnvironmentNotReady
-from engine.jars import check_java, jar_paths
+from engine.jars import check_java, pyspark_folder
 from engine.runtime.spark.connect import FILE, LOOPBACK, TOKEN_VARIABLE, WarmSpark, announce
 
 START_SECONDS = 120.0
@@ -113,14 +113,13 @@ class Services:
         port = free_port()
         token = secrets.token_urlsafe(32)
         settings = spark_settings() | {
-            "spark.jars": ",".join(jar_paths()),
             "spark.connect.grpc.binding.address": LOOPBACK,
             "spark.connect.grpc.binding.port": str(port),
             "spark.tideline.parallelism": str(os.cpu_count() or 2),
             # The runs of a project share one session of the server: its Python workers stay warm between runs.
             "spark.connect.session.manager.defaultSessionTimeout": "-1",
         }
-        command = [str(_spark_class()), "org.apache.spark.deploy.SparkSubmit"]
+        command = [str(pyspark_folder() / "bin" / "spark-class"), "org.apache.spark.deploy.SparkSubmit"]
         command += [
             "--class",
             "org.apache.spark.sql.connect.service.SparkConnectServer",
@@ -199,9 +198,9 @@ def prepare_dagster_home(home: Path, project: Path) -> Path:
 
 def spark_settings() -> dict[str, str]:
     """Return the settings of a Spark that is started apart; the same as those of a local one."""
-    from engine.runtime.spark.session import LOCAL_SETTINGS, SETTINGS, STATIC_SETTINGS
+    from engine.runtime.spark.session import SETTINGS, STATIC_SETTINGS, local_settings
 
-    return {**STATIC_SETTINGS, **SETTINGS, **LOCAL_SETTINGS}
+    return {**STATIC_SETTINGS, **SETTINGS, **local_settings()}
 
 
 def free_port(wanted: int = 0) -> int:
@@ -213,12 +212,6 @@ def free_port(wanted: int = 0) -> int:
         except OSError:
             probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])
-
-
-def _spark_class() -> Path:
-    import pyspark
-
-    return Path(pyspark.__file__).parent / "bin" / "spark-class"
 
 
 def _await(service: Service, ready: Callable[[], bool]) -> None:

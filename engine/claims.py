@@ -114,6 +114,19 @@ NO_CHANGE = Claim(
     "the crash programs, which compare views at epochs between their labels with their queries over the sources",
 )
 
+NOT_CROSSED = Claim(
+    "not crossed",
+    "no row of a table with a filter on now() comes or goes before the epoch that its last commit noted, so none is looked for",
+    "`crossing.noted`, by the first rows of each part of the filter's state",
+    "reading the whole state when a crossing is noted, and comparing the least bound",
+)
+CLOSED = Claim(
+    "closed",
+    "a change of a state that lets go of rows below a watermark is not below what that was before, so nobody looks there again",
+    "`progress` of plans and `with_expiry`; the writers of tables with watermarks",
+    "comparing the changed rows of each epoch with the watermark at the epoch before, before they are committed",
+)
+
 CLAIMS = (
     NEW_KEYS,
     SORTED,
@@ -132,4 +145,6 @@ CLAIMS = (
     KEPT_FRAME,
     EMPTY,
     NO_CHANGE,
+    NOT_CROSSED,
+    CLOSED,
 )

@@ -14,6 +14,7 @@ from engine.runtime.reads import query
 from engine.runtime.relations import known
 from engine.runtime.statements import ddl
 from engine.runtime.statements.alter import alter, comment
+from engine.runtime.statements.create_function import create_function
 from engine.runtime.statements.create_schema import change_schemas, checked_schema
 from engine.runtime.statements.drop import checked_parts, drop, drop_all
 from engine.runtime.statements.jobs import jobs
@@ -84,7 +85,7 @@ class Dispatch:
 
     def _write(self, statement: st.Insert | st.Update | st.DeleteFrom) -> pa.Table | None:
         session = self.session
-        spark, dialect = lambda: session.spark, session.dialect
+        spark, dialect = lambda: session.computing, session.dialect
         done = dml.run(session.store, session.stored, spark, statement, dialect, session.notice)
         if session.settings.is_on("rw_implicit_flush"):
             session.reflect(statement.table)
@@ -98,9 +99,9 @@ class Dispatch:
             case st.Select():
                 policy = self.policy or session.query_policy
                 asked = query.Question(statement.query, statement.sql, dialect, policy)
-                return query.select(store, stored, lambda: session.spark, asked)
+                return query.select(store, stored, lambda: session.computing, asked)
             case st.Show():
-                return show(stored, statement, lambda: session.spark, dialect)
+                return show(stored, statement, lambda: session.computing, dialect)
             case st.ShowSinks():
                 return show_sinks(store.refresh(), session.sinks.errors(), store.clock())
             case st.ShowJobs() | st.CancelJobs():
@@ -108,13 +109,13 @@ class Dispatch:
             case st.ShowWatermarks():
                 return show_watermarks(store)
             case st.ShowCreate():
-                return show_create(stored, statement)
+                return show_create(stored, statement, dialect)
             case st.ShowVariable():
                 return show_variable(session.settings, statement)
             case st.Describe():
-                return describe(stored, statement, lambda: session.spark)
+                return describe(stored, statement, lambda: session.computing)
             case st.Explain(incremental=True):
-                return explain_incremental(stored, session.spark, statement, dialect)
+                return explain_incremental(stored, session.computing, statement, dialect)
             case st.Explain():
                 return explain(stored, statement, dialect)
         raise AssertionError(statement)
@@ -129,13 +130,13 @@ class Dispatch:
             case st.CreateTable():
                 any_retention = session.settings.is_on(RETENTION_OF_ANY)
                 check_table_options(statement, any_retention=any_retention)
-                ddl.create_table(store, lambda: session.spark, statement, dialect)
+                ddl.create_table(store, lambda: session.computing, statement, dialect)
             case st.CreateIndex():
                 if ddl.create_index(store, statement, dialect) and self.build:
                     table = session.catalog.get(statement.name).options["table"]
                     session.flush([table]).raise_for_errors()
             case st.CreateFunction():
-                ddl.create_function(store, lambda: session.spark, statement, dialect)
+                create_function(store, lambda: session.computing, statement, dialect)
             case st.CreateView():
                 ddl.create_view(store, statement, dialect)
             case st.CreateMaterializedView():
@@ -148,7 +149,7 @@ class Dispatch:
         session = self.session
         statement = replace(statement, options={**session.settings.view_options(), **statement.options})
         created = ddl.create_materialized_view(
-            session.store, lambda: session.spark, statement, session.dialect
+            session.store, lambda: session.computing, statement, session.dialect
         )
         if created and self.build and statement.options.get(BACKGROUND, "").lower() != "true":
             report = session.flush([statement.name])
@@ -177,7 +178,7 @@ class Dispatch:
             case st.AlterSink():
                 alter_sink(session.store, statement)
             case st.Alter():
-                session.notice(alter(session.store, lambda: session.spark, statement))
+                session.notice(alter(session.store, lambda: session.computing, statement))
             case st.Comment():
                 comment(session.store, statement)
             case st.Use():

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
@@ -49,9 +50,25 @@ def jar_paths() -> list[str]:
 
 def java_version() -> int:
     """Return Java's major version, e.g. 17; raises EnvironmentNotReady if there is no Java that runs."""
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', _java_told(_java()))
+    if not match:
+        raise EnvironmentNotReady(
+            f"`{_java()} -version` did not tell a version: install Java {OLDEST_JAVA} or newer"
+        )
+    major, minor = int(match[1]), int(match[2] or 0)
+    return minor if major == 1 else major
+
+
+def java_build() -> str:
+    """Return which Java it is, to the build, whatever options it starts with; raises EnvironmentNotReady if none runs."""
+    return "\n".join(
+        line for line in _java_told(_java()).splitlines() if "version" in line or "Runtime" in line
+    )
+
+
+def _java() -> str:
     home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else "java"
-    return _java_version(java)
+    return str(Path(home) / "bin" / "java") if home else "java"
 
 
 def check_java() -> None:
@@ -101,12 +118,11 @@ def _resolve(work: Path) -> None:
         f'<ivysettings><settings defaultResolver="maven"/><caches defaultCacheDir={quoteattr(str(work / "cache"))}/>'
         f'<resolvers><ibiblio name="maven" m2compatible="true"{root}/></resolvers></ivysettings>'
     )
-    ivy = next(iter(sorted(_pyspark_jars().glob("ivy-*.jar"))), None)
+    ivy = next(iter(sorted((pyspark_folder() / "jars").glob("ivy-*.jar"))), None)
     if ivy is None:
         raise EnvironmentNotReady("the installed pyspark holds no Ivy: run `make setup` in a fresh .venv")
     pattern = str(work / "out" / "[artifact]-[revision].[ext]")
-    home = os.environ.get("JAVA_HOME")
-    command = [str(Path(home) / "bin" / "java") if home else "java"]
+    command = [_java()]
     command += ["-cp", str(ivy), "org.apache.ivy.Main", "-settings", str(settings), "-ivy", str(module)]
     command += ["-retrieve", pattern, "-types", "jar", "bundle", "-confs", "default"]
     try:
@@ -126,10 +142,12 @@ def _resolve(work: Path) -> None:
         )
 
 
-def _pyspark_jars() -> Path:
-    import pyspark
-
-    return Path(pyspark.__file__).parent / "jars"
+def pyspark_folder() -> Path:
+    """Return where the installed pyspark is, which need not be imported for that."""
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise EnvironmentNotReady("pyspark is not installed: run `make setup`")
+    return Path(spec.origin).resolve().parent
 
 
 def _is_jar(path: Path) -> bool:
@@ -141,7 +159,7 @@ def _is_jar(path: Path) -> bool:
 
 
 @cache
-def _java_version(java: str) -> int:
+def _java_told(java: str) -> str:
     try:
         told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (FileNotFoundError, PermissionError):
@@ -152,13 +170,7 @@ def _java_version(java: str) -> int:
             f"Spark needs Java {OLDEST_JAVA} or newer and {where}: install it (Debian: `apt-get install "
             f"openjdk-{OLDEST_JAVA}-jre-headless`)"
         ) from None
-    match = re.search(r'version "(\d+)(?:\.(\d+))?', told.stderr + told.stdout)
-    if not match:
-        raise EnvironmentNotReady(
-            f"`{java} -version` did not tell a version: install Java {OLDEST_JAVA} or newer"
-        )
-    major, minor = int(match[1]), int(match[2] or 0)
-    return minor if major == 1 else major
+    return told.stderr + told.stdout
 
 
 def main() -> int:

@@ -86,9 +86,10 @@ class Session:
         self.store = Hummock.open(url, clock=clock)
         self._spark_target = spark
         self._spark: SparkSession | None = None
+        self._has_source = False
         self._starting = threading.Lock()
         self.sinks = SinkDriver(self.store)
-        self._runner = FlushRun(self.store, SparkExecutor(self.store, lambda: self.spark), backfill_rows)
+        self._runner = FlushRun(self.store, SparkExecutor(self.store, lambda: self.computing), backfill_rows)
 
     def __enter__(self) -> Session:
         return self
@@ -122,11 +123,19 @@ class Session:
 
         One that was handed in is not this one: it keeps its settings, and another session is made beside it.
         """
+        session = self.computing
+        with self._starting:
+            if not self._has_source:
+                register(session, TidelineDataSource)
+                self._has_source = True
+        return session
+
+    @property
+    def computing(self) -> SparkSession:
+        """The same Spark session as the engine uses it: it needs no source, for which Spark starts another Python."""
         with self._starting:
             if self._spark is None:
-                session = connect(self._spark_target)
-                register(session, TidelineDataSource)
-                self._spark = session
+                self._spark = connect(self._spark_target)
             return self._spark
 
     @property
@@ -185,7 +194,7 @@ class Session:
         if isinstance(rows, pa.RecordBatch):
             rows = pa.Table.from_batches([rows])
         self.notices = ()
-        epoch, late = dml.write(self.store, self.stored, lambda: self.spark, table, rows, mode)
+        epoch, late = dml.write(self.store, self.stored, lambda: self.computing, table, rows, mode)
         self.notice(late)
         return epoch
 
@@ -255,11 +264,11 @@ class Session:
 
     def throttle(self, view: str, rows_per_second: int | None) -> None:
         """Ask for another rate limit of a view's backfill: 0 pauses it, None lets it find its pace."""
-        set_option(self.store, lambda: self.spark, view, RATE_LIMIT, rows_per_second)
+        set_option(self.store, lambda: self.computing, view, RATE_LIMIT, rows_per_second)
 
     def rescale(self, view: str, parallelism: int | None) -> None:
         """Ask for another number of tasks that write a view's larger epochs; None lets it follow the cores."""
-        set_option(self.store, lambda: self.spark, view, PARALLELISM, parallelism)
+        set_option(self.store, lambda: self.computing, view, PARALLELISM, parallelism)
 
     def members(self, domain: str) -> tuple[str, ...]:
         """Return the views of a domain, inputs first."""
@@ -277,11 +286,11 @@ class Session:
         >>> sorted(one.partition for one in s.partitions("cut"))
         ['7', '8']
         """
-        return partition_statuses(self.store, lambda: self.spark, view)
+        return partition_statuses(self.store, lambda: self.computing, view)
 
     def changed_partitions(self, view: str, after: int | None) -> tuple[str, ...]:
         """Return the partitions of which a view's rows have changed after an epoch; all if its log does not reach back there."""
-        return changed_partitions(self.store, lambda: self.spark, view, after)
+        return changed_partitions(self.store, lambda: self.computing, view, after)
 
     def materialize(self, view: str, partition: str | Collection[str] | None = None) -> FlushReport:
         """Bring a view and what it reads up to date; with `partition` compute those again from the inputs, as a whole.
@@ -334,7 +343,7 @@ class Session:
         """
         now = self.store.clock()
         version, stored = present(self.store, now)
-        return statuses(version, stored, self.sinks.errors(), now)
+        return statuses(version, stored, self.sinks.errors(), now, self.store.reader)
 
     def compact(self, table: str | None = None, *, full: bool = True) -> tuple[CompactionReport, ...]:
         """Compact one table, or all; `full` merges everything to one run, else just the newest small files.

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from engine.runtime.spark.session import connect
 from engine.session import Session
+from tests.uncompiled import uncompiled
 
 hypothesis.settings.register_profile(
     "tideline", deadline=None
@@ -60,6 +61,13 @@ def spark(s3_server: str) -> Iterator[SparkSession]:
     session = connect("local[2]")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def interpreted(spark: SparkSession) -> Iterator[None]:
+    """Spark interprets its plans: for tests of many small ones."""
+    with uncompiled(spark):
+        yield
 
 
 @pytest.fixture

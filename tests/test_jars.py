@@ -43,6 +43,6 @@ def test_an_old_java_is_refused_with_its_version(tmp_path: Path, monkeypatch: py
 def test_no_java_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    jars._java_version.cache_clear()
+    jars._java_told.cache_clear()
     with pytest.raises(EnvironmentNotReady, match="there is none on the PATH"):
         jars.check_java()

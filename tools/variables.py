@@ -72,6 +72,9 @@ OF_A_PROCESS: Mapping[str, Variable] = {
         "MiB of a landing file that are held before they are committed", "`256`"
     ),
     "TIDELINE_VERIFY": Variable("the share of claims that are checked against the data, 0 to 1", "`0`"),
+    "TIDELINE_CLASS_ARCHIVE": Variable(
+        "a file to which Spark's Java writes the classes that it has loaded", "none"
+    ),
     "TIDELINE_JARS": Variable("the folder of the Delta jars", "`jars/` of the home, else beside the engine"),
 }
 OF_OTHERS: Mapping[str, Variable] = {
@@ -82,6 +85,10 @@ OF_OTHERS: Mapping[str, Variable] = {
     "SPARK_LOCAL_IP": Variable("the address that a Spark started here binds to", "`127.0.0.1`"),
     "JAVA_HOME": Variable("the Java that Spark runs on", "the one on PATH"),
     "JDK_JAVA_OPTIONS": Variable("options of that Java; tests set those that start it fast", "none"),
+    "JAVA_TOOL_OPTIONS": Variable(
+        "the same of any Java; a garbage collector named here or there is kept", "none"
+    ),
+    "SPARK_SUBMIT_OPTS": Variable("the same of Spark's Java alone", "none"),
     "DEFAULT_ARTIFACT_REPOSITORY": Variable(
         "a mirror of Maven's repository, for `make setup`", "Maven's own"
     ),

@@ -138,7 +138,8 @@ def status(
         elif storage:
             print_storage(found.metrics(), output)
         else:
-            print_listing(standing_listing(found.version, time.time(), waits=waits), output, wide=wide)
+            listing = standing_listing(found.version, found.reader, time.time(), waits=waits)
+            print_listing(listing, output, wide=wide)
 
 
 @app.command(cls=Printing)

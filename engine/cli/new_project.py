@@ -11,6 +11,7 @@ from string import Template
 
 import typer
 
+from engine.cli.first_start import write_archive
 from engine.errors import EnvironmentNotReady
 from engine.jars import check_java, fetch
 
@@ -20,11 +21,13 @@ WRITTEN_AS = {"gitignore": ".gitignore", "pyproject": "pyproject.toml"}
 
 
 def init_project(folder: Path) -> None:
-    """Make a project, tell of its files, and fetch the jars that its Spark needs, unless they are there."""
+    """Make a project, tell of its files, and fetch and prepare what its Spark needs, unless it is there."""
     for path in make_project(folder):
         typer.echo(f"  {path}")
     check_java()
     fetch()
+    typer.echo("\nSpark starts once, to start faster from now on")
+    write_archive()
     typer.echo(f"\ncd {folder} && tideline up      # or: python -m pytest")
 
 

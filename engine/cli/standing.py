@@ -19,7 +19,7 @@ from engine.meta.waits import quarantine_waits
 from engine.meta.waits import waits as waits_of
 
 if TYPE_CHECKING:
-    from engine.hummock import Version
+    from engine.hummock import Reader, Version
     from engine.meta.catalog_store import StoredCatalog
     from engine.meta.partitions import PartitionStatus
     from engine.meta.status import RelationStatus
@@ -47,7 +47,7 @@ class Listing:
     footer: str = ""
 
 
-def standing_listing(version: Version, now: float, *, waits: bool) -> Listing:
+def standing_listing(version: Version, reader: Reader, now: float, *, waits: bool) -> Listing:
     """Return where everything of a version stands, or with `waits` what lags, why, and until when."""
     stored = load(version)
     version = at_time(version, stored, now)
@@ -55,7 +55,7 @@ def standing_listing(version: Version, now: float, *, waits: bool) -> Listing:
     if waits:
         return waits_listing(waiting, now)
     footer = together(version, stored, now)
-    found = statuses(version, stored, {}, now)
+    found = statuses(version, stored, {}, now, reader)
     return statuses_listing(found, waiting_by_view(waiting, stored), now, footer)
 
 
@@ -73,6 +73,12 @@ def statuses_listing(
     found: Sequence[RelationStatus], waiting: Mapping[str, Wait], now: float, footer: str = ""
 ) -> Listing:
     """Return where tables, views and sinks stand; `waiting` is the wait of each view that has one."""
+    marked = any(s.late_rows is not None for s in found)
+    late = ["" if s.late_rows is None else f"{s.late_rows:,}" for s in found]
+    watermarks = (
+        Column("watermark", [s.watermark or "" for s in found], rank=3),
+        Column("late", late, right=True, rank=4),
+    )
     columns = (
         Column("name", [s.name for s in found]),
         Column("kind", [KINDS.get(s.kind, s.kind) for s in found], rank=3),
@@ -81,6 +87,7 @@ def statuses_listing(
         Column("epoch (UTC)", [_time(s.committed_epoch) for s in found], rank=5),
         Column("lag", [_lag(s) for s in found], right=True, rank=1),
         Column("rows", [f"{s.rows:,}" for s in found], right=True, rank=4),
+        *(watermarks if marked else ()),
         Column("size", [size(s.bytes) for s in found], right=True, rank=6),
         Column("files", [f"{s.files:,}" for s in found], right=True, rank=7),
         Column("frontier (UTC)", [_time(s.frontier) for s in found], rank=8),
@@ -99,6 +106,8 @@ def statuses_listing(
             "bytes": s.bytes,
             "files": s.files,
             "last_error": s.last_error,
+            "watermark": s.watermark,
+            "late_rows": s.late_rows,
         }
         for s in found
     ]

@@ -69,7 +69,7 @@ def frames(store: Hummock, *, waits: bool, wide: bool, width: int | None) -> Ite
     while True:
         version = store.refresh()
         now = time.time()
-        listing = standing_listing(version, now, waits=waits)
+        listing = standing_listing(version, store.reader, now, waits=waits)
         counted = epochs.look(version)
         if not waits:
             listing = _with_epochs(listing, counted)

@@ -142,7 +142,7 @@ class LandingCommits:
         if operations:
             writes[self.table] = operations
         unchanged = arrivals.unmoved(self._still_ours(list(by_file), table))
-        epoch = self.store.ingest_batch(writes, precondition=unchanged)
+        epoch = self.store.ingest_batch(writes, precondition=unchanged, watermarks=arrivals.watermarks())
         self.records |= records
         self.report = replace(
             self.report,

@@ -146,7 +146,10 @@ class NexmarkSource:
                     f"events of {self.relation.name} were taken by another process at the same time"
                 )
 
-        return taken.num_rows, self.store.ingest_batch(writes, precondition=arrivals.unmoved(unchanged))
+        epoch = self.store.ingest_batch(
+            writes, precondition=arrivals.unmoved(unchanged), watermarks=arrivals.watermarks()
+        )
+        return taken.num_rows, epoch
 
     def _rows(self, start: int, stop: int) -> pa.Table:
         """Return the events [start, stop) of this kind in the table's columns and types."""

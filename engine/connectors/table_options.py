@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from engine.connectors import landing, nexmark
 from engine.connectors.landing_options import wrong_option
+from engine.meta.idle import IDLE_TIMEOUT
 from engine.runtime.writes.watermarks import LATE_ROWS
 from engine.sql.catalog import ROWS_LIVE
 from engine.sql.parsing.refusals import refusal
 from engine.sql.statements.statement_types import CreateTable
 
+_DURATION = re.compile(r"[1-9]\d{0,8}\s*(second|minute|hour|day|week)s?", re.IGNORECASE)
 _OPTIONS = {landing.CONNECTOR: landing.OPTIONS, nexmark.CONNECTOR: nexmark.OPTIONS}
 _CONNECTOR = "connector"
 
@@ -31,8 +34,12 @@ WATERMARK_OPTIONS: Mapping[str, WatermarkOption] = {
         "'count' or 'keep'",
         "what becomes of rows below the watermark: they are counted, or kept in _dead_letter as well",
     ),
+    IDLE_TIMEOUT: WatermarkOption(
+        lambda value: _DURATION.fullmatch(value.strip()) is not None,
+        "'1 minute'",
+        "for how long the table may get no row before views of several inputs wait for it no more; without it for ever",
+    ),
 }
-_IDLE = "idle_timeout"
 _OF_ROWS = ("ttl", "ttl_seconds")
 """How other systems call the time that rows live."""
 RETENTION_OF_ANY = "unsafe_enable_storage_retention_for_non_append_only_tables"
@@ -50,6 +57,8 @@ def check_table_options(statement: CreateTable, *, any_retention: bool = False) 
     if ROWS_LIVE in statement.options:
         _check_retention(statement, any_retention)
     connector = options.get(_CONNECTOR)
+    if connector is not None and statement.watermark is not None and statement.watermark.ttl:
+        _check_ttl(statement)
     if connector is None:
         for name in options:
             raise _wrong(statement, name, *_without_connector(name))
@@ -88,6 +97,9 @@ def _check_retention(statement: CreateTable, any_retention: bool) -> None:
     if not 0 < seconds < float("inf"):
         message = f"{ROWS_LIVE} is a number of seconds above 0, not {statement.options[ROWS_LIVE]}"
         raise _wrong(statement, ROWS_LIVE, message, f"WITH ({ROWS_LIVE} = 3600)")
+    if statement.watermark is not None and statement.watermark.ttl:
+        message = f"{ROWS_LIVE} beside WITH TTL of the watermark: rows leave a table in one way"
+        raise _wrong(statement, ROWS_LIVE, message, "leave one of the two out")
     if statement.append_only and statement.primary_key:
         hint = "leave PRIMARY KEY out: rows are told apart all the same, and a key could come again once its row is gone"
         raise _wrong(statement, ROWS_LIVE, f"{ROWS_LIVE} of an APPEND ONLY table with a PRIMARY KEY", hint)
@@ -96,16 +108,20 @@ def _check_retention(statement: CreateTable, any_retention: bool) -> None:
         raise _wrong(statement, ROWS_LIVE, f"{ROWS_LIVE} of a table that is not APPEND ONLY", hint)
 
 
+def _check_ttl(statement: CreateTable) -> None:
+    """Refuse connectors into tables WITH TTL of which a row may come again: they do not look for the one that is there."""
+    if statement.primary_key or not statement.append_only:
+        hint = "say APPEND ONLY, and leave PRIMARY KEY out"
+        message = "a connector feeds a table WITH TTL only if each of its rows comes once"
+        raise _wrong(statement, _CONNECTOR, message, hint)
+
+
 def _without_connector(name: str) -> tuple[str, str]:
     """Return what is wrong with an option of a table that names no connector, and what was probably meant."""
     if difflib.get_close_matches(name, (_CONNECTOR,), 1, 0.8):
         return f"there is no option {name} of a table", f"did you mean {_CONNECTOR}?"
     if name in _OF_ROWS:
         return f"there is no option {name} of a table", f"did you mean {ROWS_LIVE}?"
-    if name == _IDLE:
-        hint = "write a row with the present time into a table that is at rest: it moves the watermark"
-        what = "a view of several inputs waits for the one that is farthest behind"
-        return f"{name} is not offered: {what}", hint
     owners = [connector for connector, known in _OPTIONS.items() if name in known]
     if owners:
         return f"{name} is an option of connectors", f"add connector = '{owners[0]}', or leave it out"

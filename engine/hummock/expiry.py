@@ -74,12 +74,14 @@ def expiry_at(table: TableVersion, epoch: int) -> Expiry | None:
 
 
 def ageless(table: TableVersion) -> TableVersion:
-    """Return a version of a table in which no row is hidden by its age: what its files and its log hold."""
+    """Return a version of a table in which no row is hidden, by its age or a watermark: what its files and its log hold."""
     options = table.table.options
-    if options.ttl_seconds is None:
+    if options.ttl_seconds is None and options.watermark_column is None:
         return table
-    plain = replace(table.table, options=msgspec.structs.replace(options, ttl_seconds=None))
-    return replace(table, table=plain)
+    plain = replace(
+        table.table, options=msgspec.structs.replace(options, ttl_seconds=None, watermark_column=None)
+    )
+    return replace(table, table=plain, watermarks=())
 
 
 def named_ms(path: str) -> int:

@@ -127,11 +127,14 @@ def _best(
 
     A row counts if it stands no farther than every edge of its key: beyond an edge the file may hold rows not yet read.
     """
-    rows = take_rows(opened, taken.source, taken.place, rest, table.schema)
-    order = sort_indices(rows, leading=taken.key)
-    arranged, key = rows.take(pa.array(order)), taken.key[order]
-    new_key = np.concatenate([[True], key[1:] != key[:-1]])
-    first = np.concatenate([[True], ~equal_to_previous(arranged)]) | new_key
+    order: np.ndarray = np.argsort(taken.key, kind="stable")
+    if rest:
+        rows = take_rows(opened, taken.source, taken.place, rest, table.schema)
+        order = sort_indices(rows, leading=taken.key)
+    key = taken.key[order]
+    new_key = first = np.concatenate([[True], key[1:] != key[:-1]])
+    if rest:  # without more columns in the key all rows of a key are the same one, the newest first
+        first = np.concatenate([[True], ~equal_to_previous(rows.take(pa.array(order)))]) | new_key
     place_in_order = np.cumsum(first)
     starts = np.flatnonzero(new_key)
     group = np.cumsum(new_key) - 1

@@ -42,6 +42,7 @@ from engine.hummock.object_store.retrying import dependable
 from engine.hummock.sst import pieces, sorted_rows, stored_rows
 from engine.hummock.store_clock import StoreClock
 from engine.hummock.version import HASH, OP, SstInfo, Table, TableVersion
+from engine.hummock.written_at import WRITTEN_AT, WRITTEN_AT_TYPE, WrittenAt
 from engine.verification import verifying
 
 BATCH_ROWS = 131_072
@@ -82,20 +83,31 @@ class Reader:
         *,
         columns: Sequence[str] | None = None,
         hash_range: HashRange | None = None,
+        written_at: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of `table` at `epoch` in (hash, key) order; `hash_range` is inclusive.
 
-        Raises EpochExpired below the safe epoch, InvalidRow for an unknown column.
+        With `written_at` the last column is WRITTEN_AT. Raises EpochExpired below the safe epoch, InvalidRow for an unknown
+        column.
         """
         names = known_columns(table.table, columns)
         ssts = sources_of(table.as_of(epoch))
         expiry = expiry_at(table, epoch)
         hiding = [] if expiry is None else expiry.columns
         needed = list(dict.fromkeys([HASH, *table.primary_key, OP, *names, *hiding]))
-        schema = pa.schema([table.schema.field(name) for name in names])
+        fields = [table.schema.field(name) for name in names]
+        times = WrittenAt(table, epoch) if written_at else None
+        if times is not None:
+            names, fields = [*names, WRITTEN_AT], [*fields, pa.field(WRITTEN_AT, WRITTEN_AT_TYPE)]
+        schema = pa.schema(fields)
+
+        def read(sst: SstInfo) -> pa.Table:
+            rows = self.files.columns(sst, needed, table.schema)
+            return rows if times is None else times.beside(rows, sst)
+
         parts = merged_parts(
             ssts,
-            lambda sst: self.files.columns(sst, needed, table.schema),
+            read,
             table.primary_key,
             hash_range,
             keep_tombstones=False,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, get_args
 
 import numpy as np
@@ -261,15 +261,18 @@ class Hummock:
         writes: Mapping[Table, Writes] | Mapping[str, Writes] | Mapping[TableRef, Writes],
         *,
         precondition: Precondition | None = None,
+        watermarks: Mapping[str, int] = MappingProxyType({}),
     ) -> int:
         """Write to any number of tables atomically and durably; later operations win. Returns the epoch.
 
-        `precondition` is called with the version each attempt is based on, and raises to give up.
+        `precondition` is called with the version each attempt is based on, and raises to give up. `watermarks`, as numbers by
+        table, hide the rows below them from the epoch on.
         """
         named = {_name(table): _operations(operations) for table, operations in writes.items()}
         tables = {name: self._snapshots.known(name) for name in named}
         ssts = gather(self.reader, {name: table.table for name, table in tables.items()}, named)
-        return self._commit_writes(tables, ssts, precondition)
+        same = same_tables(tables, precondition)
+        return self.commit(Commit(writes=ssts, watermarks=watermarks, precondition=same)).epoch
 
     def epoch(self, *, wait: bool = True) -> EpochBatch:
         """Return a batch that gathers writes and commits them on leaving its `with` block.

@@ -28,11 +28,11 @@ def arrival_stops(domain: Domain, version: Version, stored: StoredCatalog, upto:
         if held is None:
             continue  # its first content is of one epoch
         if not own.isdisjoint(ancestors((fragment.table,), stored.inputs)):
-            found |= _stops(fragment, version, stored.inputs, (held.committed_epoch, upto))
+            found |= stops_within(fragment, version, stored.inputs, (held.committed_epoch, upto))
     return sorted(found)
 
 
-def _stops(
+def stops_within(
     fragment: Fragment, version: Version, inputs: Mapping[str, Sequence[str]], within: tuple[int, int]
 ) -> set[int]:
     """Return the changes of the left side within (after, upto) that have to be taken in before what comes after them."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from engine.hummock import Version
 from engine.meta.barrier import recomputed_from
 from engine.meta.creation import computed, creations
-from engine.meta.crossing import crossing_after
+from engine.meta.crossing import crossing_after, follows_clock
 
 
 class Content:
@@ -51,6 +51,32 @@ class Content:
         """Tell whether a table has content at an epoch."""
         return self.newest(table, epoch) == epoch
 
+    def may_have(self, table: str, epoch: int) -> bool:
+        """Tell whether a table has content at an epoch, or had and what it reads has let go of the log that would show it.
+
+        Who runs a table stops where a reader needs it (`arrival_stops`), so no label in between says that nothing had changed.
+        """
+        if self.has(table, epoch):
+            return True
+        own = computed(self.version, table)
+        label = own.label_upto(epoch) if own is not None else None
+        if label is None or label < self._first.get(table, 0):
+            return False
+        known = (self.version.tables.get(name) for name in self._inputs.get(table, ()))
+        if all(one is not None and one.safe_epoch <= label for one in known):
+            return False
+        bounds = [
+            recomputed_from(self.version).get(table, epoch + 1),
+            crossing_after(self.version, table, label),
+        ]
+        for name in self._inputs.get(table, ()):
+            one = self.version.tables.get(name)
+            if one is not None and one.safe_epoch <= label:
+                bounds.append(one.first_change(label))
+            if not self.may_have(name, epoch):
+                return False
+        return all(bound is None or bound > epoch for bound in bounds)
+
     def following(self, table: str, epoch: int) -> int | None:
         """Return the first label above an epoch from which on a table has content again, or None."""
         own = computed(self.version, table)
@@ -58,7 +84,7 @@ class Content:
 
     def _newest(self, table: str, upto: int) -> int | None:
         inputs = self._inputs.get(table, ())
-        if not inputs and table in self.version.tables:
+        if not inputs and table in self.version.tables and not follows_clock(self.version, table):
             return min(upto, self.version.epoch)
         own = computed(self.version, table)
         label = own.label_upto(upto) if own is not None else None

@@ -10,6 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.claims import NOT_CROSSED
 from engine.hummock import Commit, Hummock, Reader, TableVersion, Version
 from engine.hummock.epoch import epoch_at, first_epoch_from, micros_of
 from engine.hummock.range_scan import first_in_range, rows_in_range
@@ -17,6 +21,7 @@ from engine.meta.catalog_store import StoredCatalog, load
 from engine.sql.expression.clock import FOREVER, TIME_AT, TIME_PART, TIME_PARTS
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.rules import TimedRows
+from engine.verification import broken, verifying
 
 CROSSING_PREFIX = "crossing/"
 TIME = "time"
@@ -26,6 +31,11 @@ _NEVER = "never"
 def is_timed(fragment: Fragment) -> bool:
     """Tell whether a fragment's table follows the clock."""
     return isinstance(fragment.rule, TimedRows)
+
+
+def follows_clock(version: Version, table: str) -> bool:
+    """Tell whether rows of a table that has content come and go though no input changes, if it has any input at all."""
+    return CROSSING_PREFIX + table in version.catalog
 
 
 def crossing(version: Version, table: str) -> int | None:
@@ -52,8 +62,22 @@ def noted(
     found: dict[str, str | None] = {}
     for name in timed:
         at = _next(reader, tables[name])
+        if verifying():
+            check_not_crossed(reader, tables[name], at)
         found[CROSSING_PREFIX + name] = _NEVER if at is None else str(first_epoch_from(at))
     return found
+
+
+def check_not_crossed(reader: Reader, table: TableVersion, at: int | None) -> None:
+    """Check `NOT_CROSSED`: that no row of a table meets a bound between its newest epoch and the moment `at` (None: for ever)."""
+    label = table.committed_epoch
+    for rows in reader.scan(table, label, columns=[TIME_AT]):
+        ahead = pc.greater(rows.column(TIME_AT), pa.scalar(micros_of(label), pa.int64()))
+        least = pc.min(rows.column(TIME_AT).filter(ahead)).as_py()
+        if least is not None and least < FOREVER and (at is None or least < at):
+            raise broken(
+                NOT_CROSSED, f"{table.name}: a row crosses at {least}, the first was said to at {at}"
+            )
 
 
 def rows_that_cross(reader: Reader, table: TableVersion, upto: int) -> int:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from engine.errors import Conflict
+from engine.errors import Conflict, EpochFailed
 from engine.hummock import Version
-from engine.meta.arrivals import arrival_stops
+from engine.hummock.epoch import epoch_text
+from engine.meta.arrivals import arrival_stops, stops_within
 from engine.meta.barrier import open_barrier
 from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.content import Content
@@ -19,6 +20,8 @@ from engine.meta.creation import computed
 from engine.meta.crossing import crossing
 from engine.meta.domain import Domain, domains
 from engine.meta.frontier import lapsed_at, pending
+from engine.sql.incremental.fragments import Fragment
+from engine.sql.incremental.rules import JoinedOnArrival
 
 KEY = "cut"
 
@@ -55,7 +58,7 @@ def still_met(domain: Domain, stored: StoredCatalog, seen: Version, epoch: int) 
     """
 
     def check(version: Version) -> None:
-        if version.number != seen.number and not have_met(domain, version, stored, epoch):
+        if version.number != seen.number and not _may_meet(domain, Content(version, stored.inputs), epoch):
             raise Conflict(f"what domain {domain.name} reads is being computed again")
 
     return check
@@ -124,13 +127,31 @@ def next_stop(
     fails on may be mended by then. Stops of temporal joins stay, since they decide which rows meet.
     """
     stop = _stop(domain, version, stored, cut, before, straight=straight)
-    if stop is None or _is_computed_whole(domain, version):
+    if stop is None:
         return stop
     content = Content(version, stored.inputs)
     for earlier in arrival_stops(domain, version, stored, stop):
-        if _leads_on(domain, content, earlier):
+        met = _is_readable(domain, version, earlier) and _may_meet(domain, content, earlier)
+        if met and is_pending(domain, version, earlier):
             return earlier
     return stop
+
+
+def check_stops(
+    fragment: Fragment, version: Version, stored: StoredCatalog, old: int | None, new: int
+) -> None:
+    """Raise EpochFailed for an epoch of a temporal join that would pass over a change of its left side, which others met."""
+    if old is None or not isinstance(fragment.rule, JoinedOnArrival):
+        return
+    content = Content(version, stored.inputs)
+    for stop in stops_within(fragment, version, stored.inputs, (old, new)):
+        for name in fragment.inputs:
+            if not content.may_have(name, stop):
+                raise EpochFailed(
+                    f"{fragment.table} has to take in what came up to epoch {epoch_text(stop)} before what came later, but "
+                    f"{name} was brought past that epoch in one step: how it stood then is not known any more. The view keeps "
+                    "its content: read it as it is, or DROP the view and create it anew, with the rows of today"
+                )
 
 
 def _stop(
@@ -153,10 +174,17 @@ def _stop(
 
 def _leads_on(domain: Domain, content: Content, stop: int) -> bool:
     """Tell whether a domain has work up to a stop at which all that it reads has content that can be read."""
-    tables = content.version.tables
-    readable = max((tables[name].safe_epoch for name in domain.inputs if name in tables), default=0)
-    met = stop >= readable and content.common(domain.inputs, stop) == stop
+    met = _is_readable(domain, content.version, stop) and content.common(domain.inputs, stop) == stop
     return met and is_pending(domain, content.version, stop)
+
+
+def _is_readable(domain: Domain, version: Version, stop: int) -> bool:
+    tables = version.tables
+    return stop >= max((tables[name].safe_epoch for name in domain.inputs if name in tables), default=0)
+
+
+def _may_meet(domain: Domain, content: Content, stop: int) -> bool:
+    return all(content.may_have(name, stop) for name in domain.inputs)
 
 
 def is_pending(domain: Domain, version: Version, reach: int) -> bool:

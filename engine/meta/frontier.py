@@ -9,7 +9,7 @@ from engine.hummock import Version
 from engine.meta.barrier import recomputed_from
 from engine.meta.content import Content
 from engine.meta.creation import computed
-from engine.meta.crossing import crossing
+from engine.meta.crossing import crossing, follows_clock
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def frontiers(
     content = Content(version, inputs)
     known: dict[str, Frontier] = {}
     for name in order:
-        if not inputs[name] and name in version.tables:
+        if not inputs[name] and name in version.tables and not follows_clock(version, name):
             known[name] = Frontier(version.epoch, version.epoch, version.epoch, False, False)
             continue
         known[name] = _of_view(content, name, {i: known[i] for i in inputs[name]})

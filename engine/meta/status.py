@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from engine.hummock import Version
+from engine.hummock import Reader, Version
 from engine.hummock.epoch import seconds_of
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.domain import domain_of
@@ -13,6 +13,7 @@ from engine.meta.frontier import frontiers
 from engine.meta.partitions import described, quarantined
 from engine.meta.recovery import failures
 from engine.meta.sinks import sinks, source_of, standing, state_of
+from engine.meta.watermarks import shown_watermarks
 from engine.sql.catalog import RelationKind
 
 
@@ -30,16 +31,29 @@ class RelationStatus:
     bytes: int
     files: int
     last_error: str | None
+    watermark: str | None = None
+    late_rows: int | None = None
+    """Where the watermark of a table stands, and how many rows were below it; None for one without."""
 
 
 def statuses(
-    version: Version, stored: StoredCatalog, sink_errors: Mapping[str, str], now: float
+    version: Version,
+    stored: StoredCatalog,
+    sink_errors: Mapping[str, str],
+    now: float,
+    reader: Reader | None = None,
 ) -> tuple[RelationStatus, ...]:
     """Return where every table and materialized view stands, inputs first, then every sink.
 
-    `sink_errors` are by sink what this process has met; `now` in seconds since 1970.
+    `sink_errors` are by sink what this process has met; `now` in seconds since 1970. Watermarks are read with a `reader` only.
     """
-    tables = _of_tables(version, stored, now)
+    marks = {} if reader is None else shown_watermarks(reader, version, stored)
+    tables = (
+        replace(one, watermark=marks[one.name].at, late_rows=marks[one.name].late_rows)
+        if one.name in marks
+        else one
+        for one in _of_tables(version, stored, now)
+    )
     return (*tables, *_of_sinks(version, stored, sink_errors, now))
 
 

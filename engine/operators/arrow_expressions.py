@@ -75,8 +75,8 @@ class Compiler:
     """Compiles expressions over the columns of a schema; `utc` says whether Spark's session time zone is UTC."""
 
     def __init__(self, schema: StructType, utc: Callable[[], bool]) -> None:
-        self._kinds: Mapping[str, DataType] = {field.name: field.dataType for field in schema.fields}
-        self._ambiguous = len({name.lower() for name in self._kinds}) != len(schema.fields)
+        self.kinds: Mapping[str, DataType] = {field.name: field.dataType for field in schema.fields}
+        self._ambiguous = len({name.lower() for name in self.kinds}) != len(schema.fields)
         self._utc = utc
         self._folds: list[Fold] | None = None
 
@@ -110,9 +110,9 @@ class Compiler:
         return body, StructType([StructField(name, value.kind) for name, value in named])
 
     def _column(self, name: str) -> Value:
-        if name not in self._kinds:
+        if name not in self.kinds:
             raise _Unknown
-        return Value(self._kinds[name], "column", name=name)
+        return Value(self.kinds[name], "column", name=name)
 
     def _value(self, expr: Expr) -> Value:
         match expr:

@@ -1,7 +1,7 @@
 """The changes of a table as rows that stay: each commit's net changes, in the order of commits, numbered one after the other.
 
 Rule: of each commit in (old, new] an inserted row is one row (1), a deleted one (2), an updated one two: as it was (4) and as
-it is (3). The number goes on from the last row of the state.
+it is (3). What is deleted comes first. The number goes on from the last row of the state.
 
 >>> change("WITH c AS CHANGELOG FROM bid SELECT id, changelog_op AS op FROM c")
 + id=2 op=2
@@ -55,7 +55,7 @@ class ChangeRows:
             version = ageless(table.version)
             for entry in version.changes(table.old, table.new):
                 for log in reader.log(version, after, entry.epoch):
-                    rows = self._rows(log, number)
+                    rows = self._rows(_deleted_first(log), number)
                     number += rows.num_rows
                     yield rows
                 after = entry.epoch
@@ -78,6 +78,12 @@ class ChangeRows:
             order = np.arange(2 * log.num_rows).reshape(2, -1).T.reshape(-1)
             arrays[name] = both.take(positions(order)).take(place)
         return pa.RecordBatch.from_arrays([arrays[name] for name in self.names], names=list(self.names))
+
+
+def _deleted_first(log: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a log with what is deleted first: a row that takes another place in its table goes before it comes."""
+    stays = np.array([kind != "delete" for kind in log.column("_op").to_pylist()], dtype=bool)
+    return log.take(positions(np.argsort(stays, kind="stable"))) if stays.any() else log
 
 
 def delta(plan: Project, table: str, context: EpochContext) -> Flow | None:

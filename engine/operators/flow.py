@@ -193,7 +193,7 @@ class Flow:
 
     def computed(self, items: Sequence[Item]) -> Flow | None:
         """Return the items over each row, or None if one of them has to be Spark's."""
-        found = self._compiler.named(items) if self.bodies else None
+        found = self.compiler.named(items) if self.bodies else None
         if found is None or (self.exact and not all(_is_moved(value) for _, value in found)):
             return None
         known = {field.name: field.nullable for field in self.schema.fields}
@@ -202,7 +202,7 @@ class Flow:
 
     def kept(self, condition: Expr) -> Flow | None:
         """Return the rows for which the condition is true, or None if it has to be Spark's."""
-        value = self._compiler.value(condition) if self.bodies else None
+        value = self.compiler.value(condition) if self.bodies else None
         if value is None or not isinstance(value.kind, BooleanType) or (self.exact and not _is_moved(value)):
             return None
         return self.then(Keep(value), self.schema)
@@ -227,7 +227,8 @@ class Flow:
         return self.frame.select(*columns)
 
     @property
-    def _compiler(self) -> Compiler:
+    def compiler(self) -> Compiler:
+        """What knows which expressions over the columns Arrow computes."""
         zone = "spark.sql.session.timeZone"
         return Compiler(self.schema, lambda: self.base.sparkSession.conf.get(zone) == "UTC")
 
@@ -243,7 +244,7 @@ class Flow:
 
     def grouped(self, keys: Sequence[Item], calls: Sequence[Item]) -> Flow | None:
         """Return one row a group of each task's rows, or None if an expression has to be Spark's."""
-        found = None if self.exact else self._compiler.grouped(keys, calls)
+        found = None if self.exact else self.compiler.grouped(keys, calls)
         return None if found is None else self.then(*found)
 
 

@@ -19,6 +19,7 @@ from engine.arrow import as_values
 from engine.hummock import Reader, TableVersion
 from engine.hummock.expiry import ageless
 from engine.hummock.merge import HASHES, LOWEST
+from engine.hummock.written_at import WRITTEN_AT, WRITTEN_AT_TYPE
 from engine.operators.context import EpochContext, partitions_for
 from engine.operators.flow import COMES, Flow, Rows, added
 from engine.operators.table_parameters import Source, TableAt
@@ -38,7 +39,8 @@ def hash_ranges(parts: int, within: tuple[int, int] | None = None) -> list[tuple
 class ReadTable:
     """A task's body: reads the hash ranges named by its input rows of one table, as a snapshot or as a change.
 
-    `within` is an inclusive range of hashes to read, cut into `parts`.
+    `within` is an inclusive range of hashes to read, cut into `parts`. With `came` a change has the rows that have come to the
+    table, be they hidden by now; of a state what is hidden is nobody's any more.
     """
 
     url: str
@@ -49,6 +51,7 @@ class ReadTable:
     change: bool = False
     parts: int = 1
     within: tuple[int, int] | None = None
+    came: bool = False
 
     def everything(self) -> ReadTable:
         """Return the body that reads all ranges in each task."""
@@ -74,11 +77,18 @@ class ReadTable:
     ) -> Iterator[pa.RecordBatch]:
         if self.change:
             assert table.old is not None
-            version = ageless(table.version)  # a row that hides by its age has come all the same
+            version = ageless(table.version) if self.came else table.version
             return reader.changes(version, table.old, table.new, columns=columns, hash_range=hash_range)
         epoch = table.old if self.at == "old" else table.new
         assert epoch is not None
-        return reader.scan(table.version, epoch, columns=columns, hash_range=hash_range)
+        stored = [column for column in columns if column != WRITTEN_AT]
+        return reader.scan(
+            table.version,
+            epoch,
+            columns=stored,
+            hash_range=hash_range,
+            written_at=len(stored) < len(columns),
+        )
 
 
 def read_table(spark: SparkSession, body: ReadTable, schema: pa.Schema, *, exact: bool = True) -> Flow:
@@ -87,6 +97,8 @@ def read_table(spark: SparkSession, body: ReadTable, schema: pa.Schema, *, exact
     The flow holds the rows at the source's old or new epoch, or of a change the signed rows between them and `_w`.
     `exact` is that of Flow.
     """
+    if any(column == WRITTEN_AT for _, column in body.items):
+        schema = schema.append(pa.field(WRITTEN_AT, WRITTEN_AT_TYPE))
     fields = [schema.field(column).with_name(name).with_nullable(True) for name, column in body.items]
     shown = spark_schema(pa.schema(fields))
     if body.change:
@@ -140,7 +152,15 @@ def delta(scan: Scan, context: EpochContext) -> Rows | None:
         return None
     parts = 1 if context.small else partitions_for(rows, context.parallelism)
     source = context.source(scan.table)
-    body = ReadTable(context.url, dict(context.options), source, scan.items, change=True, parts=parts)
+    body = ReadTable(
+        context.url,
+        dict(context.options),
+        source,
+        scan.items,
+        change=True,
+        parts=parts,
+        came=scan.expires,
+    )
     return read_table(context.spark, body, table.schema, exact=context.exact)
 
 

@@ -7,24 +7,44 @@
 
 from __future__ import annotations
 
+from engine.operators.arrow_windows import over_windows
 from engine.operators.context import EpochContext, select
-from engine.operators.flow import Rows, as_frame
+from engine.operators.flow import Flow, Rows, as_frame, keep
 from engine.operators.groups import groups_again
+from engine.sql.expression.nodes import And, Call, Column, Comparison, Expr, Literal
 from engine.sql.expression.spark_sql import quote
 from engine.sql.plan import Project, TopN
+from engine.sql.window_calls import WindowCall
+
+_RANK = "_rank"
 
 
 def batch(node: TopN, rows: Rows) -> Rows:
     """Return the first rows of every group of a whole input."""
+    if isinstance(rows, Flow):
+        numbered = WindowCall(_RANK, Call("row_number"), node.order)
+        found = over_windows(rows, node.partition, node.key, (numbered,))
+        if found is not None:
+            return select(keep(found, _among(node)), node.columns)
     order = [
         f"{quote(key.column)} {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
         for key in node.order
     ]
     order += [f"{quote(column)} ASC NULLS FIRST" for column in node.key]
     by = f"PARTITION BY {', '.join(quote(column) for column in node.partition)} " if node.partition else ""
-    ranked = as_frame(rows).selectExpr("*", f"row_number() OVER ({by}ORDER BY {', '.join(order)}) AS `_rank`")
-    upto = "" if node.limit is None else f" AND `_rank` <= {node.offset + node.limit}"
-    return select(ranked.where(f"`_rank` > {node.offset}{upto}"), node.columns)
+    ranked = as_frame(rows).selectExpr(
+        "*", f"row_number() OVER ({by}ORDER BY {', '.join(order)}) AS `{_RANK}`"
+    )
+    return select(keep(ranked, _among(node)), node.columns)
+
+
+def _among(node: TopN) -> Expr:
+    """Return whether a row's number is among those that are wanted."""
+    beyond = Comparison(">", Column(_RANK), Literal(str(node.offset)))
+    if node.limit is None:
+        return beyond
+    upto = Comparison("<=", Column(_RANK), Literal(str(node.offset + node.limit)))
+    return And((beyond, upto))
 
 
 def delta(top: Project, table: str, change: Rows, context: EpochContext) -> Rows:

@@ -10,21 +10,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from engine.operators.context import EpochContext
-from engine.operators.flow import Rows, as_frame
+from engine.operators.arrow_windows import over_windows
+from engine.operators.context import EpochContext, select
+from engine.operators.flow import COMES, GOES, Flow, Rows, as_frame, compute, keep
 from engine.operators.groups import groups_again
-from engine.operators.linear import filter_rows
+from engine.operators.linear import filter_rows, project
+from engine.operators.lookup import Probe, lookup
+from engine.operators.neighbours import CHANGED, around
 from engine.sql.expression.nodes import Call, Column, Expr, with_children
 from engine.sql.expression.spark_sql import quote, spark_sql
 from engine.sql.functions import AMONG_PEERS, VALUES_OF_ROWS, spark_functions
-from engine.sql.plan import Filter, Node, Over, Project
+from engine.sql.incremental.rules import Reach
+from engine.sql.plan import Filter, Node, Over, Project, Scan
 from engine.sql.window_calls import Frame, FrameEnd, SortKey, WindowCall
 
 _WHOLE = Frame("rows", FrameEnd("preceding"), FrameEnd("following"))
 
 
-def batch(node: Over, rows: Rows) -> Rows:
-    """Return each row of a whole input with what the calls give."""
+def batch(node: Over, rows: Rows, *carried: str) -> Rows:
+    """Return each row of a whole input with what the calls give, computed on Arrow where one task has all rows.
+
+    After the input's columns come the `carried` ones.
+    """
+    if isinstance(rows, Flow):
+        found = over_windows(rows, node.partition, node.key, node.calls)
+        if found is not None:
+            return found
     texts = _Texts(node)
     results = [(call, texts.of(call)) for call in node.calls]
     frame = as_frame(rows)
@@ -34,14 +45,20 @@ def batch(node: Over, rows: Rows) -> Rows:
     ):  # those of a step may read what the step before has computed
         items = [f"{text} AS {quote(name)}" for text, name in computed.items()]
         frame = frame.selectExpr("*", *items) if items else frame
-    shown = [quote(column) for column in node.input.columns]
+    shown = [quote(column) for column in (*node.input.columns, *carried)]
     return frame.selectExpr(*shown, *(f"{text} AS {quote(call.name)}" for call, text in results))
 
 
-def delta(top: Project, table: str, change: Rows, context: EpochContext) -> Rows:
-    """Return the signed change of the fragment's table: of each touched partition the old rows go and the new ones come."""
+def delta(top: Project, table: str, change: Rows, reach: Reach | None, context: EpochContext) -> Rows:
+    """Return the signed change of the fragment's table: of each touched partition the old rows go and the new ones come.
+
+    With a `reach` these are the rows around those that have changed, where one task has the whole change.
+    """
     node, kept = windowed(top.input)
     assert node is not None and node.partition
+    alone = isinstance(node.input, Scan)  # not below a filter that leaves partitions out
+    if reach is not None and alone and isinstance(change, Flow) and change.single and context.piece is None:
+        return _around_changes(top, table, change, reach, context)
     keys = list(zip(node.partition, context.tables[table].distribution_key, strict=True))
 
     def again(rows: Rows) -> Rows:
@@ -49,6 +66,29 @@ def delta(top: Project, table: str, change: Rows, context: EpochContext) -> Rows
         return found if kept is None else filter_rows(kept, found)
 
     return groups_again(Project(node, top.items), table, keys, change, again, context)
+
+
+def _around_changes(top: Project, table: str, change: Flow, reach: Reach, context: EpochContext) -> Rows:
+    """Return the signed change: rows near one that has changed are computed again, and those that were stored for them go."""
+    node, kept = windowed(top.input)
+    assert node is not None
+    near = keep(around(node, reach, change, context), Column(CHANGED))
+    found = keep(batch(node, around(node, reach, change, context), CHANGED), Column(CHANGED))
+    new = project(top, found if kept is None else filter_rows(kept, found))
+    key = tuple(dict.fromkeys((*node.partition, *node.key)))
+    carried = {expr.column: name for name, expr in reversed(top.items) if expr.column is not None}
+    names = {column: context.fresh("key") for column in key}
+    mine = [(name, Column(column)) for column, name in names.items()]
+    keys = context.union([compute(near, mine), compute(change, mine)])
+    assert keys is not None
+    pairs = tuple((name, carried[column]) for column, name in names.items())
+    hit, stored = context.fresh("found"), {column: context.fresh("old") for column in top.columns}
+    items = tuple((name, column) for column, name in stored.items())
+    looked = lookup(keys.distinct(), context, table, Probe(pairs, "old", null_safe=True), items, hit)
+    old = compute(keep(looked, Column(hit)), [*((c, Column(name)) for c, name in stored.items()), GOES])
+    merged = context.union([select(new, top.columns, COMES), old])
+    assert merged is not None
+    return merged
 
 
 def windowed(node: Node) -> tuple[Over | None, Filter | None]:

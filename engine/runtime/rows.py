@@ -150,7 +150,7 @@ def typed_rows(relation: Relation, rows: pa.Table, columns: Collection[str]) -> 
 
 def no_value(relation: Relation, column: Column, rows: int) -> InvalidRow:
     """Return the error for rows that lack a value which they must have."""
-    why = "part of the primary key" if column.source in relation.primary_key else "NOT NULL"
+    why = "part of the primary key" if column.source in relation.unique_key else "NOT NULL"
     return InvalidRow(f"column {column.name} of {relation.name} is {why}, but {rows} rows have no value")
 
 

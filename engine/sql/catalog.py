@@ -56,11 +56,14 @@ class Column(msgspec.Struct, frozen=True, omit_defaults=True):
 class Watermark(msgspec.Struct, frozen=True):
     """How far a table's time has come: the greatest value of `column`, as it is stored, less `delay`, and never falling.
 
-    `delay` is in the column's unit: microseconds of a timestamp, days of a date, ones of a number.
+    `delay` is in the column's unit: microseconds of a timestamp, days of a date, ones of a number. WITH TTL (`ttl`) rows below
+    it leave the table; the time is `in_key` where it stands in the table's key beside what tells the rows apart.
     """
 
     column: str
     delay: int
+    ttl: bool = False
+    in_key: bool = False
 
 
 class Carried(msgspec.Struct, frozen=True):
@@ -88,8 +91,8 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     "update if not null"; with `version_columns` a row that is older by them changes nothing.
     A table has been there since after the epoch `since`. With `null_keys` a null is a value of the key like others, as in
     RisingWave. `through` names the plain views and functions whose text the statement uses. A plain view that is `renamed` gives
-    its query's columns other names. `watermark` is that of an APPEND ONLY table which has one, `carried` are the columns of a
-    view that follow such.
+    its query's columns other names. `watermark` is that of a table which has one, `carried` are the columns of a view that
+    follow such.
     """
 
     name: str
@@ -118,9 +121,21 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         seconds = self.options.get(ROWS_LIVE) if self.kind == "table" else None
         return None if seconds is None else float(seconds)
 
+    @property
+    def hides_rows(self) -> bool:
+        """Whether rows leave the table by themselves, by their age or WITH TTL of its watermark; no change tells of it."""
+        return self.rows_live is not None or (self.watermark is not None and self.watermark.ttl)
+
+    @property
+    def unique_key(self) -> tuple[str, ...]:
+        """The columns that tell apart the rows that are there: the key, without the time that WITH TTL sets beside it."""
+        if self.watermark is None or not self.watermark.in_key:
+            return self.primary_key
+        return tuple(name for name in self.primary_key if name != self.watermark.column)
+
     def is_never_null(self, column: Column) -> bool:
         """Tell whether a column holds no null: so do the keys of most tables, whereas a view's may be groups of nulls."""
-        in_key = self.kind == "table" and column.source in self.primary_key
+        in_key = self.kind == "table" and column.source in self.unique_key
         return not column.nullable or (in_key and not self.null_keys)
 
 

@@ -21,7 +21,7 @@ JoinKind = Literal["inner", "left", "semi", "anti"]
 
 
 class Scan(msgspec.Struct, frozen=True, tag=True):
-    """All rows of a table, or its `changes`; `items` maps output names to its columns. Rows of one that `expires` hide by age."""
+    """All rows of a table, or its `changes`; `items` maps output names to its columns. Rows of one that `expires` hide."""
 
     table: str
     items: tuple[tuple[str, str], ...]

@@ -8,6 +8,10 @@ import msgspec
 
 from engine.sql.expression.nodes import Expr
 
+SESSION_NEXT, SESSION_START = "session:next", "session:start"
+"""What columns of sessions begin with: the least value with which one behind a row may begin, and the value with which its own
+began."""
+
 
 class SortKey(msgspec.Struct, frozen=True):
     """One column of an order."""

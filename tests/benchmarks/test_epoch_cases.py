@@ -7,8 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from benchmarks.epoch_cases import CASES, Case
+from benchmarks.epoch_cases import Case
 from benchmarks.epochs import SMALLER_BASE, Measured, bounds_of
+from benchmarks.window_cases import CASES
 
 
 def content(case: Case, table: str) -> dict[int, dict[str, Any]]:

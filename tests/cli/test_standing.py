@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from rich.cells import cell_len
 
@@ -74,3 +76,13 @@ def test_a_view_that_failed_says_so_even_when_the_next_run_tries_it_again() -> N
 def test_a_view_without_content_has_no_lag() -> None:
     listing = statuses_listing(STATUSES[3:4], {}, NOW)
     assert next(column.values[0] for column in listing.columns if column.name == "lag") == ""
+
+
+def test_watermarks_and_late_rows_are_told_where_a_table_has_one() -> None:
+    usual = {column.name for column in LISTINGS["status"].columns}
+    assert not {"watermark", "late"} & usual
+    marked = replace(STATUSES[0], watermark="2026-11-22 06:55:00", late_rows=1_234)
+    listing = statuses_listing([marked, *STATUSES[1:]], {}, NOW)
+    told = {column.name: column.values for column in listing.columns}
+    assert told["watermark"][:2] == ["2026-11-22 06:55:00", ""] and told["late"][:2] == ["1,234", ""]
+    assert [record["late_rows"] for record in listing.records[:2]] == [1_234, None]

@@ -24,7 +24,7 @@ from engine.meta.waits import quarantine_waits, waits
 from tests.crash.asked import AskedMutations
 from tests.crash.broken import Broken
 from tests.crash.meeting import check_meeting
-from tests.crash.reference import run
+from tests.crash.reference import at_moment, run
 from tests.crash.tables import TABLES
 
 
@@ -238,7 +238,8 @@ class Checks:
         at = (name, version.tables[name].table_id, epoch)
         if at not in self.expected:
             sources = load(version).catalog.get(name).depends_on
-            self.expected[at] = bag(run(text, {t: self._table(version, t, epoch) for t in sources}))
+            tables = {t: self._table(version, t, epoch) for t in sources}
+            self.expected[at] = bag(run(at_moment(text, epoch), tables))
         return self.expected[at]
 
     def _the_past_stays(self, version: Version) -> None:

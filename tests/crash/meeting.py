@@ -13,7 +13,8 @@ from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.content import Content
 from engine.meta.creation import computed
 from tests.crash.broken import Broken
-from tests.crash.reference import run
+from tests.crash.program.event_verbs import EVENTS
+from tests.crash.reference import at_moment, run
 from tests.crash.tables import TABLES
 
 Read = Callable[[Version, str, int], pa.Table]
@@ -39,8 +40,9 @@ def check_meeting(
     earlier = content.common(names, chance.randint(oldest, newest))
     for epoch in {newest, earlier if earlier is not None and earlier >= oldest else newest}:
         known: dict[str, pa.Table] = {}
+        then = {name: at_moment(text, epoch) for name, text in texts.items()}
         for name in names:
-            wanted = _result(name, texts, known, lambda table, at=epoch: read(version, table, at))
+            wanted = _result(name, then, known, lambda table, at=epoch: read(version, table, at))
             if bag(read(version, name, epoch)) != bag(wanted):
                 raise Broken(
                     f"{name} at epoch {epoch}, where {names} have content, is not its query over the sources"
@@ -52,7 +54,7 @@ def _result(
 ) -> pa.Table:
     if name not in known:
         if name in texts:
-            reads = {table for table in (*texts, *TABLES) if _names(texts[name], table)}
+            reads = {table for table in (*texts, *TABLES, EVENTS) if _names(texts[name], table)}
             known[name] = run(texts[name], {table: _result(table, texts, known, read) for table in reads})
         else:
             known[name] = read(name)

@@ -16,17 +16,34 @@ import sqlglot
 
 from engine.errors import RowFailed
 from engine.hummock import Hummock, TableVersion
+from engine.hummock.epoch import micros_of
 from engine.operators.aggregate import all_partials
 from engine.operators.materialize import write_change
+from engine.operators.temporal import held_against
 from engine.runtime.executor import Computed, FragmentTask
 from engine.sql.catalog import Catalog
 from engine.sql.expression.nodes import Expr
 from engine.sql.expression.spark_sql import quote, spark_sql
+from engine.sql.incremental.expiry import closing
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.partials import GLOBAL_KEY
 from engine.sql.incremental.rules import StoredPartials
-from engine.sql.plan import Aggregate, Filter, Join, Node, Project, Scan, UnionAll, children, scans
+from engine.sql.plan import (
+    Aggregate,
+    DynamicFilter,
+    Filter,
+    Join,
+    Node,
+    Over,
+    Project,
+    Scan,
+    TemporalFilter,
+    UnionAll,
+    children,
+    scans,
+)
 from engine.sql.typing.types import to_arrow
+from engine.sql.window_calls import FrameEnd, WindowCall
 
 LOWEST = -(1 << 63)
 POISON = "poison"
@@ -57,14 +74,69 @@ def node_sql(node: Node, source: Source) -> str | None:
             condition = " AND ".join(f"{quote(a)} = {quote(b)}" for a, b in node.on)
             condition += f" AND ({spark_sql(node.residual)})" if node.residual is not None else ""
             kind = {"inner": "JOIN", "left": "LEFT JOIN"}[node.kind]
+            if node.nearest is not None:  # its right side has no rows that are level
+                kind = f"ASOF {kind}"
+                near = node.nearest
+                condition = " AND ".join(
+                    part
+                    for part in (condition, f"{quote(near.left)} {near.operator} {quote(near.right)}")
+                    if part
+                )
             return f"SELECT * FROM ({left}) AS l {kind} ({right}) AS r ON {condition}"
         case UnionAll():
             return _union_sql(node, source)
+        case Over():
+            below = node_sql(node.input, source)
+            calls = ", ".join(f"{_window_sql(node, call)} AS {quote(call.name)}" for call in node.calls)
+            return None if below is None else f"SELECT *, {calls} FROM ({below}) AS w"
+        case DynamicFilter():
+            return _closed_sql(node, source)
+        case TemporalFilter():
+            return node_sql(node.input, source)  # which of the rows are there is computed of what this gives
         case Aggregate():
             calls = [(call.name, spark_sql(call.expression)) for call in node.calls]
             below = node_sql(node.input, source)
             return None if below is None else _group_sql(node, below, calls)
     raise AssertionError(f"the reference has no form of {type(node).__name__}")
+
+
+def _closed_sql(node: DynamicFilter, source: Source) -> str | None:
+    """Return the rows below a watermark, none as long as there is none."""
+    (bound,) = node.bounds
+    assert node.closes and not bound.steps, "the reference has filters against the watermark itself"
+    below, marks = node_sql(node.input, source), source(bound.scan)
+    limit = f"(SELECT max({quote(bound.column)}) FROM {marks})"
+    return (
+        None
+        if below is None
+        else f"SELECT * FROM ({below}) AS d WHERE {quote(node.at)} {node.operator} {limit}"
+    )
+
+
+def _window_sql(node: Over, call: WindowCall) -> str:
+    order = [
+        f"{quote(key.column)} {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+        for key in call.order
+    ]
+    order += [quote(column) for column in node.key if column not in {key.column for key in call.order}]
+    by = f"PARTITION BY {', '.join(quote(column) for column in node.partition)} " if node.partition else ""
+    frame = (
+        "" if call.frame is None else f" {call.frame.unit.upper()} BETWEEN {_end_sql(call.frame.start)} AND "
+    )
+    frame += "" if call.frame is None else _end_sql(call.frame.end)
+    return f"{spark_sql(call.call)} OVER ({by}ORDER BY {', '.join(order)}{frame})"
+
+
+def _end_sql(end: FrameEnd) -> str:
+    if end.side == "current row":
+        return "CURRENT ROW"
+    return f"{'UNBOUNDED' if end.offset is None else spark_sql(end.offset)} {end.side.upper()}"
+
+
+def timed(node: TemporalFilter, rows: pa.Table, epoch: int) -> pa.Table:
+    """Return the rows that a filter on now() holds at the moment of an epoch, with the columns of its state."""
+    (batch,) = rows.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=rows.schema)]
+    return pa.Table.from_batches([held_against(batch, node, micros_of(epoch))])
 
 
 def _union_sql(node: UnionAll, source: Source) -> str | None:
@@ -120,6 +192,14 @@ def fragment_sql(fragment: Fragment, source: Source) -> str | None:
 def _duckdb() -> duckdb.DuckDBPyConnection:
     """One DuckDB a process: starting one costs ten queries of a program."""
     connection = duckdb.connect(config={"threads": 1})
+    connection.execute("SET TimeZone = 'UTC'")
+    for name, factor in (("timestamp_seconds", 1_000_000), ("timestamp_micros", 1)):
+        connection.execute(f"CREATE MACRO {name}(n) AS make_timestamp(CAST(n AS BIGINT) * {factor})")
+    connection.execute("CREATE MACRO pmod(a, n) AS ((a % n) + n) % n")
+    hashes = ", ".join(
+        f"({names}) AS CAST(hash({names}) % 65536 AS BIGINT)" for names in ("a", "a, b", "a, b, c")
+    )
+    connection.execute(f"CREATE MACRO xxhash64{hashes}")
     atexit.register(connection.close)
     return connection
 
@@ -127,6 +207,11 @@ def _duckdb() -> duckdb.DuckDBPyConnection:
 @cache
 def _translated(sql: str) -> str:
     return sqlglot.transpile(sql, read="spark", write="duckdb")[0].replace("RAISE_ERROR(", "ERROR(")
+
+
+def at_moment(sql: str, epoch: int) -> str:
+    """Return Spark SQL with the time of an epoch in the place of now()."""
+    return sql.replace("now()", f"timestamp_micros({micros_of(epoch)})")
 
 
 def run(sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
@@ -172,7 +257,8 @@ class DuckAnalyzer:
     def _types(self, sql: str | None, node: Node) -> dict[str, str]:
         assert sql is not None
         empty = {scan.table: self._schema(scan.table).empty_table() for scan in scans(node)}
-        schema = run(sql, empty).schema
+        found = run(sql, empty)
+        schema = (timed(node, found, 0) if isinstance(node, TemporalFilter) else found).schema
         return {field.name: _spark_type(field.type) for field in schema}
 
     def _schema(self, table: str) -> pa.Schema:
@@ -240,16 +326,33 @@ class ReferenceExecutor:
 
         sql = fragment_sql(fragment, source)
         fresh = run(sql, tables) if sql is not None else None
-        parts = []
+        if fresh is not None and isinstance(fragment.plan, TemporalFilter):
+            fresh = timed(fragment.plan, fresh, task.new)
+        parts: list[pa.Table] = []
+        if fresh is not None and closing(
+            fragment.plan
+        ):  # what was shown stays, though its states let go of it
+            held = self._held(task)
+            if held is not None:
+                fresh = run(
+                    "SELECT * FROM fresh EXCEPT ALL SELECT * FROM held", {"fresh": fresh, "held": held}
+                )
+            return [_signed(fresh, task, 1)]
         if fresh is not None:
             parts.append(_signed(fresh, task, 1))
-        if task.old is not None and (task.piece is None or aggregate):
-            own = task.tables[task.fragment.table]
-            held = self._rows(own, max(task.old, own.committed_epoch), None)
+        held = self._held(task) if task.piece is None or aggregate else None
+        if held is not None:
             if mine is not None:
                 held = run(f"SELECT * FROM own WHERE {spark_sql(mine)}", {"own": held})
             parts.append(_signed(held, task, -1))
         return parts
+
+    def _held(self, task: FragmentTask) -> pa.Table | None:
+        """Return what a task's own table holds, None if it was never computed."""
+        if task.old is None:
+            return None
+        own = task.tables[task.fragment.table]
+        return self._rows(own, max(task.old, own.committed_epoch), None)
 
     def _rows(self, table: TableVersion, epoch: int, within: tuple[int, int] | None) -> pa.Table:
         batches = list(self._store.reader.scan(table, epoch, hash_range=within))

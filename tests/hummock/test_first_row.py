@@ -87,3 +87,21 @@ def test_columns_that_do_not_lead_the_key_are_refused(store: Hummock) -> None:
     with pytest.raises(InvalidRow, match="leading columns of the key g, x, n"):
         store.reader.first_rows(store.version.tables["s"], keys, store.version.epoch, columns=["v"])
     assert table.primary_key == ("g", "x", "n")
+
+
+def test_the_columns_may_be_the_whole_key(store: Hummock) -> None:
+    table = store.create_table("s", SCHEMA, ["g", "x", "n"], ["g"])
+    rows = [("a", float(n), n, 0) for n in range(5)]
+    store.ingest_batch({table: [Put(pa.table([list(c) for c in zip(*rows, strict=True)], schema=SCHEMA))]})
+    store.ingest_batch({table: [Put(pa.table([["a"], [3.0], [3], [1]], schema=SCHEMA))]})
+    store.ingest_batch({table: [Delete(keyed([("a", 2.0, 2)], 3))]})
+    version = store.version.tables["s"]
+    asked = keyed([("a", 3.0, 3), ("a", 2.0, 2), ("a", 4.0, 4), ("b", 3.0, 3), ("a", 4.0, 3)], 3)
+    for last in (False, True):
+        index, found = store.reader.first_rows(
+            version, asked, store.version.epoch, columns=["n", "v"], last=last
+        )
+        assert dict(zip(index.tolist(), found.to_pylist(), strict=True)) == {
+            0: {"n": 3, "v": 1},
+            2: {"n": 4, "v": 0},
+        }

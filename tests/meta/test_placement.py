@@ -6,8 +6,10 @@ from pathlib import Path
 
 from engine.hummock import TableOptions
 from engine.runtime.statements.alter import alter
+from engine.sql.catalog import watermark_name
 from engine.sql.statements import reader as st
 from tests.crash.program import Program
+from tests.crash.program.event_verbs import EVENTS
 from tests.crash.tables import TABLES
 
 
@@ -19,9 +21,11 @@ def test_retention_and_parallelism_become_options_of_the_tables(tmp_path: Path) 
     program._commit_view("v", text, {"retention": "2 days", "parallelism": "3"})
     program.flusher.run()
 
+    sources = (*TABLES, EVENTS, watermark_name(EVENTS))
+
     def options() -> dict[str, TableOptions]:
         tables = program.store.refresh().tables
-        return {name: tables[name].table.options for name in tables if name not in TABLES}
+        return {name: tables[name].table.options for name in tables if name not in sources}
 
     found = options()
     assert len(found) == 2 and all(o.vnode_groups == 3 for o in found.values())

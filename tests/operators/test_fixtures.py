@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from engine.session import Session
 from tests.operators.fixture_format import Fixture, Rows, View, as_text, read
-from tests.uncompiled import uncompiled
 
 FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("*.sql"))
 SLICE = 7
 
 
-@pytest.fixture(autouse=True)
-def interpreted(spark: SparkSession) -> Iterator[None]:
-    """Plans are small and many."""
-    with uncompiled(spark):
-        yield
+pytestmark = pytest.mark.usefixtures("interpreted")  # plans are small and many
 
 
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)

@@ -142,6 +142,8 @@ _ALL = (
         pa.timestamp("us"),
         (
             datetime(2000, 1, 1),
+            datetime(2000, 1, 1, 0, 0, 1),
+            datetime(2000, 1, 1, 0, 59, 59, 999999),
             datetime(2024, 3, 31, 2, 30),
             datetime(1969, 12, 31, 23, 59, 59, 999999),
             datetime(1500, 3, 1, 12),
@@ -154,6 +156,7 @@ _ALL = (
         pa.timestamp("us", "UTC"),
         (
             datetime(2000, 1, 1, tzinfo=UTC),
+            datetime(2000, 1, 1, 1, tzinfo=UTC),
             datetime(2024, 10, 27, 0, 30, tzinfo=UTC),
             datetime(1960, 2, 29, 1, 2, 3, 4, tzinfo=UTC),
         ),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tests.oracle.kinds import EXACT, FLOATS, KINDS, NUMBERS, WHOLE
+from tests.oracle.random_times import NEAREST, TIMES, TimeWindows, asof, frame_of_groups, ignoring
 from tests.oracle.words import either
 
 Columns = tuple[tuple[str, str], ...]
@@ -111,6 +112,9 @@ class QueryMaker:
             self.first_rows,
             self.windowed,
             self.windowed,
+            self.timed,
+            self.timed,
+            self.nearest,
         ]
         left = max(least, self.chance.choice((1, 2, 2, 3, 3, 4)))
         for _ in range(40):
@@ -293,6 +297,40 @@ class QueryMaker:
         text = f"SELECT {outer}.*, {inner}.{name} FROM ({query.text}) {outer} {either(exploded, unnested)}"
         return Query(text, (*query.columns, (name, "other" if kind in ("bigint", "int") else kind)))
 
+    def timed(self, query: Query) -> Query | None:
+        """The windows of time that each row is in; what they give is made of times that are there."""
+        times = [(name, kind) for name, kind in query.columns if kind in TIMES]
+        if not times or self.large:
+            return None
+        time = self.chance.choice(times)
+        keys = [name for name, _ in query.told_apart if name != time[0]]
+        names = tuple(name for name, _ in query.columns)
+        made = TimeWindows(self.chance, self.fresh).over(query.text, names, time, keys)
+        return Query(made.text, (*query.columns, (made.start, time[1]), (made.end, time[1])))
+
+    def nearest(self, query: Query) -> Query | None:
+        """An as-of join with a side that has one row for each place in the order, so that no two are level."""
+        other, left, right = self.source(), self.fresh(), self.fresh()
+        places = [
+            (a, b) for a, one in query.columns for b, two in other.columns if one == two and one in NEAREST
+        ]
+        if not places:
+            return None
+        at, by = self.chance.choice(places)
+        equal = [(a, b) for a, b in self.pairs(query.columns, other.columns) if b != by]
+        chosen = self.chance.sample(equal, min(len(equal), self.chance.choice((0, 1, 1, 2))))
+        kinds = dict(other.columns)
+        keys = {b: self.fresh() for _, b in chosen} | {by: self.fresh()}
+        counted = self.fresh()
+        listed = ", ".join(f"{b} AS {name}" for b, name in keys.items())
+        side = f"SELECT {listed}, count(*) AS {counted} FROM ({other.text}) {self.fresh()} GROUP BY {', '.join(keys)}"
+        sign = self.chance.choice((">=", ">", "<=", "<"))
+        same = [f"{left}.{a} = {right}.{keys[b]}" for a, b in chosen]
+        condition = " AND ".join([*same, f"{left}.{at} {sign} {right}.{keys[by]}"])
+        text = asof((query.text, side), (left, right), condition, self.chance.random() < 0.5)
+        added = (*((name, kinds[b]) for b, name in keys.items()), (counted, "bigint"))
+        return Query(text, query.columns + added)
+
     def pairs(self, left: Columns, right: Columns) -> list[tuple[str, str]]:
         """Return pairs of columns that can be compared by equality."""
 
@@ -365,6 +403,8 @@ class QueryMaker:
                 " ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING",
                 " ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
             ]
+        elif not self.large:
+            frames.insert(0, frame_of_groups(self.chance))
         # Spark reads all rows behind each row of a frame that is open to them
         frame = self.chance.choice(frames[:-1] if self.large else frames)
         choices = [(f"{call}() ⟪OVER⟫", "number", True) for call in ("rank", "dense_rank")]
@@ -375,12 +415,24 @@ class QueryMaker:
             choices += [(f"{call}({name}) ⟪OVER⟫", kind, False) for call in ("lag", "lead")]
             values = ("first_value({})", "last_value({})", "nth_value({}, 2)")
             choices += [(f"{call.format(name)} ⟪OVER⟫{frame}", kind, False) for call in values if not ties]
+            choices += [(f"{ignoring(call, name)}⟪OVER⟫", kind, False) for call in ("lag", "lead")]
+            values = ("first_value", "last_value")
+            choices += [(f"{ignoring(call, name)}⟪OVER⟫{frame}", kind, False) for call in values if not ties]
         if kind in EXTREMES:
             choices += [(f"{call}({name}) ⟪OVER⟫{frame}", kind, ties) for call in ("min", "max")]
         if kind in EXACT:
             choices += [(f"sum({name}) ⟪OVER⟫{frame}", "other", ties)] * 2
             choices += [(f"avg({name}) ⟪OVER⟫{frame}", "measure", ties)]
+            choices += [(f"{self.sum_of_some(query.columns, name)} ⟪OVER⟫{frame}", "other", ties)]
         return self.chance.choice(choices)
+
+    def sum_of_some(self, columns: Columns, name: str) -> str:
+        """Return a sum of the rows that pass a test, which Spark as a judge has no FILTER for over windows."""
+        test = self.test(columns)
+        if test is None or "⟦" in test:
+            return f"sum({name})"
+        kept = f"sum({name}) FILTER (WHERE {test})"
+        return either(kept, kept, kept, f"sum(CASE WHEN {test} THEN {name} END)")
 
     def computed(self, columns: Columns) -> tuple[str, str]:
         """Return an expression over columns and its kind."""

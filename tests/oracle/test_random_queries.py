@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from tests.oracle import timed_worlds
 from tests.oracle.judges import Judge
 from tests.oracle.model import Model
 from tests.oracle.random_changes import ChangeMaker
@@ -79,3 +80,11 @@ def test_the_two_thousand_views_of_random_worlds_are_right(
     spark: SparkSession, part: int, drawn: int
 ) -> None:
     assert_right(part * (SEEDS // PARTS) + drawn, spark)
+
+
+@pytest.mark.oracle
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("seed", range(20))
+def test_the_views_of_worlds_in_which_time_passes_are_right(spark: SparkSession, seed: int) -> None:
+    failures, _ = timed_worlds.check(seed, spark)
+    assert not failures, "\n" + "\n".join(failures)

@@ -367,6 +367,36 @@ WRONG_STATEMENTS = [
         "MATERIALIZED",
     ),
     (
+        "SELECT b.id FROM bid b BROADCAST JOIN auction AS a ON a.id = b.auction",
+        "BROADCAST before a join",
+        "BROADCAST",
+        "leave it out",
+    ),
+    (
+        "SELECT b.id FROM bid b BROADCAST LEFT JOIN auction a ON a.id = b.auction",
+        "BROADCAST before a join",
+        "BROADCAST",
+        "leave it out",
+    ),
+    (
+        "CREATE VIEW v EMIT ON WINDOW CLOSE AS SELECT id FROM bid",
+        "of a plain view",
+        "v EMIT",
+        "MATERIALIZED",
+    ),
+    (
+        "CREATE MATERIALIZED VIEW v EMIT ON WINDOW CLOSE AS SELECT id FROM bid EMIT ON WINDOW CLOSE",
+        "stands twice",
+        "EMIT ON WINDOW CLOSE",
+        "write it once",
+    ),
+    (
+        "CREATE TABLE v AS SELECT id FROM bid EMIT ON WINDOW CLOSE",
+        "of a table is not offered",
+        "v AS",
+        "MATERIALIZED",
+    ),
+    (
         "CREATE VIEW v WITH (a = 'b') AS SELECT id FROM bid",
         "options of a plain view",
         "v WITH",

@@ -73,7 +73,6 @@ EXPECTED = {
     "runtime/statements/alter.py": "writes another name of a column into the text of a default",
     "runtime/statements/column_users.py": "asks whether a plain view's statement may name a column: too often rather than too seldom",
     "runtime/statements/window_close.py": PLACES,
-    "runtime/statements/rename.py": "writes another name into the head of a statement",
     "runtime/statements/full_view.py": VALUES,
     "runtime/statements/backfill_order.py": VALUES,
     "runtime/writes/dml_run.py": "asks whether a printed query may leave the order of its table: too often rather than too seldom",

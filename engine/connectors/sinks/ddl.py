@@ -287,10 +287,19 @@ def _check_target(
             f"table {target.name} has generated columns, which a sink cannot compute", "sink into another"
         )
     _check_meeting(statement, source, target, key)
+    _check_ttl(statement, target)
     if target.name == source.name or source.name in _fed_by(stored, target.name):
         raise wrong(
             f"{_shown(source)} is computed from {target.name}: the sink would feed itself", "another table"
         )
+
+
+def _check_ttl(statement: CreateSink, target: Relation) -> None:
+    """Raise SqlError for a table in which a row takes the place of another with its key."""
+    if target.unique_key != target.primary_key and ROW_ID not in target.primary_key:
+        message = f"table {target.name} has a key and a watermark WITH TTL: a sink does not look for the row that is there"
+        hint = "give the table no PRIMARY KEY, or leave WITH TTL out"
+        raise _error(statement, statement.into or "", message, hint)
 
 
 def _check_meeting(statement: CreateSink, source: Relation, target: Relation, key: tuple[str, ...]) -> None:

@@ -66,7 +66,9 @@ class TableSink:
                 raise Conflict(f"table {target.name} was dropped while rows were written into it")
 
         check = arrivals.unmoved(unchanged(table) if merges else same_table)
-        return Delivered(rows, commit=Commit(writes=writes, precondition=check))
+        return Delivered(
+            rows, commit=Commit(writes=writes, watermarks=arrivals.watermarks(), precondition=check)
+        )
 
     def _merged(self, target: Relation, table: TableVersion, rows: pa.Table) -> pa.Table:
         """Return rows with the values that the table has where they have none: other sinks may write other columns."""

@@ -15,6 +15,7 @@ from engine.meta.checkpoint import Checkpoint
 from engine.meta.creation import creations, entry
 from engine.meta.crossing import forgotten, is_timed, rows_that_cross
 from engine.meta.crossing import noted as crossings
+from engine.meta.cut import check_stops
 from engine.meta.domain import Domain
 from engine.meta.frontier import lapsed_at, pending
 from engine.meta.mutation import control_of
@@ -106,6 +107,8 @@ class DomainRun:
                 again=cut.computed_again(whole),
                 mine=cut.mine(whole.table),
             )
+            if not task.whole:
+                check_stops(whole, version, self.stored, task.old, task.new)
             task = self._with_crossings(task)
             try:
                 with self.slots.taken(alone=task.is_large):

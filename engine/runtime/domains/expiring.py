@@ -30,6 +30,9 @@ def expiring(reader: Reader, version: Version, domain: Domain, epoch: int) -> di
     for _, fragment in domain.fragments:
         if fragment.expiry is None or fragment.table not in version.tables:
             continue
+        sources = [version.tables.get(bound.scan.table) for bound in fragment.expiry.bounds]
+        if any(source is not None and source.safe_epoch > epoch for source in sources):
+            continue  # where it stood then is not known any more: the next run lets go
         number = number_at(reader, version.tables.get, fragment.expiry.bounds, epoch)
         before = version.tables[fragment.table].watermarks
         if number is not None and (not before or number > before[-1][1]):

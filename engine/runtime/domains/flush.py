@@ -19,11 +19,12 @@ from engine.meta.barrier import Barrier, closed, opened, recomputed_from
 from engine.meta.catalog_store import StoredCatalog, load, planned
 from engine.meta.content import Content
 from engine.meta.creation import CREATED, computed
-from engine.meta.crossing import note_time, present
+from engine.meta.crossing import present
 from engine.meta.cut import noted, still_met, unmoved, unread
 from engine.meta.domain import Domain, in_background, rate_limit
 from engine.meta.earlier_plans import refreshed
 from engine.meta.flush_plan import RECOMPUTE, Aim, DomainPlan, FlushPlan, FlushRequest, Step
+from engine.meta.idle import bring_time_on
 from engine.meta.mutation import control_of
 from engine.runtime.backfill.due import BACKFILL_ROWS
 from engine.runtime.backfill.run import BackfillRun
@@ -109,7 +110,7 @@ class FlushRun:
         """
         started = time.perf_counter()
         version = refreshed(self.store)
-        version = note_time(self.store, version, stored := load(version), self.clock())
+        version = bring_time_on(self.store, version, stored := load(version), self.clock())
         self._request = self.request(views, eager=eager, partitions=partitions)
         plan = self.planned = plan_flush(version, self._request)
         self.slots = Slots(self.executor.parallelism) if plan.due else self.slots

@@ -7,12 +7,15 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from engine.claims import APPEND_ONLY, KEPT_FRAME, NOT_NULL, OLD_ROWS
+from engine.claims import APPEND_ONLY, CLOSED, KEPT_FRAME, NOT_NULL, OLD_ROWS
 from engine.hummock import Reader, SstInfo, Table
+from engine.hummock.expiry import as_numbers
 from engine.hummock.merge import merged_parts, sources_of
 from engine.hummock.version import HASH, OP
 from engine.meta.catalog_store import StoredCatalog
+from engine.operators.bounds import number_at
 from engine.operators.materialize import NetChange
 from engine.runtime.epoch.epoch_run import FragmentEpoch
 from engine.runtime.executor import FragmentTask
@@ -31,7 +34,7 @@ def check_append_only(task: FragmentTask, done: FragmentEpoch) -> None:
 def check_change(
     reader: Reader, task: FragmentTask, done: FragmentEpoch, ssts: Sequence[SstInfo], required: Sequence[str]
 ) -> None:
-    """Check `OLD_ROWS` and `NOT_NULL` (of the columns `required`) of an epoch's files, where claims are verified."""
+    """Check `OLD_ROWS`, `CLOSED` and `NOT_NULL` (of the columns `required`) of an epoch's files, where claims are verified."""
     if not verifying():
         return
     rows = written_rows(reader, task.table, ssts)
@@ -42,6 +45,7 @@ def check_change(
             raise broken(
                 NOT_NULL, f"column {name} of {task.table.name} got {nulls} nulls in ({task.old}, {task.new}]"
             )
+    _check_closed(reader, task, rows)
     before = task.tables.get(task.table.name)
     if task.old is None or before is None or task.piece is not None:
         return
@@ -58,6 +62,24 @@ def check_change(
             f"{task.table.name} in ({task.old}, {task.new}] is said to get {told[0]} rows, change {told[1]} and lose {told[2]}; "
             f"by the rows that stand there it is {seen[0]}, {seen[1]} and {seen[2]}, beside "
             f"{int((~puts & ~stands).sum())} deletions of nothing",
+        )
+
+
+def _check_closed(reader: Reader, task: FragmentTask, rows: pa.Table) -> None:
+    """Check `CLOSED` of the changed rows of an epoch, as far as it is known where the watermark stood before."""
+    expiry = task.fragment.expiry
+    if expiry is None or task.old is None or task.whole or task.piece is not None:
+        return
+    sources = [task.tables.get(bound.scan.table) for bound in expiry.bounds]
+    if any(source is None or source.safe_epoch > task.old for source in sources):
+        return
+    limit = number_at(reader, task.tables.get, expiry.bounds, task.old)
+    least = pc.min(as_numbers(rows.column(expiry.column).combine_chunks())).as_py()
+    if limit is not None and least is not None and least < limit:
+        raise broken(
+            CLOSED,
+            f"{task.table.name} in ({task.old}, {task.new}] changed a row with {expiry.column} = {least}; the watermark stood at "
+            f"{limit}",
         )
 
 

@@ -34,6 +34,7 @@ from engine.sql.incremental.rules import (
     StoredPartials,
     TimedRows,
 )
+from engine.sql.incremental.table_columns import expires
 from engine.sql.plan import Aggregate, Project, Recompute, TemporalFilter, TopN
 
 
@@ -199,7 +200,9 @@ def _windows_change(fragment: Fragment, rule: OverWindows, context: EpochContext
     if change is None:
         return None
     context.terms = 0  # a key has one old and one new row at most
-    return windows.delta(top, fragment.table, change, context) if rule.by else _difference(fragment, context)
+    if not rule.by:
+        return _difference(fragment, context)
+    return windows.delta(top, fragment.table, change, rule.reach, context)
 
 
 def _arrivals_change(fragment: Fragment, rule: JoinedOnArrival, context: EpochContext) -> Rows | None:
@@ -223,6 +226,10 @@ def refuse_again(fragment: Fragment) -> None:
             what = "the rows of a temporal join as they were when they came"
         case ChangeRows():
             what = "all changes of a table"
+        case FullRefresh():
+            return
+        case _ if expires(fragment.plan):
+            what = "rows that have left their table by themselves, as it has retention_seconds or a watermark WITH TTL"
         case _:
             return
     raise EpochFailed(

@@ -13,6 +13,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from engine.hummock import Hummock, Version
+from engine.hummock.written_at import WRITTEN_AT
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.policy import epochs_at
 from engine.operators.context import partitions_for
@@ -72,6 +73,8 @@ def temporary_views(
             relation = stored.catalog.get(reading.table)
             shown = (c for c in relation.columns if not c.hidden or reading.whole)
             items = tuple((column.name, column.source) for column in shown)
+            if reading.whole:
+                items = (*items, (WRITTEN_AT, WRITTEN_AT))
             at = tables.epochs[reading.table] if reading.moment is None else at_moments[reading.view]
             parts = partitions_for(table.row_count, cores)
             source = TableAt(table, None, at)

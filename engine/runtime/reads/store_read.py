@@ -57,9 +57,9 @@ def _point_answer(
 
 
 def _indexes(version: Version, stored: StoredCatalog, table: str, epoch: int) -> tuple[TableVersion, ...]:
-    """Return the indexes of a table that are known at `epoch`; none where its rows hide by their age, which theirs do not."""
+    """Return the indexes of a table that are known at `epoch`; none where its rows hide by themselves: theirs do not."""
     found = []
-    if version.tables[table].table.options.ttl_seconds is not None:
+    if stored.catalog.relations[table].hides_rows:
         return ()
     for name, relation in stored.catalog.relations.items():
         own = relation.kind == "index" and not relation.sql and relation.depends_on == (table,)

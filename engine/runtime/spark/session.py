@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from engine.jars import check_java, jar_paths
 from engine.runtime.spark.connect import connect_to
 from engine.runtime.spark.functions import register_functions
+from engine.runtime.spark.local_java import driver_settings
 from engine.runtime.spark.logging import silence_own_calls
 from engine.spark_internals import activate, is_in_process
 
@@ -53,8 +54,13 @@ _OWN: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 """The sessions of this process that `connect` has made."""
 _BESIDE: weakref.WeakKeyDictionary[SparkSession, SparkSession] = weakref.WeakKeyDictionary()
 
-LOCAL_SETTINGS = {"spark.authenticate": "true"}
-"""Spark makes the secret itself where driver and tasks are one process; a cluster's is configured with the cluster."""
+
+def local_settings() -> dict[str, str]:
+    """Return the settings of a Spark whose driver and tasks are one process; raises EnvironmentNotReady if a jar is missing.
+
+    It makes its secret itself; a cluster's is configured with the cluster.
+    """
+    return {"spark.authenticate": "true"} | driver_settings()
 
 
 def connect(spark: SparkTarget | Callable[[], SparkTarget] = None) -> SparkSession:
@@ -142,11 +148,11 @@ def _classic(master: str) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     memory = os.environ.get("TIDELINE_DRIVER_MEMORY", "4g")
-    local = LOCAL_SETTINGS if master.startswith("local") else {}
+    apart = local_settings() if master.partition("[")[0] == "local" else {"spark.jars": ",".join(jar_paths())}
     with _without_remote():
         builder = SparkSession.builder.master(master).appName("tideline")
-        builder = builder.config("spark.jars", ",".join(jar_paths())).config("spark.driver.memory", memory)
-        for key, value in {**STATIC_SETTINGS, **SETTINGS, **CHANGED_SETTINGS, **local}.items():
+        builder = builder.config("spark.driver.memory", memory)
+        for key, value in {**STATIC_SETTINGS, **SETTINGS, **CHANGED_SETTINGS, **apart}.items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

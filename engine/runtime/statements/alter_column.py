@@ -48,7 +48,7 @@ def altered_column(
         if found is not None:
             raise wrong(f"the DEFAULT does not fit: {found[0]}", found[1])
     elif action.change == "nullable":
-        if column.source in relation.primary_key:
+        if column.source in relation.unique_key:
             raise wrong(
                 f"column {column.name} is part of the primary key of {relation.name}", "it is never null"
             )

@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection
 
 from engine.errors import SqlError
+from engine.meta.arrivals import ancestors
 from engine.runtime.relations import place_of
 from engine.sql.statements.statement_types import CreateMaterializedView
 
@@ -21,7 +22,7 @@ def check_backfill_order(statement: CreateMaterializedView, inputs: Collection[s
     fixed = _FIXED.fullmatch(statement.options.get(_OPTION, ""))
     if fixed is None:
         return
-    before: dict[str, set[str]] = {}
+    before: dict[str, list[str]] = {}
     for pair in fixed[1].split(","):
         first, arrow, second = (part.strip().lower() for part in pair.partition("->"))
         if not (first and arrow and second):
@@ -30,21 +31,10 @@ def check_backfill_order(statement: CreateMaterializedView, inputs: Collection[s
             if name not in inputs:
                 hint = f"the view reads {', '.join(sorted(inputs))}"
                 raise _wrong(statement, f"{_OPTION} names {name}, which the view does not read", hint, name)
-        before.setdefault(second, set()).add(first)
+        before.setdefault(second, []).append(first)
     for name in before:
-        if name in _all_before(name, before):
+        if name in ancestors(before[name], before):
             raise _wrong(statement, f"{_OPTION} has {name} before itself", "leave one arrow out", name)
-
-
-def _all_before(name: str, before: dict[str, set[str]]) -> set[str]:
-    found: set[str] = set()
-    queue = list(before.get(name, ()))
-    while queue:
-        first = queue.pop()
-        if first not in found:
-            found.add(first)
-            queue += before.get(first, ())
-    return found
 
 
 def _wrong(statement: CreateMaterializedView, message: str, hint: str, name: str = _OPTION) -> SqlError:

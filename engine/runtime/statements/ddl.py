@@ -15,10 +15,10 @@ from engine.hummock import Commit, Hummock, SstInfo, Table, TableOptions, Versio
 from engine.hummock.epoch import epoch_at
 from engine.meta.catalog_store import StoredCatalog, catalog_unchanged, entries, load
 from engine.meta.dead_letters import ensure_dead_letters
+from engine.meta.domain import OPTION as DOMAIN_OPTION
 from engine.meta.domain import domains
 from engine.runtime.epoch.row_checks import check_declared
 from engine.runtime.partitions.checks import check_partitions
-from engine.runtime.reads.spark_read import analysed, view_prefix
 from engine.runtime.relations import known, place_of
 from engine.runtime.rows import ROW_ID
 from engine.runtime.spark.analyze import SparkAnalyzer
@@ -31,7 +31,7 @@ from engine.runtime.statements.table_as import columns_of, table_query, written_
 from engine.runtime.statements.view_columns import documents_of, documents_of_query, shown_columns
 from engine.runtime.statements.window_close import carried_by, check_emits, closed_plan
 from engine.runtime.writes.watermarks import LATE_ROWS, watermark_table
-from engine.sql.batch.ad_hoc import query_tables, query_views, spark_query
+from engine.sql.batch.ad_hoc import query_tables, query_views
 from engine.sql.batch.full_refresh import OFFER, is_deterministic
 from engine.sql.batch.row_errors import null_on_error
 from engine.sql.bind.binder import bind
@@ -45,16 +45,15 @@ from engine.sql.incremental.key_types import check_key_types, check_plain
 from engine.sql.parsing.refusals import mistake
 from engine.sql.schemas import schema_entry, schema_of
 from engine.sql.statements.defaults import why_not_fed
-from engine.sql.statements.macros import Macro, body_of, function_body, functions_called
+from engine.sql.statements.macros import functions_called
 from engine.sql.statements.statement_types import (
-    CreateFunction,
     CreateIndex,
     CreateMaterializedView,
     CreateTable,
     CreateView,
 )
 from engine.sql.statements.view_options import on_row_error, rules
-from engine.sql.typing.types import cast_type, to_arrow
+from engine.sql.typing.types import to_arrow
 
 
 def create_table(
@@ -63,7 +62,7 @@ def create_table(
     """Create a source table, filled if it is made from a query; returns False if it exists and IF NOT EXISTS is said."""
     version = store.refresh()
     stored = load(version)
-    if _exists(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
+    if is_there(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
         return False
     ssts: tuple[SstInfo, ...] = ()
     if statement.as_query is None:
@@ -99,11 +98,15 @@ def _table_relation(
     check_plain((c for c in columns if c.name in key), "a key", hint, statement.sql)
     if not key:
         columns, key = (*columns, Column(ROW_ID, "bigint", False, None, True)), (ROW_ID,)
+    watermark = statement.watermark
+    if watermark is not None and watermark.ttl and not (statement.append_only and key == (ROW_ID,)):
+        # a key that comes again once its row has left is another row, which views hold beside the one that they have taken
+        watermark = msgspec.structs.replace(watermark, in_key=watermark.column not in key)
     relation = Relation(
         name=statement.name,
         kind="table",
         columns=columns,
-        primary_key=key,
+        primary_key=(*key, watermark.column) if watermark is not None and watermark.in_key else key,
         distribution_key=key,
         append_only=statement.append_only,
         sql=statement.sql,
@@ -112,7 +115,7 @@ def _table_relation(
         on_conflict=statement.on_conflict or _usual_conflict(statement, dialect),
         version_columns=statement.version_columns,
         null_keys=dialect == "risingwave" and key != (ROW_ID,),
-        watermark=statement.watermark,
+        watermark=watermark,
     )
     reason = why_not_fed(relation) if "connector" in statement.options else None
     if reason is not None:
@@ -124,7 +127,9 @@ def _table_relation(
 
 def _table_of(relation: Relation) -> Table:
     schema = pa.schema([pa.field(column.name, to_arrow(column.type)) for column in relation.columns])
-    options = TableOptions(ttl_seconds=relation.rows_live)
+    leaves = relation.watermark is not None and relation.watermark.ttl
+    column = relation.watermark.column if relation.watermark is not None and leaves else None
+    options = TableOptions(ttl_seconds=relation.rows_live, watermark_column=column)
     return Table(relation.name, schema, relation.primary_key, relation.distribution_key, options)
 
 
@@ -140,7 +145,7 @@ def create_view(store: Hummock, statement: CreateView, dialect: Dialect) -> bool
     before = stored.catalog.relations.get(statement.name) if statement.replaces else None
     if before is not None:
         check_replaced(stored, before, statement)
-    elif _exists(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
+    elif is_there(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
         return False
     bound = bind(statement.query, stored.catalog, dialect=dialect, sql=statement.sql)
     shown = named(statement, tuple(name for name, _ in bound.columns))
@@ -155,7 +160,7 @@ def create_view(store: Hummock, statement: CreateView, dialect: Dialect) -> bool
         renamed=bool(statement.columns),
     )
     inputs = relation.depends_on + relation.through
-    check = _inputs_stand(statement.name, inputs) if before is None else catalog_unchanged(version)
+    check = inputs_stand(statement.name, inputs) if before is None else catalog_unchanged(version)
     store.commit(Commit(catalog=entries({statement.name: relation}, {}), precondition=check))
     return True
 
@@ -168,7 +173,7 @@ def texts_used(query: exp.Query, catalog: Catalog) -> tuple[str, ...]:
 def create_index(store: Hummock, statement: CreateIndex, dialect: Dialect) -> bool:
     """Create an index under a user's name; the table behind it is shared with the views that look up by these columns."""
     stored = load(store.refresh())
-    if _exists(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
+    if is_there(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
         return False
     base = known(stored, "", statement.table, statement.sql)
     if base.kind not in ("table", "materialized view"):
@@ -207,7 +212,7 @@ def create_index(store: Hummock, statement: CreateIndex, dialect: Dialect) -> bo
         depends_on=(table,),
     )
     store.commit(
-        Commit(catalog=entries(relations, plans), precondition=_inputs_stand(statement.name, (base.name,)))
+        Commit(catalog=entries(relations, plans), precondition=inputs_stand(statement.name, (base.name,)))
     )
     return True
 
@@ -215,7 +220,10 @@ def create_index(store: Hummock, statement: CreateIndex, dialect: Dialect) -> bo
 def index_of(
     catalog: Catalog, base: Relation, columns: tuple[str, ...], dialect: Dialect
 ) -> tuple[Relation, IncrementalPlan]:
-    """Return the relation and the plan of the shared index of a table by `columns`."""
+    """Return the relation and the plan of the shared index of a table by `columns`.
+
+    That of a view stands in the view's domain: others of that domain may read it, and nobody could put it there by name.
+    """
     fragment = index_fragment(base.name, columns, catalog)
     relation = Relation(
         name=fragment.table,
@@ -225,42 +233,10 @@ def index_of(
         distribution_key=fragment.distribution_key,
         append_only=base.append_only,
         dialect=dialect,
+        options={DOMAIN_OPTION: base.options[DOMAIN_OPTION]} if DOMAIN_OPTION in base.options else {},
         depends_on=(base.name,),
     )
     return relation, IncrementalPlan(fragment.table, (fragment,))
-
-
-def create_function(
-    store: Hummock, spark: Callable[[], SparkSession], statement: CreateFunction, dialect: Dialect
-) -> bool:
-    """Create a function in SQL: an expression that is written into the queries that call it."""
-    stored = load(store.refresh())
-    if _exists(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
-        return False
-    macro = Macro(statement.parameters, statement.returns, function_body(statement, dialect))
-    relation = Relation(
-        name=statement.name,
-        kind="function",
-        columns=(),
-        sql=statement.sql,
-        dialect=dialect,
-        options={"macro": msgspec.json.encode(macro).decode()},
-        through=functions_called(body_of(macro, dialect), stored.catalog),
-    )
-    catalog = Catalog({**stored.catalog.relations, statement.name: relation})
-    call = exp.Anonymous(
-        this=statement.name,
-        expressions=[exp.Cast(this=exp.Null(), to=cast_type(kind)) for _, kind in statement.parameters],
-    )
-    probe = spark_query(exp.select(call), catalog, dialect, view_prefix(), statement.sql)
-    analysed(spark(), probe.text, statement.sql)
-    store.commit(
-        Commit(
-            catalog=entries({statement.name: relation}, {}),
-            precondition=_inputs_stand(statement.name, relation.through),
-        )
-    )
-    return True
 
 
 def plan_view(
@@ -327,7 +303,7 @@ def create_materialized_view(
 ) -> bool:
     """Create a materialized view with the indexes that it needs; its content comes with the next epoch run."""
     stored = load(store.refresh())
-    if _exists(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
+    if is_there(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
         return False
     relation, plan = plan_view(stored.catalog, spark(), statement, dialect)
     check_backfill_order(statement, {*relation.depends_on, *relation.through})
@@ -343,7 +319,7 @@ def create_materialized_view(
     store.commit(
         Commit(
             catalog=entries(relations, plans),
-            precondition=_inputs_stand(statement.name, relation.depends_on + relation.through),
+            precondition=inputs_stand(statement.name, relation.depends_on + relation.through),
         )
     )
     return True
@@ -361,7 +337,8 @@ def _check_domains(
     return after
 
 
-def _exists(catalog: Catalog, name: str, if_not_exists: bool, sql: str) -> bool:
+def is_there(catalog: Catalog, name: str, if_not_exists: bool, sql: str) -> bool:
+    """Tell whether a relation is to be left as it is; raises SqlError where its name is taken and that was not asked for."""
     check_schema(catalog, name, sql)
     if name not in catalog.relations:
         return False
@@ -384,7 +361,9 @@ def _still_absent(name: str) -> Callable[[Version], None]:
     return check
 
 
-def _inputs_stand(name: str, inputs: tuple[str, ...]) -> Callable[[Version], None]:
+def inputs_stand(name: str, inputs: tuple[str, ...]) -> Callable[[Version], None]:
+    """Return the precondition that a name is free and what it reads is there."""
+
     def check(version: Version) -> None:
         _still_absent(name)(version)
         for upstream in inputs:

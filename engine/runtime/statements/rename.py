@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
-import sqlglot
 from sqlglot import TokenType
 
 from engine.errors import SqlError
@@ -24,6 +23,7 @@ from engine.runtime.relations import known, place_of, readers
 from engine.sql.catalog import Relation, watermark_name
 from engine.sql.incremental.access import index_name
 from engine.sql.incremental.fragments import Fragment, IncrementalPlan
+from engine.sql.parsing.tokens import last_of_name, tokens_of
 from engine.sql.plan import Scan
 from engine.sql.statements.renamed_text import NameNotFound, with_names, written
 from engine.sql.statements.statement_types import Alter
@@ -195,14 +195,13 @@ def _reading(relation: Relation, wanted: Mapping[str, str], statement: Alter) ->
 
 def _with_name(relation: Relation, after: Collection[str], name: str) -> str:
     """Return the statement that made a relation with another name after one of some words; comments are left alone."""
-    tokens = sqlglot.tokenize(relation.sql, read=relation.dialect)
+    tokens = tokens_of(relation.sql, relation.dialect)
     at = 1 + next(n for n, token in enumerate(tokens) if token.text.upper() in after)
     while tokens[at].text.upper() in ("IF", "NOT", "EXISTS"):
         at += 1
     if tokens[at].token_type == TokenType.ON:  # an index that was given no name
         return relation.sql
-    dotted = at + 2 < len(tokens) and tokens[at + 1].token_type == TokenType.DOT
-    end = tokens[at + 2 if dotted else at].end + 1
+    end = tokens[last_of_name(tokens, at)].end + 1
     return relation.sql[: tokens[at].start] + written(name, relation.dialect) + relation.sql[end:]
 
 

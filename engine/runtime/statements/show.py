@@ -30,6 +30,7 @@ from engine.sql.statements.reader import (
     ShowCreate,
     parse,
 )
+from engine.sql.statements.shown_text import shown_text
 from engine.sql.typing.text_lengths import shown_type
 
 _KINDS = {
@@ -87,10 +88,14 @@ def _check_schema(stored: StoredCatalog, statement: Show, dialect: Dialect) -> N
         raise no_schema(stored.catalog, name, statement.sql)
 
 
-def show_create(stored: StoredCatalog, statement: ShowCreate) -> pa.Table:
-    """Return the statement that created a relation."""
+def show_create(stored: StoredCatalog, statement: ShowCreate, dialect: Dialect) -> pa.Table:
+    """Return the statement that created a relation; `risingwave` names its schema, and shows its text as RisingWave does."""
     relation = known(stored, "", statement.name, statement.sql, system=True)
-    return pa.table({"name": [relation.name], "create_statement": [relation.sql]})
+    name, text = relation.name, relation.sql
+    if dialect == "risingwave" and relation.dialect == dialect:
+        name = name if schema_of(name) else f"{own_schema(dialect)}.{name}"
+        text = shown_text(text, dialect)
+    return pa.table({"name": [name], "create_statement": [text]})
 
 
 def describe(stored: StoredCatalog, statement: Describe, spark: Callable[[], SparkSession]) -> pa.Table:
@@ -113,7 +118,7 @@ def describe(stored: StoredCatalog, statement: Describe, spark: Callable[[], Spa
             "column": [column.name for column in shown],
             "type": types,
             "nullable": [not relation.is_never_null(column) for column in shown],
-            "key": [column.source in relation.primary_key for column in shown],
+            "key": [column.source in relation.unique_key for column in shown],
             "comment": [column.comment or "" for column in shown],
         }
     )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
-
 import pyarrow as pa
 
 from engine.hummock import Hummock
 from engine.meta.catalog_store import load
+from engine.meta.watermarks import shown_watermarks
 from engine.runtime.writes.watermarks import LATE_ROWS
-from engine.sql.catalog import LATE, WATERMARK, watermark_name
 
 _COLUMNS: dict[str, pa.DataType] = {
     "name": pa.string(),
@@ -23,21 +21,16 @@ _SCHEMA = pa.schema(list(_COLUMNS.items()))
 
 def show_watermarks(store: Hummock) -> pa.Table:
     """Return a row for each table with a watermark; one that got no row with a time yet has none."""
-    found = []
-    for name, relation in sorted(load(store.refresh()).catalog.relations.items()):
-        if relation.watermark is None:
-            continue
-        column = next(c.name for c in relation.columns if c.source == relation.watermark.column)
-        rows = [row for batch in store.iter(watermark_name(name)) for row in batch.to_pylist()]
-        at = rows[0][WATERMARK] if rows else None
-        at = at.replace(tzinfo=None) if isinstance(at, datetime.datetime) else at
-        kept = relation.options.get(LATE_ROWS) == "keep"
+    version = store.refresh()
+    stored, found = load(version), []
+    for name, one in shown_watermarks(store.reader, version, stored).items():
+        kept = stored.catalog.relations[name].options.get(LATE_ROWS) == "keep"
         found.append(
             {
                 "name": name,
-                "column": column,
-                "watermark": None if at is None else str(at),
-                "late_rows": rows[0][LATE] if rows else 0,
+                "column": one.column,
+                "watermark": one.at,
+                "late_rows": one.late_rows,
                 "late_rows_are": "kept" if kept else "counted",
             }
         )

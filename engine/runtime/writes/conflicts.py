@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -12,9 +12,11 @@ import pyarrow.compute as pc
 
 from engine.arrow import positions
 from engine.errors import Conflict, DuplicateKey
-from engine.hummock import Hummock, Put, TableVersion, Version
+from engine.hummock import Delete, Hummock, Put, TableVersion, Version
+from engine.hummock.batch import Operation
 from engine.hummock.preconditions import Precondition
 from engine.runtime.rows import awaits_row_ids, with_row_ids
+from engine.runtime.writes.left_places import leaving, unwritten
 from engine.runtime.writes.watermarks import Arrivals, Moved
 from engine.sql.catalog import ConflictPolicy, Relation
 
@@ -51,19 +53,60 @@ def ingest(
     *,
     new_keys: bool = False,
 ) -> Inserted:
-    """Write rows to a table, as far as they are not late. Raises Conflict where the precondition does not hold."""
+    """Write rows to a table, as far as they are not late. Raises Conflict where the precondition does not hold.
+
+    Where the time stands in the key, a row that is there under the same unique key leaves its place, also for one that is late.
+    """
     attempts = Attempts()
     while True:
-        arrivals = Arrivals(store, store.version, relation)
+        version = store.version
+        arrivals, check = Arrivals(store, version, relation), precondition
         rows = arrivals.take(given)
-        writes = {relation.name: [Put(rows, new_keys)]} if rows.num_rows or not arrivals.late else {}
+        steps: list[Operation] = [Put(rows, new_keys)] if rows.num_rows or not arrivals.late else []
+        if relation.unique_key != relation.primary_key and not new_keys:
+            steps = [*leaving(store, version, relation, given), *steps]
+            check = unwritten(version, relation, precondition)
+        writes = {relation.name: steps} if steps else {}
         try:
             epoch = store.ingest_batch(
-                {**writes, **arrivals.writes()}, precondition=arrivals.unmoved(precondition)
+                {**writes, **arrivals.writes()},
+                precondition=arrivals.unmoved(check),
+                watermarks=arrivals.watermarks(),
             )
             return Inserted(epoch, rows, arrivals.late)
         except Moved:
             store.refresh()
+            if attempts.failed():
+                raise
+
+
+def ingest_steps(store: Hummock, relation: Relation, version: Version, steps: Sequence[Operation]) -> int:
+    """Commit what an UPDATE or DELETE writes to a table as it was read; returns how many new rows were late."""
+    arrivals = Arrivals(store, version, relation)
+    in_time = [Put(arrivals.take(_table(step.rows))) if isinstance(step, Put) else step for step in steps]
+    store.ingest_batch(
+        {relation.name: in_time, **arrivals.writes()},
+        precondition=arrivals.unmoved(unchanged(version.tables[relation.name])),
+        watermarks=arrivals.watermarks(),
+    )
+    return arrivals.late
+
+
+def _table(rows: pa.Table | pa.RecordBatch) -> pa.Table:
+    return rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+
+
+def delete_by_key(store: Hummock, relation: Relation, keys: pa.Table) -> int:
+    """Delete the rows that are there under some unique keys, and return the epoch of the commit."""
+    if relation.unique_key == relation.primary_key:
+        return store.ingest_batch({relation.name: [Delete(keys)]})
+    attempts = Attempts()
+    while True:
+        version = store.refresh()
+        steps = leaving(store, version, relation, keys)
+        try:
+            return store.ingest_batch({relation.name: steps}, precondition=unwritten(version, relation))
+        except Moved:
             if attempts.failed():
                 raise
 
@@ -77,12 +120,12 @@ def insert_rows(store: Hummock, relation: Relation, rows: pa.Table, policy: Conf
         rows = with_row_ids(store, rows)
         return ingest(store, relation, rows, new_keys=True)
     if policy == "overwrite":
-        rows = last_by_key(rows, relation.primary_key)
+        rows = last_by_key(rows, relation.unique_key)
         return ingest(store, relation, rows)
     if policy == "ignore":
-        return resolved(store, relation, first_by_key(rows, relation.primary_key), new_only, new_keys=True)
+        return resolved(store, relation, first_by_key(rows, relation.unique_key), new_only, new_keys=True)
     if policy == UPDATE_IF_NOT_NULL:
-        folded = last_values_by_key(rows, relation.primary_key)
+        folded = last_values_by_key(rows, relation.unique_key)
         return resolved(store, relation, folded, not_null)
     refuse_twice(relation, rows)
 
@@ -102,7 +145,7 @@ def resolved(
     With `new_keys` it leaves no row whose key is known.
     """
     attempts = Attempts()
-    keys = rows.select(list(relation.primary_key))
+    keys = rows.select(list(relation.unique_key))
     while True:
         table = store.refresh().tables[relation.name]
         index, stored = store.reader.lookup(
@@ -120,7 +163,7 @@ def resolved(
 
 def refuse_twice(relation: Relation, rows: pa.Table) -> None:
     """Raise DuplicateKey if a key stands twice among the rows."""
-    key = key_that_stands_twice(rows, relation.primary_key)
+    key = key_that_stands_twice(rows, relation.unique_key)
     if key is not None:
         raise DuplicateKey(f"insert into {relation.name}: the key {key} stands twice")
 
@@ -136,7 +179,7 @@ def key_that_stands_twice(rows: pa.Table, primary_key: tuple[str, ...]) -> str |
 
 
 def _exists(relation: Relation, rows: pa.Table, known: np.ndarray) -> DuplicateKey:
-    return keys_exist(relation.name, len(known), key_at(rows, relation.primary_key, int(known[0])))
+    return keys_exist(relation.name, len(known), key_at(rows, relation.unique_key, int(known[0])))
 
 
 def key_at(rows: pa.Table, primary_key: tuple[str, ...], at: int) -> str:

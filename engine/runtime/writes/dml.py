@@ -15,7 +15,14 @@ from engine.hummock.batch import Operation
 from engine.meta.catalog_store import StoredCatalog
 from engine.runtime.relations import known, place_of
 from engine.runtime.rows import ROW_ID, shown_names, stored_names, typed_rows, with_row_ids
-from engine.runtime.writes.conflicts import Inserted, insert_rows, last_by_key, refuse_twice, resolved
+from engine.runtime.writes.conflicts import (
+    Inserted,
+    delete_by_key,
+    insert_rows,
+    last_by_key,
+    refuse_twice,
+    resolved,
+)
 from engine.runtime.writes.dml_queries import (
     assignable,
     constants_of,
@@ -72,10 +79,13 @@ def write(
     if mode == "upsert" and keyless:
         mode = "insert"
     if mode == "delete":
-        key = [c.name for c in relation.columns if c.source in relation.primary_key]
+        key = [c.name for c in relation.columns if c.source in relation.unique_key]
         keys = stored_names(relation, typed_rows(relation, rows, key))
-        return store.ingest_batch({relation.name: [Delete(keys)]}), ""
+        return delete_by_key(store, relation, keys), ""
     typed = whole_rows(relation, rows, spark)
+    if mode == "upsert" and relation.unique_key != relation.primary_key:
+        done = insert_rows(store, relation, typed, "overwrite")
+        return done.epoch, late_words(relation, done.late)
     if mode == "upsert":  # the store keeps the last row of a key: looking for it here would only cost memory
         return store.ingest_batch({relation.name: [Put(typed)]}), ""
     done = insert_by_table(store, relation, typed)
@@ -102,7 +112,7 @@ def run(
         case Insert():
             return insert(store, stored, spark, statement, dialect, notice)
         case Update():
-            return update(store, stored, spark, statement, dialect)
+            return update(store, stored, spark, statement, dialect, notice)
         case DeleteFrom():
             return delete(store, stored, spark, statement, dialect)
 
@@ -145,11 +155,17 @@ def insert(
 
 
 def update(
-    store: Hummock, stored: StoredCatalog, spark: Spark, statement: Update, dialect: Dialect
+    store: Hummock,
+    stored: StoredCatalog,
+    spark: Spark,
+    statement: Update,
+    dialect: Dialect,
+    notice: Notice,
 ) -> pa.Table | None:
     """Run UPDATE: rows are read and written under the condition that the table did not change meanwhile.
 
-    A row whose key changes is deleted and comes again under its new one. Raises DuplicateKey if another row has that.
+    A row whose key changes is deleted and comes again under its new one. Raises DuplicateKey if another row has that. One that
+    is moved below the table's watermark is deleted, and late.
     """
     relation = source_table(stored, statement.table, "update", statement.sql)
     refuse_append_only(relation, "UPDATE")
@@ -177,7 +193,7 @@ def update(
         return (Put(whole),), _beside(whole, rows, returned)
 
     reading = Reading(query, None if moves else "once", local, constants or {})
-    written = run.read_and_write(reading, put, statement)
+    written = run.read_and_write(reading, put, statement, notice)
     if written is None:
         return None
     return run.returned_of(returned, written, alias)

@@ -72,7 +72,7 @@ def assignable(
 
 def refuse_key(relation: Relation, changed: dict[str, exp.Expr], sql: str) -> None:
     """Raise SqlError if ON CONFLICT DO UPDATE sets a column of the key: the row that it updates is the one of the key."""
-    for column in key_columns(relation):
+    for column in unique_columns(relation):
         if column.name in changed:
             value = changed[column.name]
             message = f"{column.name} is part of the primary key of {relation.name}, which ON CONFLICT DO UPDATE keeps"
@@ -82,6 +82,11 @@ def refuse_key(relation: Relation, changed: dict[str, exp.Expr], sql: str) -> No
 def key_columns(relation: Relation) -> tuple[Column, ...]:
     """Return the columns of a table's key."""
     return tuple(column for column in relation.columns if column.source in relation.primary_key)
+
+
+def unique_columns(relation: Relation) -> tuple[Column, ...]:
+    """Return the columns of a table by which its rows are told apart: the key as the statement has it."""
+    return tuple(column for column in relation.columns if column.source in relation.unique_key)
 
 
 def is_default(node: exp.Expr) -> bool:
@@ -103,7 +108,7 @@ def key_is_meant(relation: Relation, conflict: OnConflict, sql: str) -> None:
             return
         message = f"table {relation.name} has no PRIMARY KEY, so that nothing can conflict"
         raise mistake(message, conflict.node, sql, "leave ON CONFLICT out")
-    key = [column.name for column in key_columns(relation)]
+    key = [column.name for column in unique_columns(relation)]
     if set(conflict.keys) != set(key) and (conflict.keys or conflict.assignments):
         shown = ", ".join(key)
         message = f"ON CONFLICT needs the primary key of {relation.name}, which is ({shown})"
@@ -152,7 +157,7 @@ def merge_query(relation: Relation, conflict: OnConflict, sql: str) -> exp.Selec
                 this=exp.column(c.name, table=t, quoted=True),
                 expression=exp.column(c.name, table="excluded", quoted=True),
             )
-            for c in key_columns(relation)
+            for c in unique_columns(relation)
         )
     )
     where = both if conflict.where is None else exp.and_(both, qualified(conflict.where, t))

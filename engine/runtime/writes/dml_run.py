@@ -30,14 +30,15 @@ from engine.runtime.rows import (
     typed_rows,
     visible_columns,
 )
-from engine.runtime.writes.conflicts import Attempts, unchanged
+from engine.runtime.writes.conflicts import Attempts, ingest_steps, unchanged
 from engine.runtime.writes.dml_queries import merge_query, renamed, selection
 from engine.runtime.writes.driver_rows import SETTING, driver_bytes
 from engine.runtime.writes.late_frames import in_time
+from engine.runtime.writes.left_places import refuse_many
 from engine.runtime.writes.returned_sources import Returned
 from engine.runtime.writes.spilled import PLACE, Spilled, gathered
 from engine.runtime.writes.statement_rows import StatementRows
-from engine.runtime.writes.watermarks import Arrivals, Moved
+from engine.runtime.writes.watermarks import Arrivals, Moved, late_words
 from engine.runtime.writes.write_tasks import (
     LOOKS_UP,
     Rule,
@@ -168,6 +169,7 @@ class StatementRun:
             rule = "versions"
         if conflict is not None:
             rule = "split" if conflict.assignments else "ignore"
+        refuse_many(relation, rows.rows, SETTING)
         if ROW_ID in relation.primary_key:  # no other row has its key, whoever writes meanwhile
             rows, rule = rows.numbered(self.store), "new"
         while True:
@@ -191,10 +193,11 @@ class StatementRun:
         reading: Reading,
         operation: Callable[[pa.Table, TableVersion], tuple[Sequence[Operation], pa.Table]],
         statement: Update | DeleteFrom,
+        notice: Callable[[str], None] | None = None,
     ) -> pa.Table | None:
         """Commit what `operation` makes of a query's rows, as if no one wrote to the table meanwhile; returns the rows.
 
-        Many rows are written by Spark's tasks, and None is returned.
+        Many rows are written by Spark's tasks, and None is returned. `notice` is told of new rows that are late.
         """
         name = self.relation.name
         query_tables(reading.query, self.stored.catalog, self.sql)
@@ -210,7 +213,9 @@ class StatementRun:
                     return None
                 steps, rows = operation(rows, table)
                 if rows.num_rows:
-                    self.store.ingest_batch({name: steps}, precondition=unchanged(table))
+                    late = ingest_steps(self.store, self.relation, version, steps)
+                    if notice is not None:
+                        notice(late_words(self.relation, late))
                 return rows
             except Conflict:
                 if attempts.failed():
@@ -288,13 +293,14 @@ class StatementRun:
         arrivals: Arrivals | None = None,
     ) -> None:
         writes, more = {table.name: ssts} if ssts else {}, {} if arrivals is None else arrivals.writes()
+        moved = {} if arrivals is None else arrivals.watermarks()
         if arrivals is not None:
             tables = {name: self.store.version.tables[name].table for name in more}
             writes |= gather(self.store.reader, tables, more)
             precondition = arrivals.unmoved(precondition)
         if writes:
             same = same_tables({table.name: table}, precondition)
-            self.store.commit(Commit(writes=writes, precondition=same))
+            self.store.commit(Commit(writes=writes, watermarks=moved, precondition=same))
 
     def merged(self, conflict: OnConflict, rows: pa.Table, known: np.ndarray, old: pa.Table) -> pa.Table:
         """Return what ON CONFLICT DO UPDATE writes: new rows as they are, known ones updated."""

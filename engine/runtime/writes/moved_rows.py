@@ -31,16 +31,14 @@ def moved_rows(
     gone = table_of({name: before[name].cast(whole.schema.field(name).type) for name in names})
     if key_that_stands_twice(gone, relation.primary_key) is not None:
         raise DuplicateKey(TWO_NEW_ROWS.format(table=relation.name))
-    twice = key_that_stands_twice(whole, relation.primary_key)
+    twice = key_that_stands_twice(whole, relation.unique_key)
     if twice is not None:
         raise DuplicateKey(f"UPDATE of {relation.name}: two rows would have the key {twice}")
-    index, _ = store.reader.lookup(
-        table, whole.select(names), table.committed_epoch, columns=names, null_safe=True
-    )
-    known = whole.select(names).take(pa.array(index, pa.int64()))
+    wanted = whole.select(list(relation.unique_key))
+    _, known = store.reader.lookup(table, wanted, table.committed_epoch, columns=names, null_safe=True)
     stays = ~_among(known, gone)
     if stays.any():
-        first = key_at(known, relation.primary_key, int(np.flatnonzero(stays)[0]))
+        first = key_at(known, relation.unique_key, int(np.flatnonzero(stays)[0]))
         raise DuplicateKey(
             f"UPDATE of {relation.name}: {int(stays.sum())} rows would get keys that other rows have, the first is {first}"
         )

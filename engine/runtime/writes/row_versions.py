@@ -15,7 +15,7 @@ _Row = dict[str, Any]
 
 def folded(relation: Relation, rows: pa.Table) -> pa.Table:
     """Return one row a key: what is left when the rows, under the names of the store, come one after the other."""
-    key = relation.primary_key
+    key = relation.unique_key
     if key_that_stands_twice(rows, key) is None:
         return rows
     kept: dict[tuple[Any, ...], _Row] = {}

@@ -19,12 +19,14 @@ from engine.hummock.batch import Operation
 from engine.hummock.expiry import as_numbers
 from engine.hummock.preconditions import Precondition
 from engine.meta.dead_letters import DEAD_LETTER, DEAD_LETTER_SCHEMA
-from engine.sql.catalog import LATE, WATERMARK, WATERMARK_KEY, Relation, Watermark, watermark_relation
+from engine.meta.idle import IDLE_TIMEOUT
+from engine.meta.watermarks import WatermarkAt, shown_number, watermark_at, watermark_row
+from engine.sql.catalog import Relation, Watermark, watermark_relation
 from engine.sql.typing.types import to_arrow
 
 LATE_ROWS = "late_rows"
 """The option of a table that says what becomes of late rows: they are counted alone, or kept as dead letters."""
-OPTIONS = (LATE_ROWS,)
+OPTIONS = (LATE_ROWS, IDLE_TIMEOUT)
 LATE_FILE = "late rows"
 """What stands for the file of a dead letter that is a late row, with the table's number; its line is the row's number."""
 
@@ -67,13 +69,7 @@ class Arrivals:
         self._seen = version.tables.get(self._table.name)
         if self._seen is None:
             raise Conflict(f"table {relation.name} was dropped while rows were written to it")
-        keys = pa.table({WATERMARK_KEY: pa.array([0], self._table.schema.field(WATERMARK_KEY).type)})
-        _, found = store.reader.lookup(self._seen, keys, self._seen.committed_epoch)
-        self.before: int | None = None
-        self.late_before = 0
-        if found.num_rows:
-            self.before = as_numbers(found.column(WATERMARK).combine_chunks())[0].as_py()
-            self.late_before = found.column(LATE)[0].as_py()
+        self.before, self.late_before = watermark_at(store.reader, self._seen)
         self._now = self.before
 
     @property
@@ -111,16 +107,17 @@ class Arrivals:
         """Return what the commit writes to tables of the system: where the watermark is now, and late rows that are kept."""
         if self._table is None or (self._now == self.before and not self.late):
             return {}
-        schema = self._table.schema
-        now = pa.array([self._now], pa.int64()) if self._now is not None else pa.nulls(1, pa.int64())
-        kind = schema.field(WATERMARK).type
-        shown = now.cast(pa.int32()).cast(kind) if pa.types.is_date32(kind) else now.cast(kind)
-        count = pa.array([self.late_before + self.late], pa.int64())
-        row = pa.table([pa.array([0], schema.field(WATERMARK_KEY).type), shown, count], schema=schema)
+        row = watermark_row(self._table, WatermarkAt(self._now, self.late_before + self.late))
         found: dict[str, Sequence[Operation]] = {self._table.name: [Put(row)]}
         if self._kept:
             found[DEAD_LETTER] = [Put(self._dead_letters(pa.concat_tables(self._kept)))]
         return found
+
+    def watermarks(self) -> dict[str, int]:
+        """Return the watermark below which the commit hides rows of the table, if it is WITH TTL and moves."""
+        if self._table is None or not self.watermark.ttl or self._now is None or self._now == self.before:
+            return {}
+        return {self.relation.name: self._now}
 
     def unmoved(self, further: Precondition | None = None) -> Precondition | None:
         """Return the precondition that the watermark stands where it stood, and the `further` one."""
@@ -166,9 +163,7 @@ class Arrivals:
         count = rows.num_rows
         raw = [json.dumps(row, default=str, ensure_ascii=False) for row in rows.to_pylist()]
         times = rows.column(column)
-        limit = pa.array([before], pa.int64())
-        kind = times.type
-        at = (limit.cast(pa.int32()).cast(kind) if pa.types.is_date32(kind) else limit.cast(kind))[0]
+        at = shown_number(before, times.type)[0]
         reasons = [f"late: {column} = {time} is below the watermark {at}" for time in times.to_pylist()]
         return pa.table(
             [

@@ -27,6 +27,7 @@ from engine.sql.parsing.lost_arguments import lost_argument
 from engine.sql.parsing.names import identifier, item_name, relation_of
 from engine.sql.parsing.output_names import named_outputs
 from engine.sql.parsing.position import place
+from engine.sql.parsing.reading import SESSION_FRAME
 from engine.sql.parsing.refusals import unsupported
 from engine.sql.rewrites.contract import QueryText
 from engine.sql.rewrites.distinct_on import distinct_on
@@ -251,6 +252,9 @@ def _refuse_unsaid(tree: exp.Expr, sql: str) -> None:
             raise unsupported(
                 "SELECT INTO is not offered", node.args["into"], sql, "CREATE TABLE t AS SELECT …"
             )
+        if isinstance(node, exp.WindowSpec) and node.args.get("kind") == SESSION_FRAME:
+            hint = "make a materialized view of it, and read that"
+            raise unsupported("SESSION WITH GAP in a query that is answered once", node, sql, hint)
         if node.args.get("exclude"):
             hint = "subtract the row itself, or use a frame that leaves it out"
             raise unsupported("EXCLUDE in a window's frame is not offered", node, sql, hint)

@@ -1,9 +1,14 @@
-"""`_row_id`, by which the rows of a table without a key are told apart: named, it is read; `*` does not show it."""
+"""`_row_id`, by which the rows of a table without a key are told apart, and `_rw_timestamp`, when a row was written.
+
+Named, they are read; `*` does not show them. Rows in the order of when they were written are in that of their keys where that
+was together.
+"""
 
 from __future__ import annotations
 
 import sqlglot.expressions as exp
 
+from engine.sql.bind.scope import WRITTEN_AT
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.parsing.names import identifier, relation_of
 from engine.sql.parsing.refusals import unsupported
@@ -40,14 +45,45 @@ def _is_meant(column: exp.Column, select: exp.Select, catalog: Catalog, sql: str
     meant = [
         (table, relation)
         for table, relation in _sources(select, catalog)
-        if identifier(column.this) in relation.primary_key and _may_mean(column, table)
+        if _is_hidden(column, relation) and _may_mean(column, table)
     ]
     for table, relation in meant:
+        _order_by_key(column, select, table, relation)
         if not is_read_whole(table):
             read_whole(table)
             _without_star(select, relation, sql)
             _refuse_natural(select, catalog, sql)
     return bool(meant)
+
+
+def _is_hidden(column: exp.Column, relation: Relation) -> bool:
+    """Tell whether a column is the row id of a table, or tells when a row of a relation was written."""
+    name = identifier(column.this)
+    if name == WRITTEN_AT:
+        return all(one.name != name for one in relation.columns)
+    return relation.kind == "table" and name in relation.primary_key and _has_hidden(relation)
+
+
+def _has_hidden(relation: Relation) -> bool:
+    return any(column.hidden for column in relation.columns)
+
+
+def _order_by_key(column: exp.Column, select: exp.Select, table: exp.Table, relation: Relation) -> None:
+    """Order rows that were written together by their key, in place."""
+    order, ordered = select.args.get("order"), column.parent
+    plain = not any(select.args.get(part) for part in ("group", "distinct", "having"))
+    if (
+        not (isinstance(order, exp.Order) and plain and isinstance(ordered, exp.Ordered))
+        or ordered.parent != order
+    ):
+        return
+    if identifier(column.this) != WRITTEN_AT or ordered is not order.expressions[-1]:
+        return
+    names = {one.source: one.name for one in relation.columns}
+    of = exp.to_identifier(table.alias_or_name, quoted=True)
+    for source in relation.primary_key:
+        key = exp.column(exp.to_identifier(names[source], quoted=True), table=of.copy())
+        order.append("expressions", exp.Ordered(this=key, nulls_first=True))
 
 
 def _refuse_natural(select: exp.Select, catalog: Catalog, sql: str) -> None:
@@ -61,7 +97,7 @@ def _refuse_natural(select: exp.Select, catalog: Catalog, sql: str) -> None:
 
 
 def _sources(select: exp.Select, catalog: Catalog) -> list[tuple[exp.Table, Relation]]:
-    """Return the tables of a SELECT's FROM that have hidden keys."""
+    """Return the tables and materialized views of a SELECT's FROM."""
     from_ = select.args.get("from_")
     items = [
         from_.this if from_ is not None else None,
@@ -71,7 +107,7 @@ def _sources(select: exp.Select, catalog: Catalog) -> list[tuple[exp.Table, Rela
     for item in items:
         if isinstance(item, exp.Table) and isinstance(item.this, exp.Identifier):
             relation = relation_of(item, catalog)
-            if relation is not None and relation.kind == "table" and any(c.hidden for c in relation.columns):
+            if relation is not None and relation.kind in ("table", "materialized view"):
                 found.append((item, relation))
     return found
 

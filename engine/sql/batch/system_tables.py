@@ -152,7 +152,7 @@ def _columns(world: World) -> Iterator[Row]:
 
 def _keys(world: World) -> Iterator[tuple[Relation, list[str]]]:
     for relation in world.shown("table"):
-        key = [column.name for column in world.columns(relation) if column.source in relation.primary_key]
+        key = [column.name for column in world.columns(relation) if column.source in relation.unique_key]
         if key:
             yield relation, key
 

@@ -71,7 +71,8 @@ _REMEDIES = {
     "version": (
         "FOR SYSTEM_TIME AS OF",
         "a view follows the newest content of its inputs; to join rows with a table as it is when they come, write "
-        "JOIN t FOR SYSTEM_TIME AS OF PROCTIME() ON …",
+        "JOIN t FOR SYSTEM_TIME AS OF PROCTIME() ON …; with the row of the time nearest before theirs, write "
+        "ASOF JOIN t ON a.key = t.key AND a.ts >= t.ts",
     ),
     "when": ("FOR SYSTEM_TIME AS OF", "a view follows the newest content of its inputs"),
     "joins": ("a join in parentheses", "write the joins one after the other, or (SELECT …) AS name"),

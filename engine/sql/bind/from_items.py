@@ -11,6 +11,7 @@ import sqlglot.expressions as exp
 
 from engine.errors import SqlError, UnsupportedSql
 from engine.sql.bind.expressions import Expressions
+from engine.sql.bind.moving_series import series_upto_now
 from engine.sql.bind.scope import Scope, Source
 from engine.sql.bind.subqueries import query_of
 from engine.sql.bind.table_functions import TableFunctions, is_table_call
@@ -119,6 +120,9 @@ class FromItems:
     def _call(self, node: exp.Expr, inner: exp.Expr, call: exp.Expr, outer: bool) -> Item:
         for part in {id(node): node, id(inner): inner}.values():
             self.binder.refuse_parts(part, _CALL_PARTS)
+        moving = series_upto_now(inner if inner.args.get("alias") else node, call, self.binder.error)
+        if moving is not None:
+            return Item(self._subquery(moving, moving, moving.this, False))
         alias = node.args.get("alias") or inner.args.get("alias")
         parts = (node, inner, call)
         numbered = any(part.args.get("ordinality") or part.args.get("offset") for part in parts)
@@ -183,7 +187,7 @@ class FromItems:
             if found.is_never_null(column):
                 self.binder.known.add(internal)
         scan = Scan(found.name, items, found.primary_key, found.distribution_key, found.append_only)
-        scan = msgspec.structs.replace(scan, expires=found.rows_live is not None)
+        scan = msgspec.structs.replace(scan, expires=found.hides_rows)
         internals = {c.name: internal for c, (internal, _) in zip(columns, items, strict=True)}
         row_ids = [
             c.name for c in columns if c.hidden and found.kind == "table" and c.name in found.primary_key

@@ -11,6 +11,9 @@ from engine.errors import SqlError
 from engine.sql.parsing.position import place
 from engine.sql.plan import Node
 
+WRITTEN_AT = "_rw_timestamp"
+"""When a row was written, a column that every stored relation has, though no table holds it."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -110,6 +113,9 @@ class Scope:
                 return self.error(f"{parts[0]} is not in FROM", column, hint)
             sources = mine
         name = parts[min(len(parts), 2) - 1]
+        if name == WRITTEN_AT:
+            hint = "it can be named in a query that is answered once; give the table a column with a DEFAULT of now()"
+            return self.error(f"{name} is not kept: a view cannot show it", column, hint)
         names = list(dict.fromkeys(visible for source in sources for visible, _ in source.columns))
         near = difflib.get_close_matches(name, names, 3)
         hint = f"did you mean {', '.join(near)}?" if near else f"columns are {', '.join(names)}"

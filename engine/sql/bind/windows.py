@@ -13,8 +13,9 @@ import sqlglot.expressions as exp
 from engine.sql.bind.aggregate_calls import core, parts_of
 from engine.sql.bind.aggregates import Aggregates
 from engine.sql.bind.expressions import Expressions, bound_column, own_parts
-from engine.sql.bind.frames import Frames
+from engine.sql.bind.frames import WHOLE, Frames
 from engine.sql.bind.ordering import OrderItem, order_items
+from engine.sql.bind.session_frames import Gap, SessionFrames, is_session
 from engine.sql.bind.window_calls import WindowCalls
 from engine.sql.expression.nodes import Arithmetic, Cast, Column, Expr, Literal, known
 from engine.sql.functions import is_aggregate
@@ -41,6 +42,7 @@ class _Taken:
     by: tuple[str, ...] = ()
     sort: tuple[SortKey, ...] = ()
     frame: Frame | None = None
+    gap: Gap | None = None
 
 
 @dataclass
@@ -155,7 +157,11 @@ class Windows:
         kind = kind_of(order[0], self.expressions.types) if order else None
         spec = taken.node.args.get("spec")
         taken.frame, cast = None, None
-        if WindowCalls(self.expressions).has_frame(taken.call):
+        if spec is not None and is_session(spec):
+            gap = SessionFrames(self.expressions, self.fresh).gap(spec, len(order), kind)
+            if WindowCalls(self.expressions).has_frame(taken.call):
+                taken.frame, taken.gap = WHOLE, gap
+        elif WindowCalls(self.expressions).has_frame(taken.call):
             taken.frame, cast = Frames(self.expressions).bind(spec, len(order), kind)
         exprs = [known(Cast(order[0], cast), type=cast), *order[1:]] if cast is not None else list(order)
         columns = [self._column(expr) for expr in exprs]
@@ -187,8 +193,9 @@ class Windows:
         if self.columns:
             items = tuple((column, Column(column)) for column in plan.columns)
             plan = Project(plan, items + tuple((name, expr) for expr, name in self.columns.items()))
+        plan = self._with_sessions(plan)
         groups: dict[frozenset[str], list[_Taken]] = {}
-        for taken in self.taken.values():
+        for taken in sorted(self.taken.values(), key=lambda taken: taken.gap is None):
             groups.setdefault(frozenset(taken.by), []).append(taken)
         for together in groups.values():
             aggregates = [Aggregates(self.expressions, plan.key, taken.sort) for taken in together]
@@ -199,6 +206,20 @@ class Windows:
                 for taken, call in zip(together, bound, strict=True)
             )
             plan = Over(plan, together[0].by, made)
+        return plan
+
+    def _with_sessions(self, plan: Node) -> Node:
+        """Return the plan with the starts of sessions, which become parts of the partitions of the calls over them."""
+        starts: dict[tuple[frozenset[str], str, Gap], str] = {}
+        for taken in self.taken.values():
+            if taken.gap is None:
+                continue
+            column = taken.sort[0].column
+            known_as = frozenset(taken.by), column, taken.gap
+            if known_as not in starts:
+                sessions = SessionFrames(self.expressions, self.fresh)
+                plan, starts[known_as] = sessions.over(plan, taken.by, column, taken.gap)
+            taken.by = (*taken.by, starts[known_as])
         return plan
 
 

@@ -86,3 +86,10 @@ def join_sides(node: Join, columns: tuple[str, ...], null_safe: bool = False) ->
     if null_safe and node.kind == "left":
         raise NotPushable
     return "right", "left"
+
+
+def is_chain(node: Node) -> bool:
+    """Tell whether the node is a scan below nothing but filters and projections."""
+    while isinstance(node, Filter | Project):
+        node = node.input
+    return isinstance(node, Scan)

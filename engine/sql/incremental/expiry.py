@@ -12,7 +12,8 @@ import msgspec
 
 from engine.sql.catalog import Catalog
 from engine.sql.incremental.fragments import Expiry, Fragment, IncrementalPlan
-from engine.sql.incremental.progress import Found, bounds_of, of_catalog, progress
+from engine.sql.incremental.progress import bounds_of, of_catalog, progress
+from engine.sql.incremental.progress_values import Found
 from engine.sql.incremental.rules import FirstRows, KeyedRecompute, Linear, OverWindows, StoredPartials
 from engine.sql.plan import DynamicFilter, Join, Node, Scan, children, scans
 
@@ -35,7 +36,9 @@ def with_expiry(plan: IncrementalPlan, catalog: Catalog) -> IncrementalPlan:
     kept = {table for fragment in plan.fragments for table in _read_below(fragment)}
     waiting = {node.input.table for node in _waiting(plan) if isinstance(node.input, Scan)}
     fragments = tuple(
-        fragment if fragment.table in kept else _expiring(fragment, found[fragment.table], waiting)
+        fragment
+        if fragment.table in kept or _is_whole(fragment)
+        else _expiring(fragment, found[fragment.table], waiting)
         for fragment in plan.fragments[:-1]
     )
     return msgspec.structs.replace(plan, fragments=(*fragments, plan.fragments[-1]))
@@ -51,6 +54,11 @@ def _waiting(plan: IncrementalPlan) -> Iterator[DynamicFilter]:
     for fragment in plan.fragments:
         if isinstance(fragment.rule, Linear):
             yield from closing(fragment.plan)
+
+
+def _is_whole(fragment: Fragment) -> bool:
+    """Tell whether a state holds the first of all rows, below which none of the later ones may take a place."""
+    return isinstance(fragment.rule, FirstRows) and not fragment.rule.by
 
 
 def _expiring(fragment: Fragment, found: Found, waiting: Collection[str]) -> Fragment:

@@ -10,6 +10,7 @@ import msgspec
 
 from engine.sql.catalog import Catalog
 from engine.sql.incremental.access import arrange_key, index_name
+from engine.sql.incremental.progress import watermark_bound
 from engine.sql.incremental.rules import IndexCopy, Rule
 from engine.sql.plan import Bound, Node, Scan, scans
 
@@ -61,7 +62,10 @@ class IncrementalPlan(msgspec.Struct, frozen=True):
 
 
 def index_fragment(table: str, columns: tuple[str, ...], catalog: Catalog) -> Fragment:
-    """Return the fragment of the index of `table` by `columns`: all its rows, distributed by those columns."""
+    """Return the fragment of the index of `table` by `columns`: all its rows, distributed by those columns.
+
+    Of a table WITH TTL it lets go of the rows that have left it.
+    """
     relation = catalog.get(table)
     scan = Scan(
         table,
@@ -73,4 +77,7 @@ def index_fragment(table: str, columns: tuple[str, ...], catalog: Catalog) -> Fr
     name = index_name(table, columns)
     why = f"lookups in {table} by {', '.join(columns)}"
     types = tuple((column.source, column.type) for column in relation.columns)
-    return Fragment(name, IndexCopy(), scan, arrange_key(columns, scan.key), columns, why, columns=types)
+    key, expiry = arrange_key(columns, scan.key), None
+    if relation.watermark is not None and relation.watermark.ttl:
+        expiry = Expiry(relation.watermark.column, (watermark_bound(table),))
+    return Fragment(name, IndexCopy(), scan, key, columns, why, columns=types, expiry=expiry)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from engine.sql.expression.nodes import Column, Expr, Literal
 from engine.sql.incremental.partials import GLOBAL_KEY
 from engine.sql.plan import AggCall, Aggregate, Node, Project
@@ -17,6 +19,11 @@ def with_global_key(node: Aggregate) -> Aggregate:
 def is_global(node: Aggregate) -> bool:
     """Tell whether the aggregate has no GROUP BY: one row, even on empty input."""
     return tuple(name for name, _ in node.keys) == (GLOBAL_KEY,)
+
+
+def own_global_key(table: str, columns: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return what a scan of a state reads: two of one partition or group may meet in a plan, so that column has its own name."""
+    return tuple((f"{old}:{table}" if old == GLOBAL_KEY else old, new) for old, new in columns.items())
 
 
 def keys_as_columns(node: Aggregate, source: Node) -> tuple[Aggregate, Node]:

@@ -8,15 +8,17 @@ from typing import Protocol
 import msgspec
 
 from engine.sql.expression.nodes import Column, Expr
-from engine.sql.incremental.access import NotPushable, arrange_key, required_indexes
+from engine.sql.expression.template import as_columns
+from engine.sql.incremental.access import NotPushable, arrange_key, is_chain, required_indexes
 from engine.sql.incremental.arrivals import arriving, is_arrival, with_arriving
 from engine.sql.incremental.changelogs import KEY, changes_of
 from engine.sql.incremental.counted_values import OverValues, ValueState, over_values, values_of
 from engine.sql.incremental.counted_values import Values as GroupValues
 from engine.sql.incremental.filter_states import filter_state, timed_state
 from engine.sql.incremental.fragments import Fragment
-from engine.sql.incremental.group_keys import is_global, keys_as_columns, with_global_key
-from engine.sql.incremental.partials import GLOBAL_KEY, Partials, partials_of
+from engine.sql.incremental.group_keys import is_global, keys_as_columns, own_global_key, with_global_key
+from engine.sql.incremental.partials import Partials, partials_of
+from engine.sql.incremental.reach import in_one_partition, reach_of
 from engine.sql.incremental.rules import (
     ChangeRows,
     FirstRows,
@@ -25,9 +27,10 @@ from engine.sql.incremental.rules import (
     Linear,
     Lookups,
     OverWindows,
+    Reach,
     StoredPartials,
 )
-from engine.sql.incremental.table_columns import expires, renamed, sanitised, with_columns
+from engine.sql.incremental.table_columns import expires, renamed, sanitised, with_columns, with_own_order
 from engine.sql.incremental.temporal import bounds_of, has_bounds
 from engine.sql.plan import (
     Aggregate,
@@ -42,7 +45,7 @@ from engine.sql.plan import (
     TopN,
     UnionAll,
     Values,
-    children,
+    nodes,
 )  # fmt: skip
 
 _BY_VALUES = (
@@ -74,26 +77,25 @@ class Lowering:
     # ---- the view itself -------------------------------------------------------------------------------------
     def view_fragment(self, top: Node) -> None:
         """Add the fragment of the view itself, after those that stand below it."""
-        if isinstance(top, Project) and isinstance(top.input, Aggregate):
-            self._aggregate(self.view, top)
-            return
-        if isinstance(top, Project) and self._is_windowed(top.input):
-            self._over(self.view, top)
-            return
-        if isinstance(top, Project) and is_arrival(top):
-            self._arrivals(self.view, top)
-            return
-        plan = self._lower(top)
-        self._emit(self.view, plan, plan.key)
+        match top:
+            case Project(input=Aggregate()):
+                self._aggregate(self.view, top)
+            case Project() if self._is_windowed(top.input):
+                self._over(self.view, top)
+            case Project() if is_arrival(top):
+                self._arrivals(self.view, top)
+            case _:
+                plan = self._lower(top)
+                self._emit(self.view, plan, plan.key)
 
     def _emit(
         self, table: str, plan: Node, by: tuple[str, ...], why: str = "", then: tuple[str, ...] = ()
     ) -> None:
-        joins = _count(plan, Join)
+        joins = sum(isinstance(part, Join) for part in nodes(plan))
         rule = Lookups() if joins else Linear()
         looked_up = f"the change of each input looked up in the others ({joins} joins)"
-        reason = looked_up if joins else "on changes alone"
-        self._add(Fragment(table, rule, plan, arrange_key(by + then, plan.key), by, why or reason))
+        why = why or (looked_up if joins else "on changes alone")
+        self._add(Fragment(table, rule, plan, arrange_key(by + then, plan.key), by, why))
 
     def _next_state(self) -> str:
         return f"_state_{self.view}_{len(self.fragments) + 1}"
@@ -140,7 +142,7 @@ class Lowering:
         by = tuple(right for _, right in join.on)
         if not by:
             return self._lasting(right)
-        return self._accessible(right, by, join.null_safe) if _is_chain(right) else self._arrange(right, by)
+        return self._accessible(right, by, join.null_safe) if is_chain(right) else self._arrange(right, by)
 
     def _accessible(self, node: Node, columns: tuple[str, ...], null_safe: bool = False) -> Node:
         """Return a node that can be read by `columns`: itself with indexes noted, or an arrangement of it."""
@@ -196,16 +198,16 @@ class Lowering:
         return Scan(table, items, KEY[1:], (), append_only=True)
 
     # ---- as-of joins -----------------------------------------------------------------------------------------
-    def _lower_nearest(self, join: Join) -> Join:
+    def _lower_nearest(self, join: Join) -> Node:
         """Return an as-of join over states of its sides, each in the order of what is compared."""
         assert join.nearest is not None
-        sides = ((join.left, join.nearest.left), (join.right, join.nearest.right))
-        by = zip(*join.on, strict=True)
-        left, right = (
-            self._arrange(self._lower(side), columns, (then,))
-            for (side, then), columns in zip(sides, by, strict=True)
-        )
-        return msgspec.structs.replace(join, left=left, right=right)
+        (left_by, right_by), nearest = zip(*join.on, strict=True), join.nearest
+        left, before = with_own_order(self._lower(join.left), nearest.left, left_by)
+        right, behind = with_own_order(self._lower(join.right), nearest.right, right_by)
+        left, right = self._arrange(left, left_by, (before,)), self._arrange(right, right_by, (behind,))
+        nearest = msgspec.structs.replace(nearest, left=before, right=behind)
+        lowered = msgspec.structs.replace(join, left=left, right=right, nearest=nearest)
+        return lowered if nearest == join.nearest else Project(lowered, as_columns(join.columns))
 
     # ---- windows ---------------------------------------------------------------------------------------------
     def _is_windowed(self, node: Node) -> bool:
@@ -242,7 +244,7 @@ class Lowering:
     def _arrivals(self, table: str | None, top: Project) -> None:
         """Add the fragment of temporal joins in a row; without a name it is a state, numbered after all that stands below it."""
         came = self._lower(arriving(top))
-        if not _is_chain(came):  # what comes and goes has to be net: a row that stays must not be joined anew
+        if not is_chain(came):  # what comes and goes has to be net: a row that stays must not be joined anew
             came = self._arrange(came, came.key)
         below = with_arriving(self._looked_up(top.input), came)
         plan = with_columns(top, below, below.key)
@@ -265,8 +267,10 @@ class Lowering:
         """Return a scan of the state that was added last, which renames what it holds, under the columns' first names."""
         state = self.fragments[-1]
         assert isinstance(state.plan, Project)
-        items = tuple((expr.columns[0], name) for name, expr in state.plan.items)
-        return Scan(state.table, items, state.key, state.distribution_key, append_only)
+        found = {expr.columns[0]: name for name, expr in state.plan.items}
+        return Scan(
+            state.table, own_global_key(state.table, found), state.key, state.distribution_key, append_only
+        )
 
     def _over_state(self, node: Node) -> Scan:
         """Return a scan of a state table with the rows of calls over windows, or of a filter right above them."""
@@ -277,18 +281,28 @@ class Lowering:
         """Add the fragment of calls over windows; without a name it is a state, numbered after all that stands below it."""
         node = top.input.input if isinstance(top.input, Filter) else top.input
         assert isinstance(node, Over)
-        source = self._lower(node.input)
-        by = node.partition
-        source = self._accessible(source, by, null_safe=True) if by else self._lasting(source)
-        node = msgspec.structs.replace(node, input=source)
+        node, reach = self._over_input(node)
         below = msgspec.structs.replace(top.input, input=node) if isinstance(top.input, Filter) else node
         plan = with_columns(top, below, (*node.partition, *node.key))
         carried = {expr.column: name for name, expr in reversed(plan.items) if expr.column is not None}
         by = tuple(carried[column] for column in node.partition)
-        key = arrange_key(by, plan.key)
         why = "touched partitions are computed again" if by else "all rows are one partition, computed again"
-        name = table or self._next_state()
-        self._add(Fragment(name, OverWindows(node.partition), plan, key, by or key, why))
+        if reach is not None:
+            why = f"rows up to {reach.rows} from a change are computed again"
+        name, key = table or self._next_state(), arrange_key(by, plan.key)
+        self._add(Fragment(name, OverWindows(node.partition, reach), plan, key, by or key, why))
+
+    def _over_input(self, node: Over) -> tuple[Over, Reach | None]:
+        """Return calls over windows over an input that can be looked up, and how far they look where it is in their order."""
+        source = self._lower(node.input)
+        found = reach_of(node, self.analyzer.types(source))
+        if found is None:
+            by = node.partition
+            source = self._accessible(source, by, null_safe=True) if by else self._lasting(source)
+            return msgspec.structs.replace(node, input=source), None
+        node, source = in_one_partition(node, source)
+        state = self._arrange(source, node.partition, (found.order,))
+        return msgspec.structs.replace(node, input=state), found.of_state(state)
 
     # ---- aggregates ------------------------------------------------------------------------------------------
     def _aggregate_state(self, node: Aggregate) -> Scan:
@@ -297,9 +311,7 @@ class Lowering:
         plan = Project(node, tuple((names[column], Column(column)) for column in node.columns))
         table = self._aggregate(None, plan)
         key = tuple(names[column] for column in node.key)
-        # two whole aggregates may meet in one join, where each needs a key of its own name
-        items = ((f"{old}:{table}" if old == GLOBAL_KEY else old, new) for old, new in names.items())
-        return Scan(table, tuple(items), key, key, node.append_only)
+        return Scan(table, own_global_key(table, names), key, key, node.append_only)
 
     def _aggregate(self, table: str | None, top: Project) -> str:
         """Add the fragment of an aggregate; without a name it is a state, numbered after all that stands below it."""
@@ -386,14 +398,3 @@ class Lowering:
             why = f"how often each value stands in its group{', in order' if state.values.ordered else ''}"
             self._add(Fragment(names[text], StoredPartials(), plan, plan.key, by, why))
         return over
-
-
-def _is_chain(node: Node) -> bool:
-    """Tell whether the node is a scan below nothing but filters and projections."""
-    while isinstance(node, Filter | Project):
-        node = node.input
-    return isinstance(node, Scan)
-
-
-def _count(node: Node, kind: type) -> int:
-    return isinstance(node, kind) + sum(_count(child, kind) for child in children(node))

@@ -155,6 +155,8 @@ def _partitioning(plan: IncrementalPlan, by: str | None, groups: str | None) -> 
 def followed(node: Node, by: By, leaf: Leaf) -> Node:
     """Return `node` with each of its scans replaced by what `leaf` makes of it and of the expressions `by` over it."""
     match node:
+        case Scan(expires=True):
+            raise NotPartitionable("rows leave a table that it reads, which nothing could compute again")
         case Scan() | Values():
             return leaf(node, tuple(null_where_it_fails(expr) for expr in by))
         case Filter():

@@ -6,14 +6,14 @@ joins by it. What may change rows below the bound ends it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
-import msgspec
+from collections.abc import Callable, Mapping, Sequence
 
 from engine.sql.catalog import WATERMARK, WATERMARK_KEY, Carried, Catalog, watermark_name
 from engine.sql.expression.nodes import Expr
-from engine.sql.expression.steps import Step, coarseness
+from engine.sql.expression.steps import Step
 from engine.sql.incremental.monotone import Unit, first_item, rising, unit_of
+from engine.sql.incremental.ordered_joins import of_order
+from engine.sql.incremental.progress_values import Found, Progress, Sources
 from engine.sql.plan import (
     Aggregate,
     Bound,
@@ -29,31 +29,6 @@ from engine.sql.plan import (
     Unnest,
 )
 
-Sources = tuple[tuple[str, tuple[Step, ...]], ...]
-"""Tables with watermarks, and the steps from each to a bound; the least of them counts."""
-
-
-class Progress(msgspec.Struct, frozen=True):
-    """A column that carries a watermark: the unit of its numbers, and the sources of its bound."""
-
-    unit: Unit
-    sources: Sources
-
-    def after(self, unit: Unit, steps: tuple[Step, ...]) -> Progress:
-        """Return the progress of what rises with the column by steps."""
-        return Progress(unit, tuple((table, (*before, *steps)) for table, before in self.sources))
-
-    def beside(self, other: Progress) -> Progress:
-        """Return the progress of a column of rows that come from both."""
-        return Progress(self.unit, tuple(dict.fromkeys((*self.sources, *other.sources))))
-
-    @property
-    def coarseness(self) -> int:
-        """How far behind the time of rows the bound is."""
-        return max(coarseness(steps) for _, steps in self.sources)
-
-
-Found = dict[str, Progress]
 OfScan = Callable[[Scan], Found]
 
 
@@ -84,7 +59,7 @@ def progress(node: Node, of_scan: OfScan) -> Found:
         case Scan():
             return of_scan(node)
         case Filter():
-            return progress(node.input, of_scan)
+            return _of_filter(node, of_scan)
         case Project():
             return _computed(dict(node.items), progress(node.input, of_scan))
         case Unnest():
@@ -97,7 +72,8 @@ def progress(node: Node, of_scan: OfScan) -> Found:
             return _computed(dict(node.keys), progress(node.input, of_scan))
         case TopN() | Over():  # a row that comes changes others of its partition, and none of another
             below = progress(node.input, of_scan)
-            return {name: below[name] for name in node.partition if name in below}
+            first = [_along(node)] if isinstance(node, TopN) else []
+            return {name: below[name] for name in (*node.partition, *first) if name in below}
         case DynamicFilter(closes=True):
             below = progress(node.input, of_scan)
             at = below.get(node.at)
@@ -113,7 +89,12 @@ def progress(node: Node, of_scan: OfScan) -> Found:
 
 def bounds_of(carried: Progress) -> tuple[Bound, ...]:
     """Return the bound of a column that carries a watermark."""
-    return tuple(Bound(_watermark(table), WATERMARK, steps) for table, steps in carried.sources)
+    return tuple(watermark_bound(table, steps) for table, steps in carried.sources)
+
+
+def watermark_bound(table: str, steps: tuple[Step, ...] = ()) -> Bound:
+    """Return the watermark of a table, moved by steps, as a bound."""
+    return Bound(_watermark(table), WATERMARK, steps)
 
 
 def _watermark(table: str) -> Scan:
@@ -141,9 +122,27 @@ def _computed(items: Mapping[str, Expr], below: Found) -> Found:
     return found
 
 
-def _of_join(node: Join, left: Found, right: Found) -> Found:
+def _along(node: TopN) -> str | None:
+    """Return the column that first rows go along: a row that comes moves only those behind it, nulls last."""
+    first = node.order[0] if node.order else None
+    return None if first is None or first.descending or first.nulls_first else first.column
+
+
+def _of_filter(node: Filter, of_scan: OfScan) -> Found:
+    """Return the columns of a filter, which may be a condition on the pairs of the join below it."""
+    predicates, below = [node.predicate], node.input
+    while isinstance(below, Filter):
+        predicates.append(below.predicate)
+        below = below.input
+    if isinstance(below, Join) and below.kind == "inner" and not below.at_arrival:
+        return _of_join(below, progress(below.left, of_scan), progress(below.right, of_scan), predicates)
+    return progress(below, of_scan)
+
+
+def _of_join(node: Join, left: Found, right: Found, predicates: Sequence[Expr] = ()) -> Found:
     """A pair of rows comes with either of them; only where both sides have come so far no more come below."""
-    found: Found = {}
+    conditions = (*predicates, *([] if node.residual is None else [node.residual]))
+    found = of_order(node, conditions, left, right)
     for one, other in node.on:
         if one in left and other in right and left[one].unit == right[other].unit:
             merged = left[one].beside(right[other])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from engine.sql.incremental.partials import Partials
+from engine.sql.plan import Scan
 
 
 class _Kind(msgspec.Struct, frozen=True):
@@ -53,13 +54,30 @@ class FirstRows(_Kind, frozen=True, tag="top-n"):
     by: tuple[str, ...]
 
 
+class Reach(msgspec.Struct, frozen=True):
+    """Calls over windows read up to so many `rows` before and after each row, in the order of a state that `order` leads.
+
+    `nulls_below` says whether rows without a value there come before those with the least one, or after the greatest.
+    """
+
+    order: str
+    rows: int
+    nulls_below: bool
+
+    def of_state(self, state: Scan) -> Reach:
+        """Return the same with the name that the order has in a state, of which it is a column."""
+        return msgspec.structs.replace(self, order=dict(state.items)[self.order])
+
+
 class OverWindows(_Kind, frozen=True, tag="window"):
     """Partitions that the change touches are computed again from their rows, which are found by the input's columns `by`.
 
-    Without columns all rows are one partition: it is computed as a whole, and the difference is the change.
+    Without columns all rows are one partition: it is computed as a whole, and the difference is the change. With a `reach` only
+    the rows around those that have changed are computed again.
     """
 
     by: tuple[str, ...]
+    reach: Reach | None = None
 
 
 class TimedRows(_Kind, frozen=True, tag="temporal"):

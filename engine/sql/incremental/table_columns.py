@@ -39,3 +39,12 @@ def with_columns(top: Project, below: Node, needed: tuple[str, ...]) -> Project:
     hidden = sanitised((*top.columns, *(f"_key_{column.lstrip('_')}" for column in lacking)))
     added = tuple((hidden[f"_key_{column.lstrip('_')}"], Column(column)) for column in lacking)
     return Project(below, top.items + added)
+
+
+def with_own_order(node: Node, order: str, by: tuple[str, ...]) -> tuple[Node, str]:
+    """Return a node with the column of an order, which is one of its own where rows are found by that column too."""
+    if order not in by:
+        return node, order
+    own = f"{order}:order"
+    copied = (*((column, Column(column)) for column in node.columns), (own, Column(order)))
+    return Project(node, copied), own

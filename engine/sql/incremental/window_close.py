@@ -11,9 +11,11 @@ from collections.abc import Callable
 import msgspec
 
 from engine.sql.expression.nodes import Column, Comparison, Expr, Literal
-from engine.sql.expression.template import call, present, template
+from engine.sql.expression.template import call, conjunction, present, template
 from engine.sql.incremental.monotone import Unit
-from engine.sql.incremental.progress import Found, OfScan, Progress, bounds_of, progress
+from engine.sql.incremental.progress import OfScan, bounds_of, progress
+from engine.sql.incremental.progress_values import Found, Progress
+from engine.sql.incremental.session_close import Sessions, sessions_of
 from engine.sql.plan import (
     Aggregate,
     DynamicFilter,
@@ -70,7 +72,8 @@ class _Closing:
             case Filter() | Unnest():
                 return msgspec.structs.replace(node, input=self.closed(node.input))
             case Over():
-                return self._over(node, fills)
+                sessions = sessions_of(node)
+                return self._over(node, fills) if sessions is None else self._sessions(sessions)
         raise self._refused(node)
 
     def _filtered(self, node: Node, found: Found) -> Node:
@@ -86,7 +89,43 @@ class _Closing:
         if len(ordered) != 1 or column not in below or any(not call.order for call in node.calls):
             hint = "PARTITION BY the window, or ORDER BY the column of the watermark, ascending"
             raise self.refuse("no order or partition of the window function carries a watermark", hint)
-        source = filtered(node.input, column, below[column])
+        return self._along(node, filtered(node.input, column, below[column]), fills)
+
+    def _sessions(self, sessions: Sessions) -> Node:
+        """Return calls over sessions that are closed, and what goes along the time over their rows."""
+        below = progress(sessions.source, self.of_scan)
+        column = min(sessions.times)
+        if len(sessions.times) != 1 or column not in below:
+            hint = "ORDER BY the column of the watermark in every window"
+            raise self.refuse("the order of the sessions carries no watermark", hint)
+        carried = below[column]
+        plan, ends = sessions.with_ends()
+        kept = {name: Column(name) for name in sessions.plan.columns}
+        numbers = [_end_of_session(name, carried.unit) for name in ends]
+        at = f"{CLOSE_AT}:sessions"
+        last = numbers[0] if len(numbers) == 1 else call("greatest", *numbers)
+        known = Filter(plan, conjunction([present(Column(name)) for name in ends]) or Literal("true"))
+        fed = Project(known, (*kept.items(), (at, last)))
+        closed: Node = DynamicFilter(fed, at, bounds_of(carried), "<=", closes=True)
+        if not sessions.above:
+            return closed
+        self._check_above(sessions, column)
+        return self._along(sessions.above[0], closed)
+
+    def _check_above(self, sessions: Sessions, column: str) -> None:
+        """Refuse other frames whose rows, where their sessions are closed, are not the first of their partition."""
+        node = sessions.above[0]
+        by = {name for over in sessions.starts for name in over.partition}
+        along = all(
+            one.order and one.order[0] == SortKey(column, False, one.order[0].nulls_first)
+            for one in node.calls
+        )
+        if len(sessions.above) > 1 or not by <= set(node.partition) or not along:
+            hint = "give it the PARTITION BY and the ORDER BY of the sessions, or make a view of its own"
+            raise self.refuse("a frame beside sessions goes through other rows than they do", hint)
+
+    def _along(self, node: Over, source: Node, fills: bool = False) -> Node:
+        """Return calls over closed rows, of which those behind are to come: those alone whose frames are whole."""
         # what stands between two rows is known with the second: rows are added then, and none changes
         ahead = 0 if fills else max((self._rows_ahead(call) for call in node.calls), default=0)
         if not ahead:
@@ -125,10 +164,11 @@ class _Closing:
             case Aggregate():
                 what, hint = "GROUP BY", "group by the window: GROUP BY window_start"
             case TopN():
-                what, hint = "PARTITION BY", "take the first rows of each window: PARTITION BY window_start"
+                what = "PARTITION BY, and no first column of ORDER BY, ascending with NULLS LAST,"
+                hint = "take the first rows of each window: PARTITION BY window_start; or those along the time: ORDER BY ts"
             case Join():
-                what = "the join's equalities"
-                hint = "join by the times or windows of both sides, each of a table with a watermark"
+                what = "the join's equalities, and no greater side of a comparison of times,"
+                hint = "join by the times or windows of both sides, each of a table with a watermark; or a.ts >= b.ts"
             case UnionAll():
                 what, hint = (
                     "every branch of UNION ALL",
@@ -137,6 +177,13 @@ class _Closing:
             case _:
                 what, hint = "the query", _SHOW
         return self.refuse(_NO_COLUMN.format(what=what), hint)
+
+
+def _end_of_session(column: str, unit: Unit) -> Expr:
+    """Return the least number with which another session may begin."""
+    if unit == "ones":
+        return template("CAST(least(:x, 9223372036854775807) AS BIGINT)", x=Column(column))
+    return number_of(column, unit)
 
 
 def filtered(node: Node, column: str, carried: Progress) -> DynamicFilter:

@@ -2,7 +2,63 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import sqlglot.expressions as exp
+from sqlglot import Token, TokenType
+
+from engine.sql.parsing.refusals import refusal
+
+_HINT = "BROADCAST"
+_OF_JOINS = (TokenType.LEFT, TokenType.INNER, TokenType.RIGHT, TokenType.FULL, TokenType.OUTER)
+_MOMENT = ("FOR", "SYSTEM_TIME", "AS", "OF", "PROCTIME")
+_NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
+
+
+def without_broadcast(tokens: list[Token], sql: str) -> list[Token]:
+    """Return the tokens without the hint of `BROADCAST [LEFT] JOIN t FOR SYSTEM_TIME AS OF PROCTIME()`.
+
+    How a right side is found is chosen by its size. Where a name `broadcast` is meant, it stays. Raises UnsupportedSql, with the
+    place, for the hint before another join.
+    """
+    named = _is_named(tokens)
+    found: list[Token] = []
+    for at, token in enumerate(tokens):
+        join = _join_of(tokens, at) if not named else None
+        if join is None:
+            found.append(token)
+        elif not _is_temporal(tokens, join):
+            hint = "leave it out, or join a table as it stands: BROADCAST JOIN t FOR SYSTEM_TIME AS OF PROCTIME() ON …"
+            raise refusal("BROADCAST before a join that is not temporal", sql, token.start, hint)
+    return found
+
+
+def _is_named(tokens: list[Token]) -> bool:
+    """Tell whether a relation of the text goes by the name that the hint has."""
+    words = [token.text.upper() for token in tokens]
+    return any(pair in (("AS", _HINT), (_HINT, ".")) for pair in pairwise(words))
+
+
+def _join_of(tokens: list[Token], at: int) -> int | None:
+    """Return where the JOIN stands before which a token is the hint, or None."""
+    before = tokens[at - 1].token_type if at else TokenType.COMMA
+    if tokens[at].token_type != TokenType.VAR or tokens[at].text.upper() != _HINT:
+        return None
+    if before not in (*_NAMES, TokenType.R_PAREN):
+        return None
+    at += 1
+    while at < len(tokens) and tokens[at].token_type in _OF_JOINS:
+        at += 1
+    return at if at < len(tokens) and tokens[at].token_type == TokenType.JOIN else None
+
+
+def _is_temporal(tokens: list[Token], join: int) -> bool:
+    """Tell whether what is joined is a name and the time of processing."""
+    at = join + 1
+    while at < len(tokens) and tokens[at].token_type in (*_NAMES, TokenType.DOT):
+        at += 1
+    words = [word for token in tokens[at : at + len(_MOMENT)] for word in token.text.upper().split()]
+    return tuple(words[: len(_MOMENT)]) == _MOMENT
 
 
 def is_at_arrival(item: exp.Expr) -> bool:

@@ -16,6 +16,7 @@ from sqlglot import Token, TokenType
 from sqlglot.errors import ParseError
 
 from engine.sql.dialect import Dialect
+from engine.sql.parsing.arrival import without_broadcast
 from engine.sql.parsing.changelogs import with_changelogs
 from engine.sql.parsing.reading import (
     read_as,
@@ -24,6 +25,7 @@ from engine.sql.parsing.reading import (
     with_names,
     with_nearest,
     with_places,
+    with_session_frames,
     with_windows,
 )
 from engine.sql.parsing.wrapped_scalars import with_wrapped_scalars
@@ -60,6 +62,7 @@ def parse(text: str, dialect: Dialect) -> exp.Expr:
     """Return sqlglot's tree of a text in which every call means what is written; raises what sqlglot raises."""
     reader = sqlglot.Dialect.get_or_raise(read_as(dialect))
     tokens = with_nearest(with_windows(with_changelogs(with_places(reader.tokenize(text))), dialect))
+    tokens = with_session_frames(without_broadcast(tokens, text))
     if dialect == "spark":
         tokens = with_names(tokens)
     else:

@@ -39,6 +39,8 @@ _TYPES = (
 )
 
 
+SESSION_FRAME = "SESSION"
+"""The kind of the frame that SESSION WITH GAP is read as; its start is the gap."""
 PARTITIONED = "session partitioned"
 """The name of a call of SESSION whose PARTITION BY is a part of its arguments: those between the relation and the time column."""
 
@@ -116,6 +118,22 @@ def with_windows(tokens: list[Token], dialect: Dialect) -> list[Token]:
             found[at] = _named(token) if by is None else _named(token, PARTITIONED)
             if by is not None:
                 found[by] = _comma(tokens[by])
+    return found
+
+
+def with_session_frames(tokens: list[Token]) -> list[Token]:
+    """Return the tokens in which `SESSION WITH GAP x` of a window is `SESSION x`, the word a kind of frame as ROWS is."""
+    found: list[Token] = []
+    for token in tokens:
+        found.append(token)
+        last = found[-3:]
+        if token.text.upper() != "GAP" or any(part.token_type in _QUOTED for part in last):
+            continue
+        if [part.text.upper() for part in last[:2]] == [SESSION_FRAME, "WITH"]:
+            word = last[0]
+            found[-3:] = [
+                Token(TokenType.ROWS, SESSION_FRAME, word.line, word.col, word.start, word.end, word.comments)
+            ]
     return found
 
 

@@ -133,10 +133,38 @@ def syntax_error(error: ParseError, readable: str, sql: str) -> SqlError:
         said = "an expression is missing" if "Required keyword" in said else said[:1].lower() + said[1:]
         if "SENTINEL" in got or not readable[start + len(near) :].strip():
             said = f"it ends too early: {said}"
-    hint = _meant(readable[:start]) or (
-        f'look at what stands before and after "{near}"' if near else "finish it"
-    )
+    guess_at = _misplaced(readable[:start], readable[start:]) or _meant(readable[:start])
+    hint = guess_at or (f'look at what stands before and after "{near}"' if near else "finish it")
     return SqlError(f"the statement cannot be parsed: {said}", sql=sql, line=line, column=column, hint=hint)
+
+
+_MISPLACED = (
+    (
+        r"\bEMIT\s*$",
+        "ON",
+        "a view's query may end with EMIT ON WINDOW CLOSE; without it the view shows every change",
+    ),
+    (
+        "$",
+        "FOR SYSTEM_TIME",
+        "it stands behind a table's name: JOIN t FOR SYSTEM_TIME AS OF PROCTIME() AS a ON …",
+    ),
+    (
+        r"\(\s*GROUPS\s*$",
+        "",
+        "GROUPS counts groups of rows that are level in an order: write ORDER BY before it",
+    ),
+)
+"""What stands before the place at which the parser stops, how the rest begins, and what to write."""
+
+
+def _misplaced(before: str, rest: str) -> str | None:
+    """Return how a clause is written that the parser knows in other places only."""
+    begins = " ".join(rest.split()).upper()
+    found = (
+        hint for first, then, hint in _MISPLACED if re.search(first, before, re.I) and begins.startswith(then)
+    )
+    return next(found, None)
 
 
 def _meant(before: str) -> str | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import sqlglot
-from sqlglot import Token
+from sqlglot import Token, TokenType
 
 from engine.sql.dialect import Dialect
 from engine.sql.parsing.reading import read_as
@@ -24,3 +25,9 @@ def _cut(text: str, dialect: Dialect) -> tuple[Token, ...]:
 
 
 _kept = lru_cache(maxsize=2)(_cut)
+
+
+def last_of_name(tokens: Sequence[Token], at: int) -> int:
+    """Return the token that ends the name of a relation which begins at one: that after the dot, if there is one."""
+    dotted = at + 2 < len(tokens) and tokens[at + 1].token_type == TokenType.DOT
+    return at + 2 if dotted else at

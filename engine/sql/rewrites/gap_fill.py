@@ -1,9 +1,10 @@
 """GAP_FILL of FROM: a relation's rows, and between each and the next in time one row a step, as a subquery.
 
 Applies in all dialects. What a column has in the rows between is null (KEEPNULL), the value of the row before (LOCF), or on the
-line from there to the row behind (INTERPOLATE; whole numbers are rounded). The row behind is that of LEAD, and the times between
-are unnested; so a change computes again what calls over windows do, and no rule of its own is needed. Rows so far from each other
-that there would be more than MOST_BETWEEN between them fail.
+line from there to the row behind (INTERPOLATE; whole numbers are rounded). The row behind is that of LEAD, among the rows that
+have the same values in the columns of PARTITION_BY, which rows between have too. The times between are unnested; so a change
+computes again what calls over windows do, and no rule of its own is needed. Rows so far from each other that there would be more
+than MOST_BETWEEN between them fail.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ EXAMPLE = ParsedExample(
     "WHERE NOT _rel.`since` IS NULL) AS _told LATERAL VIEW EXPLODE(_told.`gap:times`) _between AS `gap:time`) AS `stay`",
 )
 
-_FORM = "GAP_FILL(relation, time column, INTERVAL 'step' [, LOCF(column), INTERPOLATE(column), KEEPNULL(column) …])"
+_FORM = (
+    "GAP_FILL(relation, time column, INTERVAL 'step' [, LOCF(column), INTERPOLATE(column), KEEPNULL(column) …] "
+    "[, PARTITION_BY(column, …)])"
+)
 MOST_BETWEEN = 1_000_000
 _TOO_MANY = (
     f"GAP_FILL: more than {MOST_BETWEEN:,} rows would stand between two rows; take a longer step, or mend the time "
@@ -39,6 +43,7 @@ _TOO_MANY = (
 )
 _TIMES = ("timestamp", "timestamp_ntz")
 _FILLS = ("locf", "interpolate", "keepnull")
+_PARTITION = "partition_by"
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _RELATION, _TOLD, _BETWEEN = "_rel", "_told", "_between"
 _TIME, _TIMES_TO = "gap:time", "gap:times"
@@ -54,7 +59,7 @@ def gap_fill(tree: exp.Expr, text: QueryText) -> exp.Expr:
 
 
 class _GapFill:
-    """One call; `fills` says by column how the rows between are filled."""
+    """One call; `fills` says by column how the rows between are filled, `partition` which rows are gone through together."""
 
     def __init__(self, table: exp.Table, text: QueryText) -> None:
         self.table, self.call, self.text = table, table.this, text
@@ -66,8 +71,13 @@ class _GapFill:
         self.time = self._time(given[1])
         self.step = length_of(given[2], "the step of GAP_FILL", self._wrong)
         self.fills: dict[str, str] = {}
-        for fill in given[3:]:
-            self._add(fill)
+        self.partition: tuple[str, ...] = ()
+        for argument in given[3:]:
+            if isinstance(argument, exp.Anonymous) and argument.name.lower() == _PARTITION:
+                self._divide(argument)
+        for argument in given[3:]:
+            if not (isinstance(argument, exp.Anonymous) and argument.name.lower() == _PARTITION):
+                self._add(argument)
 
     def written(self) -> exp.Subquery:
         alias = self.table.args.get("alias") or exp.TableAlias(
@@ -103,11 +113,14 @@ class _GapFill:
 
     def _lead(self, name: str) -> exp.Window:
         order = exp.Order(expressions=[exp.Ordered(this=_of(_RELATION, self.time.name), nulls_first=True)])
-        return exp.Window(this=exp.Lead(this=_of(_RELATION, name)), order=order, over="OVER")
+        by = [_of(_RELATION, column) for column in self.partition]
+        return exp.Window(this=exp.Lead(this=_of(_RELATION, name)), partition_by=by, order=order, over="OVER")
 
     def _value(self, column: Column) -> exp.Expr:
         if column.name == self.time.name:
             return _of(_BETWEEN, _TIME)
+        if column.name in self.partition:
+            return _of(_TOLD, column.name)
         own, time, at = _of(_TOLD, column.name), _of(_TOLD, self.time.name), _of(_BETWEEN, _TIME)
         match self.fills.get(column.name, "keepnull"):
             case "locf":
@@ -153,13 +166,24 @@ class _GapFill:
             raise self._wrong(f"{found.name} is {found.type}: GAP_FILL goes along a TIMESTAMP", node, hint)
         return found
 
+    def _divide(self, node: exp.Anonymous) -> None:
+        """Take note of the columns of PARTITION_BY."""
+        if self.partition:
+            raise self._wrong("PARTITION_BY stands twice", node, "write all its columns in one")
+        names = [self._column(argument).name for argument in node.expressions]
+        if not names or self.time.name in names or len({*names}) < len(names):
+            message = "PARTITION_BY names columns other than the time, each once"
+            raise self._wrong(message, node)
+        self.partition = tuple(names)
+
     def _add(self, node: exp.Expr) -> None:
         word = node.name.lower() if isinstance(node, exp.Anonymous) else ""
         if word not in _FILLS or len(node.expressions) != 1:
             raise self._wrong(f"{node.sql()} does not say how a column is filled", node)
         column = self._column(node.expressions[0])
-        if column.name == self.time.name or column.name in self.fills:
-            what = "the time itself" if column.name == self.time.name else "told already"
+        if column.name in (self.time.name, *self.fills, *self.partition):
+            what = "told already" if column.name in self.fills else "told by PARTITION_BY"
+            what = "the time itself" if column.name == self.time.name else what
             raise self._wrong(f"how {column.name} is filled is {what}", node, "leave it out")
         numeric = (*_WHOLE, "float", "double")
         if word == "interpolate" and column.type not in numeric and not column.type.startswith("decimal"):

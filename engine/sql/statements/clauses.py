@@ -26,6 +26,8 @@ _ACTIONS: dict[tuple[str, ...], ConflictPolicy] = {
     ("DO", "UPDATE", "IF", "NOT", "NULL"): "update if not null",
 }
 
+_EMIT = ("EMIT", "ON", "WINDOW", "CLOSE")
+
 
 @dataclass
 class Clauses:
@@ -53,7 +55,7 @@ def clauses_of(readable: str, sql: str, dialect: Dialect) -> Clauses:
         depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
         length = 0
         if depth == 0 and token.token_type == TokenType.ALIAS:
-            _end_of_query(tokens[n:], found)
+            _end_of_query(tokens[n:], sql, found)
             break  # what follows is the query
         if depth == 1 and word == "STORED" and tokens[n - 1].token_type == TokenType.R_PAREN:
             length = 1
@@ -61,6 +63,9 @@ def clauses_of(readable: str, sql: str, dialect: Dialect) -> Clauses:
             length = _watermark(tokens, n, readable, sql, found)
         elif depth == 0 and _words(tokens[n : n + 2]) == ("APPEND", "ONLY"):
             found.append_only, length = True, 2
+        elif depth == 0 and _words(tokens[n : n + 4]) == _EMIT:
+            _closes(token, sql, found)
+            length = 4
         elif depth == 0 and _words(tokens[n : n + 2]) == ("ON", "CONFLICT"):
             found.on_conflict, length = _on_conflict(tokens[n:], sql)
             names = _version_columns(tokens[n + length :], readable, sql)
@@ -97,12 +102,20 @@ def _watermark(tokens: Sequence[Token], n: int, readable: str, sql: str, found: 
     return length
 
 
-def _end_of_query(tokens: Sequence[Token], found: Clauses) -> None:
-    """Take EMIT ON WINDOW CLOSE, which ends a query, out of the text."""
+def _closes(token: Token, sql: str, found: Clauses) -> None:
+    """Note EMIT ON WINDOW CLOSE, which stands before AS or ends the query."""
+    if found.on_window_close:
+        hint = "write it once: before AS, or behind the query"
+        raise refusal("EMIT ON WINDOW CLOSE stands twice", sql, token.start, hint)
+    found.on_window_close = True
+
+
+def _end_of_query(tokens: Sequence[Token], sql: str, found: Clauses) -> None:
+    """Take EMIT ON WINDOW CLOSE, which may end a query, out of the text."""
     last = tokens[-4:]
-    if _words(last) == ("EMIT", "ON", "WINDOW", "CLOSE"):
+    if _words(last) == _EMIT:
+        _closes(last[0], sql, found)
         start, end = last[0].start, last[-1].end + 1
-        found.on_window_close = True
         found.readable = found.readable[:start] + blanks(found.readable[start:end]) + found.readable[end:]
 
 

@@ -64,6 +64,9 @@ def create(
 def _table(tree: exp.Create, name: str, clauses: Clauses, sql: str, dialect: Dialect) -> CreateTable:
     exists, options = bool(tree.args.get("exists")), dict(clauses.options)
     append_only, on_conflict = clauses.append_only, clauses.on_conflict
+    if clauses.on_window_close:
+        hint = "CREATE MATERIALIZED VIEW: a table holds the rows that are written to it"
+        raise unsupported("EMIT ON WINDOW CLOSE of a table is not offered", tree.this, sql, hint)
     for name_of_option in _APPEND_ONLY & {*options} if dialect != "spark" else ():
         append_only |= options.pop(name_of_option).lower() == "true"
     if append_only and on_conflict not in ("", "ignore"):
@@ -116,9 +119,10 @@ def _watermark(clauses: Clauses, table: CreateTable, dialect: Dialect) -> Waterm
     clause, sql = clauses.watermark, table.sql
     assert clause is not None
     found = watermark_of(clause, clauses.written, table.columns, sql, dialect)
-    if not table.append_only:
+    if not table.append_only and not found.ttl:
         hint = (
-            "write APPEND ONLY behind the columns: a row that is changed later would be below the watermark"
+            "write APPEND ONLY behind the columns, or WITH TTL behind the watermark: rows below it leave the table then, "
+            "and cannot be changed"
         )
         message = f"{table.name} has a watermark, so its rows can only be inserted"
         raise refusal(message, sql, clause.start, hint)

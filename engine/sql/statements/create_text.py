@@ -15,9 +15,9 @@ _CONFLICTS = {"overwrite": "OVERWRITE", "ignore": "IGNORE", "update if not null"
 def create_text(relation: Relation) -> str:
     """Return the statement of the dialect spark that makes a table as the catalog describes it."""
     shown = [column for column in relation.columns if not column.hidden]
-    told = () if relation.null_keys else relation.primary_key  # which columns the key makes NOT NULL
+    told = () if relation.null_keys else relation.unique_key  # which columns the key makes NOT NULL
     lines = [_column(column, column.source in told) for column in shown]
-    key = [column.name for column in shown if column.source in relation.primary_key]
+    key = [column.name for column in shown if column.source in relation.unique_key]
     if key:
         lines.append(f"PRIMARY KEY ({', '.join(quote(name) for name in key)})")
     if relation.watermark is not None:
@@ -39,11 +39,12 @@ def create_text(relation: Relation) -> str:
 def _watermark(relation: Relation, watermark: Watermark) -> str:
     column = next(column for column in relation.columns if column.source == watermark.column)
     name, delay = quote(column.name), abs(watermark.delay)
+    ttl = " WITH TTL" if watermark.ttl else ""
     if not delay:
-        return f"WATERMARK FOR {name} AS {name}"
+        return f"WATERMARK FOR {name} AS {name}{ttl}"
     is_time = column.type.startswith("timestamp")
     amount = day_time_literal(timedelta(microseconds=delay)).sql("spark") if is_time else str(delay)
-    return f"WATERMARK FOR {name} AS {name} {'-' if watermark.delay > 0 else '+'} {amount}"
+    return f"WATERMARK FOR {name} AS {name} {'-' if watermark.delay > 0 else '+'} {amount}{ttl}"
 
 
 def _column(column: Column, in_key: bool) -> str:

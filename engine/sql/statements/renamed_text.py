@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import sqlglot
 import sqlglot.expressions as exp
 from sqlglot import Token, TokenType
 
 from engine.errors import SqlError
 from engine.sql.dialect import Dialect
 from engine.sql.parsing.names import identifier
+from engine.sql.parsing.tokens import last_of_name, tokens_of
 from engine.sql.schemas import schema_before
 from engine.sql.statements.reader import parse
 from engine.sql.statements.sink_statements import CreateSink
@@ -32,7 +32,7 @@ def written(name: str, dialect: Dialect) -> str:
 
 
 def _part(name: str, dialect: Dialect) -> str:
-    tokens = sqlglot.tokenize(name, read=dialect) if name.isidentifier() else []
+    tokens = tokens_of(name, dialect) if name.isidentifier() else []
     if [token.token_type for token in tokens] == [TokenType.VAR] and name == name.lower():
         return name
     mark = "`" if dialect == "spark" else '"'
@@ -46,7 +46,7 @@ def with_names(sql: str, dialect: Dialect, names: Mapping[str, str]) -> str:
     'CREATE VIEW v AS SELECT t.a FROM s.new AS t JOIN s.new AS u ON t.a = u.a'
     """
     statement = parse(sql, dialect)
-    tokens = sqlglot.tokenize(sql, read=dialect)
+    tokens = tokens_of(sql, dialect)
     changes = {change for table in tables_in(statement) if (change := _change(table, tokens, names, dialect))}
     for table in tables_in(statement):
         changes |= set(_without_schemas(table, tokens, names))
@@ -65,7 +65,7 @@ def with_names(sql: str, dialect: Dialect, names: Mapping[str, str]) -> str:
 
 
 def _change(
-    table: exp.Table, tokens: list[Token], names: Mapping[str, str], dialect: Dialect
+    table: exp.Table, tokens: Sequence[Token], names: Mapping[str, str], dialect: Dialect
 ) -> tuple[int, int, str] | None:
     """Return from where to where a table's name is written, and what to write there; None if it keeps its name."""
     old = identifier(table.this)
@@ -77,8 +77,7 @@ def _change(
     if at is None:
         raise NameNotFound
     first = at - 2 if at > 1 and tokens[at - 1].token_type == TokenType.DOT else at
-    dotted = at + 2 < len(tokens) and tokens[at + 1].token_type == TokenType.DOT
-    last = at + 2 if dotted and "." in old else at
+    last = last_of_name(tokens, at) if "." in old else at
     text = written(new, dialect)
     called = old.rpartition(".")[2]
     if called != new.rpartition(".")[2] and not _has_alias(table, tokens[last].end):
@@ -107,7 +106,7 @@ def _is_named_elsewhere(table: exp.Table, name: str) -> bool:
 
 
 def _without_schemas(
-    table: exp.Table, tokens: list[Token], names: Mapping[str, str]
+    table: exp.Table, tokens: Sequence[Token], names: Mapping[str, str]
 ) -> Iterator[tuple[int, int, str]]:
     """Yield the changes of columns that are said to be of a table in a schema: they are of what it is called in the query."""
     renamed = {name.lower() for name in names}
@@ -121,16 +120,14 @@ def _without_schemas(
 
 
 def _of_sink(
-    statement: CreateSink, tokens: list[Token], names: Mapping[str, str], dialect: Dialect
+    statement: CreateSink, tokens: Sequence[Token], names: Mapping[str, str], dialect: Dialect
 ) -> Iterator[tuple[int, int, str]]:
     """Yield the changes of the names after INTO and FROM of CREATE SINK."""
     for word, name in (("INTO", statement.into), ("FROM", None if statement.query else statement.source)):
         if name is None or name not in names:
             continue
         at = next(n for n, token in enumerate(tokens) if token.text.upper() == word) + 1
-        dotted = at + 2 < len(tokens) and tokens[at + 1].token_type == TokenType.DOT
-        last = at + 2 if dotted else at
-        yield tokens[at].start, tokens[last].end + 1, written(names[name], dialect)
+        yield tokens[at].start, tokens[last_of_name(tokens, at)].end + 1, written(names[name], dialect)
 
 
 def _names(statement: Any) -> list[str]:

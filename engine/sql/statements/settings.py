@@ -40,6 +40,10 @@ def _taken(default: str, notice: str, form: str = r"[\s\S]*", form_text: str = "
     return Setting(default, form, form_text, notice=notice)
 
 
+def _all_taken(notice: str, defaults: Mapping[str, str]) -> Mapping[str, Setting]:
+    return {name: _taken(default, notice) for name, default in defaults.items()}
+
+
 def _told(value: str) -> Setting:
     return Setting(value, re.escape(value), value, read_only=True)
 
@@ -57,6 +61,8 @@ _METHODS = (
     *("enable_mergejoin", "enable_nestloop", "enable_seqscan", "enable_sort", "geqo", "jit"),
 )
 """PostgreSQL's switches of one way to compute something."""
+
+_KINDS = ("backfill", "index", "materialized_view", "sink", "source", "table")
 
 SETTINGS: Mapping[str, Setting] = {
     # ---- of Tideline ---------------------------------------------------------------------------------------
@@ -122,6 +128,8 @@ SETTINGS: Mapping[str, Setting] = {
             "streaming_parallelism_for_source",
             "streaming_parallelism_for_table",
             "streaming_max_parallelism",
+            "streaming_parallelism_strategy",
+            *(f"streaming_parallelism_strategy_for_{kind}" for kind in _KINDS),
             "batch_parallelism",
         )
     },
@@ -163,6 +171,7 @@ SETTINGS: Mapping[str, Setting] = {
             "streaming_enable_unaligned_join",
             "streaming_force_filter_inside_join",
             "streaming_join_encoding",
+            "streaming_join_encoding_optimized_for",
             "streaming_separate_consecutive_join",
             "streaming_use_arrangement_backfill",
             "streaming_use_shared_source",
@@ -172,7 +181,14 @@ SETTINGS: Mapping[str, Setting] = {
     **{
         name: _taken(DEFAULT, _PACE)
         for name in (
-            *("dml_rate_limit", "sink_rate_limit", "source_rate_limit", "sink_decouple"),
+            *(
+                "dml_rate_limit",
+                "sink_rate_limit",
+                "source_rate_limit",
+                "streaming_rate_limit",
+                "sink_decouple",
+            ),
+            "cdc_source_wait_streaming_start_timeout",
             *("streaming_sync_log_store_buffer_size", "streaming_sync_log_store_pause_duration_ms"),
         )
     },
@@ -195,9 +211,9 @@ SETTINGS: Mapping[str, Setting] = {
         name: _taken("0", _STOPS, _TIME, "a time")
         for name in ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
     },
-    **{
-        name: _taken(default, _ANSWERS)
-        for name, default in {
+    **_all_taken(
+        _ANSWERS,
+        {
             "bytea_output": "hex",
             "datestyle": "ISO, MDY",
             "extra_float_digits": "1",
@@ -205,34 +221,36 @@ SETTINGS: Mapping[str, Setting] = {
             "lc_monetary": "C",
             "lc_numeric": "C",
             "lc_time": "C",
-        }.items()
-    },
-    **{
-        name: _taken(default, _COMMITS)
-        for name, default in {
+        },
+    ),
+    **_all_taken(
+        _COMMITS,
+        {
             "default_transaction_isolation": "serializable",
             "default_transaction_read_only": "false",
             "transaction_isolation": "serializable",
             "transaction_read_only": "false",
-        }.items()
-    },
+        },
+    ),
     "client_encoding": _taken("UTF8", _UTF8, r"utf-?8|unicode", "UTF8"),
     "client_min_messages": _taken("notice", "all notices are given", r"\w+", "a level"),
-    **{
-        name: _taken(default, _PLANNER)
-        for name, default in {
+    **_all_taken(
+        _PLANNER,
+        {
             **dict.fromkeys(_METHODS, "on"),
+            "constraint_exclusion": "partition",
+            "cursor_tuple_fraction": "0.1",
             "effective_cache_size": "4GB",
             "join_collapse_limit": "8",
             "maintenance_work_mem": "64MB",
             "max_parallel_workers_per_gather": "2",
             "random_page_cost": "4",
             "work_mem": "4MB",
-        }.items()
-    },
-    **{
-        name: _taken(default, _DUMPS)
-        for name, default in {
+        },
+    ),
+    **_all_taken(
+        _DUMPS,
+        {
             "check_function_bodies": "true",
             "default_table_access_method": "heap",
             "default_tablespace": "",
@@ -245,8 +263,8 @@ SETTINGS: Mapping[str, Setting] = {
             "session_replication_role": "origin",
             "synchronous_commit": "on",
             "xmloption": "content",
-        }.items()
-    },
+        },
+    ),
     "row_security": _taken("true", "there are no policies of rows", _TRUTHS, "true or false"),
     "synchronize_seqscans": _taken("true", "scans are independent of each other", _TRUTHS, "true or false"),
     "standard_conforming_strings": _told("true"),
@@ -331,8 +349,9 @@ def known_name(name: str) -> str:
     """Return the name under which a setting is kept; raises WrongSetting with names that are near."""
     lower = name.lower()
     found = ALIASES.get(lower, lower)
-    if found in SETTINGS:
-        return found
+    for known in (found, found.removeprefix("rw_")):  # RisingWave knows most of its own by both names
+        if known in SETTINGS:
+            return known
     near = difflib.get_close_matches(lower, [*SETTINGS, *ALIASES], 3, 0.7)
     hint = f"did you mean {', '.join(near)}?" if near else "SHOW VARIABLES lists the settings"
     raise WrongSetting(f"there is no setting {name}", hint)

@@ -74,7 +74,7 @@ def _refuse_misfit(value: Any, node: exp.Expr, column: Column, relation: Relatio
     """Raise WrongRow, with the place, for a null where none may be, and for a value that a column cannot hold."""
     found = misfit(value, column)
     if value is None and relation.is_never_null(column):
-        why = "part of the primary key" if column.source in relation.primary_key else "NOT NULL"
+        why = "part of the primary key" if column.source in relation.unique_key else "NOT NULL"
         found = f"column {column.name} of {relation.name} is {why}", "write a value"
     if found is not None:
         line, at = place(node, sql)

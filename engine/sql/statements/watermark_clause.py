@@ -29,13 +29,13 @@ _TIMES = ("timestamp", "timestamp_ntz", "date", *_WHOLE)
 
 @dataclass(frozen=True)
 class WatermarkClause:
-    """The clause as it stands in a text: from `start` up to `end`, and where its column and its expression stand."""
+    """The clause as it stands in a text: its column, where that and its expression (start, end) stand, and if it is WITH TTL."""
 
     column: str
     start: int
-    end: int
     named: int
-    expression: int
+    expression: tuple[int, int]
+    ttl: bool
 
 
 def watermark_clause(tokens: Sequence[Token], readable: str, sql: str) -> tuple[WatermarkClause, int]:
@@ -50,16 +50,14 @@ def watermark_clause(tokens: Sequence[Token], readable: str, sql: str) -> tuple[
             break
         depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
         n += 1
-    if n == 4:
+    ttl = [token.text.upper() for token in tokens[4:n]][-2:] == ["WITH", "TTL"]
+    behind = n - 2 if ttl else n
+    if behind == 4:
         raise refusal("WATERMARK FOR needs an expression", sql, tokens[0].start, FORM)
-    body = [token.text.upper() for token in tokens[4:n]]
-    if body[-2:] == ["WITH", "TTL"]:
-        hint = "leave it out; rows stay until they are deleted"
-        raise refusal("WITH TTL of a watermark is not offered", sql, tokens[n - 2].start, hint)
     quoted = readable[tokens[2].start] in '"`'
     name = tokens[2].text if quoted else tokens[2].text.lower()
-    start, end = tokens[0].start, tokens[n - 1].end + 1
-    return WatermarkClause(name, start, end, tokens[2].start, tokens[4].start), n
+    expression = (tokens[4].start, tokens[behind - 1].end + 1)
+    return WatermarkClause(name, tokens[0].start, tokens[2].start, expression, ttl), n
 
 
 def watermark_of(
@@ -75,17 +73,16 @@ def watermark_of(
     if column.seen_type not in _TIMES:
         hint = "take a column of TIMESTAMP, TIMESTAMPTZ, DATE or a whole number"
         raise mistake(f"{column.name} is {column.seen_type}, which carries no watermark", node, sql, hint)
-    return Watermark(column.source, _delay(node, column, sql))
+    return Watermark(column.source, _delay(node, column, sql), clause.ttl)
 
 
 def _expression(clause: WatermarkClause, readable: str, sql: str, dialect: Dialect) -> exp.Expr:
-    head = "SELECT".rjust(clause.expression - 1)
+    start, end = clause.expression
+    head = "SELECT".rjust(start - 1)
     try:
-        tree = parsed(f"{head} {readable[clause.expression : clause.end]}", dialect)
+        tree = parsed(f"{head} {readable[start:end]}", dialect)
     except (ParseError, SqlError):
-        raise refusal(
-            "the expression of WATERMARK FOR cannot be read", sql, clause.expression, FORM
-        ) from None
+        raise refusal("the expression of WATERMARK FOR cannot be read", sql, start, FORM) from None
     found: exp.Expr = tree.expressions[0].unnest()
     return found
 

@@ -18,6 +18,7 @@ from engine.meta.sinks import sinks, source_of, state_of
 from engine.meta.waits import quarantine_waits, waits
 from engine.sql.statements import reader as st
 from tests.crash.checks import Broken, bag_of
+from tests.crash.program.event_verbs import check_events
 from tests.crash.program.sink_verbs import SinkVerbs
 from tests.crash.program.view_verbs import ViewVerbs
 
@@ -32,6 +33,7 @@ class Program(ViewVerbs, SinkVerbs):
         """Do the steps; raises Broken with the seed where an invariant does not hold."""
         verbs: list[tuple[int, Callable[[], None]]] = [
             (30, self._write),
+            (10, self._arrive),
             (12, self._create_view),
             (4, self._drop),
             (30, self._flush),
@@ -125,6 +127,7 @@ class Program(ViewVerbs, SinkVerbs):
         for name, rows in self.rows.items():
             if self._content(name, None) != bag_of(name, rows):
                 raise Broken(f"table {name} lost or doubled rows")
+        check_events(self.store, self.events)
         version = self.store.refresh()
         stored = load(version)
         names = tuple(self.texts)

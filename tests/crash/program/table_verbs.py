@@ -5,6 +5,7 @@ from __future__ import annotations
 from engine.hummock import Delete, Put
 from tests.crash.broken import Broken
 from tests.crash.planned import check_planned
+from tests.crash.program.event_verbs import after, arrive
 from tests.crash.program.world import RETENTION, World
 from tests.crash.tables import TABLES
 
@@ -40,6 +41,17 @@ class TableVerbs(World):
         self._pending_rows = after
         self.store.ingest_batch(writes)
         self.rows, self._pending_rows = after, None
+
+    def _arrive(self) -> None:
+        """Write rows to the table with a watermark: in time, late, or together."""
+        self.event_time += self.random.choice((0, 3, 15, 40))
+        count = self.random.choice((1, 3, 8))
+        times = [
+            (self.event_time - self.random.choice((0, 0, 5, 20, 21, 60)), self.random.randrange(6))
+            for _ in range(count)
+        ]
+        self._pending_events = after(self.events, times)
+        self.events, self._pending_events = arrive(self.store, self.events, times), None
 
     def _poison_or_mend(self) -> None:
         """Write a row on which views that are cut fail, in one partition or two; or make all such rows good again."""

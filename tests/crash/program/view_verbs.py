@@ -13,15 +13,18 @@ from engine.runtime.epoch.mutation_run import ask
 from engine.runtime.statements import ddl
 from engine.runtime.statements.alter import alter
 from engine.runtime.statements.drop import drop
+from engine.runtime.statements.window_close import closed_plan
 from engine.sql.batch.point_read import query_tables
 from engine.sql.bind.binder import bind
 from engine.sql.catalog import Column, Relation
 from engine.sql.incremental.access import index_name
+from engine.sql.incremental.expiry import with_expiry
 from engine.sql.incremental.fragments import IncrementalPlan
 from engine.sql.incremental.incremental_plan import build_incremental_plan
 from engine.sql.statements import reader as st
+from tests.crash.program.event_verbs import CLOSED
 from tests.crash.program.table_verbs import POISONOUS, TableVerbs
-from tests.crash.program.world import RETENTION
+from tests.crash.program.world import RETENTION, START
 from tests.crash.reference import POISON, DuckAnalyzer
 
 SHAPES = (
@@ -41,6 +44,23 @@ SHAPES = (
     "SELECT a.id, c.d, c.m FROM a LEFT JOIN c ON a.g = c.g",
 )
 """The first column of each is a whole number, by which views on top of two of them meet."""
+IN_ORDER = (
+    "SELECT id, g, lag(x) OVER (PARTITION BY g ORDER BY x, id) AS p FROM a",
+    "SELECT id, sum(x) OVER (PARTITION BY g ORDER BY x DESC, id ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS s FROM a",
+    "SELECT id, lead(y) OVER (ORDER BY y, id) AS p, row_number() OVER (ORDER BY y, id) AS n FROM b",
+    "SELECT a.id, q.n FROM a ASOF LEFT JOIN (SELECT g, y, count(*) AS n FROM b GROUP BY g, y) AS q ON a.g = q.g AND a.x >= q.y",
+    "SELECT a.id, q.y FROM a ASOF JOIN (SELECT g, y, max(id) AS m FROM b GROUP BY g, y) AS q ON a.g = q.g AND a.x < q.y",
+)
+"""Views of windows of rows and nearest rows."""
+AT = f"timestamp_seconds({START:.0f} + x * 90)"
+"""A time that a row of `a` stands for, around those to which the clock of a program comes."""
+TIMED = (
+    f"SELECT id, g, x FROM a WHERE {AT} > now() - INTERVAL '10' MINUTE",
+    f"SELECT id, x FROM a WHERE {AT} BETWEEN now() - INTERVAL '5' MINUTE AND now() + INTERVAL '5' MINUTE AND g < 4",
+    f"SELECT g, count(*) AS n, sum(x) AS s FROM a WHERE {AT} <= now() GROUP BY g",
+    f"SELECT b.g, count(*) AS n FROM b JOIN (SELECT g, id FROM a WHERE {AT} < now()) AS q ON b.g = q.g GROUP BY b.g",
+)
+"""Views whose rows come and go as time passes."""
 CUT = (
     "SELECT g, count(*) AS n, sum({x}) AS s FROM a GROUP BY g",
     "SELECT g, max({x}) AS m FROM a WHERE x % 3 <> 0 GROUP BY g",
@@ -83,7 +103,8 @@ class ViewVerbs(TableVerbs):
             else:
                 text = self.random.choice(ON_TOP).format(view=view, column=column)
         else:
-            text = self.random.choice(SHAPES if self.random.random() < 0.7 else CUT)
+            shapes = self.random.choices((SHAPES, CUT, IN_ORDER, TIMED, tuple(CLOSED)), (5, 3, 2, 2, 2))[0]
+            text = self.random.choice(shapes)
         options = {"partition_by": "g"} if text in CUT else {}
         if self.random.random() < 0.3:
             options["domain"] = self.random.choice(("red", "blue"))
@@ -94,9 +115,10 @@ class ViewVerbs(TableVerbs):
             self.trace[-1] += " over a poisonous row"
             self.random.choice((self._poison, self._poison_among_many))()
         self.trace[-1] += f" {name} {options} {text}"
-        self.texts[name] = text.format(x="x")
+        self.texts[name] = CLOSED.get(text, text).format(x="x")
         try:
-            self._commit_view(name, text.format(x=CHECKED), options)
+            emits = " EMIT ON WINDOW CLOSE" if text in CLOSED else ""
+            self._commit_view(name, text.format(x=CHECKED) + emits, options)
         except SqlError as error:
             if "wait for each other" not in str(error):
                 raise
@@ -110,7 +132,9 @@ class ViewVerbs(TableVerbs):
         stored = load(self.store.refresh())
         statement = st.parse(f"CREATE MATERIALIZED VIEW {name} AS {text}", "spark")
         bound = bind(statement.query, stored.catalog, dialect="spark", sql=statement.sql)
-        plan = build_incremental_plan(name, bound.plan, bound.columns, DuckAnalyzer(stored.catalog))
+        query = closed_plan(bound.plan, statement, stored.catalog)
+        analyzer = DuckAnalyzer(stored.catalog)
+        plan = with_expiry(build_incremental_plan(name, query, bound.columns, analyzer), stored.catalog)
         last = plan.fragments[-1]
         shown = {column for column, _ in bound.columns}
         relation = Relation(

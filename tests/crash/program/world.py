@@ -16,6 +16,7 @@ from engine.runtime.domains.flush import FlushRun
 from engine.runtime.executor import FragmentTask
 from engine.sql.catalog import Column, Relation
 from tests.crash.checks import Broken, Checks, bag_of
+from tests.crash.program.event_verbs import Arrived, check_events, create_events
 from tests.crash.reference import ReferenceExecutor
 from tests.crash.tables import TABLES, CrashTable
 
@@ -27,6 +28,7 @@ class World(Checks):
     """One seed's store and the process that runs; `trace` tells what was done, `rows` what the tables must hold."""
 
     _pending_rows: dict[str, dict[int, tuple[int, int]]] | None = None
+    _pending_events: Arrived | None = None
 
     def __init__(self, seed: int, folder: Path, steps: int = 40) -> None:
         super().__init__(random.Random(seed))
@@ -42,6 +44,8 @@ class World(Checks):
         self._open()
         for name, table in TABLES.items():
             self._create_table(name, table)
+        self.events, self.event_time = Arrived(), 1_000
+        create_events(self.store)
 
     def _open(self) -> None:
         """Start a process: what the last one held in memory is gone."""
@@ -82,6 +86,9 @@ class World(Checks):
             elif found != {name: bag_of(name, rows) for name, rows in before.items()}:
                 raise Broken("a crashed write is neither whole nor absent")
             self._pending_rows = None
+        if self._pending_events is not None:
+            self.events = check_events(self.store, self.events, self._pending_events)
+            self._pending_events = None
         stored = load(self.store.refresh())
         self.texts = {name: text for name, text in self.texts.items() if name in stored.plans}
 

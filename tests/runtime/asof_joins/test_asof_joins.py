@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from engine.session import Session
 from tests.oracle.batch import assert_equal, by_duckdb, content
-from tests.uncompiled import uncompiled
+from tests.session_rows import rows
 
 LOWEST = "(SELECT * FROM b QUALIFY row_number() OVER (PARTITION BY k, t ORDER BY id) = 1)"
 """What the judge joins with: of rows that are level it would take any."""
@@ -31,15 +28,13 @@ VIEWS = {
     ),
     "everything": "SELECT a.id, b.id AS bid FROM a ASOF LEFT JOIN (SELECT * FROM {b} AS b WHERE k = 1) AS b ON a.t >= b.t",
     "moved": "SELECT a.id, b.id AS bid FROM a ASOF JOIN {b} AS b ON a.k = b.k AND a.t - 2 >= b.t",
+    "by_its_order": "SELECT a.id, b.id AS bid, b.x FROM a ASOF LEFT JOIN {b} AS b ON a.t = b.k AND a.t >= b.t",
+    "by_theirs": "SELECT a.id, b.id AS bid FROM a ASOF JOIN {b} AS b ON a.k = b.k AND a.x = b.t AND a.t <= b.t",
 }
 LONG = [pytest.param(seed, 25, tuple(VIEWS), marks=pytest.mark.oracle) for seed in range(2, 8)]
 
 
-@pytest.fixture(autouse=True)
-def interpreted(spark: SparkSession) -> Iterator[None]:
-    """Plans are small and many."""
-    with uncompiled(spark):
-        yield
+pytestmark = pytest.mark.usefixtures("interpreted")  # plans are small and many
 
 
 def value(chance: random.Random, below: int) -> str:
@@ -76,14 +71,9 @@ def create_views(session: Session, names: tuple[str, ...]) -> None:
         session.sql(f"CREATE MATERIALIZED VIEW {name} AS {VIEWS[name].format(b='b')}", build=False)
 
 
-def rows(session: Session, query: str) -> list[tuple[Any, ...]]:
-    found = session.sql(query)
-    assert found is not None
-    return sorted((tuple(row.values()) for row in found.to_pylist()), key=repr)
-
-
 @pytest.mark.parametrize(
-    ("seed", "steps", "names"), [(1, 6, ("at_or_before", "before", "after", "counted")), *LONG]
+    ("seed", "steps", "names"),
+    [(1, 6, ("at_or_before", "before", "after", "counted", "by_its_order", "by_theirs")), *LONG],
 )
 def test_views_equal_duckdb_after_random_changes_of_both_sides(
     session: Session, seed: int, steps: int, names: tuple[str, ...]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +11,12 @@ from pyspark.sql import SparkSession
 
 from engine.errors import SqlError
 from engine.session import Session
-from tests.uncompiled import uncompiled
+from tests.session_rows import rows
 
 LOG = "WITH c AS CHANGELOG FROM t SELECT id, x, changelog_op AS op, _changelog_row_id AS n FROM c"
 
 
-@pytest.fixture(autouse=True)
-def interpreted(spark: SparkSession) -> Iterator[None]:
-    """Plans are small and many."""
-    with uncompiled(spark):
-        yield
-
-
-def rows(session: Session, query: str) -> list[tuple[Any, ...]]:
-    found = session.sql(query)
-    assert found is not None
-    return sorted((tuple(row.values()) for row in found.to_pylist()), key=repr)
+pytestmark = pytest.mark.usefixtures("interpreted")  # plans are small and many
 
 
 def in_order(session: Session, view: str = "log") -> list[tuple[Any, ...]]:

@@ -5,20 +5,29 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pytest
 
-from engine.claims import APPEND_ONLY, KEPT_FRAME, NOT_NULL, OLD_ROWS
+from engine.claims import APPEND_ONLY, CLOSED, KEPT_FRAME, NOT_CROSSED, NOT_NULL, OLD_ROWS
 from engine.errors import ClaimBroken
 from engine.hummock import Hummock, Put
+from engine.hummock.epoch import micros_of
+from engine.meta.crossing import check_not_crossed, noted
+from engine.meta.watermarks import WatermarkAt, watermark_row
 from engine.operators.materialize import NetChange
 from engine.runtime.epoch.claims import check_append_only, check_change, check_kept_frame
 from engine.runtime.epoch.epoch_run import FragmentEpoch
 from engine.runtime.executor import FragmentTask
+from engine.sql.catalog import Column as TableColumn
+from engine.sql.catalog import Relation, Watermark, watermark_relation
+from engine.sql.expression.clock import FOREVER, TIME_AT, TIME_PART
 from engine.sql.expression.nodes import Column
-from engine.sql.incremental.fragments import Fragment
+from engine.sql.incremental.fragments import Expiry, Fragment
+from engine.sql.incremental.progress import watermark_bound
 from engine.sql.incremental.rules import Linear
 from engine.sql.plan import Project, Scan
+from engine.sql.typing.types import to_arrow
 from engine.verification import Claim
 
 SCHEMA = pa.schema([("id", pa.int64()), ("x", pa.int64())])
@@ -74,6 +83,43 @@ def test_a_null_where_none_may_be_is_told(store: Hummock) -> None:
     check_change(store.reader, task_over(store), told(1, 0, 0), made.ssts, ())
     with breaks(NOT_NULL):
         check_change(store.reader, task_over(store), told(1, 0, 0), made.ssts, ("x",))
+
+
+def test_a_change_below_the_watermark_before_is_told(store: Hummock) -> None:
+    relation = Relation(
+        name="t", kind="table", columns=(TableColumn("ts", "bigint"),), watermark=Watermark("ts", 0)
+    )
+    shown = watermark_relation(relation)
+    assert shown is not None
+    hidden = store.create_table(
+        shown.name, pa.schema([(c.name, to_arrow(c.type)) for c in shown.columns]), ["_key"]
+    )
+    store.ingest_batch({hidden: [Put(watermark_row(hidden, WatermarkAt(3)))]})
+    task = task_over(store)
+    task = replace(
+        task, fragment=msgspec.structs.replace(task.fragment, expiry=Expiry("id", (watermark_bound("t"),)))
+    )
+    made = change(store, [3, 4], [5, 0], [0, 0])
+    check_change(store.reader, task, told(2, 0, 0), made.ssts, ())
+    made = change(store, [1], [5], [0])
+    with breaks(CLOSED):
+        check_change(store.reader, task, told(0, 1, 0), made.ssts, ())
+    check_change(store.reader, replace(task, whole=True), told(0, 1, 0), made.ssts, ())
+
+
+def test_a_row_that_crosses_before_what_was_noted_is_told(store: Hummock) -> None:
+    columns = {TIME_PART: pa.int32(), TIME_AT: pa.int64(), "id": pa.int64()}
+    timed = store.create_table("s", pa.schema(list(columns.items())), list(columns), [TIME_PART])
+    now = micros_of(store.version.epoch)
+    ahead = [now + 3_600_000_000, now + 7_200_000_000, FOREVER]
+    rows = {TIME_PART: pa.array([0, 1, 1], pa.int32()), TIME_AT: ahead, "id": [1, 2, 3]}
+    store.ingest_batch({timed: [Put(pa.table(rows))]})
+    table = store.version.tables["s"]
+    noted(store.reader, {"s": table}, ["s"])
+    check_not_crossed(store.reader, table, ahead[0])
+    for said in (ahead[1], None):
+        with breaks(NOT_CROSSED):
+            check_not_crossed(store.reader, table, said)
 
 
 def test_a_view_that_only_adds_never_changes_a_row(store: Hummock) -> None:

@@ -54,10 +54,10 @@ def test_the_text_of_a_reader_makes_it_again(shop: Session) -> None:
     shop.sql("CREATE MATERIALIZED VIEW a AS SELECT t.x FROM t JOIN t AS u ON t.id = u.id /* t */")
     shop.sql("CREATE SCHEMA s")
     shop.sql("ALTER TABLE t SET SCHEMA s")
-    text = rows(shop, "SHOW CREATE MATERIALIZED VIEW a")[0][1]
+    text = shop.catalog.get("a").sql
     assert text == "CREATE MATERIALIZED VIEW a AS SELECT t.x FROM s.t JOIN s.t AS u ON t.id = u.id /* t */"
     shop.sql("DROP MATERIALIZED VIEW a")
-    shop.sql(str(text))
+    shop.sql(text)
     assert rows(shop, "SELECT * FROM a") == [(10,), (20,)]
 
 

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from engine.session import Session
 from tests.runtime.temporal_joins.worlds import VIEWS, Judge, create_tables, random_commit
-from tests.uncompiled import uncompiled
+from tests.session_rows import rows
 
-
-@pytest.fixture(autouse=True)
-def interpreted(spark: SparkSession) -> Iterator[None]:
-    """Plans are small and many."""
-    with uncompiled(spark):
-        yield
-
-
-def rows(session: Session, query: str) -> list[tuple[Any, ...]]:
-    found = session.sql(query)
-    assert found is not None
-    return sorted((tuple(row.values()) for row in found.to_pylist()), key=repr)
+pytestmark = pytest.mark.usefixtures("interpreted")  # plans are small and many
 
 
 SEEDS = [

@@ -20,7 +20,12 @@ _HOPS = "(SELECT *, unnest([time_bucket(INTERVAL '20 minutes', ts) - INTERVAL '2
 _BUCKET = "time_bucket(INTERVAL '1 hour', {0})"
 _CLOSED = f"{_BUCKET.format('ts')} < {_BUCKET.format('{t}')}"
 _ROWS = "(SELECT * FROM t WHERE ts < {t})"
-_BOTH = "least({t}, {u})"
+_BOTH = "CASE WHEN {t} < {u} THEN {t} WHEN {u} <= {t} THEN {u} END"  # not least(), which leaves NULL out
+_BEGINS = (
+    "(SELECT *, CASE WHEN ts < lag(ts) OVER (PARTITION BY k ORDER BY ts) + INTERVAL '20 minutes' THEN NULL ELSE ts END AS b "
+    "FROM t WHERE ts IS NOT NULL)"
+)
+_SESSIONS = f"(SELECT *, max(b) OVER (PARTITION BY k ORDER BY ts) AS s FROM {_BEGINS})"
 
 VIEWS: dict[str, tuple[str, str]] = {
     "rows_": ("SELECT id, ts, k FROM t WHERE n <> 3", "SELECT id, ts, k FROM t WHERE n <> 3 AND ts < {t}"),
@@ -84,6 +89,49 @@ VIEWS: dict[str, tuple[str, str]] = {
     "either": (
         "SELECT ts, id, 1 AS b FROM t UNION ALL SELECT ts, id, 2 FROM u",
         f"SELECT ts, id, 1 FROM t WHERE ts < {_BOTH} UNION ALL SELECT ts, id, 2 FROM u WHERE ts < {_BOTH}",
+    ),
+    "earliest": (
+        "SELECT ts, id, n FROM (SELECT * FROM t ORDER BY ts, id LIMIT 7 OFFSET 2) AS x",
+        "SELECT ts, id, n FROM (SELECT * FROM t ORDER BY ts NULLS LAST, id LIMIT 7 OFFSET 2) WHERE ts < {t}",
+    ),
+    "earliest_each": (
+        "SELECT k, ts, id FROM (SELECT *, row_number() OVER (PARTITION BY k ORDER BY ts, id) AS r FROM t) AS x WHERE r <= 3",
+        "SELECT k, ts, id FROM (SELECT *, row_number() OVER (PARTITION BY k ORDER BY ts NULLS LAST, id) AS r FROM t) "
+        "WHERE r <= 3 AND ts < {t}",
+    ),
+    "after": (
+        "SELECT t.id, u.id AS o, t.ts AS a, u.ts AS b FROM t, u WHERE t.k = u.k AND t.ts >= u.ts AND t.n = u.n",
+        f"SELECT t.id, u.id, t.ts, u.ts FROM t, u WHERE t.k = u.k AND t.ts >= u.ts AND t.n = u.n AND t.ts < {_BOTH}",
+    ),
+    "shortly_after": (
+        "SELECT t.id, u.id AS o, t.ts AS a FROM t JOIN u ON t.k = u.k AND t.ts BETWEEN u.ts AND u.ts + INTERVAL '20' MINUTE",
+        "SELECT t.id, u.id, t.ts FROM t JOIN u ON t.k = u.k AND t.ts BETWEEN u.ts AND u.ts + INTERVAL '20' MINUTE "
+        f"WHERE t.ts < {_BOTH}",
+    ),
+    "shortly_before": (
+        "SELECT t.id, u.id AS o, t.ts AS a FROM t JOIN u ON t.k = u.k AND t.ts + INTERVAL '20' MINUTE > u.ts AND t.n = 1",
+        "SELECT t.id, u.id, t.ts FROM t JOIN u ON t.k = u.k AND t.ts + INTERVAL '20' MINUTE > u.ts AND t.n = 1 "
+        "WHERE t.ts < {t} AND t.ts < {u} - INTERVAL '20' MINUTE",
+    ),
+    "with_before": (
+        "SELECT t.id, u.id AS o, t.ts AS a FROM t LEFT JOIN u ON t.k = u.k AND u.ts <= t.ts AND t.n = u.n",
+        f"SELECT t.id, u.id, t.ts FROM t LEFT JOIN u ON t.k = u.k AND u.ts <= t.ts AND t.n = u.n WHERE t.ts < {_BOTH}",
+    ),
+    "with_last": (
+        "SELECT t.id, u.ts AS b, t.ts AS a FROM t ASOF LEFT JOIN u ON t.k = u.k AND t.ts >= u.ts",
+        f"SELECT t.id, (SELECT max(ts) FROM u WHERE u.k = t.k AND u.ts <= t.ts), t.ts FROM t WHERE t.ts < {_BOTH}",
+    ),
+    "sessions": (
+        "SELECT id, ts, count(*) OVER w AS c, max(n) OVER w AS m, first_value(ts) OVER w AS f FROM t "
+        "WINDOW w AS (PARTITION BY k ORDER BY ts SESSION WITH GAP '20 minutes')",
+        "SELECT id, ts, c, m, s FROM (SELECT *, count(*) OVER w AS c, max(n) OVER w AS m, max(ts) OVER w AS l "
+        f"FROM {_SESSIONS} WINDOW w AS (PARTITION BY k, s)) WHERE l + INTERVAL '20 minutes' <= {{t}}",
+    ),
+    "sessions_and_rows": (
+        "SELECT id, count(*) OVER (PARTITION BY k ORDER BY ts SESSION WITH GAP INTERVAL '20 minutes') AS c, "
+        "count(*) OVER (PARTITION BY k ORDER BY ts, id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS r FROM t",
+        "SELECT id, c, r FROM (SELECT *, count(*) OVER (PARTITION BY k, s) AS c, max(ts) OVER (PARTITION BY k, s) AS l, "
+        f"row_number() OVER (PARTITION BY k ORDER BY ts, id) AS r FROM {_SESSIONS}) WHERE l + INTERVAL '20 minutes' <= {{t}}",
     ),
     "unnested": (
         "SELECT t.ts, t.id, unnest(ARRAY[1, 2]) AS x FROM t",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -15,7 +14,6 @@ from pyspark.sql import SparkSession
 from engine.errors import SqlError
 from engine.session import Session
 from tests.oracle.batch import content
-from tests.uncompiled import uncompiled
 
 STEP = timedelta(minutes=1)
 QUERY = (
@@ -33,11 +31,7 @@ EPOCHS = (
 )
 
 
-@pytest.fixture(autouse=True)
-def interpreted(spark: SparkSession) -> Iterator[None]:
-    """Plans are small and many."""
-    with uncompiled(spark):
-        yield
+pytestmark = pytest.mark.usefixtures("interpreted")  # plans are small and many
 
 
 def filled(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
@@ -109,6 +103,42 @@ def test_gaps_are_filled_again_as_rows_come_move_and_go(
         assert_filled(once, content(session, "m"), "answered once")
 
 
+def between(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """Return the rows of each (a, b) with those between, v being that of the row before, by a loop."""
+    found = []
+    for part in {(row["a"], row["b"]) for row in rows}:
+        mine = sorted((row for row in rows if (row["a"], row["b"]) == part), key=lambda row: row["ts"])
+        for row, following in zip(mine, [*mine[1:], None], strict=True):
+            at = row["ts"]
+            while at == row["ts"] or (following is not None and at < following["ts"]):
+                found.append((*part, at, row["v"]))
+                at += STEP
+    return sorted(found, key=str)
+
+
+def test_partitions_are_gone_through_each_by_itself(tmp_path: Path, spark: SparkSession) -> None:
+    with Session((tmp_path / "store").as_uri(), spark, "postgres") as session:
+        session.sql("CREATE TABLE p (id INT PRIMARY KEY, a INT, b TEXT, ts TIMESTAMP, v INT)")
+        query = "SELECT a, b, ts, v FROM GAP_FILL(p, ts, INTERVAL '1' MINUTE, LOCF(v), PARTITION_BY(a, b))"
+        session.sql(f"CREATE MATERIALIZED VIEW g AS {query}")
+        for statement in (
+            "INSERT INTO p VALUES (1, 1, 'x', '2024-01-01 10:00', 10), (2, 1, 'y', '2024-01-01 10:01', 20), "
+            "(3, 1, 'x', '2024-01-01 10:03', 30), (4, NULL, 'x', '2024-01-01 10:02', 40)",
+            "INSERT INTO p VALUES (5, NULL, 'x', '2024-01-01 10:06', 50), (6, 1, 'x', '2024-01-01 10:01', 60), "
+            "(7, 2, NULL, '2024-01-01 10:00', 70), (8, 2, NULL, '2024-01-01 10:02', 80)",
+            "UPDATE p SET a = 2, b = NULL WHERE id = 2",
+            "DELETE FROM p WHERE id = 6",
+        ):
+            session.sql(statement)
+            session.flush().raise_for_errors()
+            expected = between(content(session, "p").to_pylist())
+            found = [tuple(row.values()) for row in content(session, "g").to_pylist()]
+            assert sorted(found, key=str) == expected, statement
+        once = session.sql(query)
+        assert once is not None
+        assert sorted((tuple(row.values()) for row in once.to_pylist()), key=str) == expected
+
+
 @pytest.mark.parametrize(
     ("call", "message", "under"),
     [
@@ -123,6 +153,16 @@ def test_gaps_are_filled_again_as_rows_come_move_and_go(
         ("GAP_FILL(m, ts, INTERVAL '1' DAY, LOCF(ts))", "the time itself", "LOCF"),
         ("GAP_FILL(m, ts, INTERVAL '1' DAY, LOCF(held), KEEPNULL(held))", "told already", "KEEPNULL"),
         ("GAP_FILL(m, ts, INTERVAL '1' DAY, INTERPOLATE(note))", "only numbers", "INTERPOLATE"),
+        ("GAP_FILL(m, ts, INTERVAL '1' DAY, PARTITION_BY(ts))", "other than the time", "PARTITION_BY"),
+        ("GAP_FILL(m, ts, INTERVAL '1' DAY, PARTITION_BY())", "other than the time", "PARTITION_BY"),
+        ("GAP_FILL(m, ts, INTERVAL '1' DAY, PARTITION_BY(id, id))", "each once", "PARTITION_BY"),
+        ("GAP_FILL(m, ts, INTERVAL '1' DAY, PARTITION_BY(x))", "m has no column x", "x"),
+        (
+            "GAP_FILL(m, ts, INTERVAL '1' DAY, PARTITION_BY(id), PARTITION_BY(note))",
+            "stands twice",
+            "PARTITION_BY(note)",
+        ),
+        ("GAP_FILL(m, ts, INTERVAL '1' DAY, LOCF(id), PARTITION_BY(id))", "told by PARTITION_BY", "LOCF"),
     ],
 )
 def test_a_wrong_gap_fill_is_refused_with_its_place(

@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 
 from engine.session import Session
 from tests.oracle.batch import assert_equal, content, duckdb_over
-from tests.uncompiled import uncompiled
 
 ORIGIN = "TIMESTAMP '1970-01-01'"
 HOPS = "generate_series(0, 7) AS i(i)"
@@ -120,11 +119,7 @@ EPOCHS: tuple[tuple[str, ...], ...] = (
 )
 
 
-@pytest.fixture(autouse=True)
-def interpreted(spark: SparkSession) -> Iterator[None]:
-    """Plans are small and many."""
-    with uncompiled(spark):
-        yield
+pytestmark = pytest.mark.usefixtures("interpreted")  # plans are small and many
 
 
 def assert_windows(session: Session, views: Mapping[str, tuple[str, str]], label: str) -> None:

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from decimal import Decimal
-from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from engine.errors import SqlError
 from engine.session import Session
-from tests.uncompiled import uncompiled
+from tests.session_rows import rows
 
-
-@pytest.fixture(autouse=True)
-def interpreted(spark: SparkSession) -> Iterator[None]:
-    """Plans are small and many."""
-    with uncompiled(spark):
-        yield
-
-
-def rows(session: Session, query: str) -> list[tuple[Any, ...]]:
-    found = session.sql(query)
-    assert found is not None
-    return sorted((tuple(row.values()) for row in found.to_pylist()), key=repr)
+pytestmark = pytest.mark.usefixtures("interpreted")  # plans are small and many
 
 
 def test_only_rows_of_touched_partitions_are_read_and_only_changed_ones_written(session: Session) -> None:

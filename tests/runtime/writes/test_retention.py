@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -15,6 +14,7 @@ from engine.hummock.clock import ManualClock
 from engine.session import Session
 from tests.hummock.dated import TimedObjectStore
 from tests.runtime.clock.worlds import moving
+from tests.session_rows import rows
 from tests.uncompiled import uncompiled
 
 UNSAFE = "SET unsafe_enable_storage_retention_for_non_append_only_tables = true"
@@ -36,12 +36,6 @@ def aging(tmp_path: Path) -> Iterator[tuple[Session, ManualClock]]:
     """A session without Spark, and the clock that rows age by."""
     with moving(tmp_path, None, "risingwave") as found:
         yield found
-
-
-def rows(session: Session, query: str) -> list[tuple[Any, ...]]:
-    found = session.sql(query)
-    assert found is not None
-    return sorted((tuple(row.values()) for row in found.to_pylist()), key=repr)
 
 
 def test_rows_hide_after_their_time_though_nothing_is_written(aging: tuple[Session, ManualClock]) -> None:

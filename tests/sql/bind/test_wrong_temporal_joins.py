@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from engine.sql.bind.binder import bind
+from engine.sql.dialect import Dialect
+from engine.sql.statements.reader import CreateMaterializedView, parse
 from tests.sql.bind.test_wrong_windows import check
+from tests.sql.catalog import small_catalog
 
 AS_OF = "FOR SYSTEM_TIME AS OF PROCTIME()"
 ON = "ON a.id = b.auction"
@@ -28,6 +32,12 @@ WRONG = (
         "FOR SYSTEM_TIME AS OF is not",
         "'2026-01-01'",
         "AS OF PROCTIME()",
+    ),
+    (
+        f"b.id FROM bid b JOIN auction FOR SYSTEM_TIME AS OF b.price AS a {ON}",
+        "FOR SYSTEM_TIME AS OF is not",
+        "b.price",
+        "ASOF JOIN t ON",
     ),
     (
         f"b.id FROM bid b JOIN auction FOR SYSTEM_TIME AS OF PROCTIME(1) AS a {ON}",
@@ -84,3 +94,22 @@ def test_a_wrong_temporal_join_is_refused_with_its_place_and_a_remedy(
     text: str, says: str, under: str, remedy: str
 ) -> None:
     check(f"SELECT {text}", says, under, remedy)
+
+
+def _plan(query: str, dialect: Dialect) -> object:
+    statement = parse(f"CREATE MATERIALIZED VIEW v AS SELECT {query}", dialect)
+    assert isinstance(statement, CreateMaterializedView)
+    bound = bind(statement.query, small_catalog(), dialect=dialect, sql="")
+    return bound.plan
+
+
+@pytest.mark.parametrize("dialect", ["spark", "postgres", "risingwave"])
+@pytest.mark.parametrize("side", ["", "LEFT ", "INNER ", "LEFT OUTER "])
+def test_the_hint_broadcast_changes_nothing_in_a_temporal_join(dialect: Dialect, side: str) -> None:
+    text = "b.id FROM bid AS b {}" + f"{side}JOIN auction {AS_OF} AS a {ON}"
+    assert _plan(text.format("BROADCAST "), dialect) == _plan(text.format(""), dialect)
+
+
+def test_a_table_may_still_be_called_broadcast() -> None:
+    text = "broadcast.id FROM bid {}broadcast JOIN auction a ON a.id = broadcast.auction"
+    assert _plan(text.format(""), "postgres") == _plan(text.format("AS "), "postgres")

@@ -198,3 +198,15 @@ def test_a_materialized_view_names_its_columns(dialect: str) -> None:
     found = st.parse("CREATE MATERIALIZED VIEW v (x, y) AS SELECT a, b FROM t", dialect)
     assert isinstance(found, st.CreateMaterializedView)
     assert found.columns == ("x", "y")
+
+
+@pytest.mark.parametrize("dialect", ["spark", "postgres", "risingwave"])
+def test_emit_on_window_close_before_as_means_what_it_means_behind_the_query(dialect: str) -> None:
+    texts = (
+        "CREATE MATERIALIZED VIEW v WITH (parallelism = 2) EMIT ON WINDOW CLOSE AS SELECT a FROM t",
+        "CREATE MATERIALIZED VIEW v WITH (parallelism = 2) AS SELECT a FROM t EMIT ON WINDOW CLOSE",
+    )
+    before, behind = (st.parse(text, dialect) for text in texts)
+    assert isinstance(before, st.CreateMaterializedView) and isinstance(behind, st.CreateMaterializedView)
+    assert before.on_window_close and behind.on_window_close
+    assert (before.query_sql.strip(), before.options) == (behind.query_sql.strip(), behind.options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.sql.statements import reader as st
-from engine.sql.statements.settings import SETTINGS, Settings, WrongSetting
+from engine.sql.statements.settings import SETTINGS, Settings, WrongSetting, known_name
 from engine.sql.statements.statement_types import Set, ShowVariable
 
 DIALECTS = ("spark", "postgres", "risingwave")
@@ -128,3 +128,11 @@ def test_every_setting_can_be_set_to_its_default() -> None:
     for name, setting in SETTINGS.items():
         assert settings.put(name, setting.default) == "", name
         assert settings[name] == setting.default
+
+
+def test_a_setting_of_risingwave_is_known_with_its_prefix_and_without() -> None:
+    assert (
+        known_name("RW_streaming_rate_limit") == known_name("streaming_rate_limit") == "streaming_rate_limit"
+    )
+    with pytest.raises(WrongSetting):
+        known_name("rw_streaming_rate")

@@ -1,0 +1,146 @@
+"""The cases of `benchmarks.epochs` that rank rows and look around them, and the list of all cases."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.epoch_cases import CHUNK, Case, Categories, Change, Groups, Orders, Smaller
+
+READINGS = 20
+"""Readings of a sensor in the case of many partitions."""
+_NO_STREAM = "a stream has neither windows of rows nor deletions"
+_TEN_TIMES = Smaller(10, 10_000, 1.3, "on a base 10 x smaller")
+
+
+class _Numbered(Case):
+    """One table whose rows, numbered from 0, are inserted (half of the changes), updated (a quarter) and deleted (a quarter)."""
+
+    table: str
+    key, times_recompute = ("id",), 10.0
+    streaming_loses, merges = _NO_STREAM, False
+    sizes, smaller = (1_000, 10_000), _TEN_TIMES
+
+    def __init__(self, rows: int, groups: int, seed: int = 7) -> None:
+        super().__init__(rows, seed)
+        self.groups = max(groups, 1)
+        self.columns = self._drawn(rows)
+        self.alive = np.ones(rows, dtype=bool)
+
+    @abstractmethod
+    def _drawn(self, rows: int) -> dict[str, np.ndarray]:
+        """Return the columns of so many rows but for their ids."""
+
+    def content(self, table: str) -> Iterator[pa.Table]:
+        """Yield the table's rows as they are now, in chunks."""
+        ids = np.flatnonzero(self.alive)
+        for start in range(0, len(ids), CHUNK):
+            yield self._rows(ids[start : start + CHUNK])
+
+    def _rows(self, ids: np.ndarray) -> pa.Table:
+        return pa.table({"id": ids, **{name: column[ids] for name, column in self.columns.items()}})
+
+    def epoch(self, changes: int) -> list[Change]:
+        """Return the changes of the next epoch, `changes` rows together, and remember them."""
+        deletes = updates = changes // 4
+        touched = self.chance.choice(np.flatnonzero(self.alive), updates + deletes, replace=False)
+        updated, deleted = touched[:updates], touched[updates:]
+        inserted = np.arange(len(self.alive), len(self.alive) + changes - updates - deletes)
+        self.alive[deleted] = False
+        self.alive = np.append(self.alive, np.ones(len(inserted), dtype=bool))
+        fresh, moved = self._drawn(len(inserted)), self._drawn(updates)
+        for name, column in self.columns.items():
+            column[updated] = moved[name]
+            self.columns[name] = np.append(column, fresh[name])
+        upserted = self._rows(np.concatenate([updated, inserted]))
+        return [
+            Change(self.table, "upsert", upserted),
+            Change(self.table, "delete", pa.table({"id": deleted})),
+        ]
+
+
+class Top(_Numbered):
+    """The three best bids of each auction, ten bids an auction."""
+
+    name, title, table = "top", "top 3 bids by auction, with deletes", "bid"
+    ddl: ClassVar[Mapping[str, str]] = {
+        "bid": "CREATE TABLE bid (id BIGINT PRIMARY KEY, auction BIGINT, price BIGINT)"
+    }
+    query = (
+        "SELECT id, auction, price FROM (SELECT id, auction, price, row_number() OVER "
+        "(PARTITION BY auction ORDER BY price DESC, id) AS place FROM bid) q WHERE place <= 3"
+    )
+    most_seconds = 0.4
+
+    def __init__(self, rows: int, seed: int = 7) -> None:
+        super().__init__(rows, rows // 10, seed)
+
+    def _drawn(self, rows: int) -> dict[str, np.ndarray]:
+        return {
+            "auction": self.chance.integers(0, self.groups, rows),
+            "price": self.chance.integers(1, 10_000, rows),
+        }
+
+
+class _Readings(_Numbered):
+    """Readings of sensors in the order of their times."""
+
+    table = "reading"
+    ddl: ClassVar[Mapping[str, str]] = {
+        "reading": "CREATE TABLE reading (id BIGINT PRIMARY KEY, sensor BIGINT, seen BIGINT, value BIGINT)"
+    }
+
+    def _drawn(self, rows: int) -> dict[str, np.ndarray]:
+        return {
+            "sensor": self.chance.integers(0, self.groups, rows),
+            "seen": self.chance.integers(0, 10**9, rows),
+            "value": self.chance.integers(-1_000, 1_000, rows),
+        }
+
+
+class Running(_Readings):
+    """The reading before and a running sum, in many partitions."""
+
+    name, title = "running", "lag and running sum by sensor, 20 readings each"
+    query = (
+        "SELECT id, sensor, seen, value, lag(value) OVER (PARTITION BY sensor ORDER BY seen, id) AS one_back, "
+        "sum(value) OVER (PARTITION BY sensor ORDER BY seen, id ROWS UNBOUNDED PRECEDING) AS total FROM reading"
+    )
+
+    def __init__(self, rows: int, seed: int = 7) -> None:
+        super().__init__(rows, rows // READINGS, seed)
+
+
+class Long(_Readings):
+    """Neighbours and moving sums in one partition of all rows, held against the same in small partitions."""
+
+    name, title = "long", "lag, lead and sums of seven rows in one partition"
+    query = (
+        "SELECT id, sensor, seen, value, lag(value) OVER (PARTITION BY sensor ORDER BY seen, id) AS one_back, "
+        "lead(value, 2) OVER (PARTITION BY sensor ORDER BY seen, id) AS two_on, "
+        "sum(value) OVER (PARTITION BY sensor ORDER BY seen, id ROWS BETWEEN 3 PRECEDING AND 3 FOLLOWING) AS around, "
+        "max(value) OVER (PARTITION BY sensor ORDER BY seen, id ROWS BETWEEN 6 PRECEDING AND CURRENT ROW) AS high FROM reading"
+    )
+    sizes, smaller = (100,), Smaller(1, 100, 3.0, "in partitions of 20 rows")
+
+    def __init__(self, rows: int, seed: int = 7, groups: int = 1) -> None:
+        super().__init__(rows, groups, seed)
+
+    def twin(self) -> Case:
+        """Return as many rows in small partitions."""
+        return Long(self.rows, groups=self.rows // READINGS)
+
+
+CASES: Mapping[str, tuple[type[Case], int]] = {
+    "groups": (Groups, 10_000_000),
+    "categories": (Categories, 10_000_000),
+    "wide": (Orders, 2_000_000),
+    "top": (Top, 5_000_000),
+    "running": (Running, 2_000_000),
+    "long": (Long, 1_000_000),
+}
+"""Each case, and the rows of its largest table at full scale."""

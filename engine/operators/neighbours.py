@@ -1,0 +1,158 @@
+"""Rows around those that have changed, of a state in the order of calls over windows: enough to compute these calls again.
+
+Rule: calls whose frames end some rows away give another result only that many rows from a change. So from the place of each row
+that has come or gone the next values of the order are found, one by one, by binary search, and then the rows between the last of
+them. However large a partition is, an epoch costs what its changes do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import BooleanType, StructField, StructType
+
+from engine.arrow import Column, holds, nulls, positions
+from engine.hummock import Reader
+from engine.hummock.between import Between
+from engine.hummock.expiry import expiry_at
+from engine.operators.context import EpochContext
+from engine.operators.flow import Flow, compute
+from engine.operators.table_parameters import Source, TableAt
+from engine.spark_internals import spark_schema
+from engine.sql.expression import nodes
+from engine.sql.incremental.rules import Reach
+from engine.sql.plan import Over, Scan
+
+CHANGED = "_changed"
+"""The column that says whether a row's results may be others than before; the other rows are there to be read."""
+MOST_SEARCHES = 100_000
+"""Beyond so many searches for neighbours the touched partitions are read as wholes."""
+_PLACE, _NUMBER = "_place", "_number"
+Ends = tuple[Column, Column]
+"""The least and the greatest value of the order around each place; null: all rows on that side."""
+
+
+def around(node: Over, reach: Reach, change: Flow, context: EpochContext) -> Flow:
+    """Return the rows of a state around the places of its change, each once, with the column CHANGED."""
+    assert isinstance(node.input, Scan)
+    stored = dict(node.input.items)
+    order = next(name for name, column in stored.items() if column == reach.order)
+    columns = [*node.partition, order]
+    places = compute(change, [(context.fresh("place"), nodes.Column(column)) for column in columns])
+    version = context.tables[node.input.table]
+    by = tuple(stored[column] for column in node.partition)
+    source = context.source(node.input.table)
+    body = Around(context.url, dict(context.options), source, node.input.items, by, reach)
+    fields = [
+        version.schema.field(column).with_name(name).with_nullable(True) for name, column in stored.items()
+    ]
+    shown = spark_schema(pa.schema(fields))
+    return Flow.of(places, exact=context.exact).then(
+        body, StructType([*shown.fields, StructField(CHANGED, BooleanType())])
+    )
+
+
+@dataclass(frozen=True)
+class Around:
+    """A body: of places (the columns of the partition `by`, then that of the order) the rows of the state around them."""
+
+    url: str
+    options: Mapping[str, Any]
+    source: Source
+    items: tuple[tuple[str, str], ...]
+    by: tuple[str, ...]
+    reach: Reach
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        gathered = [batch for batch in batches if batch.num_rows]
+        if not gathered:
+            return
+        rows = self._once(pa.concat_tables(self._found(pa.Table.from_batches(gathered))))
+        arrays = [*(rows.column(stored) for _, stored in self.items), rows.column(CHANGED)]
+        names = [*(name for name, _ in self.items), CHANGED]
+        yield from pa.Table.from_arrays(arrays, names=names).combine_chunks().to_batches()
+
+    def _found(self, places: pa.Table) -> Iterator[pa.Table]:
+        reader, table = Reader.open(self.url, self.options), self.source.now()
+        places = places.rename_columns([*self.by, _PLACE])
+        places = places.group_by(places.column_names).aggregate([])
+        near, far = self._ends(reader, table, places)
+        keys = places.select(list(self.by))
+        yield from self._looked_up(reader, table, keys, near, Between(self.reach.order, *far))
+        if (
+            not self.reach.nulls_below
+        ):  # rows without a value stand first in files, but behind the greatest here
+            behind = np.flatnonzero(holds(pc.and_(far[1].is_null(), far[0].is_valid())))
+            order = nulls(len(behind), table.version.schema.field(self.reach.order).type)
+            keys = keys.take(positions(behind)).append_column(self.reach.order, order)
+            taken = (near[0].take(positions(behind)), near[1].take(positions(behind)))
+            yield from self._looked_up(reader, table, keys, taken, None)
+
+    def _looked_up(
+        self, reader: Reader, table: TableAt, keys: pa.Table, near: Ends, between: Between | None
+    ) -> Iterator[pa.Table]:
+        columns = list(dict.fromkeys([*table.version.primary_key, *(stored for _, stored in self.items)]))
+        parts = reader.lookup_in_parts(
+            table.version, keys, table.new, columns=columns, null_safe=True, between=between
+        )
+        for index, rows in parts:
+            inside = self._is_near(rows.column(self.reach.order), near, positions(index))
+            yield rows.append_column(CHANGED, pa.array(inside))
+
+    def _is_near(self, values: Column, near: Ends, index: pa.Int64Array) -> np.ndarray:
+        """Return which values lie between the near ends of their places."""
+        low, high = near[0].take(index), near[1].take(index)
+        open_low, open_high = holds(low.is_null()), holds(high.is_null())
+        inside = (open_low | holds(pc.greater_equal(values, low))) & (
+            open_high | holds(pc.less_equal(values, high))
+        )
+        absent = holds(values.is_null())
+        found: np.ndarray = np.where(absent, open_low if self.reach.nulls_below else open_high, inside)
+        return found
+
+    def _ends(self, reader: Reader, table: TableAt, places: pa.Table) -> tuple[Ends, Ends]:
+        """Return up to which values results change, and up to which rows are read for them."""
+        kind = table.version.schema.field(self.reach.order).type
+        start = places.column(_PLACE).cast(kind).combine_chunks()
+        searches = places.num_rows * self.reach.rows * 4
+        if searches > MOST_SEARCHES or expiry_at(table.version, table.new) is not None:
+            start = nulls(places.num_rows, kind)
+        sides = [self._side(reader, table, places, start, last=last) for last in (True, False)]
+        return (sides[0][0], sides[1][0]), (sides[0][1], sides[1][1])
+
+    def _side(
+        self, reader: Reader, table: TableAt, places: pa.Table, start: pa.Array[Any], *, last: bool
+    ) -> tuple[pa.Array[Any], pa.Array[Any]]:
+        """Return the value so many steps below each place (above it without `last`), and that twice as many steps away."""
+        at = near = start
+        for step in range(2 * self.reach.rows):
+            on = np.flatnonzero(at.is_valid().to_numpy(zero_copy_only=False))
+            if not len(on):
+                return (at if step < self.reach.rows else near), at
+            some, bound = places.select(list(self.by)).take(positions(on)), at.take(positions(on))
+            between = (
+                Between(self.reach.order, high=bound, includes=(True, False))
+                if last
+                else Between(self.reach.order, low=bound, includes=(False, True))
+            )
+            index, rows = reader.first_rows(
+                table.version, some, table.new, columns=[self.reach.order], last=last, between=between
+            )
+            place = np.full(places.num_rows, -1, dtype=np.int64)
+            place[on[index]] = np.arange(len(index))
+            at = rows.column(0).combine_chunks().take(positions(place, place < 0))
+            near = at if step + 1 == self.reach.rows else near
+        return near, at
+
+    def _once(self, rows: pa.Table) -> pa.Table:
+        """Return each row once, which may stand in the neighbourhoods of several places, as changed if it is for one of them."""
+        key = list(self.source.now().version.primary_key)
+        numbered = rows.select([*key, CHANGED]).append_column(_NUMBER, pa.array(np.arange(rows.num_rows)))
+        grouped = numbered.group_by(key).aggregate([(_NUMBER, "min"), (CHANGED, "max")])
+        chosen = rows.take(grouped.column(f"{_NUMBER}_min")).drop_columns(CHANGED)
+        return chosen.append_column(CHANGED, grouped.column(f"{CHANGED}_max"))
