@@ -16,10 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import BooleanType, StructField, StructType
 
-from engine.arrow import Column, holds, nulls, positions
+from engine.arrow import Column, holds, nulls, positions, sorted_indices
 from engine.hummock import Reader
 from engine.hummock.between import Between
 from engine.hummock.expiry import expiry_at
+from engine.hummock.ordering import equal_to_previous, one_chunk
 from engine.operators.context import EpochContext
 from engine.operators.flow import Flow, compute
 from engine.operators.table_parameters import Source, TableAt
@@ -32,7 +33,7 @@ CHANGED = "_changed"
 """The column that says whether a row's results may be others than before; the other rows are there to be read."""
 MOST_SEARCHES = 100_000
 """Beyond so many searches for neighbours the touched partitions are read as wholes."""
-_PLACE, _NUMBER = "_place", "_number"
+_PLACE = "_place"
 Ends = tuple[Column, Column]
 """The least and the greatest value of the order around each place; null: all rows on that side."""
 
@@ -72,37 +73,78 @@ class Around:
         gathered = [batch for batch in batches if batch.num_rows]
         if not gathered:
             return
-        rows = self._once(pa.concat_tables(self._found(pa.Table.from_batches(gathered))))
+        rows = pa.concat_tables(self._found(pa.Table.from_batches(gathered)))
         arrays = [*(rows.column(stored) for _, stored in self.items), rows.column(CHANGED)]
         names = [*(name for name, _ in self.items), CHANGED]
         yield from pa.Table.from_arrays(arrays, names=names).combine_chunks().to_batches()
 
-    def _found(self, places: pa.Table) -> Iterator[pa.Table]:
+    def _found(self, given: pa.Table) -> Iterator[pa.Table]:
         reader, table = Reader.open(self.url, self.options), self.source.now()
-        places = places.rename_columns([*self.by, _PLACE])
-        places = places.group_by(places.column_names).aggregate([])
-        near, far = self._ends(reader, table, places)
-        keys = places.select(list(self.by))
-        yield from self._looked_up(reader, table, keys, near, Between(self.reach.order, *far))
+        places = self._places(table, given.rename_columns([*self.by, _PLACE]))
+        keys, near, far = self._apart(places.select(list(self.by)), *self._ends(reader, table, places))
+        yield from self._looked_up(reader, table, keys, near, far)
         if (
             not self.reach.nulls_below
         ):  # rows without a value stand first in files, but behind the greatest here
-            behind = np.flatnonzero(holds(pc.and_(far[1].is_null(), far[0].is_valid())))
+            behind = positions(np.flatnonzero(holds(pc.and_(far[1].is_null(), far[0].is_valid()))))
             order = nulls(len(behind), table.version.schema.field(self.reach.order).type)
-            keys = keys.take(positions(behind)).append_column(self.reach.order, order)
-            taken = (near[0].take(positions(behind)), near[1].take(positions(behind)))
-            yield from self._looked_up(reader, table, keys, taken, None)
+            keys = keys.take(behind).append_column(self.reach.order, order)
+            yield from self._looked_up(
+                reader, table, keys, (near[0].take(behind), near[1].take(behind)), None
+            )
+
+    def _places(self, table: TableAt, given: pa.Table) -> pa.Table:
+        """Return each place once, in order; of a partition that is read as a whole only the one without a value."""
+        kind = table.version.schema.field(self.reach.order).type
+        given = given.group_by(given.column_names).aggregate([])
+        at = given.column(_PLACE).cast(kind).combine_chunks()
+        searches = given.num_rows * self.reach.rows * 4
+        if searches > MOST_SEARCHES or expiry_at(table.version, table.new) is not None:
+            at = nulls(given.num_rows, kind)
+        places = given.set_column(given.num_columns - 1, _PLACE, at)
+        places = places.take(
+            sorted_indices(places, [(n, "ascending", "at_start") for n in places.column_names])
+        )
+        partition = np.cumsum(self._begins(places)) - 1
+        absent = holds(places.column(_PLACE).is_null())
+        whole = np.zeros(len(absent), dtype=bool)
+        whole[partition[absent]] = True
+        stays = ~whole[partition] | (absent & self._begins(places))
+        return places.filter(pa.array(stays)).combine_chunks()
+
+    def _begins(self, places: pa.Table) -> np.ndarray:
+        """Return which of the places, which are in order, are the first of their partition."""
+        begins = np.ones(places.num_rows, dtype=bool)
+        begins[1:] = ~equal_to_previous(places.select(list(self.by)))
+        return begins
+
+    def _apart(self, keys: pa.Table, near: Ends, far: Ends) -> tuple[pa.Table, Ends, Ends]:
+        """Return neighbourhoods that share no row: of places in order, those that overlap are one."""
+        begins = np.ones(keys.num_rows, dtype=bool)
+        behind = pc.greater(far[0].slice(1), far[1].slice(0, max(keys.num_rows - 1, 0)))
+        begins[1:] = ~equal_to_previous(keys) | holds(behind)
+        starts = np.flatnonzero(begins)
+        first, last = positions(starts), positions(np.append(starts[1:], keys.num_rows) - 1)
+        one, other = ((ends[0].take(first), ends[1].take(last)) for ends in (near, far))
+        return keys.take(first), one, other
 
     def _looked_up(
-        self, reader: Reader, table: TableAt, keys: pa.Table, near: Ends, between: Between | None
+        self, reader: Reader, table: TableAt, keys: pa.Table, near: Ends, far: Ends | None
     ) -> Iterator[pa.Table]:
+        """Yield the rows of some neighbourhoods, each with whether it is near enough to a change; without `far` those that
+        have just these keys.
+        """
+        between = None if far is None else Between(self.reach.order, *far)
         columns = list(dict.fromkeys([*table.version.primary_key, *(stored for _, stored in self.items)]))
         parts = reader.lookup_in_parts(
             table.version, keys, table.new, columns=columns, null_safe=True, between=between
         )
         for index, rows in parts:
-            inside = self._is_near(rows.column(self.reach.order), near, positions(index))
-            yield rows.append_column(CHANGED, pa.array(inside))
+            at, values = positions(index), rows.column(self.reach.order)
+            rows = rows.append_column(CHANGED, pa.array(self._is_near(values, near, at)))
+            if far is not None and not self.reach.nulls_below:
+                rows = rows.filter(pc.or_(values.is_valid(), far[1].take(at).is_null()))
+            yield rows
 
     def _is_near(self, values: Column, near: Ends, index: pa.Int64Array) -> np.ndarray:
         """Return which values lie between the near ends of their places."""
@@ -117,11 +159,7 @@ class Around:
 
     def _ends(self, reader: Reader, table: TableAt, places: pa.Table) -> tuple[Ends, Ends]:
         """Return up to which values results change, and up to which rows are read for them."""
-        kind = table.version.schema.field(self.reach.order).type
-        start = places.column(_PLACE).cast(kind).combine_chunks()
-        searches = places.num_rows * self.reach.rows * 4
-        if searches > MOST_SEARCHES or expiry_at(table.version, table.new) is not None:
-            start = nulls(places.num_rows, kind)
+        start = one_chunk(places.column(_PLACE))
         sides = [self._side(reader, table, places, start, last=last) for last in (True, False)]
         return (sides[0][0], sides[1][0]), (sides[0][1], sides[1][1])
 
@@ -148,11 +186,3 @@ class Around:
             at = rows.column(0).combine_chunks().take(positions(place, place < 0))
             near = at if step + 1 == self.reach.rows else near
         return near, at
-
-    def _once(self, rows: pa.Table) -> pa.Table:
-        """Return each row once, which may stand in the neighbourhoods of several places, as changed if it is for one of them."""
-        key = list(self.source.now().version.primary_key)
-        numbered = rows.select([*key, CHANGED]).append_column(_NUMBER, pa.array(np.arange(rows.num_rows)))
-        grouped = numbered.group_by(key).aggregate([(_NUMBER, "min"), (CHANGED, "max")])
-        chosen = rows.take(grouped.column(f"{_NUMBER}_min")).drop_columns(CHANGED)
-        return chosen.append_column(CHANGED, grouped.column(f"{CHANGED}_max"))

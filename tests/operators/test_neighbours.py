@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from engine.hummock import Delete, Hummock, Put, Table
+from engine.hummock import Delete, Hummock, Put, Reader, Table
 from engine.operators import neighbours
 from engine.operators.neighbours import CHANGED, Around
 from engine.operators.table_parameters import TableAt
@@ -80,3 +82,45 @@ def test_many_changes_read_their_partitions_as_wholes(
     written(store, list(range(50)))
     monkeypatch.setattr(neighbours, "MOST_SEARCHES", 7)
     assert found(store, [20, 30], Reach("t", 1, nulls_below=True)) == [(n, True) for n in range(50)]
+
+
+def test_a_partition_that_is_read_as_a_whole_is_read_once_however_many_changes_it_has(
+    store: Hummock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(store, [None, None, *range(50)])
+    monkeypatch.setattr(neighbours, "MOST_SEARCHES", 7)
+    for nulls_below in (True, False):
+        with rows_read(monkeypatch) as read:
+            assert len(found(store, list(range(50)), Reach("t", 1, nulls_below=nulls_below))) == 52
+        assert sum(read) == 52
+
+
+@pytest.mark.parametrize("nulls_below", [True, False])
+def test_rows_that_are_level_and_rows_without_a_value_are_read_once_for_all_changes_near_them(
+    store: Hummock, monkeypatch: pytest.MonkeyPatch, nulls_below: bool
+) -> None:
+    state = written(store, [*[None] * 30, *[7] * 30, *range(100, 140)])
+    ids = list(range(70, 100))
+    times = [id + 40 for id in ids]
+    store.ingest_batch({state: [Delete(pa.table([[1] * 30, times, ids], schema=SCHEMA))]})
+    with rows_read(monkeypatch) as read:
+        near = found(store, [*times, 103], Reach("t", 2, nulls_below=nulls_below))
+    absent = [] if nulls_below else [(n, True) for n in range(30)]
+    assert near == [*absent, *((n, n > 60) for n in range(30, 70))]
+    assert sum(read) == len(near)
+
+
+@contextmanager
+def rows_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Gather how many rows each look into a state finds."""
+    read: list[int] = []
+    looked_up = Reader.lookup_in_parts
+
+    def counting(*given: Any, **named: Any) -> Iterator[tuple[Any, pa.Table]]:
+        for index, rows in looked_up(*given, **named):
+            read.append(rows.num_rows)
+            yield index, rows
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Reader, "lookup_in_parts", counting)
+        yield read
