@@ -32,7 +32,8 @@ from engine.sql.expression.nodes import NULL, Call, Column, Expr, Literal
 from engine.sql.window_calls import Frame, FrameEnd, SortKey, WindowCall
 
 MOST_ROWS = 4_000_000
-"""Of more rows in one task Spark computes the windows, which can spill them to disk."""
+MOST_BYTES = 1 << 29
+"""Of more rows, or more bytes, in one task Spark computes the windows, which can spill them to disk."""
 MOST_LOOKED_AT = 64
 """Extremes of frames between two limits are found by looking at each row: of longer ones they are left to Spark."""
 _NUMBERS = ("row_number", "rank", "dense_rank")
@@ -60,11 +61,12 @@ class OverWindows:
     calls: tuple[ArrowCall, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        gathered, rows_held = [], 0
+        gathered, rows_held, bytes_held = [], 0, 0
         for batch in batches:
             rows_held += batch.num_rows
-            if rows_held > MOST_ROWS:
-                raise Inexact(f"more than {MOST_ROWS} rows of partitions in one task")
+            bytes_held += batch.nbytes
+            if rows_held > MOST_ROWS or bytes_held > MOST_BYTES:
+                raise Inexact(f"partitions of {rows_held} rows and {bytes_held} bytes, or more, in one task")
             if batch.num_rows:
                 gathered.append(batch)
         if not gathered:

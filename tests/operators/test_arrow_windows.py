@@ -19,9 +19,11 @@ from pyspark.sql.types import (
     TimestampNTZType,
 )
 
+from engine.operators import arrow_windows
 from engine.operators.arrow_expressions import Compiler
 from engine.operators.arrow_values import Inexact
 from engine.operators.arrow_windows import ArrowCall, OverWindows, compiled
+from engine.operators.ordered_rows import Sorting
 from engine.sql.expression.nodes import Call, Column, Expr, Literal
 from engine.sql.window_calls import Frame, FrameEnd, SortKey, WindowCall
 from tests.oracle.batch import assert_equal
@@ -183,6 +185,18 @@ def test_a_sum_that_leaves_64_bits_is_left_to_spark() -> None:
     assert call is not None
     with pytest.raises(Inexact, match="a sum of 2 numbers"):
         list(OverWindows((), (call,))(iter(table.to_batches())))
+
+
+@pytest.mark.parametrize(("limit", "most"), [("MOST_ROWS", 3), ("MOST_BYTES", 200)])
+def test_partitions_that_are_too_large_for_one_task_are_left_to_spark(
+    monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+) -> None:
+    rows = pa.table({"id": [1, 2], "x": ["", "a" * 80]}).to_batches()
+    numbered = OverWindows((), (ArrowCall("n", "row_number", Sorting((SortKey("id"),)), LongType()),))
+    monkeypatch.setattr(arrow_windows, limit, most)
+    assert [batch.num_rows for batch in numbered(iter(rows))] == [2]
+    with pytest.raises(Inexact, match="in one task"):
+        list(numbered(iter([*rows, *rows])))
 
 
 @pytest.mark.parametrize(
