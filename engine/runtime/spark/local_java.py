@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -37,7 +38,7 @@ def driver_settings() -> dict[str, str]:
     The jars stand on Java's own class path: what Spark loads by `spark.jars` cannot stand in an archive.
     """
     return {
-        "spark.driver.defaultJavaOptions": " ".join((*LATE_OPTIMISATION, *_collector(), *_archive_options())),
+        "spark.driver.defaultJavaOptions": _line((*LATE_OPTIMISATION, *_collector(), *_archive_options())),
         "spark.driver.extraClassPath": os.pathsep.join(jar_paths()),
     }
 
@@ -94,6 +95,14 @@ def record(program: Sequence[str]) -> bool:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _line(options: Sequence[str]) -> str:
+    """Return options as Spark takes them apart again: a folder's name may have blanks and quotes in it."""
+    return " ".join(
+        '"' + re.sub(r'(["\\])', r"\\\1", option) + '"' if re.search(r"[\s\"'\\]", option) else option
+        for option in options
+    )
 
 
 def _archive_options() -> list[str]:

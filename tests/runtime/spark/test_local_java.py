@@ -16,7 +16,7 @@ from engine.runtime.spark.local_java import archive_path, driver_settings, recor
 START = "from engine.runtime.spark.session import connect; session = connect('local[1]'); session.range(3).count()"
 MAPPED = f"""{START}
 java = session._jvm.java.lang.ProcessHandle.current().pid()
-print([line.split()[-1] for line in open(f"/proc/{{java}}/maps") if line.rstrip().endswith(".jsa")][-1])
+print([line.rstrip().split(None, 5)[-1] for line in open(f"/proc/{{java}}/maps") if line.rstrip().endswith(".jsa")][-1])
 """
 
 
@@ -32,10 +32,15 @@ def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the files that a process maps are told by /proc")
-def test_a_second_start_maps_the_classes_of_the_first(jars: Path) -> None:
+@pytest.mark.parametrize("name", ["jars", 'the user\'s "own" jars'])
+def test_a_second_start_maps_the_classes_of_the_first(
+    jars: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jars = jars.rename(jars.with_name(name))
+    monkeypatch.setenv("TIDELINE_JARS", str(jars))
     assert "SharedArchiveFile" not in driver_settings()["spark.driver.defaultJavaOptions"]
     assert record(("-c", START))
-    assert f"-XX:SharedArchiveFile={archive_path()}" in driver_settings()["spark.driver.defaultJavaOptions"]
+    assert "-XX:SharedArchiveFile=" in driver_settings()["spark.driver.defaultJavaOptions"]
     told = subprocess.run(
         [sys.executable, "-c", MAPPED], capture_output=True, text=True, check=True, timeout=300
     )
