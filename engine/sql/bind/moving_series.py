@@ -14,11 +14,11 @@ import sqlglot.expressions as exp
 from engine.sql.parsing.names import identifier
 from engine.sql.parsing.position import copy_place
 from engine.sql.rewrites.fixed_windows import length_of
-from engine.sql.typing.intervals import has_months
+from engine.sql.typing.intervals import calendar_interval, has_months
 
 LAST_DAY = "2100-01-01"
 MOST_ROWS = 1_000_000
-_AT = "_at"
+_AT, _DAY = "_at", 86_400_000_000
 _CALLS = (exp.ExplodingGenerateSeries, exp.GenerateSeries)
 _CLOCK = (exp.CurrentTimestamp, exp.CurrentDate, exp.Localtimestamp)
 _CLOCK_NAMES = ("now", "transaction_timestamp", "statement_timestamp")
@@ -38,12 +38,8 @@ def series_upto_now(item: exp.Expr, call: exp.Expr, wrong: Wrong) -> exp.Subquer
         hint = "write generate_series(TIMESTAMPTZ '2024-01-01', now(), INTERVAL '1' DAY)"
         raise wrong("a series up to now() has a step that is an interval", call, hint)
     kind, first = _start(start, call, wrong)
-    months = has_months(step)
-    length = 28 * 86_400_000_000 if months else length_of(step, "the step of generate_series", wrong)
-    if months and isinstance(step, exp.Interval) and step.name.strip().startswith("-"):
-        raise wrong("the step of generate_series is not positive", step, "write INTERVAL '1' MONTH")
     span = datetime.fromisoformat(LAST_DAY).replace(tzinfo=UTC) - first
-    rows = int(span.total_seconds() * 1_000_000) // length
+    rows = int(span.total_seconds() * 1_000_000) // _least_step(step, kind, wrong)
     if rows > MOST_ROWS:
         message = (
             f"the series has {rows:,} rows up to {LAST_DAY}, more than {MOST_ROWS:,}, which a view would hold"
@@ -67,6 +63,25 @@ def _filtered(item: exp.Expr, call: exp.Expr, kind: exp.DataType, end: exp.Expr)
     query = query.where(copy_place(exp.LTE(this=at.copy(), expression=end.copy()), end), copy=False)
     alias = given.copy() if given is not None else exp.TableAlias(this=exp.to_identifier(shown, quoted=True))
     return copy_place(exp.Subquery(this=query, alias=alias), call)
+
+
+def _least_step(step: exp.Interval | exp.Cast, kind: exp.DataType, wrong: Wrong) -> int:
+    """Return how many microseconds a step has at the least; raises for one that is not positive, or that dates cannot take."""
+    what = "the step of generate_series"
+    if not has_months(step):
+        length = length_of(step, what, wrong)
+        if kind.this == exp.DataType.Type.DATE and length % _DAY:
+            hint = (
+                "begin with a time, generate_series(TIMESTAMPTZ '2024-01-01', …), or write INTERVAL '1' DAY"
+            )
+            raise wrong("a series of dates has a step of less than a day", step, hint)
+        return length
+    unit = step.args.get("unit")
+    text = step.name if isinstance(unit, exp.IntervalSpan) else f"{step.name} {unit.name if unit else ''}"
+    found = calendar_interval(text)
+    if found is None or found[0] <= 0:
+        raise wrong(f"{what} is not positive", step, "write INTERVAL '1' MONTH")
+    return 28 * _DAY * found[0]
 
 
 def _start(start: exp.Expr | None, call: exp.Expr, wrong: Wrong) -> tuple[exp.DataType, datetime]:
