@@ -47,12 +47,12 @@ class _Numbered(Case):
     def epoch(self, changes: int) -> list[Change]:
         """Return the changes of the next epoch, `changes` rows together, and remember them."""
         deletes = updates = changes // 4
-        touched = self.chance.choice(np.flatnonzero(self.alive), updates + deletes, replace=False)
-        updated, deleted = touched[:updates], touched[updates:]
+        updated, deleted = np.split(self._touched(updates + deletes), [updates])
         inserted = np.arange(len(self.alive), len(self.alive) + changes - updates - deletes)
+        fresh, moved = self._drawn(len(inserted)), self._drawn(updates)
+        self._settle(fresh, moved, updated, deleted)
         self.alive[deleted] = False
         self.alive = np.append(self.alive, np.ones(len(inserted), dtype=bool))
-        fresh, moved = self._drawn(len(inserted)), self._drawn(updates)
         for name, column in self.columns.items():
             column[updated] = moved[name]
             self.columns[name] = np.append(column, fresh[name])
@@ -61,6 +61,19 @@ class _Numbered(Case):
             Change(self.table, "upsert", upserted),
             Change(self.table, "delete", pa.table({"id": deleted})),
         ]
+
+    def _touched(self, rows: int) -> np.ndarray:
+        """Return the rows that are updated or deleted in an epoch."""
+        return self.chance.choice(np.flatnonzero(self.alive), rows, replace=False)
+
+    def _settle(
+        self,
+        fresh: dict[str, np.ndarray],
+        moved: dict[str, np.ndarray],
+        updated: np.ndarray,
+        deleted: np.ndarray,
+    ) -> None:
+        """Change what was drawn for the rows that come and for those that are updated, in place."""
 
 
 class Top(_Numbered):
@@ -100,6 +113,28 @@ class _Readings(_Numbered):
             "seen": self.chance.integers(0, 10**9, rows),
             "value": self.chance.integers(-1_000, 1_000, rows),
         }
+
+    def _touched(self, rows: int) -> np.ndarray:
+        """Return rows of as many sensors, as far as there are so many: as much is touched on a smaller base."""
+        offered = self.chance.permutation(np.flatnonzero(self.alive))
+        _, first = np.unique(self.columns["sensor"][offered], return_index=True)
+        rest = np.delete(offered, first)
+        return np.concatenate([self.chance.permutation(offered[first]), rest])[:rows]
+
+    def _settle(
+        self,
+        fresh: dict[str, np.ndarray],
+        moved: dict[str, np.ndarray],
+        updated: np.ndarray,
+        deleted: np.ndarray,
+    ) -> None:
+        """Give the readings that come to sensors that nothing else touches, and leave those that are corrected to theirs."""
+        sensors = self.columns["sensor"]
+        moved["sensor"] = sensors[updated]
+        others = np.ones(self.groups, dtype=bool)
+        others[sensors[np.concatenate([updated, deleted])]] = False
+        others = self.chance.permutation(np.flatnonzero(others))[: len(fresh["sensor"])]
+        fresh["sensor"][: len(others)] = others
 
 
 class Running(_Readings):

@@ -20,7 +20,7 @@ from engine.hummock.lookup import (
     wanted_values,
 )
 from engine.hummock.merge import sources_of
-from engine.hummock.ordering import equal_to_previous, sort_indices
+from engine.hummock.ordering import equal_to_previous, sort_indices, stable_order
 from engine.hummock.version import HASH, Run, Table
 
 STEP = 4
@@ -80,7 +80,7 @@ def first_rows(
     if not found:
         return np.empty(0, dtype=np.int64), answer_schema(table, columns).empty_table()
     key, source, place = (np.concatenate(part) for part in zip(*found, strict=True))
-    order = np.argsort(key, kind="stable")
+    order = stable_order(key)
     rows = take_rows(opened, source[order], place[order], list(columns), table.schema)
     return key[order], rows.select(list(columns)).cast(answer_schema(table, columns))
 
@@ -127,7 +127,7 @@ def _best(
 
     A row counts if it stands no farther than every edge of its key: beyond an edge the file may hold rows not yet read.
     """
-    order: np.ndarray = np.argsort(taken.key, kind="stable")
+    order = stable_order(taken.key)
     if rest:
         rows = take_rows(opened, taken.source, taken.place, rest, table.schema)
         order = sort_indices(rows, leading=taken.key)

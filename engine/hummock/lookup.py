@@ -27,6 +27,7 @@ from engine.hummock.ordering import (
     normalized_key,
     one_chunk,
     sort_indices,
+    stable_order,
 )
 from engine.hummock.sst import SortedValues, hashes_of
 from engine.hummock.version import HASH, Run, SstInfo, Table
@@ -269,14 +270,14 @@ def _newest(table: Table, wanted: Wanted, opened: list[Opened], found: list[Cand
     source = np.concatenate([part.source for part in found])
     place = np.concatenate([part.place for part in found])
     deleted = np.concatenate([part.deleted for part in found])
-    order = np.argsort(key, kind="stable")
+    order = stable_order(key)
     keep = np.ones(len(key), dtype=bool)
     if not wanted.whole_key and len(found) > 1:
         grouped = key[order]
         starts = np.flatnonzero(np.concatenate([[True], grouped[1:] != grouped[:-1]]))
-        ranks = source[order]
-        mixed = np.minimum.reduceat(ranks, starts) != np.maximum.reduceat(ranks, starts)
-        at = np.flatnonzero(np.repeat(mixed, np.diff(np.append(starts, len(key)))))
+        ends = np.append(starts[1:], len(key))
+        ranks = source[order]  # of each key from the newest file on
+        at = np.flatnonzero(np.repeat(ranks[starts] != ranks[ends - 1], ends - starts))
         if len(at):
             known = set(wanted.table.column_names)
             rest = [name for name in table.primary_key if name not in known]
@@ -322,18 +323,16 @@ def take_rows(
     opened: list[Opened], source: np.ndarray, place: np.ndarray, columns: list[str], schema: pa.Schema
 ) -> pa.Table:
     """Return rows of several files in the given order."""
-    used = np.unique(source)
+    count = np.bincount(source, minlength=len(opened))
+    used = np.flatnonzero(count)
     if len(used) == 1:
         return _columns(opened[used[0]], columns, schema).take(pa.array(place))
-    order = np.argsort(source, kind="stable")
+    order, end = stable_order(source), np.cumsum(count)
     parts = [
-        _columns(opened[file], columns, schema).take(pa.array(place[order[low:high]]))
-        for file, low, high in zip(
-            used,
-            np.searchsorted(source[order], used, side="left"),
-            np.searchsorted(source[order], used, side="right"),
-            strict=True,
+        _columns(opened[file], columns, schema).take(
+            pa.array(place[order[end[file] - count[file] : end[file]]])
         )
+        for file in used
     ]
     back = np.empty(len(order), dtype=np.int64)
     back[order] = np.arange(len(order))

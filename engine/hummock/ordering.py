@@ -103,6 +103,15 @@ def _stable_order(values: np.ndarray, *, in_runs: bool) -> tuple[np.ndarray, np.
 
 def sort_indices(keys: pa.Table, leading: np.ndarray | None = None) -> np.ndarray:
     """Return the stable order of rows by `leading` numbers and then by all columns."""
+    numbers = (
+        [leading, *map(as_numbers, keys.columns)]
+        if leading is not None
+        else list(map(as_numbers, keys.columns))
+    )
+    known = [number for number in numbers if number is not None]
+    one = packed(known) if known and len(known) == len(numbers) else []
+    if len(one) == 1:
+        return stable_order(one[0])
     names = keys.column_names
     arrays: list[Column] = list(keys.columns)
     if leading is not None:
@@ -172,6 +181,44 @@ def as_numbers(column: Column) -> np.ndarray | None:
     if pa.types.is_timestamp(kind):
         return array.view(pa.int64()).to_numpy()
     return None
+
+
+def stable_order(numbers: np.ndarray) -> np.ndarray:
+    """Return the stable order of numbers from 0 on: sorted with their places, where both fit into 64 bits, by an unstable sort.
+
+    >>> stable_order(np.array([2, 0, 2, 1])).tolist()
+    [1, 3, 0, 2]
+    """
+    bits = len(numbers).bit_length()
+    if not len(numbers) or int(numbers.max()) >= 1 << (63 - bits):
+        return np.argsort(numbers, kind="stable")
+    places: np.ndarray = np.sort((numbers.astype(np.int64) << bits) | np.arange(len(numbers)))
+    return places & ((1 << bits) - 1)
+
+
+def packed(codes: list[np.ndarray]) -> list[np.ndarray]:
+    """Return fewer numbers that order rows as `codes` do: those that follow each other as one where it fits into 64 bits.
+
+    >>> [code.tolist() for code in packed([np.array([1, 0, 1]), np.array([7, 9, 8])])]
+    [[3, 2, 4]]
+    """
+    packed: list[np.ndarray] = []
+    room = 1
+    for code in codes:
+        if not len(code):
+            return [code]
+        least, greatest = int(code.min()), int(code.max())
+        width = greatest - least + 1
+        if packed and room * width < 1 << 63:
+            packed[-1] = packed[-1] * width + (code.astype(np.int64) - least)
+            room *= width
+        elif width < 1 << 63:
+            packed.append(code.astype(np.int64) - least)
+            room = width
+        else:
+            packed.append(code)
+            room = 1 << 63
+    return packed
 
 
 def bisect_keys(

@@ -18,7 +18,6 @@ from engine.operators.flow import (
     MOST_READERS,
     Flow,
     Rows,
-    Share,
     added,
     as_frame,
     compute,
@@ -164,11 +163,9 @@ def _folded_by_all(
     """Return the same without a shuffle, where Arrow computes all: each task reads the whole change and keeps its vnodes."""
     if not isinstance(change, Flow) or context.piece is not None or context.partitions > MOST_READERS:
         return None
-    whole = change.shared(context.partitions)
-    rows = None if whole is None else added(whole, *keyed)
-    if not isinstance(rows, Flow):
-        return None
-    return rows.then(Share(tuple(columns), context.partitions), rows.schema).grouped(by, folds)
+    rows = added(change, *keyed)
+    shared = rows.apart(columns, context.partitions) if isinstance(rows, Flow) else None
+    return None if shared is None else shared.grouped(by, folds)
 
 
 def _aggregate(top: Project) -> Aggregate:

@@ -14,13 +14,15 @@ from pyspark.sql.types import StructType
 
 from engine.hummock import TableVersion
 from engine.operators.arrow_expressions import Item
-from engine.operators.flow import Rows, as_frame, compute, union
+from engine.operators.flow import MOST_READERS, Rows, as_frame, compute, union
 from engine.operators.table_parameters import Source, TableAt, TableParameters
 from engine.sql.expression.spark_sql import quote
 from engine.sql.expression.template import as_columns
 from engine.sql.plan import Node, Scan
 
 SMALL_CHANGE_ROWS = 150_000
+SPREAD_ROWS = 4_000
+"""From so many changed rows on the groups that they touch are worth a task on each core, also in a small epoch."""
 ROWS_PER_PARTITION = 500_000
 At = Literal["old", "new", "side"]
 
@@ -89,6 +91,12 @@ class EpochContext:
     def small(self) -> bool:
         """Whether the epoch runs in one partition without a shuffle."""
         return self.rows_in <= SMALL_CHANGE_ROWS
+
+    @property
+    def readers(self) -> int:
+        """How many tasks of a small epoch read its change, each for groups of its own."""
+        spread = self.small and self.rows_in >= SPREAD_ROWS and self.piece is None
+        return min(self.parallelism, MOST_READERS) if spread else 1
 
     @property
     def partitions(self) -> int:

@@ -6,6 +6,7 @@ itself (an expression that `arrow_expressions` does not know) it leaves to Spark
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,7 +14,6 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -30,6 +30,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from engine.arrow import as_values
 from engine.hummock.hash import VNODES, vnode_of, xxhash64
 from engine.operators.arrow_expressions import Compiler, Item
 from engine.operators.arrow_values import Value
@@ -108,22 +109,6 @@ class Distinct:
 
 
 @dataclass(frozen=True)
-class Share:
-    """A body: of rows that every one of `parts` tasks reads, those whose vnode is among this task's."""
-
-    by: tuple[str, ...]
-    parts: int
-
-    def __call__(self, batches: Batches) -> Batches:
-        context = TaskContext.get()
-        assert context is not None
-        for batch in batches:
-            vnodes = vnode_of(xxhash64([batch.column(name) for name in self.by]))
-            mine = vnodes * self.parts // VNODES == context.partitionId()
-            yield batch.filter(pa.array(mine))
-
-
-@dataclass(frozen=True)
 class Chain:
     """A body: some, one after the other."""
 
@@ -136,17 +121,40 @@ class Chain:
 
 
 @dataclass(frozen=True)
+class Share:
+    """A body: of rows that every one of `parts` tasks makes by `whole`, those whose vnode is among the task's.
+
+    The task is told its number by its row: one of Spark's tasks may do the work of several.
+    """
+
+    whole: Chain
+    by: tuple[str, ...]
+    parts: int
+
+    def __call__(self, batches: Batches) -> Batches:
+        for given in batches:
+            for part in as_values(given.column(0)):
+                for batch in self.whole(iter([given.slice(0, 1)])):
+                    vnodes = vnode_of(xxhash64([batch.column(name) for name in self.by]))
+                    yield batch.filter(pa.array(vnodes * self.parts // VNODES == part))
+
+
+@dataclass(frozen=True)
 class Union:
-    """A body: the rows of several chains over the same input, with the same names, typed as the first of them are."""
+    """A body: the rows of several chains over the same input, with the same names, typed as the first of them are.
+
+    What all chains begin with is done once.
+    """
 
     chains: tuple[Chain, ...]
     names: tuple[str, ...]
 
     def __call__(self, batches: Batches) -> Batches:
-        given = list(batches)
+        same = self._in_common()
+        given = list(Chain(self.chains[0].bodies[:same])(batches))
         schema: pa.Schema | None = None
         for chain in self.chains:
-            for batch in chain(iter(given)):
+            for batch in Chain(chain.bodies[same:])(iter(given)):
                 if schema is None:
                     fields = zip(self.names, batch.schema.types, strict=True)
                     schema = pa.schema([pa.field(name, kind) for name, kind in fields])
@@ -155,10 +163,17 @@ class Union:
                 ]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
+    def _in_common(self) -> int:
+        """Return with how many bodies all chains begin that are the same objects."""
+        steps = zip(*(chain.bodies for chain in self.chains), strict=False)
+        return sum(1 for _ in itertools.takewhile(lambda step: all(one is step[0] for one in step), steps))
+
 
 @dataclass(frozen=True)
 class Flow:
     """Rows of `schema`: those of a frame after some bodies; `single` if the frame is one row that just starts a task.
+
+    With `groups` such rows start a task each, which has all rows of groups of its own; what it does it does to those.
 
     With `exact` no expression is computed on Arrow: Spark has to say what it is.
     """
@@ -168,6 +183,7 @@ class Flow:
     schema: StructType
     single: bool = False
     exact: bool = True
+    groups: bool = False
 
     @staticmethod
     def of(rows: Rows, *, exact: bool = True) -> Flow:
@@ -232,15 +248,19 @@ class Flow:
         zone = "spark.sql.session.timeZone"
         return Compiler(self.schema, lambda: self.base.sparkSession.conf.get(zone) == "UTC")
 
-    def shared(self, parts: int) -> Flow | None:
-        """Return a flow of which each of `parts` tasks computes all rows, or None if more than reading and Arrow is in it."""
+    def apart(self, by: Sequence[str], tasks: int) -> Flow | None:
+        """Return the rows as so many tasks make them, each those of its vnodes by some columns.
+
+        None if more than reading and Arrow is in them.
+        """
         if not self.bodies or not isinstance(self.bodies[0], Reading):
             return None
         first, *rest = self.bodies
         if not all(isinstance(body, Compute | Keep) for body in rest):
             return None
-        base = self.base.sparkSession.range(0, parts, 1, parts)
-        return replace(self, base=base, bodies=(first.everything(), *rest), single=False)
+        base = self.base.sparkSession.range(0, tasks, 1, tasks)
+        share = Share(Chain((first.everything(), *rest)), tuple(by), tasks)
+        return replace(self, base=base, bodies=(share,), single=False)
 
     def grouped(self, keys: Sequence[Item], calls: Sequence[Item]) -> Flow | None:
         """Return one row a group of each task's rows, or None if an expression has to be Spark's."""
@@ -320,7 +340,8 @@ def union(parts: list[Rows]) -> Rows:
             [f.dataType for f in flow.schema.fields] == [f.dataType for f in flows[0].schema.fields]
             for flow in flows
         )
-        if alike:
+        same_tasks = not any(flow.groups for flow in flows) or len({id(flow.base) for flow in flows}) == 1
+        if alike and same_tasks:
             body = Union(tuple(Chain(flow.bodies) for flow in flows), tuple(flows[0].columns))
             return replace(flows[0], bodies=(body,))
     merged = as_frame(parts[0])

@@ -9,10 +9,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from engine.operators.context import EpochContext, select
 from engine.operators.expand import expand
-from engine.operators.flow import COMES, GOES, Rows, compute, keep
+from engine.operators.flow import COMES, GOES, Flow, Rows, compute, keep
 from engine.operators.linear import project
 from engine.operators.lookup import Probe, lookup
 from engine.sql.expression.nodes import Column
@@ -33,6 +34,7 @@ def groups_again(
     """
     source = children(top.input)[0]
     drivers = [(column, stored, context.fresh("group")) for column, stored in keys]
+    change = each_its_groups(change, [column for column, _ in keys], context)
     touched = compute(change, [(d, Column(column)) for column, _, d in drivers]).distinct()
     pairs = tuple((d, column) for column, _, d in drivers)
     rows, hit = expand(source, touched, Probe(pairs, "new", null_safe=True), context)
@@ -46,3 +48,11 @@ def groups_again(
     merged = context.union([select(new, top.columns, COMES), old])
     assert merged is not None
     return merged
+
+
+def each_its_groups(change: Rows, by: Sequence[str], context: EpochContext) -> Rows:
+    """Return a change of which, where it is worth it, each task has the rows of other groups by some columns."""
+    if not isinstance(change, Flow) or not change.single or context.readers == 1:
+        return change
+    found = change.apart(by, context.readers)
+    return change if found is None else replace(found, single=True, groups=True)

@@ -17,10 +17,16 @@ from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 from engine.arrow import holds, positions, sorted_indices
 from engine.errors import DuplicateKey
 from engine.hummock import Reader, SstInfo, Table, with_new_keys
-from engine.hummock.ordering import as_numbers, equal_to_previous, normalized_key, one_chunk
+from engine.hummock.ordering import (
+    as_numbers,
+    equal_to_previous,
+    normalized_key,
+    one_chunk,
+    packed,
+    stable_order,
+)
 from engine.operators.context import EpochContext, placed_by_vnode
-from engine.operators.flow import MOST_READERS, Flow, Rows, Share
-from engine.operators.ordered_rows import packed
+from engine.operators.flow import MOST_READERS, Flow, Rows
 
 _COUNTS = ("inserted", "updated", "deleted", "again")
 RESULT_SCHEMA = StructType(
@@ -105,7 +111,7 @@ def _order(columns: tuple[str, ...], rows: pa.Table) -> pa.Int64Array | pa.UInt6
     known = [number for number in numbers if number is not None]
     keys = packed(known) if len(known) == len(columns) else []
     if len(keys) == 1:
-        return positions(np.argsort(keys[0], kind="stable"))
+        return positions(stable_order(keys[0]))
     return sorted_indices(rows, [(name, "ascending", "at_end") for name in columns])
 
 
@@ -261,8 +267,7 @@ def _read_in_place(rows: Rows, by: tuple[str, ...], context: EpochContext) -> Ro
     if context.partitions > MOST_READERS * WIDER:
         return None
     readers = max(context.parallelism, ceil(context.partitions / WIDER))
-    shared = rows.shared(readers)
-    return None if shared is None else shared.then(Share(by, readers), shared.schema)
+    return rows.apart(by, readers)
 
 
 def collected(frame: DataFrame) -> list[NetChange]:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.arrow import positions
-from engine.hummock.ordering import as_numbers
+from engine.hummock.ordering import as_numbers, packed, stable_order
 from engine.operators.arrow_values import Inexact
 from engine.sql.window_calls import SortKey
 
@@ -63,8 +63,7 @@ class OrderedRows:
         groups = [code for name in partition for code in _codes(rows.column(name), SortKey(name))]
         levels = [code for key in sorting.by for code in _codes(rows.column(key.column), key)]
         rest = [code for key in sorting.last for code in _codes(rows.column(key.column), key)]
-        keys = packed([*groups, *levels, *rest])
-        order = np.lexsort(keys[::-1]) if len(keys) > 1 else np.argsort(keys[0], kind="stable")
+        order = _order([*groups, *levels], rest)
         begins = _changes(groups, order)
         return OrderedRows(order, _spans(begins), _spans(begins | _changes(levels, order)))
 
@@ -180,29 +179,14 @@ def _ranks(column: pa.Array[Any], *, descending: bool) -> np.ndarray:
     return ranks
 
 
-def packed(codes: list[np.ndarray]) -> list[np.ndarray]:
-    """Return fewer numbers that order rows as `codes` do: those that follow each other as one where it fits into 64 bits.
-
-    >>> [code.tolist() for code in packed([np.array([1, 0, 1]), np.array([7, 9, 8])])]
-    [[3, 2, 4]]
-    """
-    packed: list[np.ndarray] = []
-    room = 1
-    for code in codes:
-        if not len(code):
-            return [code]
-        least, greatest = int(code.min()), int(code.max())
-        width = greatest - least + 1
-        if packed and room * width < 1 << 63:
-            packed[-1] = packed[-1] * width + (code.astype(np.int64) - least)
-            room *= width
-        elif width < 1 << 63:
-            packed.append(code.astype(np.int64) - least)
-            room = width
-        else:
-            packed.append(code)
-            room = 1 << 63
-    return packed
+def _order(codes: list[np.ndarray], last: list[np.ndarray]) -> np.ndarray:
+    """Return the order by all codes: by the first of them alone, if that tells all rows apart."""
+    keys = packed([*codes, *last])
+    order = stable_order(keys[0])
+    arranged = keys[0][order]
+    if len(keys) == 1 or (arranged[1:] != arranged[:-1]).all():
+        return order
+    return np.lexsort(keys[::-1])
 
 
 def _changes(codes: list[np.ndarray], order: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from engine.operators.arrow_windows import over_windows
 from engine.operators.context import EpochContext, select
 from engine.operators.flow import COMES, GOES, Flow, Rows, as_frame, compute, keep
-from engine.operators.groups import groups_again
+from engine.operators.groups import each_its_groups, groups_again
 from engine.operators.linear import filter_rows, project
 from engine.operators.lookup import Probe, lookup
 from engine.operators.neighbours import CHANGED, around
@@ -58,6 +58,8 @@ def delta(top: Project, table: str, change: Rows, reach: Reach | None, context: 
     assert node is not None and node.partition
     alone = isinstance(node.input, Scan)  # not below a filter that leaves partitions out
     if reach is not None and alone and isinstance(change, Flow) and change.single and context.piece is None:
+        change = each_its_groups(change, node.partition, context)
+        assert isinstance(change, Flow)
         return _around_changes(top, table, change, reach, context)
     keys = list(zip(node.partition, context.tables[table].distribution_key, strict=True))
 
@@ -72,8 +74,9 @@ def _around_changes(top: Project, table: str, change: Flow, reach: Reach, contex
     """Return the signed change: rows near one that has changed are computed again, and those that were stored for them go."""
     node, kept = windowed(top.input)
     assert node is not None
-    near = keep(around(node, reach, change, context), Column(CHANGED))
-    found = keep(batch(node, around(node, reach, change, context), CHANGED), Column(CHANGED))
+    rows = around(node, reach, change, context)
+    near = keep(rows, Column(CHANGED))
+    found = keep(batch(node, rows, CHANGED), Column(CHANGED))
     new = project(top, found if kept is None else filter_rows(kept, found))
     key = tuple(dict.fromkeys((*node.partition, *node.key)))
     carried = {expr.column: name for name, expr in reversed(top.items) if expr.column is not None}

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tests.oracle.kinds import KINDS, POISON
 from tests.oracle.model import FRESH, Model
-from tests.oracle.random_queries import condition
+from tests.oracle.random_conditions import condition
 from tests.oracle.random_rows import RandomTable, Row, random_row, random_rows
 
 Verb = Literal["insert", "upsert", "delete"]

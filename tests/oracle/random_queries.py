@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tests.oracle.kinds import EXACT, FLOATS, KINDS, NUMBERS, WHOLE
+from tests.oracle.random_conditions import Columns, condition
 from tests.oracle.random_times import NEAREST, TIMES, TimeWindows, asof, frame_of_groups, ignoring
 from tests.oracle.words import either
 
-Columns = tuple[tuple[str, str], ...]
 ALIKE = (("bigint", "int", "smallint", "far"), ("decimal(10,2)", "decimal(5,2)"), ("varchar", "text", "raw"))
 """Kinds of which columns can be compared though they are not the same."""
 EXTREMES = tuple(name for name, kind in KINDS.items() if kind.plain and name != "boolean")
@@ -51,29 +51,6 @@ class Query:
 
 def _is_plain(kind: str) -> bool:
     return kind in KINDS and KINDS[kind].plain
-
-
-def condition(chance: random.Random, columns: Columns) -> str | None:
-    """Return a condition over columns."""
-    known = [(name, kind) for name, kind in columns if kind in KINDS and KINDS[kind].literals]
-    if not known:
-        return None
-    name, kind = chance.choice(known)
-    literals = KINDS[kind].literals
-    value = chance.choice(literals)
-    return chance.choice(
-        (
-            f"{name} = {value}",
-            f"{name} <> {value}",
-            f"{name} > {value}",
-            f"{name} IS NULL",
-            f"{name} IS NOT NULL",
-            f"{name} IN ({', '.join(chance.sample(literals, min(len(literals), 3)))})",
-            f"NOT ({name} <= {value})",
-            f"({name} < {value} OR {name} IS NULL)",
-            f"{name} IS DISTINCT FROM {value}",
-        )
-    )
 
 
 class QueryMaker:

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.oracle.kinds import CUTS
-from tests.oracle.random_queries import Columns, Query, QueryMaker, Source, condition
+from tests.oracle.random_conditions import Columns, condition
+from tests.oracle.random_queries import Query, QueryMaker, Source
 from tests.oracle.random_rows import RandomTable
 from tests.oracle.words import Engine, either, spelled
 

@@ -23,7 +23,8 @@ from pyspark.sql import SparkSession
 from engine.hummock.clock import ManualClock
 from engine.session import Session
 from tests.oracle.batch import assert_equal, content, duckdb_over
-from tests.oracle.random_queries import Columns, Query, QueryMaker
+from tests.oracle.random_conditions import Columns
+from tests.oracle.random_queries import Query, QueryMaker
 from tests.oracle.words import spelled
 from tests.runtime.clock.worlds import at, moment, moving
 from tests.uncompiled import uncompiled

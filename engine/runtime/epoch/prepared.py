@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 
 from engine.hummock import Table
+from engine.operators.context import SPREAD_ROWS
 from engine.operators.materialize import NetChange, collected
 from engine.operators.table_parameters import PROPERTY, TableParameters
 from engine.runtime.executor import FragmentTask
@@ -16,7 +17,7 @@ from engine.spark_internals import is_in_process, runs_anew
 from engine.sql.incremental.fragments import Fragment
 
 MOST_FRAMES = 2_000
-Shape = tuple[str, tuple[str, ...]]
+Shape = tuple[str, tuple[str, ...], bool]
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,8 @@ def may_be_kept(spark: SparkSession, task: FragmentTask) -> bool:
 
 
 def shape_of(task: FragmentTask) -> Shape:
-    """Return what a frame's shape depends on: the fragment's table, and which inputs have changed."""
+    """Return what a frame's shape depends on: the fragment's table, which inputs have changed, and whether cores share it."""
     assert task.old is not None
     names = dict.fromkeys(task.fragment.inputs)
-    return task.fragment.table, tuple(n for n in names if task.tables[n].changes(task.old, task.new))
+    changed = tuple(name for name in names if task.tables[name].changes(task.old, task.new))
+    return task.fragment.table, changed, task.rows >= SPREAD_ROWS

@@ -32,11 +32,8 @@ def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the files that a process maps are told by /proc")
-@pytest.mark.parametrize("name", ["jars", 'the user\'s "own" jars'])
-def test_a_second_start_maps_the_classes_of_the_first(
-    jars: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    jars = jars.rename(jars.with_name(name))
+def test_a_second_start_maps_the_classes_of_the_first(jars: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jars = jars.rename(jars.with_name('the user\'s "own" jars'))
     monkeypatch.setenv("TIDELINE_JARS", str(jars))
     assert "SharedArchiveFile" not in driver_settings()["spark.driver.defaultJavaOptions"]
     assert record(("-c", START))

@@ -7,7 +7,7 @@ import pytest
 from engine.errors import SqlError
 from engine.session import Session
 from tests.sql.catalog import small_catalog
-from tests.sql.test_errors import WRONG_QUERIES
+from tests.sql.test_wrong_queries import WRONG_QUERIES
 
 
 def test_a_refused_view_leaves_no_trace_in_the_catalog(session: Session) -> None:
