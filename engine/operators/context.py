@@ -33,6 +33,7 @@ class EpochContext:
 
     `schemas` stands in for tables when a plan is only analysed: they read as empty, and `empty` keeps those frames. `piece` is a
     scan whose rows in a range of hashes count as the epoch's change, while nothing else changes: a step of a snapshot backfill.
+    Scans that are `given` have these rows, of whatever epochs they are.
     With `parameters` the frame is to be kept: it leaves open which versions and epochs it reads. `exact` is that of Flow.
     With `lapsed` the log of changes does not reach back to `old`, and states are as they are at `new`.
     """
@@ -48,6 +49,7 @@ class EpochContext:
     terms: int = 0
     schemas: Mapping[str, StructType] = field(default_factory=dict)
     empty: dict[Scan, DataFrame] = field(default_factory=dict)
+    given: Mapping[Scan, DataFrame] = field(default_factory=dict)
     placed: bool = False
     piece: tuple[Scan, tuple[int, int]] | None = None
     parameters: TableParameters | None = None

@@ -80,5 +80,5 @@ def query_rows(
     version = at_present(version, tables, store.clock())
     at = TablesAt(store, version, stored, epochs_of(version, stored, tables, asked.policy))
     session = spark()
-    with temporary_views(session, at, written.readings, given=given):
+    with temporary_views(session, at, written, given=given):
         return spark_answer(session, written.text, asked.sql)

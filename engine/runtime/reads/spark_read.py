@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -16,14 +16,17 @@ from engine.hummock import Hummock, Version
 from engine.hummock.written_at import WRITTEN_AT
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.policy import epochs_at
-from engine.operators.context import partitions_for
+from engine.operators.compile import batch
+from engine.operators.context import EpochContext, partitions_for
 from engine.operators.scan import ReadTable, read_table
 from engine.operators.table_parameters import TableAt
 from engine.runtime.rows import frame_of
 from engine.runtime.spark.errors import failed, refused
 from engine.runtime.spark.session import parallelism
-from engine.sql.batch.ad_hoc import Reading
+from engine.sql.batch.ad_hoc import SparkQuery
 from engine.sql.batch.time_travel import Moment
+from engine.sql.expression.spark_sql import quote
+from engine.sql.plan import Node, scans
 
 _queries = itertools.count(1)
 
@@ -48,21 +51,21 @@ class TablesAt:
 def temporary_views(
     session: SparkSession,
     tables: TablesAt,
-    readings: Collection[Reading],
+    query: SparkQuery,
     *,
     given: Mapping[str, pa.Table | DataFrame] | None = None,
 ) -> Iterator[None]:
-    """Make tables known to Spark at their epochs, or at the moment that a reading names.
+    """Make the tables of a query known to Spark at their epochs, or at the moment that a reading names, and the rows of its plan.
 
     A table that is `given` has these rows instead of those of the store.
     """
-    store, version, stored = tables.store, tables.version, tables.stored
+    store, version, stored, readings = tables.store, tables.version, tables.stored, query.readings
     cores = parallelism(session)
     moments = {r.view: (r.table, r.moment) for r in readings if r.moment is not None}
     at_moments = _at_moments(moments, version, stored, tables.now)
     made = []
     try:
-        for reading in readings:
+        for reading in readings if query.planned is None else ():
             if given and reading.table in given:
                 found = given[reading.table]
                 frame = frame_of(session, found) if isinstance(found, pa.Table) else found
@@ -82,6 +85,10 @@ def temporary_views(
             rows = read_table(session, body, table.schema)
             rows.frame.createOrReplaceTempView(reading.view)
             made.append(reading.view)
+        if query.planned is not None:
+            frame = _planned(session, tables, query.planned.plan, given or {})
+            frame.createOrReplaceTempView(query.planned.view)
+            made.append(query.planned.view)
         size = sum(version.tables[r.table].row_count for r in readings if r.table in version.tables)
         session.conf.set("spark.sql.shuffle.partitions", str(partitions_for(size, cores)))
         session.conf.set("spark.sql.adaptive.enabled", "true")
@@ -89,6 +96,32 @@ def temporary_views(
     finally:
         for view in made:
             session.catalog.dropTempView(view)
+
+
+def _planned(
+    session: SparkSession, tables: TablesAt, plan: Node, given: Mapping[str, pa.Table | DataFrame]
+) -> DataFrame:
+    """Return the rows of a plan over tables at their epochs."""
+    store, version, cores = tables.store, tables.version, parallelism(session)
+    rows = {}
+    for scan in scans(plan):
+        if scan.table in given:
+            found = given[scan.table]
+            frame = frame_of(session, found) if isinstance(found, pa.Table) else found
+            rows[scan] = frame.selectExpr(
+                *(f"{quote(column)} AS {quote(name)}" for name, column in scan.items)
+            )
+            continue
+        table = version.tables[scan.table]
+        source = TableAt(table, None, tables.epochs[scan.table])
+        parts = partitions_for(table.row_count, cores)
+        body = ReadTable(store.url, dict(store.options), source, scan.items, parts=parts)
+        rows[scan] = read_table(session, body, table.schema).frame
+    held = sum(version.tables[scan.table].row_count for scan in rows if scan.table in version.tables)
+    context = EpochContext(
+        session, store.url, store.options, version.tables, None, version.epoch, cores, held, given=rows
+    )
+    return batch(plan, context)
 
 
 def _at_moments(

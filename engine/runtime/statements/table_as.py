@@ -42,7 +42,7 @@ def table_query(
     tables = tuple(r.table for r in written.readings if r.moment is None)
     epochs = epochs_of(version, stored, tables, "consistent")
     session = spark()
-    with temporary_views(session, TablesAt(store, version, stored, epochs), written.readings):
+    with temporary_views(session, TablesAt(store, version, stored, epochs), written):
         frame = analysed(session, written.text, statement.sql)
         yield StatementRows(store, session, version, written, frame, statement.sql)
 

@@ -128,7 +128,7 @@ class StatementRun:
         epochs = epochs_of(version, self.stored, tables)
         written = spark_query(query, self.stored.catalog, self.dialect, view_prefix(), self.sql)
         session = self.spark()
-        with temporary_views(session, self._tables_at(version, epochs), written.readings):
+        with temporary_views(session, self._tables_at(version, epochs), written):
             frame = analysed(session, written.text, self.sql)
             if self.dialect != "spark" and statement.columns is None:  # what a row lacks has its DEFAULT
                 columns = columns[: len(frame.columns)]
@@ -248,7 +248,7 @@ class StatementRun:
         others = tuple(reading.table for reading in written.readings if reading.table != name)
         only, returned = None if statement.sources else name, bool(statement.returning)
         epochs = {name: version.epoch, **epochs_of(version, self.stored, others)}
-        with temporary_views(session, self._tables_at(version, epochs), written.readings):
+        with temporary_views(session, self._tables_at(version, epochs), written):
             frame = analysed(session, written.text, self.sql)
             found = StatementRows(self.store, session, version, written, frame, self.sql, only, returned)
             return self._read_or_write(found, reading.rule, version.tables[name])
@@ -346,7 +346,7 @@ class StatementRun:
         others = tuple(reading.table for reading in written.readings if reading.table not in given)
         epochs = epochs_of(version, self.stored, others)
         at = self._tables_at(version, epochs)
-        with temporary_views(session, at, written.readings, given=given):
+        with temporary_views(session, at, written, given=given):
             frame = analysed(session, written.text, self.sql)
             if all(isinstance(rows, pa.Table) for rows in given.values()):
                 return collect(frame, self.sql)

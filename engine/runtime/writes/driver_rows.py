@@ -8,6 +8,7 @@ import re
 from engine.errors import EnvironmentNotReady
 from engine.hummock import Version
 from engine.sql.batch.ad_hoc import SparkQuery
+from engine.sql.plan import scans
 
 SETTING = "TIDELINE_DRIVER_ROWS_MB"
 DEFAULT_MB = 64.0
@@ -38,7 +39,7 @@ def surely_few(version: Version, query: SparkQuery, limit: int, *, only: str | N
 
     A row for each combination of rows is the most that joins can give; with `only` there is one for each row of that table.
     """
-    if _MORE.search(query.text):
+    if _MORE.search(query.text) or query.planned is not None:
         return False
     rows, width = 1.0, 0.0
     for reading in query.readings:
@@ -56,4 +57,5 @@ def surely_few(version: Version, query: SparkQuery, limit: int, *, only: str | N
 
 def tasks_of(query: SparkQuery, cores: int, parts: int) -> int:
     """Return about how many tasks may give rows of a query: `parts` that read each of its tables, and those of a shuffle."""
-    return cores + parts * (1 + sum(query.text.count(reading.view) for reading in query.readings))
+    mentions = sum(query.text.count(reading.view) for reading in query.readings)
+    return cores + parts * (1 + (mentions if query.planned is None else len(scans(query.planned.plan))))

@@ -11,9 +11,11 @@ import sqlglot.expressions as exp
 from engine.errors import SqlError
 from engine.sql.batch.asof_once import asof_once
 from engine.sql.batch.hidden_row_ids import is_read_whole, with_hidden_row_ids
+from engine.sql.batch.planned_once import PlannedRows, planned_once
 from engine.sql.batch.quantified_once import quantified_once
 from engine.sql.batch.time_travel import Moment, moment_of
 from engine.sql.batch.unnest_rows import unnested
+from engine.sql.bind.excluding_frames import exclusion
 from engine.sql.catalog import Catalog, Relation, is_named_index
 from engine.sql.dialect import Dialect
 from engine.sql.dialects.postgres.lists import as_ordered_list
@@ -29,6 +31,7 @@ from engine.sql.parsing.output_names import named_outputs
 from engine.sql.parsing.position import place
 from engine.sql.parsing.reading import SESSION_FRAME
 from engine.sql.parsing.refusals import unsupported
+from engine.sql.plan import scans
 from engine.sql.rewrites.contract import QueryText
 from engine.sql.rewrites.distinct_on import distinct_on
 from engine.sql.rewrites.rules import written_out
@@ -52,10 +55,11 @@ class Reading:
 
 @dataclass(frozen=True)
 class SparkQuery:
-    """A query as Spark SQL over temporary views, and the tables that they stand for."""
+    """A query as Spark SQL over temporary views, and the tables that they stand for; one of them may have the rows of a plan."""
 
     text: str
     readings: tuple[Reading, ...]
+    planned: PlannedRows | None = None
 
 
 def query_tables(query: exp.Query | exp.Values, catalog: Catalog, sql: str = "") -> tuple[str, ...]:
@@ -89,6 +93,21 @@ def query_views(query: exp.Query, catalog: Catalog) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _leaves_rows_out(query: exp.Expr, catalog: Catalog) -> bool:
+    """Tell whether a frame of a query, or of a plain view that it reads, has EXCLUDE."""
+    if any(exclusion(spec) is not None for spec in query.find_all(exp.WindowSpec)):
+        return True
+    views: list[Relation] = []
+
+    def visit(table: exp.Table) -> None:
+        relation = relation_of(table, catalog)
+        if relation is not None and relation.kind == "view":
+            views.append(relation)
+
+    _walk(query, frozenset(), visit)
+    return any(_leaves_rows_out(_view_query(view), catalog) for view in views)
+
+
 def to_spark(query: exp.Query, catalog: Catalog, dialect: Dialect = "spark") -> str:
     """Return a query as Spark SQL that means what it means in `dialect`, with plain views written out as subqueries."""
     return _Writer(catalog, None, "").written(query, dialect).sql(dialect="spark")
@@ -101,6 +120,11 @@ def spark_query(
 
     Raises SqlError, with the place if the query's text `sql` is given, for a moment that cannot be read.
     """
+    if _leaves_rows_out(query, catalog):
+        select, planned = planned_once(query, catalog, dialect, f"{prefix}rows", sql)
+        tables = dict.fromkeys(scan.table for scan in scans(planned.plan))
+        read = tuple(Reading(f"{prefix}{n}", table, None) for n, table in enumerate(tables))
+        return SparkQuery(select.sql(dialect="spark"), read, planned)
     tree, readings = spark_tree(query, catalog, dialect, prefix, sql)
     return SparkQuery(tree.sql(dialect="spark"), readings)
 
@@ -255,9 +279,9 @@ def _refuse_unsaid(tree: exp.Expr, sql: str) -> None:
         if isinstance(node, exp.WindowSpec) and node.args.get("kind") == SESSION_FRAME:
             hint = "make a materialized view of it, and read that"
             raise unsupported("SESSION WITH GAP in a query that is answered once", node, sql, hint)
-        if node.args.get("exclude"):
-            hint = "subtract the row itself, or use a frame that leaves it out"
-            raise unsupported("EXCLUDE in a window's frame is not offered", node, sql, hint)
+        if isinstance(node, exp.WindowSpec) and exclusion(node) is not None:
+            hint = "leave refresh_policy out: a view without it is kept with such frames"
+            raise unsupported("EXCLUDE in a frame of a query that is computed as a whole", node, sql, hint)
         for part, name in (("percent", "PERCENT"), ("with_ties", "WITH TIES")):
             if options is not None and options.args.get(part):
                 hint = "number the rows by rank() OVER (ORDER BY …), and filter by the number"

@@ -19,7 +19,7 @@ from engine.sql.window_calls import Frame, FrameEnd
 WHOLE = Frame("rows", FrameEnd("preceding"), FrameEnd("following"))
 UP_TO_PEERS = Frame("range", FrameEnd("preceding"), FrameEnd("current row"))
 _MOST_ROWS = (1 << 31) - 1
-_EMPTY = Frame(
+EMPTY = Frame(
     "rows",
     FrameEnd("following", tree.Literal(str(_MOST_ROWS - 1))),
     FrameEnd("following", tree.Literal(str(_MOST_ROWS))),
@@ -42,9 +42,6 @@ class Frames:
         """
         if spec is None:
             return (UP_TO_PEERS if order else WHOLE), None
-        if spec.args.get("exclude"):
-            hint = "subtract the row itself, or add up two windows, one before and one behind it"
-            raise self.expressions.refuse("EXCLUDE in a window's frame", spec, hint)
         start = self._side(spec, "start", "PRECEDING")
         end = self._side(spec, "end", "FOLLOWING") if spec.args.get("end") else "CURRENT ROW"
         self._ordered(spec, start, end)
@@ -62,7 +59,7 @@ class Frames:
         ends = _end(start, "preceding", before), _end(end, "following", after)
         frame = Frame(unit, *ends)  # type: ignore[arg-type]  # the parser knows these three units only
         if self._is_reversed(spec, frame):
-            return _EMPTY, None
+            return EMPTY, None
         return (frame if order or unit == "rows" else WHOLE), cast
 
     def _error(self, node: exp.Expr, message: str, hint: str) -> Exception:
@@ -90,7 +87,7 @@ class Frames:
 
     def _is_reversed(self, spec: exp.WindowSpec, frame: Frame) -> bool:
         """Tell whether a frame ends before it starts: it has no rows in PostgreSQL, and is none to Spark."""
-        ends = [_place(end) for end in (frame.start, frame.end)]
+        ends = [place_of(end) for end in (frame.start, frame.end)]
         reversed_ = ends[0] is not None and ends[1] is not None and ends[0] > ends[1]
         if reversed_ and self.expressions.dialect == "spark":
             raise self._error(spec, "a frame that ends before it starts", "write the ends in their order")
@@ -203,7 +200,7 @@ def _end(side: str, unbounded: Side, offset: Expr | None) -> FrameEnd:
     )
 
 
-def _place(end: FrameEnd) -> float | None:
+def place_of(end: FrameEnd) -> float | None:
     """Return where an end lies beside the current row, None if that is not certain."""
     if end.side == "current row":
         return 0

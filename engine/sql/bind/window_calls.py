@@ -131,7 +131,7 @@ class WindowCalls:
         if name not in WINDOW_FUNCTIONS:
             call, kind = aggregates.bind(node)
             kinds = [kind_of(argument, self.expressions.types) for argument in call.arguments]
-            found = _unfiltered(call.expression)
+            found = unfiltered(call.expression)
             return found, kind if call.whole is not None else call_type(call.function, kinds)
         parts = take_apart(node)
         arguments = tuple(self.expressions.scalar(argument, name) for argument in parts.arguments)
@@ -145,10 +145,13 @@ def _name(node: exp.Expr) -> str:
     return _NAMES.get(name, name)
 
 
-def _unfiltered(expr: Expr) -> Expr:
-    """`sum(x) FILTER (WHERE c)` -> `sum(if(c, x, NULL))`: Spark has no FILTER over windows, and aggregates leave nulls out."""
+def unfiltered(expr: Expr) -> Expr:
+    """Return aggregates without FILTER, which Spark lacks over windows: they leave nulls out.
+
+    `sum(x) FILTER (WHERE c)` -> `sum(if(c, x, NULL))`
+    """
     if not isinstance(expr, tree.Call) or spark_functions().get(expr.function) != "aggregate":
-        return with_children(expr, _unfiltered)
+        return with_children(expr, unfiltered)
     where = expr.where
     if where is None:
         return expr

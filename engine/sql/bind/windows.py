@@ -10,14 +10,17 @@ from dataclasses import dataclass, field
 
 import sqlglot.expressions as exp
 
-from engine.sql.bind.aggregate_calls import core, parts_of
+from engine.sql.bind.aggregate_calls import core, parts_of, take_apart
 from engine.sql.bind.aggregates import Aggregates
+from engine.sql.bind.excluding_frames import ExcludingFrame, Exclusion, Part, exclusion
 from engine.sql.bind.expressions import Expressions, bound_column, own_parts
 from engine.sql.bind.frames import WHOLE, Frames
+from engine.sql.bind.merged_calls import MergedCalls
 from engine.sql.bind.ordering import OrderItem, order_items
 from engine.sql.bind.session_frames import Gap, SessionFrames, is_session
 from engine.sql.bind.window_calls import WindowCalls
-from engine.sql.expression.nodes import Arithmetic, Cast, Column, Expr, Literal, known
+from engine.sql.expression.nodes import Arithmetic, Call, Cast, Column, Expr, Literal, known
+from engine.sql.expression.template import as_columns
 from engine.sql.functions import is_aggregate
 from engine.sql.parsing.names import identifier
 from engine.sql.parsing.position import copy_place
@@ -31,7 +34,11 @@ WINDOW = "window"
 
 @dataclass
 class _Taken:
-    """One call: its column, the call with the parts that it reads as nodes of its own, its window, and then its meaning."""
+    """One call: its column, the call with the parts that it reads as nodes of its own, its window, and then its meaning.
+
+    Of a frame that leaves rows out (`exclude`), `levels` are the columns in which peers are equal, and `kind` is the type of the
+    first of them.
+    """
 
     name: str
     node: exp.Window
@@ -43,6 +50,9 @@ class _Taken:
     sort: tuple[SortKey, ...] = ()
     frame: Frame | None = None
     gap: Gap | None = None
+    exclude: Exclusion | None = None
+    levels: tuple[str, ...] = ()
+    kind: str | None = None
 
 
 @dataclass
@@ -163,9 +173,12 @@ class Windows:
                 taken.frame, taken.gap = WHOLE, gap
         elif WindowCalls(self.expressions).has_frame(taken.call):
             taken.frame, cast = Frames(self.expressions).bind(spec, len(order), kind)
+            taken.exclude, taken.kind = exclusion(spec), kind
         exprs = [known(Cast(order[0], cast), type=cast), *order[1:]] if cast is not None else list(order)
         columns = [self._column(expr) for expr in exprs]
         taken.sort = tuple(item.key(column) for item, column in zip(taken.order, columns, strict=True))
+        if taken.exclude is not None:
+            taken.levels = tuple(self._column(self._plain_zero(expr)) for expr in order)
 
     def _plain_zero(self, expr: Expr) -> Expr:
         """Return what a partition is found by: of floats a value in which -0.0 is 0.0, as it is in all stored keys."""
@@ -194,19 +207,37 @@ class Windows:
             items = tuple((column, Column(column)) for column in plan.columns)
             plan = Project(plan, items + tuple((name, expr) for expr, name in self.columns.items()))
         plan = self._with_sessions(plan)
-        groups: dict[frozenset[str], list[_Taken]] = {}
+        kept, calls = plan.columns, WindowCalls(self.expressions)
+        together, whole = _Calls(self.fresh), dict[str, Expr]()
         for taken in sorted(self.taken.values(), key=lambda taken: taken.gap is None):
-            groups.setdefault(frozenset(taken.by), []).append(taken)
-        for together in groups.values():
-            aggregates = [Aggregates(self.expressions, plan.key, taken.sort) for taken in together]
-            calls = WindowCalls(self.expressions)
-            bound = [calls.bind(t.call, rule)[0] for t, rule in zip(together, aggregates, strict=True)]
-            made = tuple(
-                WindowCall(taken.name, call, taken.sort, taken.frame)
-                for taken, call in zip(together, bound, strict=True)
-            )
-            plan = Over(plan, together[0].by, made)
-        return plan
+            call = calls.bind(taken.call, Aggregates(self.expressions, plan.key, taken.sort))[0]
+            if taken.exclude is None:
+                together.add(taken.by, WindowCall(taken.name, call, taken.sort, taken.frame))
+            else:
+                whole[taken.name] = self._merged(taken, call, plan.key, together)
+        for by, made in together.made:
+            plan = Over(plan, by, tuple(made))
+        if not whole:
+            return plan
+        items = as_columns((*kept, *(taken.name for taken in self.taken.values())))
+        return Project(plan, tuple((name, whole.get(name, column)) for name, column in items))
+
+    def _merged(self, taken: _Taken, call: Expr, key: tuple[str, ...], together: _Calls) -> Expr:
+        """Return a call over a frame that leaves rows out as an expression over calls that go `together`."""
+        assert taken.frame is not None and taken.exclude is not None
+
+        def read(call: Call, part: Part) -> Column:
+            by = tuple(dict.fromkeys((*taken.by, *taken.levels))) if part.among_peers else taken.by
+            return together.column(by, call, taken.sort, part.frame)
+
+        def refuse(what: str, hint: str) -> Exception:
+            return self.expressions.refuse(what, taken.node, hint)
+
+        alone = bool(key) and set(key) <= {*taken.by, *taken.levels}
+        frame = ExcludingFrame(taken.frame, taken.exclude, taken.sort, taken.kind, alone, refuse)
+        kind = lambda expr: kind_of(expr, self.expressions.types)  # noqa: E731
+        name = take_apart(taken.call).name
+        return MergedCalls(name, frame.parts(read), read, kind, taken.sort, key, refuse).of(call)
 
     def _with_sessions(self, plan: Node) -> Node:
         """Return the plan with the starts of sessions, which become parts of the partitions of the calls over them."""
@@ -221,6 +252,31 @@ class Windows:
                 plan, starts[known_as] = sessions.over(plan, taken.by, column, taken.gap)
             taken.by = (*taken.by, starts[known_as])
         return plan
+
+
+@dataclass
+class _Calls:
+    """Calls over windows by their partitions; those of the same partitions go together, and none is made twice."""
+
+    fresh: Callable[[str], str]
+    made: list[tuple[tuple[str, ...], list[WindowCall]]] = field(default_factory=list)
+    named: dict[tuple[frozenset[str], Expr, tuple[SortKey, ...], Frame], str] = field(default_factory=dict)
+
+    def add(self, by: tuple[str, ...], call: WindowCall) -> None:
+        """Add a call under its own name."""
+        for partition, calls in self.made:
+            if set(partition) == set(by):
+                calls.append(call)
+                return
+        self.made.append((by, [call]))
+
+    def column(self, by: tuple[str, ...], call: Call, order: tuple[SortKey, ...], frame: Frame) -> Column:
+        """Return the column of a call."""
+        key = frozenset(by), call, order, frame
+        if key not in self.named:
+            self.named[key] = self.fresh(f"window:{call.function}")
+            self.add(by, WindowCall(self.named[key], call, order, frame))
+        return Column(self.named[key])
 
 
 def _is_aggregated(node: exp.Expr) -> bool:

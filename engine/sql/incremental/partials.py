@@ -10,11 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from engine.sql.expression.nodes import TRUE, Call, Column, Comparison, Expr, Literal, Not, Unary
-from engine.sql.expression.template import both, cast, present, template
-from engine.sql.expression.template import call as call_of
-from engine.sql.incremental import moment_partials
-from engine.sql.incremental.limbs import (
+from engine.sql.expression.limbs import (
     Limbs,
     bigint_limbs,
     bigint_sum,
@@ -22,6 +18,10 @@ from engine.sql.incremental.limbs import (
     decimal_limbs,
     decimal_sum,
 )
+from engine.sql.expression.nodes import TRUE, Call, Column, Comparison, Expr, Literal, Not, Unary
+from engine.sql.expression.template import both, cast, present, template
+from engine.sql.expression.template import call as call_of
+from engine.sql.incremental import moment_partials
 from engine.sql.plan import AggCall
 from engine.sql.typing.types import decimal_digits
 

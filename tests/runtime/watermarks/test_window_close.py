@@ -16,7 +16,7 @@ from tests.oracle.batch import content
 from tests.runtime.watermarks.worlds import VIEWS, World
 
 SHORT = ("rows_", "hourly", "hops", "first_", "either")
-ALONG = ("earliest", "earliest_each", "after", "shortly_before", "with_before", "with_last")
+ALONG = ("earliest", "earliest_each", "after", "shortly_before", "between_others", "with_before", "with_last")
 SESSIONS = ("sessions", "sessions_and_rows")
 LONG = [pytest.param(seed, 25, tuple(VIEWS), marks=pytest.mark.oracle) for seed in range(2, 5)]
 

@@ -113,6 +113,11 @@ VIEWS: dict[str, tuple[str, str]] = {
         "SELECT t.id, u.id, t.ts FROM t JOIN u ON t.k = u.k AND t.ts + INTERVAL '20' MINUTE > u.ts AND t.n = 1 "
         "WHERE t.ts < {t} AND t.ts < {u} - INTERVAL '20' MINUTE",
     ),
+    "between_others": (
+        "SELECT id, ts, sum(n) OVER (ORDER BY ts, id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE CURRENT ROW) AS c FROM t",
+        "SELECT id, ts, c FROM (SELECT id, ts, sum(n) OVER w AS c, lead(id) OVER (ORDER BY ts, id) AS o FROM t WHERE ts < {t} "
+        "WINDOW w AS (ORDER BY ts, id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE CURRENT ROW)) WHERE o IS NOT NULL",
+    ),
     "with_before": (
         "SELECT t.id, u.id AS o, t.ts AS a FROM t LEFT JOIN u ON t.k = u.k AND u.ts <= t.ts AND t.n = u.n",
         f"SELECT t.id, u.id, t.ts FROM t LEFT JOIN u ON t.k = u.k AND u.ts <= t.ts AND t.n = u.n WHERE t.ts < {_BOTH}",

@@ -189,7 +189,24 @@ FRAMES = (
     ),
     ("ORDER BY id ROWS 3000000000 PRECEDING", "3000000000 rows", "3000000000", "UNBOUNDED"),
     ("PARTITION BY id GROUPS 1 PRECEDING", "GROUPS without ORDER BY", "1 PRECEDING", "add ORDER BY"),
-    ("ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW EXCLUDE TIES", "EXCLUDE", "1 PREC", "two windows"),
+    (
+        "ORDER BY price ROWS BETWEEN 20 PRECEDING AND 2 PRECEDING EXCLUDE TIES",
+        "EXCLUDE TIES beside ROWS that cut peers in two, over more than 16 rows,",
+        "sum(price)",
+        "write GROUPS",
+    ),
+    (
+        "ORDER BY CAST(price AS DOUBLE) RANGE BETWEEN 1 PRECEDING AND CURRENT ROW EXCLUDE GROUP",
+        "EXCLUDE beside RANGE with an offset over double",
+        "sum(price)",
+        "CAST the order to DECIMAL",
+    ),
+    (
+        "ORDER BY DATE '2024-01-01' + CAST(price AS INT) RANGE BETWEEN INTERVAL '1' MONTH PRECEDING AND CURRENT ROW EXCLUDE TIES",
+        "EXCLUDE beside an offset in months",
+        "sum(price)",
+        "in days",
+    ),
 )
 
 
@@ -210,6 +227,19 @@ def test_a_wrong_window_is_refused_where_it_stands(query: str, says: str, under:
 @pytest.mark.parametrize(("window", "says", "under", "remedy"), FRAMES)
 def test_a_wrong_frame_is_refused_where_it_stands(window: str, says: str, under: str, remedy: str) -> None:
     check(f"SELECT id, sum(price) OVER ({window}) AS s FROM bid", says, under, remedy)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        ("stddev(price)", "stddev beside EXCLUDE"),
+        ("approx_count_distinct(price)", "approx_count_distinct beside EXCLUDE"),
+        ("corr(price, id)", "corr beside EXCLUDE"),
+    ],
+)
+def test_a_function_of_which_no_parts_can_be_put_together_is_refused(call: str, says: str) -> None:
+    window = "PARTITION BY auction ORDER BY price RANGE UNBOUNDED PRECEDING EXCLUDE TIES"
+    check(f"SELECT id, {call} OVER ({window}) AS s FROM bid", says, call, "take it apart by count, sum")
 
 
 def check(text: str, says: str, under: str, remedy: str) -> None:
