@@ -21,6 +21,8 @@ class _Numbered(Case):
     """One table whose rows, numbered from 0, are inserted (half of the changes), updated (a quarter) and deleted (a quarter)."""
 
     table: str
+    group: str
+    """The column of groups, numbered from 0."""
     key, times_recompute = ("id",), 10.0
     streaming_loses, merges = _NO_STREAM, False
     sizes, smaller = (1_000, 10_000), _TEN_TIMES
@@ -63,8 +65,11 @@ class _Numbered(Case):
         ]
 
     def _touched(self, rows: int) -> np.ndarray:
-        """Return the rows that are updated or deleted in an epoch."""
-        return self.chance.choice(np.flatnonzero(self.alive), rows, replace=False)
+        """Return rows of as many groups, as far as there are so many: as much is touched on a smaller base."""
+        offered = self.chance.permutation(np.flatnonzero(self.alive))
+        _, first = np.unique(self.columns[self.group][offered], return_index=True)
+        rest = np.delete(offered, first)
+        return np.concatenate([self.chance.permutation(offered[first]), rest])[:rows]
 
     def _settle(
         self,
@@ -73,13 +78,18 @@ class _Numbered(Case):
         updated: np.ndarray,
         deleted: np.ndarray,
     ) -> None:
-        """Change what was drawn for the rows that come and for those that are updated, in place."""
+        """Give the rows that come to groups that nothing else touches, and leave those that are updated to theirs."""
+        groups, others = self.columns[self.group], np.ones(self.groups, dtype=bool)
+        moved[self.group] = groups[updated]
+        others[groups[np.concatenate([updated, deleted])]] = False
+        free = self.chance.permutation(np.flatnonzero(others))[: len(fresh[self.group])]
+        fresh[self.group][: len(free)] = free
 
 
 class Top(_Numbered):
     """The three best bids of each auction, ten bids an auction."""
 
-    name, title, table = "top", "top 3 bids by auction, with deletes", "bid"
+    name, title, table, group = "top", "top 3 bids by auction, with deletes", "bid", "auction"
     ddl: ClassVar[Mapping[str, str]] = {
         "bid": "CREATE TABLE bid (id BIGINT PRIMARY KEY, auction BIGINT, price BIGINT)"
     }
@@ -102,7 +112,7 @@ class Top(_Numbered):
 class _Readings(_Numbered):
     """Readings of sensors in the order of their times."""
 
-    table = "reading"
+    table, group = "reading", "sensor"
     ddl: ClassVar[Mapping[str, str]] = {
         "reading": "CREATE TABLE reading (id BIGINT PRIMARY KEY, sensor BIGINT, seen BIGINT, value BIGINT)"
     }
@@ -113,28 +123,6 @@ class _Readings(_Numbered):
             "seen": self.chance.integers(0, 10**9, rows),
             "value": self.chance.integers(-1_000, 1_000, rows),
         }
-
-    def _touched(self, rows: int) -> np.ndarray:
-        """Return rows of as many sensors, as far as there are so many: as much is touched on a smaller base."""
-        offered = self.chance.permutation(np.flatnonzero(self.alive))
-        _, first = np.unique(self.columns["sensor"][offered], return_index=True)
-        rest = np.delete(offered, first)
-        return np.concatenate([self.chance.permutation(offered[first]), rest])[:rows]
-
-    def _settle(
-        self,
-        fresh: dict[str, np.ndarray],
-        moved: dict[str, np.ndarray],
-        updated: np.ndarray,
-        deleted: np.ndarray,
-    ) -> None:
-        """Give the readings that come to sensors that nothing else touches, and leave those that are corrected to theirs."""
-        sensors = self.columns["sensor"]
-        moved["sensor"] = sensors[updated]
-        others = np.ones(self.groups, dtype=bool)
-        others[sensors[np.concatenate([updated, deleted])]] = False
-        others = self.chance.permutation(np.flatnonzero(others))[: len(fresh["sensor"])]
-        fresh["sensor"][: len(others)] = others
 
 
 class Running(_Readings):
@@ -161,6 +149,7 @@ class Long(_Readings):
         "max(value) OVER (PARTITION BY sensor ORDER BY seen, id ROWS BETWEEN 6 PRECEDING AND CURRENT ROW) AS high FROM reading"
     )
     sizes, smaller = (100,), Smaller(1, 100, 3.0, "in partitions of 20 rows")
+    times_recompute = 5.0
 
     def __init__(self, rows: int, seed: int = 7, groups: int = 1) -> None:
         super().__init__(rows, groups, seed)

@@ -16,6 +16,7 @@ from engine.sql.batch.quantified_once import quantified_once
 from engine.sql.batch.time_travel import Moment, moment_of
 from engine.sql.batch.unnest_rows import unnested
 from engine.sql.bind.excluding_frames import exclusion
+from engine.sql.bind.session_frames import is_session
 from engine.sql.catalog import Catalog, Relation, is_named_index
 from engine.sql.dialect import Dialect
 from engine.sql.dialects.postgres.lists import as_ordered_list
@@ -29,7 +30,6 @@ from engine.sql.parsing.lost_arguments import lost_argument
 from engine.sql.parsing.names import identifier, item_name, relation_of
 from engine.sql.parsing.output_names import named_outputs
 from engine.sql.parsing.position import place
-from engine.sql.parsing.reading import SESSION_FRAME
 from engine.sql.parsing.refusals import unsupported
 from engine.sql.plan import scans
 from engine.sql.rewrites.contract import QueryText
@@ -93,9 +93,9 @@ def query_views(query: exp.Query, catalog: Catalog) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _leaves_rows_out(query: exp.Expr, catalog: Catalog) -> bool:
-    """Tell whether a frame of a query, or of a plain view that it reads, has EXCLUDE."""
-    if any(exclusion(spec) is not None for spec in query.find_all(exp.WindowSpec)):
+def _has_planned_frames(query: exp.Expr, catalog: Catalog) -> bool:
+    """Tell whether a frame of a query, or of a plain view that it reads, is one that Spark has no words for."""
+    if any(exclusion(spec) is not None or is_session(spec) for spec in query.find_all(exp.WindowSpec)):
         return True
     views: list[Relation] = []
 
@@ -105,7 +105,7 @@ def _leaves_rows_out(query: exp.Expr, catalog: Catalog) -> bool:
             views.append(relation)
 
     _walk(query, frozenset(), visit)
-    return any(_leaves_rows_out(_view_query(view), catalog) for view in views)
+    return any(_has_planned_frames(_view_query(view), catalog) for view in views)
 
 
 def to_spark(query: exp.Query, catalog: Catalog, dialect: Dialect = "spark") -> str:
@@ -120,7 +120,7 @@ def spark_query(
 
     Raises SqlError, with the place if the query's text `sql` is given, for a moment that cannot be read.
     """
-    if _leaves_rows_out(query, catalog):
+    if _has_planned_frames(query, catalog):
         select, planned = planned_once(query, catalog, dialect, f"{prefix}rows", sql)
         tables = dict.fromkeys(scan.table for scan in scans(planned.plan))
         read = tuple(Reading(f"{prefix}{n}", table, None) for n, table in enumerate(tables))
@@ -276,12 +276,10 @@ def _refuse_unsaid(tree: exp.Expr, sql: str) -> None:
             raise unsupported(
                 "SELECT INTO is not offered", node.args["into"], sql, "CREATE TABLE t AS SELECT …"
             )
-        if isinstance(node, exp.WindowSpec) and node.args.get("kind") == SESSION_FRAME:
-            hint = "make a materialized view of it, and read that"
-            raise unsupported("SESSION WITH GAP in a query that is answered once", node, sql, hint)
-        if isinstance(node, exp.WindowSpec) and exclusion(node) is not None:
+        if isinstance(node, exp.WindowSpec) and (is_session(node) or exclusion(node) is not None):
+            what = "SESSION WITH GAP" if is_session(node) else "EXCLUDE in a frame"
             hint = "leave refresh_policy out: a view without it is kept with such frames"
-            raise unsupported("EXCLUDE in a frame of a query that is computed as a whole", node, sql, hint)
+            raise unsupported(f"{what} of a query that is computed as a whole", node, sql, hint)
         for part, name in (("percent", "PERCENT"), ("with_ties", "WITH TIES")):
             if options is not None and options.args.get(part):
                 hint = "number the rows by rank() OVER (ORDER BY …), and filter by the number"

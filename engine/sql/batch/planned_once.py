@@ -1,4 +1,4 @@
-"""Queries that are answered once, and whose frames leave rows out: for Spark they are the plan that a view of them has.
+"""Queries that are answered once with frames that Spark does not know: for it they are the plan that a view of them has.
 
 A plan's rows have no order: what the whole query is ordered by becomes columns of the plan, and orders what is read of it.
 """
@@ -28,7 +28,7 @@ from engine.sql.rewrites.row_order import row_order
 _INSTEAD = "make a materialized view of what has such frames, and read that"
 _KEPT, _ONCE = (
     "is not supported in a maintained view",
-    "is not supported in a query whose frames EXCLUDE rows",
+    "is not supported in a query with frames of EXCLUDE or SESSION WITH GAP",
 )
 
 
@@ -46,7 +46,10 @@ def planned_once(
     """Return a query as one over a temporary view, and the plan of that; raises SqlError or UnsupportedSql with the place."""
     if any(is_read_whole(table) for table in query.find_all(exp.Table)):
         raise unsupported(
-            "EXCLUDE in a frame beside UPDATE or DELETE", query.find(exp.WindowSpec), sql, _INSTEAD
+            "EXCLUDE in a frame, or SESSION WITH GAP, beside UPDATE or DELETE",
+            query.find(exp.WindowSpec),
+            sql,
+            _INSTEAD,
         )
     inner = row_order(as_of_now(query), QueryText(catalog, dialect, sql))
     assert isinstance(inner, exp.Query)

@@ -128,12 +128,12 @@ WRONG = (
     (f"SELECT id, nope, sum(x) OVER ({W}) AS m FROM t", "nope", ""),
     (
         f"SELECT id, sum(x) OVER ({W}) AS m FROM t FOR SYSTEM_TIME AS OF '2020-01-01'",
-        "is not supported in a query whose frames EXCLUDE rows",
+        "is not supported in a query with frames of EXCLUDE or SESSION WITH GAP",
         "make a materialized view",
     ),
     (
         f"UPDATE t SET x = q.m FROM (SELECT id, sum(x) OVER ({W}) AS m FROM t) q WHERE t.id = q.id",
-        "EXCLUDE in a frame beside UPDATE or DELETE",
+        "EXCLUDE in a frame, or SESSION WITH GAP, beside UPDATE or DELETE",
         "make a materialized view",
     ),
     (

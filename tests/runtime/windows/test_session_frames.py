@@ -130,7 +130,29 @@ def test_sessions_that_mean_nothing_are_refused(session: Session, window: str, m
     assert error.value.line is not None
 
 
-def test_a_query_that_is_answered_once_says_where_sessions_are_kept(session: Session) -> None:
+def test_a_query_that_is_answered_once_gives_what_its_view_has(session: Session) -> None:
+    session.sql("CREATE TABLE t (id INT PRIMARY KEY, k INT, ts TIMESTAMP, n INT)")
+    session.sql(
+        "INSERT INTO t SELECT i, i % 2, CASE WHEN i % 5 > 0 THEN TIMESTAMP '2024-03-01' + make_dt_interval(0, 0, i * i % 37) END, "
+        "i FROM (SELECT explode(sequence(1, 30)) AS i)"
+    )
+    query = (
+        "SELECT id, sum(n) OVER (PARTITION BY k ORDER BY ts SESSION WITH GAP INTERVAL '2 minutes') AS s, "
+        "count(*) OVER (PARTITION BY k) AS c FROM t"
+    )
+    session.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+    expected = rows(session, "SELECT * FROM v")
+    assert len({row[1] for row in expected}) > 4
+    assert rows(session, query) == expected
+    session.sql(f"CREATE VIEW plain AS {query}")
+    assert rows(session, "SELECT max(s) AS m FROM plain") == [(max(row[1] for row in expected),)]
+
+
+def test_a_query_that_is_computed_as_a_whole_says_that_sessions_are_kept(session: Session) -> None:
     session.sql("CREATE TABLE t (id INT PRIMARY KEY)")
-    with pytest.raises(UnsupportedSql, match="materialized view"):
-        session.sql("SELECT count(*) OVER (ORDER BY id SESSION WITH GAP 1) AS c FROM t")
+    with pytest.raises(UnsupportedSql, match="computed as a whole") as caught:
+        session.sql(
+            "CREATE MATERIALIZED VIEW v WITH (refresh_policy = 'full') AS "
+            "SELECT count(*) OVER (ORDER BY id SESSION WITH GAP 1) AS c FROM t"
+        )
+    assert caught.value.line is not None
