@@ -68,7 +68,7 @@ def check_change(
 def _check_closed(reader: Reader, task: FragmentTask, rows: pa.Table) -> None:
     """Check `CLOSED` of the changed rows of an epoch, as far as it is known where the watermark stood before."""
     expiry = task.fragment.expiry
-    if expiry is None or task.old is None or task.whole or task.piece is not None:
+    if expiry is None or expiry.late or task.old is None or task.whole or task.piece is not None:
         return
     sources = [task.tables.get(bound.scan.table) for bound in expiry.bounds]
     if any(source is None or source.safe_epoch > task.old for source in sources):

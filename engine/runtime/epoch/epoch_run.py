@@ -228,8 +228,10 @@ def refuse_again(fragment: Fragment) -> None:
             what = "all changes of a table"
         case FullRefresh():
             return
+        case _ if fragment.expiry is not None and fragment.expiry.late:
+            what = "rows of a join as long as the other side may meet them"
         case _ if expires(fragment.plan):
-            what = "rows that have left their table by themselves, as it has retention_seconds or a watermark WITH TTL"
+            what = "rows that have left a table or a state by themselves, below a watermark or after retention_seconds"
         case _:
             return
     raise EpochFailed(

@@ -42,6 +42,7 @@ from engine.sql.incremental.expiry import with_expiry
 from engine.sql.incremental.fragments import IncrementalPlan, index_fragment
 from engine.sql.incremental.incremental_plan import build_incremental_plan
 from engine.sql.incremental.key_types import check_key_types, check_plain
+from engine.sql.incremental.progress import of_catalog
 from engine.sql.parsing.refusals import mistake
 from engine.sql.schemas import schema_entry, schema_of
 from engine.sql.statements.defaults import why_not_fed
@@ -293,7 +294,9 @@ def _plan_incremental(
         bound = replace(bound, plan=null_on_error(bound.plan))
     query = closed_plan(bound.plan, statement, catalog)
     analyzer = SparkAnalyzer(spark, catalog, statement.sql)
-    plan = build_incremental_plan(statement.name, query, columns, analyzer, rules(statement.options))
+    cut = "partition_by" in statement.options  # of which partitions may be computed again
+    of_scan = None if cut else of_catalog(catalog)
+    plan = build_incremental_plan(statement.name, query, columns, analyzer, rules(statement.options), of_scan)
     carried = carried_by(query, columns, catalog)
     return with_expiry(plan, catalog), shown, documents_of(bound, shown), carried
 

@@ -65,6 +65,19 @@ def required_indexes(
     raise NotPushable
 
 
+def in_place(node: Node, columns: tuple[str, ...]) -> bool:
+    """Tell whether rows of a node are found by `columns` in tables that are there anyway."""
+    try:
+        return not required_indexes(node, columns)
+    except NotPushable:
+        return False
+
+
+def sides_of(join: Join) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the columns that a join is joined by, of each side."""
+    return tuple(left for left, _ in join.on), tuple(right for _, right in join.on)
+
+
 def through_project(node: Project, columns: tuple[str, ...]) -> tuple[str, ...]:
     """Return the input columns that a projection's `columns` are copies of; raises NotPushable for a computed one."""
     items = dict(node.items)

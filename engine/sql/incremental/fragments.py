@@ -16,10 +16,14 @@ from engine.sql.plan import Bound, Node, Scan, scans
 
 
 class Expiry(msgspec.Struct, frozen=True):
-    """Nobody looks at rows any more whose `column` is below the least of `bounds`, which are watermarks."""
+    """Nobody looks at rows any more whose `column` is below the least of `bounds`, which are watermarks.
+
+    Rows that come `late` are below already: who reads the state's changes sees them, who looks rows up does not.
+    """
 
     column: str
     bounds: tuple[Bound, ...]
+    late: bool = False
 
 
 class Fragment(msgspec.Struct, frozen=True):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from engine.sql.expression.nodes import Column
 from engine.sql.incremental.fragments import IncrementalPlan
-from engine.sql.incremental.lowering import Analyzer, Lowering
+from engine.sql.incremental.lookup_states import Analyzer
+from engine.sql.incremental.lowering import Lowering
 from engine.sql.incremental.moving_bounds import with_moving_bounds
+from engine.sql.incremental.progress import OfScan
 from engine.sql.incremental.reference_rules import ReferenceLowering
 from engine.sql.incremental.table_columns import sanitised
 from engine.sql.plan import Node, Project
@@ -18,13 +20,14 @@ def build_incremental_plan(
     outputs: tuple[tuple[str, str], ...],
     analyzer: Analyzer,
     rules: Rules = "fast",
+    of_scan: OfScan | None = None,
 ) -> IncrementalPlan:
     """Split `plan` into fragments; `outputs` maps the view's column names to the plan's columns.
 
     `analyzer` gives the Spark types of a node's columns. With `rules` = reference every operator that has a key is a fragment
-    of its own, and recomputes its touched keys.
+    of its own, and recomputes its touched keys. With `of_scan`, which tells the watermarks of tables, joins let go of rows.
     """
-    lowering = (Lowering if rules == "fast" else ReferenceLowering)(view, analyzer)
+    lowering = Lowering(view, analyzer, of_scan) if rules == "fast" else ReferenceLowering(view, analyzer)
     top: Node = _compose(_named(plan, outputs))
     if rules == "fast":
         top = with_moving_bounds(top, set(top.columns), analyzer)

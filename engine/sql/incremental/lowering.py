@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
-
 import msgspec
 
 from engine.sql.expression.nodes import Column, Expr
 from engine.sql.expression.template import as_columns
-from engine.sql.incremental.access import NotPushable, arrange_key, is_chain, required_indexes
+from engine.sql.incremental.access import arrange_key, is_chain, sides_of
 from engine.sql.incremental.arrivals import arriving, is_arrival, with_arriving
 from engine.sql.incremental.changelogs import KEY, changes_of
 from engine.sql.incremental.counted_values import OverValues, ValueState, over_values, values_of
@@ -17,6 +14,7 @@ from engine.sql.incremental.counted_values import Values as GroupValues
 from engine.sql.incremental.filter_states import filter_state, timed_state
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.group_keys import is_global, keys_as_columns, own_global_key, with_global_key
+from engine.sql.incremental.lookup_states import LookupStates
 from engine.sql.incremental.partials import Partials, partials_of
 from engine.sql.incremental.reach import in_one_partition, reach_of
 from engine.sql.incremental.rules import (
@@ -24,13 +22,11 @@ from engine.sql.incremental.rules import (
     FirstRows,
     JoinedOnArrival,
     KeyedRecompute,
-    Linear,
-    Lookups,
     OverWindows,
     Reach,
     StoredPartials,
 )
-from engine.sql.incremental.table_columns import expires, renamed, sanitised, with_columns, with_own_order
+from engine.sql.incremental.table_columns import renamed, sanitised, with_columns, with_own_order
 from engine.sql.incremental.temporal import bounds_of, has_bounds
 from engine.sql.plan import (
     Aggregate,
@@ -45,7 +41,6 @@ from engine.sql.plan import (
     TopN,
     UnionAll,
     Values,
-    nodes,
 )  # fmt: skip
 
 _BY_VALUES = (
@@ -53,26 +48,8 @@ _BY_VALUES = (
 )
 
 
-class Analyzer(Protocol):
-    """Knows the Spark types of a node's columns; it is told of every fragment, whose table later nodes may scan."""
-
-    def types(self, node: Node) -> Mapping[str, str]:
-        """Return the Spark type of each column of `node`."""
-        ...
-
-    def add(self, fragment: Fragment) -> Fragment:
-        """Take note of a fragment; return it with its table's columns."""
-        ...
-
-
-class Lowering:
+class Lowering(LookupStates):
     """Cuts one view into fragments, inputs first; `indexes` are the shared ones that their lookups need."""
-
-    def __init__(self, view: str, analyzer: Analyzer) -> None:
-        self.view = view
-        self.analyzer = analyzer
-        self.fragments: list[Fragment] = []
-        self.indexes: dict[tuple[str, tuple[str, ...]], None] = {}
 
     # ---- the view itself -------------------------------------------------------------------------------------
     def view_fragment(self, top: Node) -> None:
@@ -87,22 +64,6 @@ class Lowering:
             case _:
                 plan = self._lower(top)
                 self._emit(self.view, plan, plan.key)
-
-    def _emit(
-        self, table: str, plan: Node, by: tuple[str, ...], why: str = "", then: tuple[str, ...] = ()
-    ) -> None:
-        joins = sum(isinstance(part, Join) for part in nodes(plan))
-        rule = Lookups() if joins else Linear()
-        looked_up = f"the change of each input looked up in the others ({joins} joins)"
-        why = why or (looked_up if joins else "on changes alone")
-        self._add(Fragment(table, rule, plan, arrange_key(by + then, plan.key), by, why))
-
-    def _next_state(self) -> str:
-        return f"_state_{self.view}_{len(self.fragments) + 1}"
-
-    def _add(self, fragment: Fragment) -> None:
-        assert fragment.table not in {known.table for known in self.fragments}, fragment.table
-        self.fragments.append(self.analyzer.add(fragment))
 
     # ---- nodes below the top ---------------------------------------------------------------------------------
     def _lower(self, node: Node) -> Node:
@@ -123,55 +84,29 @@ class Lowering:
             return self._arrivals_state(node)
         if isinstance(node, Join):
             return self._lower_nearest(node) if node.nearest is not None else self._lower_join(node)
+        if isinstance(node, Filter) and isinstance(node.input, Join) and node.input.nearest is None:
+            return msgspec.structs.replace(node, input=self._lower_join(node.input, (node.predicate,)))
         if isinstance(node, UnionAll):
             return UnionAll(tuple(self._lower(child) for child in node.inputs), node.names)
         assert not isinstance(node, Recompute)  # it is the whole of a plan that is not lowered
         return msgspec.structs.replace(node, input=self._lower(node.input))
 
-    def _lower_join(self, join: Join) -> Join:
-        left = self._lower(join.left)
-        right = self._found_by(self._lower(join.right), join)
-        if not join.on:  # whole sides are read, not looked up
+    def _lower_join(self, join: Join, conditions: tuple[Expr, ...] = ()) -> Join:
+        """Return a join over sides that can be looked up; `conditions` are those of a filter right above it."""
+        left, right = self._lower(join.left), self._lower(join.right)
+        (left_by, right_by), null_safe = sides_of(join), join.null_safe
+        goes = self._going(join, conditions, left, right)
+        if goes[1] is not None:
+            right = self._letting_go(right, right_by, *goes[1])
+        else:
+            right = self._found_by(right, join)
+        if goes[0] is not None:
+            left = self._letting_go(left, left_by, *goes[0])
+        elif not join.on:  # whole sides are read, not looked up
             left = self._lasting(left)
         else:
-            left = self._accessible(left, tuple(left for left, _ in join.on), join.null_safe)
+            left = self._accessible(left, left_by, null_safe)
         return msgspec.structs.replace(join, left=left, right=right)
-
-    def _found_by(self, right: Node, join: Join) -> Node:
-        """Return the right side of a join as what can be looked up by the columns that it is joined by."""
-        by = tuple(right for _, right in join.on)
-        if not by:
-            return self._lasting(right)
-        return self._accessible(right, by, join.null_safe) if is_chain(right) else self._arrange(right, by)
-
-    def _accessible(self, node: Node, columns: tuple[str, ...], null_safe: bool = False) -> Node:
-        """Return a node that can be read by `columns`: itself with indexes noted, or an arrangement of it."""
-        if expires(node):
-            return self._arrange(node, columns)
-        try:
-            needed = required_indexes(node, columns, null_safe)
-        except NotPushable:
-            return self._arrange(node, columns)
-        states = {fragment.table for fragment in self.fragments}
-        if any(table in states for table, _ in needed):  # an index is of a table that the catalog knows
-            return self._arrange(node, columns)
-        self.indexes.update(dict.fromkeys(needed))
-        return node
-
-    def _lasting(self, node: Node) -> Node:
-        """Return a node that can be read as a whole: rows that hide by age stay in a state, as nothing says that they go."""
-        return self._arrange(node, node.key) if expires(node) else node
-
-    def _arrange(self, node: Node, columns: tuple[str, ...], then: tuple[str, ...] = ()) -> Scan:
-        """Return a state of a node's rows that is spread by some columns, in the order of them and of what comes `then`."""
-        names = sanitised(node.columns)
-        plan = Project(node, tuple((names[column], Column(column)) for column in node.columns))
-        table = self._next_state()
-        by, after = (tuple(names[column] for column in dict.fromkeys(some)) for some in (columns, then))
-        order = f", in the order of {', '.join(after)}" if after else ""
-        self._emit(table, plan, by, f"rows arranged by {', '.join(by)}{order}", after)
-        key = tuple(names[column] for column in node.key) if then else self.fragments[-1].key
-        return Scan(table, tuple((old, new) for old, new in names.items()), key, by, node.append_only)
 
     def _top_n_state(self, node: TopN) -> Scan:
         source = self._lower(node.input)

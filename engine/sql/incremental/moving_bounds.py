@@ -15,7 +15,7 @@ import msgspec
 from engine.sql.expression.clock import parts_of
 from engine.sql.expression.nodes import Column, Comparison, Expr
 from engine.sql.expression.template import conjunction
-from engine.sql.incremental.lowering import Analyzer
+from engine.sql.incremental.lookup_states import Analyzer
 from engine.sql.incremental.monotone import unit_of
 from engine.sql.incremental.window_close import number_of
 from engine.sql.plan import Aggregate, DynamicFilter, Filter, Join, Node, Project, UnionAll, Unnest

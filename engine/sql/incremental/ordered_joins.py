@@ -7,31 +7,50 @@ below that of `r`, and below which no matching `l.ts` is: `l.ts` carries the lea
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from engine.sql.expression.clock import parts_of
 from engine.sql.expression.nodes import Between, Column, Comparison, Expr
 from engine.sql.expression.steps import Step
-from engine.sql.incremental.monotone import Rising, rising
-from engine.sql.incremental.progress_values import Found
+from engine.sql.incremental.monotone import Rising, Unit, rising
+from engine.sql.incremental.progress_values import Found, Progress
 from engine.sql.plan import Join
+
+
+class Limit(NamedTuple):
+    """What a condition says of pairs: `column` is never below what steps make of `other`, a column of the other side."""
+
+    column: str
+    other: str
+    unit: Unit
+    steps: tuple[Step, ...]
+
+    def below(self, other: Progress) -> Progress:
+        """Return the bound below which no pair has the column, by that of the other side's."""
+        return other.after(self.unit, self.steps)
 
 
 def of_order(node: Join, conditions: Sequence[Expr], left: Found, right: Found) -> Found:
     """Return the columns of a join that carry a watermark by `conditions` on its pairs."""
     found: Found = {}
+    for limit in limits(node, conditions, left, right):
+        if (limit.column in left or node.kind == "inner") and limit.column not in found:
+            both = left | right
+            found[limit.column] = both[limit.column].beside(limit.below(both[limit.other]))
+    return found
+
+
+def limits(node: Join, conditions: Sequence[Expr], left: Found, right: Found) -> Iterator[Limit]:
+    """Yield what `conditions` on the pairs of a join say of columns that carry a watermark."""
     units = {name: one.unit for name, one in (left | right).items()}
     for greater, lesser in _ordered(node, conditions):
         one, other = rising(greater, units), rising(lesser, units)
         if one is None or other is None or one.unit != other.unit:
             continue
-        kept = one.column in left or node.kind == "inner"
         apart = (one.column in left) != (other.column in left)
         back = _back(one)
-        if not kept or not apart or back is None or one.column in found:
-            continue
-        source = (left | right)[other.column].after(one.unit, (*other.steps, *back))
-        found[one.column] = (left | right)[one.column].beside(source)
-    return found
+        if apart and back is not None:
+            yield Limit(one.column, other.column, one.unit, (*other.steps, *back))
 
 
 def _back(value: Rising) -> tuple[Step, ...] | None:
