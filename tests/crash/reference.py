@@ -17,6 +17,7 @@ import sqlglot
 from engine.errors import RowFailed
 from engine.hummock import Hummock, TableVersion
 from engine.hummock.epoch import micros_of
+from engine.hummock.expiry import expiry_at
 from engine.operators.aggregate import all_partials
 from engine.operators.materialize import write_change
 from engine.operators.temporal import held_against
@@ -329,6 +330,12 @@ class ReferenceExecutor:
         if fresh is not None and isinstance(fragment.plan, TemporalFilter):
             fresh = timed(fragment.plan, fresh, task.new)
         parts: list[pa.Table] = []
+        own = task.tables.get(task.fragment.table)
+        hiding = (
+            None if task.old is None or own is None else expiry_at(own, max(task.old, own.committed_epoch))
+        )
+        if fresh is not None and hiding is not None:  # what a state has let go of does not come again
+            fresh = fresh.filter(pa.array(~hiding.hides(fresh)))
         if fresh is not None and closing(
             fragment.plan
         ):  # what was shown stays, though its states let go of it

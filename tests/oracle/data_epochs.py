@@ -29,7 +29,8 @@ _SESSION = re.compile(rf"session\((\w+) partition by (\w+), (\w+), {_SPAN}\)")
 def for_duckdb(query: str) -> str:
     """Return a query with its windows of time as subqueries that DuckDB knows; windows that overlap are ten slides at most.
 
-    A join with rows as they were is one with rows as they are: the judge is asked about tables that stay.
+    A join with rows as they were is one with rows as they are: the judge is asked about tables that stay. Rows of the same time
+    are of one session, in whatever order they come.
     """
     query = _ARRIVAL.sub("", query)
     query = _TUMBLE.sub(
@@ -43,7 +44,7 @@ def for_duckdb(query: str) -> str:
     )
     return _SESSION.sub(
         r"(select *, min(\3) over (partition by \2, n) as window_start, max(\3) over (partition by \2, n) + \4 as "
-        r"window_end from (select *, sum(b) over (partition by \2 order by \3 rows unbounded preceding) as n from "
+        r"window_end from (select *, sum(b) over (partition by \2 order by \3) as n from "
         r"(select *, case when \3 <= lag(\3) over (partition by \2 order by \3) + \4 then 0 else 1 end as b from \1)))",
         query,
     )
