@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -29,6 +28,8 @@ LATE_OPTIMISATION = (
 )
 """Java optimises what has run ten times as often as it asks by itself: most of Spark's planner is never worth it."""
 OPTIONS_OF_THE_USER = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "SPARK_SUBMIT_OPTS")
+_APART = frozenset(" \t\n\"'\\")
+"""What takes a line of options apart."""
 FEW_CORES = 2
 
 
@@ -99,10 +100,11 @@ def _digest(text: str) -> str:
 
 def _line(options: Sequence[str]) -> str:
     """Return options as Spark takes them apart again: a folder's name may have blanks and quotes in it."""
-    return " ".join(
-        '"' + re.sub(r'(["\\])', r"\\\1", option) + '"' if re.search(r"[\s\"'\\]", option) else option
-        for option in options
-    )
+    return " ".join(_quoted(option) if set(option) & _APART else option for option in options)
+
+
+def _quoted(option: str) -> str:
+    return '"' + option.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _archive_options() -> list[str]:
