@@ -1,6 +1,6 @@
 """How long statements of a session take once it is warm: CREATE MATERIALIZED VIEW, and INSERT, UPDATE, DELETE whose views follow.
 
-`python -m benchmarks.statements [--rounds 15]` prints medians in seconds, for views over an empty table and over one of a few rows.
+`python -m benchmarks.statements [--rounds 15]` prints medians in seconds, for views over an empty table and a small one.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from engine.hummock import Hummock, Version
 from engine.hummock.epoch import Clock, seconds_of
@@ -174,7 +175,8 @@ class Checks:
                     content = _without(content, key)
                 elif one.epoch is not None:
                     then = _only(self._result(version, name, text, one.epoch), key)
-                    stays = self._not_moved(name, then, _without(content, key))
+                    moved = _without(self._came_after(version, name, one.epoch), key)
+                    stays = self._not_moved(name, then, _without(content, key) + moved)
                     wanted = wanted + stays
                     if self._key_is_hidden(name):
                         either = either + (then - stays)
@@ -221,13 +223,24 @@ class Checks:
                 )
 
     def _not_moved(self, name: str, rows: Counter, elsewhere: Counter) -> Counter:
-        """Return the rows of a quarantined partition but for those whose key stands in another partition by now."""
+        """Return the rows of a quarantined partition but for those whose key stood in another partition since."""
         shown = self._shown(name)
         key = [shown.index(c) for c in load(self.store.version).catalog.get(name).primary_key if c in shown]
         there = {tuple(row[at] for at in key) for row in elsewhere}
         return Counter(
             {row: n for row, n in rows.items() if not key or tuple(row[at] for at in key) not in there}
         )
+
+    def _came_after(self, version: Version, name: str, epoch: int) -> Counter:
+        """Return the rows that came to a view after an epoch, as far as its log tells; they may have gone since."""
+        table, found = version.tables[name], Counter[tuple]()
+        for entry in table.log:
+            if entry.epoch <= epoch:
+                continue
+            for batch in self.store.reader.changes(table, entry.epoch - 1, entry.epoch):
+                came = pa.Table.from_batches([batch.filter(pc.greater(batch.column("_w"), 0))])
+                found += bag(came.select(self._shown(name)))
+        return found
 
     def _key_is_hidden(self, name: str) -> bool:
         """Whether columns that nobody sees tell a view's rows apart, so that an equal shown key may be another row's."""
