@@ -46,11 +46,14 @@ def _check(plan: DomainPlan, done: Sequence[Step], *, whole: bool, certain: bool
     for step in done:
         if built and step.work in EPOCHS:
             continue  # a backfill is many commits, and at which cuts the domain stops after it is known then
+        sure = certain and not (
+            timed and brought
+        )  # an epoch that brings rows tells when they cross a bound next
         if timed and brought and not left and step.work in EPOCHS:
-            continue  # when rows cross a bound next is known once an epoch has brought them
+            continue
         built = built or step.work == "backfill step"
-        while left and not _fits(step, left[0], certain):
-            if certain and left[0].work not in (RECOMPUTE, "backfill step"):
+        while left and not _fits(step, left[0], sure):
+            if sure and left[0].work not in (RECOMPUTE, "backfill step"):
                 raise Broken(told)
             left.pop(0)
         if not left:

@@ -25,7 +25,7 @@ from engine.runtime.statements import drop
 from tests.crash.broken import Broken
 from tests.crash.program import Program
 
-SEEDS = 100
+SEEDS = 300
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
