@@ -43,7 +43,7 @@ class WorldRun:
         self.failures: dict[int, str] = {}
         self.trace: list[str] = []
         self.created: dict[int, tuple[str, ...]] = {}
-        self.tainted = False
+        self.tainted = self.filled = False
         self.epochs: dict[int, int] = {}
         self._folder = tempfile.TemporaryDirectory(prefix="tideline-oracle-")
         url = (Path(self._folder.name) / "store").as_uri()
@@ -187,7 +187,8 @@ class WorldRun:
 
     def _round(self) -> None:
         """Change tables, flush some views alone, read several together, keep house."""
-        if self.world.large and len(self.model.rows(self.tables[0])) < 1000:
+        if self.world.large and not self.filled:
+            self.filled = True
             rows = large_rows(self.maker.chance, self.tables[0], self.world.large)
             table = self.tables[0]
             fresh = table.arrow(rows, judged=True)
