@@ -126,6 +126,12 @@ CLOSED = Claim(
     "`progress` of plans and `with_expiry`; the writers of tables with watermarks",
     "comparing the changed rows of each epoch with the watermark at the epoch before, before they are committed",
 )
+LET_GO = Claim(
+    "let go",
+    "a row that a side of a join has let go of meets no row that is still to come on the other side, so none looks for it",
+    "`going` of joins, by their conditions on times; the writers of tables with watermarks",
+    "computing each epoch of such a join over the hidden rows as well, and comparing what both have written",
+)
 
 CLAIMS = (
     NEW_KEYS,
@@ -147,4 +153,5 @@ CLAIMS = (
     NO_CHANGE,
     NOT_CROSSED,
     CLOSED,
+    LET_GO,
 )

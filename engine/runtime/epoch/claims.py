@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.claims import APPEND_ONLY, CLOSED, KEPT_FRAME, NOT_NULL, OLD_ROWS
+from engine.claims import APPEND_ONLY, CLOSED, KEPT_FRAME, LET_GO, NOT_NULL, OLD_ROWS
 from engine.hummock import Reader, SstInfo, Table
-from engine.hummock.expiry import as_numbers
+from engine.hummock.expiry import ageless, as_numbers
 from engine.hummock.merge import merged_parts, sources_of
 from engine.hummock.version import HASH, OP
 from engine.meta.catalog_store import StoredCatalog
@@ -19,6 +20,8 @@ from engine.operators.bounds import number_at
 from engine.operators.materialize import NetChange
 from engine.runtime.epoch.epoch_run import FragmentEpoch
 from engine.runtime.executor import FragmentTask
+from engine.sql.incremental.rules import Lookups
+from engine.sql.plan import scans
 from engine.verification import broken, verifying
 
 
@@ -87,13 +90,42 @@ def check_kept_frame(
     reader: Reader, task: FragmentTask, kept: Sequence[NetChange], anew: Sequence[NetChange]
 ) -> None:
     """Check `KEPT_FRAME` of an epoch that was computed by a kept frame and `anew`."""
-    one, other = (_bag(reader, task.table, made) for made in (kept, anew))
-    if one != other:
-        raise broken(
-            KEPT_FRAME,
-            f"{task.table.name} in ({task.old}, {task.new}]: the kept frame wrote {sum(one.values())} rows, a new one "
-            f"{sum(other.values())}, or other values",
-        )
+    told = _difference(reader, task, kept, anew)
+    if told is not None:
+        raise broken(KEPT_FRAME, f"{told} by a new frame")
+
+
+def check_let_go(
+    reader: Reader, task: FragmentTask, made: Sequence[NetChange], over_all: Sequence[NetChange]
+) -> None:
+    """Check `LET_GO` of an epoch that was computed `over_all` rows of the states that it looks up, the hidden ones too."""
+    told = _difference(reader, task, made, over_all)
+    if told is not None:
+        raise broken(LET_GO, f"{told} over hidden rows as well")
+
+
+def over_hidden_rows(task: FragmentTask) -> FragmentTask | None:
+    """Return the task over all rows of the states of joins that let go of some, None where there are none."""
+    if (
+        task.old is None
+        or task.whole
+        or task.piece is not None
+        or not isinstance(task.fragment.rule, Lookups)
+    ):
+        return None
+    hiding = {scan.table for scan in scans(task.fragment.plan) if scan.expires}
+    found = {name: ageless(task.tables[name]) for name in hiding if name in task.tables}
+    return replace(task, tables={**task.tables, **found}) if found else None
+
+
+def _difference(
+    reader: Reader, task: FragmentTask, made: Sequence[NetChange], again: Sequence[NetChange]
+) -> str | None:
+    one, other = (_bag(reader, task.table, each) for each in (made, again))
+    if one == other:
+        return None
+    what = f"{task.table.name} in ({task.old}, {task.new}] got {sum(one.values())} rows"
+    return f"{what}, and {sum(other.values())}, or other values,"
 
 
 def required_of(stored: StoredCatalog, table: str) -> tuple[str, ...]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from engine.operators.arrow_values import MARK
 from engine.operators.context import EpochContext
 from engine.operators.materialize import NetChange, collected, write_change, written
 from engine.operators.table_parameters import TableParameters
-from engine.runtime.epoch.claims import check_kept_frame
+from engine.runtime.epoch.claims import check_kept_frame, check_let_go, over_hidden_rows
 from engine.runtime.epoch.epoch_run import context_of, fragment_change
 from engine.runtime.epoch.failing_row import is_row_error, reason_of, row_failed
 from engine.runtime.epoch.first_content import is_batch_step
@@ -94,9 +95,13 @@ class SparkExecutor:
             else:
                 changes = prepared.run(spark, task)
                 if known and verifying():
-                    self._check_kept_frame(task, changes)
+                    with self._anew(task) as anew:
+                        check_kept_frame(self._store.reader, task, changes, anew)
                 if known or prepared.runs_again():
                     self._prepared.give(prepared)
+            if verifying() and (over_all := over_hidden_rows(task)) is not None:
+                with self._anew(over_all) as anew:
+                    check_let_go(self._store.reader, task, changes, anew)
         except PySparkException as error:
             if not is_row_error(error):
                 raise
@@ -108,13 +113,14 @@ class SparkExecutor:
         read = rows_read(task.again, context) if task.again is not None else 0
         return Computed(tuple(changes), seconds, read)
 
-    def _check_kept_frame(self, task: FragmentTask, kept: list[NetChange]) -> None:
-        """Compute a task by a new frame as well; what that writes is nobody's, and goes again."""
+    @contextmanager
+    def _anew(self, task: FragmentTask) -> Iterator[list[NetChange]]:
+        """Compute a task by a new frame for a check; what that writes is nobody's, and goes again."""
         context = context_of(task.fragment, self._context(task, self._spark(), None, False))
         frame = self._frame(task, context)
         anew = [] if frame is None else collected(frame)
         try:
-            check_kept_frame(self._store.reader, task, kept, anew)
+            yield anew
         finally:
             self._store.objects.delete(sorted({sst.path for one in anew for sst in one.ssts}))
 

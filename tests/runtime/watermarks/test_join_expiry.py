@@ -17,6 +17,7 @@ from engine.operators import context
 from engine.runtime import executor
 from engine.runtime.backfill import run as backfill_run
 from engine.session import Session
+from engine.sql.incremental import ordered_joins
 from tests.oracle.batch import assert_equal, by_duckdb, content
 from tests.runtime.watermarks.worlds import World
 
@@ -227,3 +228,18 @@ def test_a_join_that_lost_its_history_fails_and_keeps_its_rows(lake: Session) ->
     with pytest.raises(EpochFailed, match="rows of a join as long as the other side may meet them"):
         lake.flush().raise_for_errors()
     assert _pairs(lake, "near") == [(1, 1)]
+
+
+def test_a_side_that_lets_go_too_early_is_told(lake: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ordered_joins.Limit, "below", lambda limit, other: other)  # without the distance
+    for name in ("t", "u"):
+        lake.sql(
+            f"CREATE TABLE {name} (id INT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '30' MINUTE) APPEND ONLY"
+        )
+    lake.sql(f"CREATE MATERIALIZED VIEW v AS SELECT t.id, u.id AS o FROM t JOIN u ON {NEAR}", build=False)
+    lake.sql("INSERT INTO t VALUES (1, TIMESTAMP '2024-03-01 13:20:00')")
+    lake.sql("INSERT INTO u VALUES (1, TIMESTAMP '2024-03-01 14:00:00')")
+    lake.flush().raise_for_errors()
+    lake.sql("INSERT INTO u VALUES (2, TIMESTAMP '2024-03-01 13:35:00')")
+    with pytest.raises(EpochFailed, match='the claim "let go" is false'):
+        lake.flush().raise_for_errors()
