@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -16,9 +17,10 @@ from pyspark.sql import SparkSession
 from engine.connectors.sinks.driver import WAIT_SECONDS, SinkDriver
 from engine.dispatch import Dispatch
 from engine.errors import SqlError
-from engine.hummock import Hummock
+from engine.hummock import Hummock, Version
 from engine.hummock.clock import Clock
 from engine.hummock.compaction import CompactionReport
+from engine.hummock.in_flight import InFlightStore
 from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.creation import Creation, creations
 from engine.meta.crossing import present
@@ -38,7 +40,7 @@ from engine.runtime.epoch.spark_executor import SparkExecutor
 from engine.runtime.partitions.checks import checked_partition, checked_partitioning
 from engine.runtime.partitions.values import changed_partitions, partition_statuses
 from engine.runtime.reads.datasource import TidelineDataSource
-from engine.runtime.spark.session import SparkTarget, connect, register
+from engine.runtime.spark.session import SparkTarget, connect, is_of_this_process, register
 from engine.runtime.statements.alter import set_option
 from engine.runtime.statements.statement_errors import told_at_its_place
 from engine.runtime.statements.statement_reading import statement_of, statements_of
@@ -53,6 +55,10 @@ __all__ = ["FlushReport", "RelationStatus", "Session", "SinkReport", "ViewReport
 
 _LOG = logging.getLogger(__name__)
 WAIT_CREATED_SECONDS = 3600.0
+CLOSE_SECONDS = 30.0
+"""How long a session that is closed waits for views that are under way: nothing of them is visible before their commits."""
+NEWS_SECONDS = 0.05
+"""How often a session with epochs in flight looks for what others have committed, at most."""
 
 
 class Session:
@@ -60,6 +66,8 @@ class Session:
 
     `spark` is None (SPARK_REMOTE, else local[*]), a master's address, `sc://host:port`, a SparkSession, or a function that says
     which of these when Spark is needed.
+    With `epochs_in_flight` it is one that commits epoch after epoch: a `flush` that does not wait leaves commits on their way, and
+    goes on without views that take much longer than others.
     A new view over at least `backfill_rows` rows is built step by step, each step a commit. `clock` stands in for the machine's.
 
     The examples below run over a store with `bid (id, auction, price)`: (1, 7, 30), (2, 7, 50), (3, 8, 20), and two views of the
@@ -74,6 +82,7 @@ class Session:
         *,
         backfill_rows: int = BACKFILL_ROWS,
         clock: Clock | None = None,
+        epochs_in_flight: int | None = None,
     ) -> None:
         if not is_dialect(dialect):
             raise SqlError(f'dialect "{dialect}" is unknown: use one of {", ".join(DIALECTS)}')
@@ -83,13 +92,19 @@ class Session:
         """The statements of PREPARE by their names."""
         self.notices: tuple[str, ...] = ()
         """What the last statement had to say beside its rows: of a setting, that it has no meaning here."""
-        self.store = Hummock.open(url, clock=clock)
+        drives = epochs_in_flight is not None
+        self.store = Hummock.open(url, clock=clock, news_seconds=NEWS_SECONDS if drives else 0.0)
+        self.ahead = self.store
+        """The store as the views are brought on: with epochs in flight it holds what is on its way to be committed."""
+        if epochs_in_flight is not None and epochs_in_flight > 1:
+            self.ahead = InFlightStore(self.store, spool=is_of_this_process(spark))
         self._spark_target = spark
         self._spark: SparkSession | None = None
         self._has_source = False
         self._starting = threading.Lock()
         self.sinks = SinkDriver(self.store)
-        self._runner = FlushRun(self.store, SparkExecutor(self.store, lambda: self.computing), backfill_rows)
+        executor = SparkExecutor(self.ahead, lambda: self.computing, large_apart=drives)
+        self._runner = FlushRun(self.ahead, executor, backfill_rows, patient=not drives)
 
     def __enter__(self) -> Session:
         return self
@@ -206,6 +221,7 @@ class Session:
         background_seconds: float = BACKGROUND_SECONDS,
         sink_seconds: float = WAIT_SECONDS,
         partitions: Mapping[str, Collection[str]] | None = None,
+        wait: bool = True,
     ) -> FlushReport:
         """Run all that is pending (for `views`, and what they read); a failing view is told in its report.
 
@@ -213,25 +229,60 @@ class Session:
         their own are left alone until their time, unless `views` names them. Views that are created in
         the background get `background_seconds` of work. Sinks come after the views, each in a thread of its own, and
         are not waited for beyond `sink_seconds`; views over tables that sinks have written are run again. `partitions` are by
-        view those to be computed again as a whole.
+        view those to be computed again as a whole. Without `wait`, where there are epochs in flight, what it reports is on its
+        way yet up to `on_its_way`, views that are slow are told of by a later flush, and sinks get what is committed.
 
         >>> epoch = s.write("bid", pa.table({"id": [4], "auction": [9], "price": [10]}))
         >>> [(view.view, view.inserted, view.updated) for view in s.flush(["top"]).views]
         [('top', 1, 0)]
         """
-        report = self._runner.run(
-            views, eager=eager, background_seconds=background_seconds, partitions=partitions
-        )
+        bring = partial(self._bring, views, eager, wait)
+        report = bring(background_seconds=background_seconds, partitions=partitions)
         sources = None if views is None else [*views, *(view.view for view in report.views)]
         deliver = partial(self.sinks.run, sources, eager=eager, wait_seconds=sink_seconds)
         delivered = deliver()
         for _ in range(sum(sink.into is not None for sink in delivered)):
             if not any(sink.into is not None and sink.rows for sink in delivered) or not self.lagging():
                 break
-            again = self._runner.run(views, eager=eager, background_seconds=0)
-            report = report.followed_by(again)
+            report = report.followed_by(bring(background_seconds=0))
             delivered = followed_by(delivered, deliver())
         return replace(report, sinks=delivered)
+
+    def _bring(
+        self,
+        views: Collection[str] | None,
+        eager: bool,
+        wait: bool,
+        *,
+        background_seconds: float,
+        partitions: Mapping[str, Collection[str]] | None = None,
+    ) -> FlushReport:
+        """Run all that is pending; with `wait` return when it is committed, slow views included."""
+        report = self._runner.run(
+            views, eager=eager, background_seconds=background_seconds, partitions=partitions
+        )
+        while wait and self._runner.lanes.busy():
+            self._runner.lanes.wait()
+            report = report.followed_by(self._runner.run(views, eager=eager, background_seconds=0))
+        if wait and isinstance(self.ahead, InFlightStore):
+            self.ahead.settle()
+        return report
+
+    @property
+    def busy(self) -> Collection[str]:
+        """The domains that an earlier flush did not wait for, and that are under way yet."""
+        return self._runner.lanes.busy().keys()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether a domain has ended that a flush did not wait for; the next flush tells of it."""
+        return self._runner.lanes.has_ended
+
+    @property
+    def on_its_way(self) -> Future[Version] | None:
+        """What was handed over last and is not committed yet: its result is the version that begins with it."""
+        newest = self.ahead.newest if isinstance(self.ahead, InFlightStore) else None
+        return None if newest is None else newest.outcome
 
     def explain_flush(
         self,
@@ -358,7 +409,10 @@ class Session:
 
     def close(self) -> None:
         """Release the store; a Spark session that was passed in, or is shared, goes on."""
+        self._runner.lanes.wait(CLOSE_SECONDS)
         self.sinks.close()
+        if isinstance(self.ahead, InFlightStore):
+            self.ahead.close()
         self.store.close()
 
     def notice(self, text: str) -> None:

@@ -6,6 +6,7 @@ What it imports it imports late: the Python workers of others load this file, to
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -60,8 +61,13 @@ def activate(session: SparkSession) -> None:
     In a thread that has none, or another one, Spark plans by the settings that it was built with: it knows no TIME type.
     """
     if is_in_process(session):
-        java: Any = session._jvm
-        java.SparkSession.setActiveSession(session._jsparkSession)
+        _session_class(session._jvm).setActiveSession(session._jsparkSession)
+
+
+@lru_cache(maxsize=1)
+def _session_class(java: Any) -> Any:
+    """Return Java's class of sessions: looked up by name, Java searches all jars for packages of that name first."""
+    return java.SparkSession
 
 
 def runs_anew(frame: DataFrame) -> bool:

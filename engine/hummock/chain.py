@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import threading
 import uuid
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 
-from engine.errors import CommitTimeout, CommitUncertain, StorageError
+from engine.errors import CommitTimeout, CommitUncertain, Conflict, StorageError
 from engine.hummock.chain_search import BOUNDARY_PATH, HINT_EVERY, HINT_PATH, ManifestReader, applied
 from engine.hummock.delta import Delta, apply, rebase
 from engine.hummock.epoch import Clock
@@ -36,6 +36,7 @@ RETAINED_SECONDS = 600.0
 UNWATCHED_SECONDS = 300.0
 TOGETHER = 64
 """How many commits of threads share a manifest at most."""
+MADE_KEPT = 4096
 TAIL_BYTES = 1 << 16
 PAUSE_SECONDS = 0.5
 MOST_RIVALS = 16
@@ -48,6 +49,8 @@ class Ticket:
         self.commit, self.deadline = commit, deadline
         self.commit_id = uuid.uuid4().hex
         self.lost = 0
+        self.follows: Ticket | None = None
+        """The one that it was made over: where that is refused, so is this."""
         self.unanswered: int | None = None
         """The manifest that was sent with it and is neither there nor another's: it may still arrive."""
         self._version: Version | None = None
@@ -57,6 +60,11 @@ class Ticket:
     def is_settled(self) -> bool:
         """Whether there is an outcome."""
         return self._version is not None or self._error is not None
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether it is not committed, and will not be."""
+        return self._error is not None
 
     def won(self, version: Version) -> None:
         """It is committed."""
@@ -91,10 +99,13 @@ class ManifestChain:
         self._waiting: deque[Ticket] = deque()
         self._manifests = ManifestReader(store, clock)
         self._tail: list[bytes] = []
+        self.made: OrderedDict[str, int] = OrderedDict()
+        """The manifests of the newest commits of this process, by commit id; written before the version that holds them."""
         self._answered = True
         self._contention, self._try_seconds = 0.0, 0.01
         self._version = Version()
-        self._known_at = self._clock.monotonic()
+        self.known_at = self._clock.monotonic()
+        """The second of the timer at which `version` was the newest for certain."""
         self._open()
 
     @property
@@ -111,14 +122,14 @@ class ManifestChain:
         """Follow the chain to its end: one GET where nothing is new, never a LIST."""
         with self._lock:
             asked = self._clock.monotonic()
-            unwatched = asked - self._known_at > UNWATCHED_SECONDS
+            unwatched = asked - self.known_at > UNWATCHED_SECONDS
             version, read = self._manifests.follow(self._version)
             if unwatched and self._manifests.boundary() > version.number:
                 self._open()  # what followed was collected while nobody looked
                 return self._version
             if read:
                 self._remember(read[-1], map(bytes, read[-1].tail))
-            self._version, self._known_at = version, asked
+            self._version, self.known_at = version, asked
             return self._version
 
     def commit(self, commit: Commit) -> Version:
@@ -141,6 +152,16 @@ class ManifestChain:
             ):  # who was told of an error must not be committed by the next thread
                 self._waiting.remove(ticket)
         return ticket.result()
+
+    def commit_all(self, tickets: Sequence[Ticket]) -> None:
+        """Add commits to the chain in their order, in as few manifests as hold them; each ticket then has its outcome."""
+        deadline = self._clock.monotonic() + COMMIT_SECONDS
+        for ticket in tickets:
+            ticket.deadline = deadline
+        self._waiting.extend(tickets)
+        with self._lock:
+            while not all(ticket.is_settled for ticket in tickets):
+                self._lead()
 
     def _lead(self) -> None:
         """Commit what waits, oldest first, in one manifest."""
@@ -180,6 +201,9 @@ class ManifestChain:
         for ticket in tickets:
             if ticket.is_settled:
                 continue
+            if ticket.follows is not None and ticket.follows.is_refused:
+                ticket.refused(Conflict("the commit that it was made over was refused"))
+                continue
             try:
                 delta = rebase(ticket.commit, version, ticket.commit_id, self._clock(), base.number + 1)
                 version = apply(version, delta)
@@ -207,7 +231,7 @@ class ManifestChain:
 
     def _create(self, deltas: Sequence[Delta], version: Version, data: bytes) -> Sequence[Delta]:
         """Create the manifest `data` of `deltas`, which lead to `version`; return those of them that are committed."""
-        known_at, path = self._known_at, manifest_path(version.number)
+        known_at, path = self.known_at, manifest_path(version.number)
         started = self._clock.monotonic()
         won = self._store.put_if_absent(path, data)
         self._answered = won is not None
@@ -224,7 +248,7 @@ class ManifestChain:
             if not {delta.commit_id for delta in winner.deltas} & {delta.commit_id for delta in deltas}:
                 self._version = applied(self._version, winner.deltas)
                 self._remember(winner, map(bytes, winner.tail))
-                self._known_at = self._clock.monotonic()
+                self.known_at = self._clock.monotonic()
                 self.refresh()
                 return ()
             # ours, of this try or of an earlier one whose answer was lost
@@ -236,9 +260,13 @@ class ManifestChain:
             self._store.delete([path])
             self._open()
             return ()
+        for delta in deltas:
+            self.made[delta.commit_id] = version.number
+        while len(self.made) > MADE_KEPT:
+            self.made.popitem(last=False)
         self._version = version
         self._remember(Manifest(deltas[0], more=tuple(deltas[1:])), self._tail)
-        self._known_at = self._clock.monotonic()
+        self.known_at = self._clock.monotonic()
         if version.number % HINT_EVERY == 0:
             with contextlib.suppress(StorageError):  # it saves requests and is never needed
                 self._store.put(HINT_PATH, str(version.number).encode())
@@ -303,4 +331,4 @@ class ManifestChain:
         self._tail = []
         if manifest is not None:
             self._remember(manifest, map(bytes, manifest.tail))
-        self._version, self._known_at = version, asked
+        self._version, self.known_at = version, asked

@@ -50,7 +50,7 @@ class FileSet:
     """
 
     def __init__(self, store: ObjectStore, cache: ArrowCache) -> None:
-        self._store, self._cache = store, cache
+        self._store, self.cache = store, cache
         self._open: OrderedDict[str, SortedFile] = OrderedDict()
         self._asked: dict[str, int] = {}
         self._held: Mapping[str, SortedFile] = {}
@@ -111,7 +111,7 @@ class FileSet:
 
     def keep(self, sst_id: str, rows: pa.Table) -> None:
         """Write a fresh file's decoded rows through to the cache."""
-        self._cache.store(sst_id, rows)
+        self.cache.store(sst_id, rows)
 
     def holding(self, held: Mapping[str, SortedFile]) -> FileSet:
         """Return these files and those of `held`, by id, that no object holds yet."""
@@ -133,7 +133,7 @@ class FileSet:
                 self._open.move_to_end(info.sst_id)
                 self.counters.add("cache_hits")
                 return found
-        rows = self._cache.load(info.sst_id, info.rows)
+        rows = self.cache.load(info.sst_id, info.rows)
         self.counters.add("cache_misses" if rows is None else "cache_hits")
         if rows is not None and verifying():
             check_cached(info, rows, lambda: read_sst(self._store, info))
@@ -141,8 +141,8 @@ class FileSet:
 
     def _decode(self, info: SstInfo) -> SortedFile:
         rows = read_sst(self._store, info)
-        self._cache.store(info.sst_id, rows)
-        mapped = self._cache.load(info.sst_id, info.rows)
+        self.cache.store(info.sst_id, rows)
+        mapped = self.cache.load(info.sst_id, info.rows)
         return self._remember(info, SortedFile.of(rows if mapped is None else mapped))
 
     def _remember(self, info: SstInfo, file: SortedFile) -> SortedFile:

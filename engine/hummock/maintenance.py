@@ -71,9 +71,13 @@ class Maintenance:
         Raises what `Hummock.commit` raises, and WriteStopped after 60 s in which nothing lowered the number of runs.
         """
         version = self._admitted(with_write_stop(commit, written))
-        for name in written:
-            self._tier_if_due(name)
+        self.written(written)
         return version
+
+    def written(self, names: Sequence[str]) -> None:
+        """Have small runs merged of tables that were written."""
+        for name in names:
+            self._tier_if_due(name)
 
     def next_task(self, name: str) -> compaction.CompactionTask | None:
         """Return what a compactor should do for a table of the known version now, or None; no I/O."""

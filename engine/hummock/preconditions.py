@@ -11,6 +11,16 @@ from engine.hummock.version import TableVersion, Version
 Precondition = Callable[[Version], None]
 
 
+def all_of(*checks: Precondition) -> Precondition:
+    """Return the check that all of some checks pass, in their order."""
+
+    def check(version: Version) -> None:
+        for one in checks:
+            one(version)
+
+    return check
+
+
 def same_tables(tables: Mapping[str, TableVersion], further: Precondition | None = None) -> Precondition:
     """Return the check that these tables are still the ones that rows were written for, and then the `further` one."""
     ids = {name: table.table_id for name, table in tables.items()}

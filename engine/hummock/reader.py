@@ -39,6 +39,7 @@ from engine.hummock.merge import HashRange, merged_parts, sources_of
 from engine.hummock.metrics import counters_of
 from engine.hummock.object_store import ObjectStore, open_object_store
 from engine.hummock.object_store.retrying import dependable
+from engine.hummock.object_store.spooled import SpooledObjectStore
 from engine.hummock.sst import pieces, sorted_rows, stored_rows
 from engine.hummock.store_clock import StoreClock
 from engine.hummock.version import HASH, OP, SstInfo, Table, TableVersion
@@ -73,6 +74,8 @@ class Reader:
                 counters = counters_of(url)
                 cache = ArrowCache(folder, int(given.get("cache_bytes", CACHE_BYTES)), counters)
                 objects = dependable(open_object_store(url, create=False), counters)
+                if given.get("spool"):
+                    objects = SpooledObjectStore(objects, Path(given["spool"]))
                 found = _readers[key] = cls(objects, cache)
             return found
 
@@ -247,6 +250,10 @@ class Reader:
         reader = copy.copy(self)
         reader.files = self.files.holding(held)
         return reader
+
+    def through(self, store: ObjectStore) -> Reader:
+        """Return a reader of the same files and cache by way of another object store."""
+        return Reader(store, self.files.cache, self._clock)
 
     def objects_for(self, pieces: Sequence[pa.Table]) -> list[tuple[Payload, tuple[int, ...]]]:
         """Return the objects that sorted pieces will make, and which of the pieces each holds; writes nothing."""

@@ -73,6 +73,7 @@ class Hummock:
         limit = int(options["buffer_bytes"])
         self.buffer = SharedBuffer(parts.reader, self._commit_writes, self.refresh, limit, parts.clock)
         """Epochs that were handed over by `epoch(wait=False)` and are not committed yet."""
+        self._news_seconds = float(options["news_seconds"])
         self._row_ids = RowIds(self.claim)
         self._snapshots = Snapshots(
             parts.chain, self.refresh, parts.reader, self.buffer, parts.clock, self._maintenance.retained_from
@@ -89,6 +90,7 @@ class Hummock:
         retention_seconds: float = 600.0,
         auto_compact: AutoCompact | None = None,
         create: bool = True,
+        news_seconds: float = 0.0,
         object_store: ObjectStore | None = None,
         clock: Clock | None = None,
     ) -> Hummock:
@@ -96,7 +98,8 @@ class Hummock:
         store.
 
         History is readable for `retention_seconds` after a compaction. `buffer_bytes` bounds what `epoch(wait=False)`
-        takes over before it is committed. `auto_compact`: the small compactions that
+        takes over before it is committed. What others have committed is looked for every `news_seconds` at most.
+        `auto_compact`: the small compactions that
         commits ask for run in the `background`, `inline` within the commit, or are `off`; by default in the
         background, and inline where `object_store` or `clock` is given, so that such a run can be repeated step
         by step. Raises StorageError if there is no store to open.
@@ -118,6 +121,7 @@ class Hummock:
             "cache_bytes": cache_bytes,
             "buffer_bytes": buffer_bytes,
             "retention_seconds": retention_seconds,
+            "news_seconds": news_seconds,
             "auto_compact": auto_compact,
         }
         if object_store is None and clock is None:
@@ -165,8 +169,10 @@ class Hummock:
         return self._objects
 
     def refresh(self) -> Version:
-        """Look for newer manifests and return the newest version."""
+        """Look for newer manifests and return the newest version; not where one did less than `news_seconds` ago."""
         before = self._chain.version
+        if self._news_seconds and self._clock.monotonic() - self._chain.known_at < self._news_seconds:
+            return before
         version = self._chain.refresh()
         if version is not before and self.options["auto_compact"] != "inline":
             prefetch(before, version, self.reader.files, self._background)
@@ -247,6 +253,10 @@ class Hummock:
         commit = verified(commit, self.reader.files)
         written = [name for name, ssts in commit.writes.items() if ssts]
         return self._maintenance.commit_writes(commit, written) if written else self._chain.commit(commit)
+
+    def hand_over(self, commit: Commit) -> Version:
+        """Commit; a store that can have commits on their way does not wait for it."""
+        return self.commit(commit)
 
     def claim(self, writer: str) -> int:
         """Take over as `writer`: return its new generation; commits of older ones are refused from now on."""

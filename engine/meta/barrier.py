@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal, Protocol
 
 import msgspec
 
+from engine.errors import Conflict
 from engine.hummock import Version
 from engine.hummock.epoch import epoch_time
 
@@ -63,6 +64,17 @@ def open_barrier(version: Version, domain: str) -> OpenBarrier | None:
     """Return the barrier that a domain has not committed yet, or None."""
     text = version.catalog.get(BARRIER_PREFIX + domain)
     return None if text is None else msgspec.json.decode(text, type=OpenBarrier)
+
+
+def stands(domain: str, barrier: Barrier) -> Callable[[Version], None]:
+    """Return the precondition that a barrier is the one that its domain has open: what was computed behind it is of its range."""
+
+    def check(version: Version) -> None:
+        left = open_barrier(version, domain)
+        if left is None or left.barrier != barrier:
+            raise Conflict(f"the epoch of domain {domain} that was computed is not the one that is open")
+
+    return check
 
 
 class Committing(Protocol):

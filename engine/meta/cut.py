@@ -58,7 +58,7 @@ def still_met(domain: Domain, stored: StoredCatalog, seen: Version, epoch: int) 
     """
 
     def check(version: Version) -> None:
-        if version.number != seen.number and not _may_meet(domain, Content(version, stored.inputs), epoch):
+        if version is not seen and not _may_meet(domain, Content(version, stored.inputs), epoch):
             raise Conflict(f"what domain {domain.name} reads is being computed again")
 
     return check

@@ -46,5 +46,5 @@ def refreshed(store: Hummock) -> Version:
             raise Conflict("a plan was dropped or written anew by another process meanwhile")
 
     with suppress(Conflict):  # the next flush finds what is left
-        store.commit(Commit(catalog=new, precondition=unchanged))
+        return store.commit(Commit(catalog=new, precondition=unchanged))
     return store.refresh()

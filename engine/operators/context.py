@@ -16,6 +16,7 @@ from engine.hummock import TableVersion
 from engine.operators.arrow_expressions import Item
 from engine.operators.flow import MOST_READERS, Rows, as_frame, compute, union
 from engine.operators.table_parameters import Source, TableAt, TableParameters
+from engine.spark_internals import spark_schema
 from engine.sql.expression.spark_sql import quote
 from engine.sql.expression.template import as_columns
 from engine.sql.plan import Node, Scan
@@ -88,6 +89,11 @@ class EpochContext:
     def over_whole(self, tables: Iterable[str]) -> EpochContext:
         """Return the context of an epoch whose cost follows all rows of `tables`, not the changed ones; its frame is not kept."""
         return replace(self, rows_in=sum(self.rows_of(name) for name in tables), parameters=None)
+
+    def without_rows(self, tables: Iterable[str]) -> EpochContext:
+        """Return the context in which some tables are empty, for frames of which only the types matter."""
+        schemas = {name: spark_schema(self.tables[name].schema) for name in tables}
+        return replace(self, schemas=schemas, empty={}, parameters=None, piece=None)
 
     @property
     def small(self) -> bool:

@@ -14,7 +14,7 @@ from engine.operators.flow import COMES, Rows, added, as_frame, compute, keep
 from engine.sql.expression.nodes import FALSE, Column, Literal
 from engine.sql.expression.spark_sql import quote
 from engine.sql.expression.template import as_columns
-from engine.sql.plan import Node, UnionAll
+from engine.sql.plan import Node, UnionAll, scans
 
 
 def _branch(position: int, node: Node, names: tuple[str, ...], frame: Rows, *carried: str) -> DataFrame:
@@ -45,15 +45,16 @@ def delta(
 ) -> DataFrame | None:
     """Return the changes of all inputs that changed.
 
-    Branches without a change take part with no rows of what `batch_of` gives, so that the types are those of the whole union.
+    Branches without a change take part with what `batch_of` gives of empty tables: the types are those of the whole union, and
+    nothing is read.
     """
     if all(frame is None for frame in inputs):
         return None
     branches = []
     for i, (child, frame) in enumerate(zip(node.inputs, inputs, strict=True)):
         if frame is None:
-            frame = keep(batch_of(child, context), FALSE)
-            frame = added(frame, COMES)
+            nothing = context.without_rows(scan.table for scan in scans(child))
+            frame = added(keep(batch_of(child, nothing), FALSE), COMES)
         branches.append(_branch(i, child, node.names, frame, "_w"))
     merged = _merge(node, branches, "_w")
     return merged.coalesce(1) if context.small else merged

@@ -67,7 +67,7 @@ def test_read_amplification_is_the_files_that_a_lookup_searches(store: Hummock, 
 
 def test_a_look_up_of_an_evicted_file_is_a_miss(store: Hummock, table: Table) -> None:
     store.ingest_batch({table: [Put(rows({1: "a"}))]})
-    for file in store.reader.files._cache.folder.iterdir():
+    for file in store.reader.files.cache.folder.iterdir():
         file.unlink()
     before = store.metrics()
     store.get(table, {"id": 1})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from engine.errors import RowFailed, TidelineError
@@ -65,6 +65,16 @@ class DomainOutcome:
         for owner, epochs in done.fragments.items():
             self.fragments[owner] = [*self.fragments.get(owner, ()), *epochs]
         self.commit_seconds += done.commit_seconds
+
+
+def free_of_waits(domains: Iterable[Domain], done: Mapping[str, DomainOutcome]) -> set[str]:
+    """Return those of some domains, inputs first, that neither wait nor have failed, nor read what does."""
+    free: set[str] = set()
+    for domain in domains:
+        ended = done.get(domain.name) or DomainOutcome()
+        if ended.error is None and ended.waits_for is None and free.issuperset(domain.upstreams):
+            free.add(domain.name)
+    return free
 
 
 def reports_of(

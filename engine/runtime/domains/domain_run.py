@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from engine.errors import RowFailed
 from engine.hummock import Commit, Hummock, Version, without_new_keys
-from engine.meta.barrier import BARRIER_PREFIX, Barrier
+from engine.hummock.preconditions import all_of
+from engine.meta.barrier import BARRIER_PREFIX, Barrier, stands
 from engine.meta.catalog_store import StoredCatalog, load, planned, table_of
 from engine.meta.checkpoint import Checkpoint
 from engine.meta.creation import creations, entry
@@ -74,11 +75,11 @@ class DomainRun:
         gone = expiring(self.store.reader, checkpoint.version, self.domain, barrier.curr)
         commit = dataclasses.replace(
             commit,
-            precondition=planned(self.stored, self.domain.members),
+            precondition=all_of(planned(self.stored, self.domain.members), stands(self.domain.name, barrier)),
             watermarks=gone,
             epochs={**commit.epochs, **dict.fromkeys(gone, barrier.curr)},
         )
-        self.store.commit(commit)
+        self.store.hand_over(commit)
         done.commit_seconds = time.perf_counter() - started
         return done
 

@@ -6,15 +6,16 @@ of the domain is made anew from the newest version. Fencing decides races betwee
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 
 from engine.errors import Conflict, Fenced, RowFailed, TableExists
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.epoch import Clock, seconds_of
+from engine.hummock.preconditions import all_of
 from engine.meta.barrier import Barrier, closed, opened, recomputed_from
 from engine.meta.catalog_store import StoredCatalog, load, planned
 from engine.meta.content import Content
@@ -29,7 +30,7 @@ from engine.meta.mutation import control_of
 from engine.runtime.backfill.due import BACKFILL_ROWS
 from engine.runtime.backfill.run import BackfillRun
 from engine.runtime.domains.blame import name_failing_rows, remember
-from engine.runtime.domains.domain_outcome import DomainOutcome, reports_of
+from engine.runtime.domains.domain_outcome import DomainOutcome, free_of_waits, reports_of
 from engine.runtime.domains.domain_run import DomainEpoch
 from engine.runtime.domains.flush_planning import (
     begun,
@@ -40,6 +41,7 @@ from engine.runtime.domains.flush_planning import (
     recompute_step,
     waiting_for,
 )
+from engine.runtime.domains.lanes import Lanes
 from engine.runtime.domains.lapse import lapse_overdue
 from engine.runtime.domains.partition_run import PartitionRun
 from engine.runtime.epoch.mutation_run import take_mutations
@@ -63,8 +65,11 @@ class FlushRun:
         backfill_rows: int = BACKFILL_ROWS,
         threads: int = MOST_THREADS,
         clock: Clock | None = None,
+        *,
+        patient: bool = True,
     ) -> None:
-        self.store, self.threads, self.clock = store, threads, clock or store.clock
+        self.store, self.clock = store, clock or store.clock
+        self.lanes = Lanes(threads, patient=patient)
         self.executor = executor
         self.backfill = BackfillRun(store, executor, backfill_rows, self.clock)
         self.generations: dict[str, int] = {}
@@ -72,6 +77,7 @@ class FlushRun:
         self.executed: Mapping[str, tuple[Step, ...]] = {}
         """What the last run was to do, and what it has done, by domain: no more, unless another process came between."""
         self.slots = Slots(1)
+        self._background_seconds = BACKGROUND_SECONDS
         self._request = self.request()
         self._aim, self._aim_lock = Aim(0), threading.Lock()
 
@@ -111,11 +117,16 @@ class FlushRun:
         started = time.perf_counter()
         version = refreshed(self.store)
         version = bring_time_on(self.store, version, stored := load(version), self.clock())
-        self._request = self.request(views, eager=eager, partitions=partitions)
-        plan = self.planned = plan_flush(version, self._request)
-        self.slots = Slots(self.executor.parallelism) if plan.due else self.slots
-        self._background_seconds = background_seconds
-        done = self._carry_out(plan, stored, version)
+        this = copy.copy(self)  # a domain that outlasts its run goes on with what that was asked for
+        this._request, this._background_seconds = (
+            self.request(views, eager=eager, partitions=partitions),
+            background_seconds,
+        )
+        plan = self.planned = self._without_busy(plan_flush(version, this._request))
+        if plan.due and (self.lanes.patient or not self.slots.beside):
+            self.slots = this.slots = Slots(self.executor.parallelism, beside=not self.lanes.patient)
+        ended = self.lanes.ended()
+        done = ended | this._carry_out(plan, stored, version)
         domains = [one.domain for one in plan.domains]
         failed_rows = {n: f for n, one in done.items() if (f := one.failing_row) is not None}
         everything = {domain.name: domain for domain in domains}
@@ -127,6 +138,17 @@ class FlushRun:
         shown = tuple(r for r in reports if stored.catalog.relations[r.view].kind != "index" or r.error)
         return FlushReport(shown, time.perf_counter() - started)
 
+    def _without_busy(self, plan: FlushPlan) -> FlushPlan:
+        """Leave the domains alone that an earlier run is at work on yet."""
+        busy = self.lanes.busy()
+        if not busy:
+            return plan
+        told = {
+            name: f"an epoch that began {seconds:.0f} s ago is under way" for name, seconds in busy.items()
+        }
+        domains = (replace(d, due=False, held=told[d.name]) if d.name in told else d for d in plan.domains)
+        return replace(plan, domains=tuple(domains))
+
     def _carry_out(
         self, plan: FlushPlan, stored: StoredCatalog, version: Version
     ) -> dict[str, DomainOutcome]:
@@ -134,7 +156,7 @@ class FlushRun:
         due = plan.due
         done = self._bring_all(due, stored, version)
         for _ in range(MEETINGS):
-            free = _free((one.domain for one in plan.domains if one.held is None), done)
+            free = free_of_waits((one.domain for one in plan.domains if one.held is None), done)
             if free.isdisjoint(done) or self._have_met(free, plan, stored, version.epoch):
                 break
             due = tuple(replace(one, built=False) for one in due if one.name in free)
@@ -147,15 +169,7 @@ class FlushRun:
     ) -> dict[str, DomainOutcome]:
         """Bring domains to the newest epoch of `version`, those that are built step by step after the others."""
         self._aim = Aim(version.epoch)
-        running: dict[str, Future[DomainOutcome]] = {}
-        others: list[Future[DomainOutcome]] = []
-        with ThreadPoolExecutor(min(self.threads, max(1, len(due)))) as pool:
-            for plan in due:  # inputs first: a thread waits only for others that were started before it
-                before = [running[upstream] for upstream in plan.domain.upstreams if upstream in running]
-                before += others if plan.built else []
-                running[plan.name] = pool.submit(self._bring_after, before, plan.domain, stored)
-                others += [] if plan.built else [running[plan.name]]
-        return {name: one.result() for name, one in running.items()}
+        return self.lanes.run(due, lambda plan: self._bring_timed(plan.domain, stored))
 
     def _have_met(self, names: Collection[str], plan: FlushPlan, stored: StoredCatalog, begun: int) -> bool:
         """Tell whether domains have content together at `begun` or a newer epoch: another run may have taken one past it."""
@@ -170,10 +184,7 @@ class FlushRun:
         met = Content(version, stored.inputs).common(tables, version.epoch)
         return met is None or met >= begun
 
-    def _bring_after(
-        self, before: Collection[Future[DomainOutcome]], domain: Domain, stored: StoredCatalog
-    ) -> DomainOutcome:
-        wait(before)
+    def _bring_timed(self, domain: Domain, stored: StoredCatalog) -> DomainOutcome:
         started = time.perf_counter()
         outcome = self._bring(domain, stored)
         outcome.seconds = time.perf_counter() - started
@@ -194,10 +205,11 @@ class FlushRun:
 
     def _go(self, domain: Domain, stored: StoredCatalog, outcome: DomainOutcome) -> None:
         """Do one step after the other until there is none, each planned from the newest version."""
-        course = begun(domain, version := self.store.refresh(), stored, self._now(), self._aim)
+        course = begun(domain, version := self.store.version, stored, self._now(), self._aim)
         most = most_steps(domain, version, stored)
         for attempt in range(most):
-            began, version = self.clock.monotonic(), self.store.refresh()
+            # no look for news: a commit finds those that matter
+            began, version = self.clock.monotonic(), self.store.version
             course = replace(course, aim=self._aim_seen(version))
             step = next_step(domain, version, stored, self._now(), course)
             if step.oldest_change is not None:
@@ -336,18 +348,14 @@ class FlushRun:
         if step.minting == "recompute":
             checks.append(unread(domain, curr))
 
-        def standing(base: Version) -> None:
-            for check in checks:
-                check(base)
-
         generation = self.generations.get(domain.writer)
         catalog = opened(domain.name, step.barrier) | noted(version, step.stop)
-        commit = Commit(catalog=catalog, precondition=standing)
+        commit = Commit(catalog=catalog, precondition=all_of(*checks))
         if generation is None:
             made = self.store.commit(replace(commit, claim=domain.writer))
             self.generations[domain.writer] = made.generations[domain.writer]
         else:
-            self.store.commit(replace(commit, writer=domain.writer, generation=generation))
+            self.store.hand_over(replace(commit, writer=domain.writer, generation=generation))
         with self._aim_lock:  # not before: a refused barrier has told no other run of this cut
             self._aim = self._aim.told(version, step.stop)
         return step.epoch
@@ -388,13 +396,3 @@ def _labels(domain: Domain, version: Version) -> tuple[int | None, ...]:
     """The epochs at which the tables of a domain stand."""
     found = (version.tables.get(table) for table in domain.tables)
     return tuple(table.committed_epoch if table is not None else None for table in found)
-
-
-def _free(domains: Iterable[Domain], done: Mapping[str, DomainOutcome]) -> set[str]:
-    """Return those of some domains, inputs first, that neither wait nor have failed, nor read what does."""
-    free: set[str] = set()
-    for domain in domains:
-        ended = done.get(domain.name) or DomainOutcome()
-        if ended.error is None and ended.waits_for is None and free.issuperset(domain.upstreams):
-            free.add(domain.name)
-    return free

@@ -23,7 +23,7 @@ def lapse_overdue(
     Called after a run has tried them: what only waited for a run is not overdue any more by then. Epochs for which a table was
     known without a commit, because nothing it reads had changed, become its committed ones: without the logs nobody could tell.
     """
-    version = store.refresh()
+    version = store.version
     lapsed = []
     known = None
     for domain in domains:

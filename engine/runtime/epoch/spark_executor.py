@@ -25,7 +25,7 @@ from engine.runtime.epoch.first_content import is_batch_step
 from engine.runtime.epoch.prepared import Prepared, PreparedFrames, may_be_kept, shape_of
 from engine.runtime.executor import Computed, FragmentTask
 from engine.runtime.partitions.frames import changed_partitions, rows_read, with_partitions
-from engine.runtime.spark.session import parallelism
+from engine.runtime.spark.session import beside, parallelism
 from engine.spark_internals import activate
 from engine.sql.expression.nodes import Expr
 from engine.sql.incremental.emptiness import is_empty_over_nothing
@@ -40,8 +40,10 @@ COPIED_ROWS = 300_000
 class SparkExecutor:
     """Runs tasks in a Spark session that starts when it is first needed."""
 
-    def __init__(self, store: Hummock, spark: Callable[[], SparkSession]) -> None:
-        self._store, self._session = store, spark
+    def __init__(
+        self, store: Hummock, spark: Callable[[], SparkSession], *, large_apart: bool = False
+    ) -> None:
+        self._store, self._session, self._large_apart = store, spark, large_apart
         self._prepared = PreparedFrames()
 
     @property
@@ -49,8 +51,12 @@ class SparkExecutor:
         """How many Spark tasks run at the same time."""
         return parallelism(self._session())
 
-    def _spark(self) -> SparkSession:
+    def _spark(self, task: FragmentTask | None = None) -> SparkSession:
         session = self._session()
+        if self._large_apart and task is not None and task.is_large:
+            session = beside(
+                session
+            )  # a large task needs other settings than the small ones that run meanwhile
         activate(session)  # a run's tasks are planned in threads of its own
         return session
 
@@ -75,7 +81,7 @@ class SparkExecutor:
 
     def _computed(self, task: FragmentTask, exact: bool) -> Computed:
         """Compute a task in one Spark action; with `exact` Spark computes every expression of it."""
-        started, spark = time.perf_counter(), self._spark()
+        started, spark = time.perf_counter(), self._spark(task)
         keep = may_be_kept(spark, task) and not exact
         context = self._context(task, spark, TableParameters() if keep else None, exact)
         context = context_of(task.fragment, context)
@@ -116,7 +122,7 @@ class SparkExecutor:
     @contextmanager
     def _anew(self, task: FragmentTask) -> Iterator[list[NetChange]]:
         """Compute a task by a new frame for a check; what that writes is nobody's, and goes again."""
-        context = context_of(task.fragment, self._context(task, self._spark(), None, False))
+        context = context_of(task.fragment, self._context(task, self._spark(task), None, False))
         frame = self._frame(task, context)
         anew = [] if frame is None else collected(frame)
         try:

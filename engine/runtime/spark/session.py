@@ -79,12 +79,29 @@ def connect(spark: SparkTarget | Callable[[], SparkTarget] = None) -> SparkSessi
         return spark
     else:
         session = _beside(spark)
+    return _prepared(session)
+
+
+def beside(session: SparkSession) -> SparkSession:
+    """Return another session on the same Spark, with settings of its own, the same for all who ask."""
+    found = _beside(session)
+    return found if found in _OWN else _prepared(found)
+
+
+def _prepared(session: SparkSession) -> SparkSession:
     silence_own_calls()
     for key, value in {**SETTINGS, **CHANGED_SETTINGS}.items():
         session.conf.set(key, value)
     register_functions(session)
     _OWN.add(session)
     return session
+
+
+def is_of_this_process(spark: object) -> bool:
+    """Tell whether a target names a Spark that `connect` starts here, so that its tasks run on this machine."""
+    if spark is not None and not isinstance(spark, str):
+        return False
+    return (spark or os.environ.get("SPARK_REMOTE") or "local[*]").startswith("local")
 
 
 def _beside(spark: SparkSession) -> SparkSession:

@@ -1,17 +1,21 @@
-"""Room for epochs in one Spark session: several small ones beside each other, or a large one alone."""
+"""Room for epochs in one Spark session: several small ones beside each other, and a large one alone or beside them."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 
 class Slots:
-    """Room for `count` small epochs at the same time, or for one large one: settings of a Spark session are shared."""
+    """Room for `count` small epochs at the same time, or for one large one: settings of a Spark session are shared.
 
-    def __init__(self, count: int) -> None:
+    With `beside` a large one, which has a session of its own then, takes no more room than a small one.
+    """
+
+    def __init__(self, count: int, *, beside: bool = False) -> None:
         self.count = max(1, count)
+        self.beside, self._large = beside, threading.Lock()
         self._free = threading.Semaphore(self.count)
         self._turn = threading.Lock()
         self._taken = 0
@@ -24,14 +28,15 @@ class Slots:
     @contextmanager
     def taken(self, alone: bool, building: bool = False) -> Iterator[None]:
         """Hold one slot, or all of them; a step of a backfill, which is `building`, is in nobody's way."""
-        need = self.count if alone else 1
+        need = self.count if alone and not self.beside else 1
         self._taken += not building
-        with self._turn:  # who waits for all slots is not overtaken
-            for _ in range(need):
-                self._free.acquire()
-        try:
-            yield
-        finally:
-            self._taken -= not building
-            for _ in range(need):
-                self._free.release()
+        with self._large if alone and self.beside else nullcontext():
+            with self._turn:  # who waits for all slots is not overtaken
+                for _ in range(need):
+                    self._free.acquire()
+            try:
+                yield
+            finally:
+                self._taken -= not building
+                for _ in range(need):
+                    self._free.release()

@@ -1,0 +1,289 @@
+"""Commits that were handed over and are on their way: who made them goes on over what the store will be, at once.
+
+A bucket answers after tens of milliseconds. A writer that waits for each answer spends its time so; here it goes on with the
+next epoch while the files of the one before are uploaded and its manifest is created. What was handed over is committed in its
+order, many at once in one manifest; where one is refused, so are all behind it, since they were made over it, and the writer
+begins anew over what the store really is. Nobody else sees anything before its manifest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import shutil
+import threading
+import uuid
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+from engine.errors import Conflict, WriteStopped
+from engine.hummock.chain import Ticket
+from engine.hummock.delta import apply, rebase
+from engine.hummock.epoch import seconds_of
+from engine.hummock.object_store.spooled import SpooledObjectStore
+from engine.hummock.private_folder import make_private
+from engine.hummock.snapshots import Snapshots
+from engine.hummock.store import Hummock
+from engine.hummock.verified import verified
+from engine.hummock.version import Commit, Version
+from engine.hummock.write_stop import with_write_stop
+
+UPLOADS = 8
+SPOOL = "spool"
+"""The option that tells the tasks of a writer where they leave small files for it to upload."""
+
+
+class HandedOver:
+    """A commit on its way: the uploads of its files, and its place in the chain."""
+
+    def __init__(self, ticket: Ticket, uploads: Sequence[Future[None]]) -> None:
+        self.ticket, self.uploads = ticket, uploads
+        self.outcome: Future[Version] = Future()
+
+    @property
+    def is_uploaded(self) -> bool:
+        """Whether its files are in the store, or cannot be."""
+        return all(upload.done() for upload in self.uploads)
+
+
+class InFlightStore(Hummock):
+    """A store as one writer sees it that does not wait for its commits: `version` holds those that are on their way.
+
+    `base` is the same store as everybody sees it. With `spool` tasks of this machine leave their small files in a folder, from
+    which they are uploaded before their commit; without, they write to the store themselves. Safe for threads.
+    """
+
+    def __init__(self, base: Hummock, *, spool: bool) -> None:
+        self._base, self.url, self.counters = base, base.url, base.counters
+        self._chain, self._clock, self._row_ids = base._chain, base._clock, base._row_ids
+        self._background, self._maintenance, self.buffer = base._background, base._maintenance, base.buffer
+        self._folder = _spool_folder(base) if spool else None
+        self._objects, self.reader, self.options = base._objects, base.reader, base.options
+        self._spooled: SpooledObjectStore | None = None
+        if self._folder is not None:
+            self._objects = self._spooled = SpooledObjectStore(base._objects, self._folder)
+            self.reader = base.reader.through(self._spooled)
+            self.options = {**base.options, SPOOL: str(self._folder)}
+        self._snapshots = Snapshots(
+            self._chain,
+            self.refresh,
+            self.reader,
+            self.buffer,
+            self._clock,
+            self._maintenance.retained_from,
+        )
+        self._changed = threading.Condition(threading.RLock())
+        self._queue: deque[HandedOver] = deque()
+        self._ahead: tuple[Version, tuple[str, ...], Version] | None = None
+        """What `version` was made of the last time: the store's own, the commits on their way over it, and what they lead to."""
+        self._broken: BaseException | None = None
+        self._thread: threading.Thread | None = None
+        self._uploads: ThreadPoolExecutor | None = None
+
+    @property
+    def version(self) -> Version:
+        """The newest version known, with what is on its way; its number and epoch are those of the store."""
+        while True:
+            with self._changed:
+                try:
+                    return self._derived()
+                except Conflict:
+                    oldest = self._queue[0] if self._queue else None
+            if oldest is not None:  # what was handed over fits no more: its own thread will find that out
+                oldest.outcome.exception()
+
+    def refresh(self) -> Version:
+        """Return the newest version; while something is on its way its own manifests bring the news."""
+        if not self._queue:
+            self._base.refresh()
+        return self.version
+
+    def hand_over(self, commit: Commit) -> Version:
+        """Put a commit behind those that are on their way, and return the version that will begin with it.
+
+        Raises what the invariants raise over what is on its way. Whether it stands, `settle` tells.
+        """
+        written = [name for name, ssts in commit.writes.items() if ssts]
+        ticket = Ticket(with_write_stop(verified(commit, self.reader.files), written), float("inf"))
+        paths = sorted({sst.path for ssts in commit.writes.values() for sst in ssts})
+        try:
+            with self._changed:
+                version = _over(self._derived(), ticket)
+                ticket.follows = self._queue[-1].ticket if self._queue else None
+                self._queue.append(HandedOver(ticket, [self._pool().submit(self._upload, p) for p in paths]))
+                self._ahead = (self._chain.version, self._waiting(self._chain.version), version)
+                self._start()
+                return version
+        except WriteStopped:
+            return self.commit(commit)  # which waits until there are fewer runs
+
+    def commit(self, commit: Commit) -> Version:
+        """Commit once what is on its way stands; raises what kept that from it as Conflict, else as `Hummock.commit`."""
+        self.settle()
+        for path in sorted({sst.path for ssts in commit.writes.values() for sst in ssts}):
+            self._upload(path)
+        return self._base.commit(commit)
+
+    def claim(self, writer: str) -> int:
+        """Take over as `writer` and return its new generation, once what is on its way stands."""
+        self.settle()
+        return self._base.claim(writer)
+
+    @property
+    def newest(self) -> HandedOver | None:
+        """The commit that was handed over last and is on its way yet, None if there is none."""
+        with self._changed:
+            return self._queue[-1] if self._queue else None
+
+    def settle(self) -> None:
+        """Wait until all that was handed over stands; raises Conflict if something does not, and begins anew over the store."""
+        newest = self.newest
+        if newest is not None:
+            newest.outcome.exception()
+        with self._changed:
+            self._raise_if_broken()
+
+    def close(self) -> None:
+        """Wait for what is on its way, and let go of the threads and the spool; the store itself stays open."""
+        newest = self.newest
+        if newest is not None:
+            newest.outcome.exception()
+        with self._changed:
+            thread, self._thread = self._thread, None
+            pool, self._uploads = self._uploads, None
+            self._changed.notify_all()
+        if thread is not None:
+            thread.join()
+        if pool is not None:
+            pool.shutdown(wait=True)
+        self.reader.files.forget()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _raise_if_broken(self) -> None:
+        if self._broken is not None:
+            why, self._broken = self._broken, None
+            raise Conflict(f"an epoch that was on its way could not be committed: {why}") from why
+
+    def _waiting(self, known: Version) -> tuple[str, ...]:
+        """The commits on their way that a version of the store does not hold."""
+        made = self._chain.made
+        ids = (handed.ticket.commit_id for handed in self._queue)
+        return tuple(one for one in ids if one not in made or made[one] > known.number)
+
+    def _derived(self) -> Version:
+        known = self._chain.version
+        waiting = self._waiting(known)
+        version, done = known, 0
+        if self._ahead is not None and self._ahead[0] is known:
+            _, before, ahead = self._ahead
+            if waiting[: len(before)] == before:
+                version, done = ahead, len(before)
+        if done < len(waiting):
+            left = set(waiting[done:])
+            for handed in self._queue:
+                if handed.ticket.commit_id in left:
+                    version = _over(version, handed.ticket)
+        self._ahead = (known, waiting, version)
+        return version
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._commit_all, name="in-flight", daemon=True)
+            self._thread.start()
+        self._changed.notify_all()
+
+    def _pool(self) -> ThreadPoolExecutor:
+        if self._uploads is None:
+            self._uploads = ThreadPoolExecutor(UPLOADS, thread_name_prefix="upload")
+        return self._uploads
+
+    def _upload(self, path: str) -> None:
+        if self._spooled is not None:
+            self._spooled.upload(path)
+
+    def _commit_all(self) -> None:
+        """Commit what was handed over, in its order, as soon as its files are in the store."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._queue or self._thread is not threading.current_thread())
+                if not self._queue:
+                    return
+                first = self._queue[0]
+            for upload in first.uploads:
+                upload.exception()
+            with self._changed:
+                ready = []
+                for handed in self._queue:
+                    if not handed.is_uploaded:
+                        break
+                    ready.append(handed)
+            self._commit_some(ready)
+
+    def _commit_some(self, ready: Sequence[HandedOver]) -> None:
+        error: BaseException | None = None
+        going: list[HandedOver] = []
+        for handed in ready:
+            failed = (upload.exception() for upload in handed.uploads)
+            error = next((found for found in failed if found is not None), None)
+            if error is not None:
+                break
+            going.append(handed)
+        if going:
+            self._chain.commit_all([handed.ticket for handed in going])
+        done: list[tuple[HandedOver, Version]] = []
+        for handed in going:
+            try:
+                done.append((handed, handed.ticket.result()))
+            except BaseException as refused:
+                error = refused
+                break
+        with self._changed:
+            for _ in done:
+                self._queue.popleft()
+            lost = list(self._queue) if error is not None else []
+            if error is not None:
+                self._queue.clear()
+                self._ahead, self._broken = None, error
+        for handed, version in done:
+            written = [name for name, ssts in handed.ticket.commit.writes.items() if ssts]
+            self._maintenance.written(written)
+            handed.outcome.set_result(version)
+        for handed in lost:
+            assert error is not None
+            handed.outcome.set_exception(error)
+
+
+def _over(base: Version, ticket: Ticket) -> Version:
+    """The version that a commit leads to, with the number and epoch that the store has by now: its own nobody knows yet."""
+    delta = rebase(ticket.commit, base, ticket.commit_id, seconds_of(base.epoch))
+    return dataclasses.replace(apply(base, delta), number=base.number, epoch=base.epoch)
+
+
+def _spool_folder(base: Hummock) -> Path | None:
+    """Return a new folder of this process beside the decoded files, None where none can be made; those of dead ones go."""
+    above = base.reader.files.cache.folder / SPOOL
+    folder = above / f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    if not make_private(above):
+        return None
+    for left in above.iterdir():
+        pid = left.name.partition("-")[0]
+        if pid.isdigit() and not _lives(int(pid)):
+            shutil.rmtree(left, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        folder.mkdir(mode=0o700)
+        return folder
+    return None
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

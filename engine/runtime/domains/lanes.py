@@ -1,0 +1,125 @@
+"""The threads in which a run brings domains on, and those that outlast it: its patience with a domain has an end.
+
+Whoever runs epoch after epoch must not let one slow domain hold up all others. What takes much longer than the rest goes on in
+its thread, is left alone by the runs that follow, and is told of by the first of them that finds it ended. What it lacks
+meanwhile waits where it stands, in the change logs of what it reads, which the domain's acknowledged epochs hold.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, field
+
+from engine.meta.flush_plan import DomainPlan
+from engine.runtime.domains.domain_outcome import DomainOutcome
+
+PATIENCE_SECONDS = 0.5
+TIMES_THE_USUAL = 3.0
+LOOK_SECONDS = 0.01
+
+Work = Callable[[DomainPlan], DomainOutcome]
+
+
+@dataclass
+class Lane:
+    """The work on one domain: of which plan, since when, and how it ends."""
+
+    plan: DomainPlan
+    before: Sequence[Future[DomainOutcome]]
+    outcome: Future[DomainOutcome] = field(default_factory=Future)
+    began: float | None = None
+
+
+class Lanes:
+    """Threads for the domains of runs, `threads` at most where a run is `patient` and waits for every domain."""
+
+    def __init__(self, threads: int, *, patient: bool = True) -> None:
+        self.patient = patient
+        self._threads = threads
+        self._lock = threading.Lock()
+        self._outlasting: dict[str, Lane] = {}
+        self._took: dict[str, float] = {}
+
+    def busy(self) -> Mapping[str, float]:
+        """Return the domains that an earlier run has begun with and that are under way yet, and since how many seconds."""
+        now = time.monotonic()
+        with self._lock:
+            lanes = {n: lane for n, lane in self._outlasting.items() if not lane.outcome.done()}
+        return {name: 0.0 if lane.began is None else now - lane.began for name, lane in lanes.items()}
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether a domain has ended that no run has told of."""
+        with self._lock:
+            return any(lane.outcome.done() for lane in self._outlasting.values())
+
+    def ended(self) -> dict[str, DomainOutcome]:
+        """Return how domains ended that have outlasted the run that began with them, each once."""
+        with self._lock:
+            done = {name: lane for name, lane in self._outlasting.items() if lane.outcome.done()}
+            for name in done:
+                del self._outlasting[name]
+        return {name: lane.outcome.result() for name, lane in done.items()}
+
+    def run(self, due: Sequence[DomainPlan], work: Work) -> dict[str, DomainOutcome]:
+        """Work on domains, inputs first, those that are built step by step after the others; return how those ended that have."""
+        lanes: dict[str, Lane] = {}
+        others: list[Future[DomainOutcome]] = []
+        for plan in due:
+            before = [lanes[upstream].outcome for upstream in plan.domain.upstreams if upstream in lanes]
+            lane = lanes[plan.name] = Lane(plan, [*before, *(others if plan.built else ())])
+            others += [] if plan.built else [lane.outcome]
+        queue = deque(lanes.values())
+        for _ in range(min(self._threads, len(queue)) if self.patient else len(queue)):
+            threading.Thread(target=self._work, args=(queue, work), name="lane", daemon=True).start()
+        self._wait(lanes)
+        with self._lock:
+            ended = {name: lane for name, lane in lanes.items() if lane.outcome.done()}
+            self._outlasting |= {name: lane for name, lane in lanes.items() if name not in ended}
+        return {name: lane.outcome.result() for name, lane in ended.items()}
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Wait for what is under way, at most so long; a process may end without it: nothing is visible before its commit."""
+        with self._lock:
+            left = [lane.outcome for lane in self._outlasting.values()]
+        wait(left, timeout=seconds)
+
+    def _work(self, queue: deque[Lane], work: Work) -> None:
+        """Work on what is first in the queue until it is empty; a thread waits only for lanes that were taken before its own."""
+        with contextlib.suppress(IndexError):
+            while True:
+                lane = queue.popleft()
+                wait(lane.before)
+                lane.began = time.monotonic()
+                try:
+                    outcome = work(lane.plan)
+                except BaseException as error:
+                    lane.outcome.set_exception(error)
+                    continue
+                self._took[lane.plan.name] = outcome.seconds
+                lane.outcome.set_result(outcome)
+
+    def _wait(self, lanes: Mapping[str, Lane]) -> None:
+        """Wait for domains until those that are left have taken, or usually take, much longer than the others."""
+        left = {name: lane for name, lane in lanes.items() if not lane.outcome.done()}
+        while left:
+            wait([lane.outcome for lane in left.values()], timeout=None if self.patient else LOOK_SECONDS)
+            left = {name: lane for name, lane in left.items() if not lane.outcome.done()}
+            if not self.patient and self._are_slow(left):
+                return
+
+    def _are_slow(self, left: Mapping[str, Lane]) -> bool:
+        usual = statistics.median(self._took.values()) if self._took else 0.0
+        patience, now = max(PATIENCE_SECONDS, TIMES_THE_USUAL * usual), time.monotonic()
+        slow: set[Future[DomainOutcome]] = set()
+        for name, lane in left.items():  # inputs first
+            took = self._took.get(name, 0.0) if lane.began is None else now - lane.began
+            if max(took, self._took.get(name, 0.0)) > patience or not slow.isdisjoint(lane.before):
+                slow.add(lane.outcome)
+        return len(slow) == len(left)
