@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import replace
 
 from engine.errors import Conflict, Fenced, RowFailed, TableExists
@@ -29,7 +29,7 @@ from engine.meta.mutation import control_of
 from engine.runtime.backfill.due import BACKFILL_ROWS
 from engine.runtime.backfill.run import BackfillRun
 from engine.runtime.domains.blame import name_failing_rows, remember
-from engine.runtime.domains.domain_outcome import DomainOutcome, reports_of
+from engine.runtime.domains.domain_outcome import DomainOutcome, free_domains, reports_of
 from engine.runtime.domains.domain_run import DomainEpoch
 from engine.runtime.domains.flush_planning import (
     begun,
@@ -42,6 +42,7 @@ from engine.runtime.domains.flush_planning import (
 )
 from engine.runtime.domains.lapse import lapse_overdue
 from engine.runtime.domains.partition_run import PartitionRun
+from engine.runtime.domains.threads import RunThreads
 from engine.runtime.epoch.mutation_run import take_mutations
 from engine.runtime.epoch.report import FlushReport, ViewReport
 from engine.runtime.executor import Executor
@@ -134,7 +135,7 @@ class FlushRun:
         due = plan.due
         done = self._bring_all(due, stored, version)
         for _ in range(MEETINGS):
-            free = _free((one.domain for one in plan.domains if one.held is None), done)
+            free = free_domains((one.domain for one in plan.domains if one.held is None), done)
             if free.isdisjoint(done) or self._have_met(free, plan, stored, version.epoch):
                 break
             due = tuple(replace(one, built=False) for one in due if one.name in free)
@@ -149,11 +150,12 @@ class FlushRun:
         self._aim = Aim(version.epoch)
         running: dict[str, Future[DomainOutcome]] = {}
         others: list[Future[DomainOutcome]] = []
-        with ThreadPoolExecutor(min(self.threads, max(1, len(due)))) as pool:
+        with RunThreads(min(self.threads, max(1, len(due))), self.executor.stop) as pool:
+            self._pool = pool
             for plan in due:  # inputs first: a thread waits only for others that were started before it
                 before = [running[upstream] for upstream in plan.domain.upstreams if upstream in running]
                 before += others if plan.built else []
-                running[plan.name] = pool.submit(self._bring_after, before, plan.domain, stored)
+                running[plan.name] = pool.submit(self._bring_after, pool, before, plan.domain, stored)
                 others += [] if plan.built else [running[plan.name]]
         return {name: one.result() for name, one in running.items()}
 
@@ -171,13 +173,17 @@ class FlushRun:
         return met is None or met >= begun
 
     def _bring_after(
-        self, before: Collection[Future[DomainOutcome]], domain: Domain, stored: StoredCatalog
+        self,
+        pool: RunThreads,
+        before: Collection[Future[DomainOutcome]],
+        domain: Domain,
+        stored: StoredCatalog,
     ) -> DomainOutcome:
         wait(before)
         started = time.perf_counter()
         outcome = self._bring(domain, stored)
         outcome.seconds = time.perf_counter() - started
-        if outcome.error is not None:
+        if outcome.error is not None and not pool.broken_off:
             remember(self.store, domain, stored, outcome.error, self.clock())
         return outcome
 
@@ -186,9 +192,7 @@ class FlushRun:
         outcome = DomainOutcome()
         try:
             self._go(domain, stored, outcome)
-        except (
-            Exception
-        ) as failure:  # Spark's own among them: the domain stays at its epoch, the others go on
+        except Exception as failure:  # Spark's own, too: the domain stays at its epoch, the others go on
             outcome.fail(failure)
         return outcome
 
@@ -197,6 +201,8 @@ class FlushRun:
         course = begun(domain, version := self.store.refresh(), stored, self._now(), self._aim)
         most = most_steps(domain, version, stored)
         for attempt in range(most):
+            if self._pool.broken_off:
+                return
             began, version = self.clock.monotonic(), self.store.refresh()
             course = replace(course, aim=self._aim_seen(version))
             step = next_step(domain, version, stored, self._now(), course)
@@ -358,7 +364,7 @@ class FlushRun:
         until = self.clock.monotonic() + self._background_seconds
 
         def stop() -> bool:
-            return background and self.clock.monotonic() > until
+            return self._pool.broken_off or (background and self.clock.monotonic() > until)
 
         creation = self.backfill.run(domain, stored, reach, generation, self.slots, stop)
         if creation is None:
@@ -388,13 +394,3 @@ def _labels(domain: Domain, version: Version) -> tuple[int | None, ...]:
     """The epochs at which the tables of a domain stand."""
     found = (version.tables.get(table) for table in domain.tables)
     return tuple(table.committed_epoch if table is not None else None for table in found)
-
-
-def _free(domains: Iterable[Domain], done: Mapping[str, DomainOutcome]) -> set[str]:
-    """Return those of some domains, inputs first, that neither wait nor have failed, nor read what does."""
-    free: set[str] = set()
-    for domain in domains:
-        ended = done.get(domain.name) or DomainOutcome()
-        if ended.error is None and ended.waits_for is None and free.issuperset(domain.upstreams):
-            free.add(domain.name)
-    return free
