@@ -27,7 +27,7 @@ TABLE = "CREATE TABLE item (id BIGINT PRIMARY KEY, n BIGINT) WITH (connector = '
 TOTALS = "SELECT n % 3 AS g, count(*) AS c, sum(n) AS s FROM item GROUP BY n % 3"
 PAIRS = "SELECT count(*) AS c FROM item a JOIN item b ON (a.n * 7919 + b.n * 104729) % 1000003 < 3"
 """It tries every pair of rows: of some ten thousand rows for minutes."""
-MANY, FEW = 20_000, 300
+MANY, FEW = 20_000, 50
 JOBS = {"tick": "epoch_run", "driver": "driver"}
 
 
@@ -37,10 +37,6 @@ def view(name: str, query: str) -> str:
 
 def rows(first: int, end: int) -> str:
     return "id,n\n" + "".join(f"{n},{n * 7}\n" for n in range(first, end))
-
-
-def deletions(first: int, end: int) -> str:
-    return "id,n,_op\n" + "".join(f"{n},,delete\n" for n in range(first, end))
 
 
 @pytest.fixture
@@ -117,11 +113,11 @@ def test_a_run_that_is_cancelled_in_the_page_leaves_nothing_behind_and_the_next_
             until(lambda: not [w for w in processes(tmp_path).values() if "java" in w], "Spark's end", 60)
         workers = [w for w in processes(tmp_path).values() if "multiprocessing.spawn" in w]
         until(lambda: not workers or not still(tmp_path, workers), "the end of the run's process", 60)
-        project.land("item", "2.csv", deletions(FEW, MANY))
+        project.land("item", "2.csv", rows(MANY, MANY + FEW))
         project.start_sensors()
         until(lambda: is_current(stored, "totals", "pairs"), "both views")
     until(lambda: not processes(tmp_path), "the end of all processes", 30)
-    judge(stored.url, spark, FEW, totals=TOTALS, pairs=PAIRS)
+    judge(stored.url, spark, MANY + FEW, totals=TOTALS, pairs=PAIRS)
 
 
 def still(home: Path, words: list[str]) -> bool:
@@ -146,12 +142,12 @@ def test_definitions_that_are_loaded_again_during_a_run_disturb_nothing(
     models = {"m.sql": TABLE + view("totals", TOTALS) + view("pairs", PAIRS)}
     changed = TOTALS.replace("% 3", "% 5")
     with served(tmp_path, models, runs=runs, warm=runs == "tick") as project:
-        project.land("item", "1.csv", rows(0, 12_000))
+        project.land("item", "1.csv", rows(0, MANY))
         until(lambda: is_current(stored, "totals"), "totals")
         (run,) = project.runs(JOBS[runs], "STARTED")
         project.model("m.sql", TABLE + view("totals", changed) + view("pairs", PAIRS))
         project.reload()
-        project.land("item", "2.csv", rows(12_000, 12_050))
+        project.land("item", "2.csv", rows(MANY, MANY + FEW))
         until(
             lambda: (
                 is_current(stored, "totals", "pairs") and "% 5" in stored.version.catalog["relation/totals"]
@@ -161,7 +157,7 @@ def test_definitions_that_are_loaded_again_during_a_run_disturb_nothing(
         until(lambda: is_current(stored, "totals", "pairs"), "both views")
         until(lambda: project.run(run["runId"])["status"] in ENDED, "the run's end")
         assert project.run(run["runId"])["status"] == "SUCCESS", project.log(run["runId"])
-    judge(stored.url, spark, 12_050, totals=changed, pairs=PAIRS)
+    judge(stored.url, spark, MANY + FEW, totals=changed, pairs=PAIRS)
 
 
 @pytest.mark.parametrize("words", ["dagster._daemon", "dagster_webserver"])
