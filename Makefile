@@ -8,12 +8,12 @@ SEEDS ?= 0:1000
 SPARK_SEEDS ?= 0:50
 STEPS ?= 20000
 FILES ?= 10000
-SLOW := not oracle and not crash and not browser and not cluster
+SLOW := not oracle and not crash and not browser and not cluster and not install
 
 export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup demo up test pages fuzz faults state-machine maintenance races crash lint format oracle browser bench clean
+.PHONY: help setup demo up test pages fuzz faults state-machine maintenance races outages first-view crash lint format oracle browser bench clean
 .DEFAULT_GOAL := help
 
 help: ## Show the targets.
@@ -61,6 +61,12 @@ crash: setup ## Random programs with crashes: 1,000 over a reference executor, 5
 	$(BIN)/python -W ignore -m tests.crash.program --jobs $(WORKERS) range $(subst :, ,$(SEEDS))
 	$(BIN)/python -W ignore -m tests.crash.program --executor spark range $(subst :, ,$(SPARK_SEEDS))
 	$(BIN)/python -m pytest -m crash tests/crash --deselect tests/crash/test_programs.py --deselect tests/crash/test_processes.py
+
+outages: setup ## Dagster's services cancelled, reloaded, killed, without room on the disk, without S3.
+	$(BIN)/python -m pytest -m crash tests/dagster
+
+first-view: setup ## Install the wheel into an empty environment, and count the seconds to a view of a CSV file.
+	$(BIN)/python -m pytest -s -q -m install tests/packaging
 
 lint: $(STAMP) ## Check style, formatting, layers and types.
 	$(BIN)/ruff check .

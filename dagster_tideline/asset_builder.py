@@ -13,6 +13,7 @@ from dagster_tideline.jobs import GROUP_TAG
 from dagster_tideline.models import Model
 from dagster_tideline.partitioned import partitioned_asset
 from dagster_tideline.spark_resource import SparkResource
+from dagster_tideline.under_way import under_way
 from dagster_tideline.view_spec import spec_of
 from engine.sql.catalog import Relation
 
@@ -45,7 +46,7 @@ def build_assets(
         known = last_versions(
             context.instance, [dg.AssetKey(model.name) for model in models if model.kind != "view"]
         )
-        with hummock.session(spark) as session:
+        with under_way(context), hummock.session(spark) as session:
             by_hand = GROUP_TAG not in context.run.tags
             for event in run_epoch(session, models, selected, known, context, eager=by_hand):
                 if event.asset_key is None or event.asset_key.to_user_string() not in written:

@@ -4,7 +4,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -20,6 +20,8 @@ from dagster_tideline.models import Model
 from dagster_tideline.pending import Pending, find_pending, retry_delay
 from dagster_tideline.spark_resource import SparkResource
 from dagster_tideline.telling import Telling
+from dagster_tideline.under_way import under_way
+from engine.errors import StorageError
 
 if TYPE_CHECKING:
     from engine.session import Session
@@ -30,6 +32,8 @@ MODELS_TAG = "tideline/models"
 BEAT_TAG = "tideline/beat"
 LOOK_SECONDS = 0.05
 """How often a driver at rest looks for what is pending: a probe for the next manifest, and a look at each landing folder."""
+STORE_SECONDS = 5.0
+"""How soon a driver looks again at a store that has failed it."""
 BEAT_SECONDS = 10.0
 SILENT_SECONDS = 120.0
 """A driver that has not said for so long that it lives is given up: its process may hang, or its machine be gone."""
@@ -57,7 +61,7 @@ def build_driver_job(models: Sequence[Model]) -> dg.JobDefinition:
         context: dg.OpExecutionContext, config: DriverConfig, hummock: HummockResource, spark: SparkResource
     ) -> Iterator[Event]:
         context.instance.add_run_tags(context.run_id, {WORKER_TAG: worker_name()})
-        with hummock.session(spark.in_process()) as session, _beating(context):
+        with under_way(context), hummock.session(spark.in_process()) as session, _beating(context):
             driver = Driver(context, session, models, config)
             try:
                 yield from driver.run()
@@ -101,6 +105,7 @@ class Driver:
         )
         self._tries: dict[str, tuple[int, float]] = {}
         self._looked = 0.0
+        self._trouble = ""
 
     def run(self) -> Iterator[Event]:
         """Yield the events of the epochs that it commits."""
@@ -109,11 +114,18 @@ class Driver:
         end = time.monotonic() + self.config.seconds
         while time.monotonic() < end and not self._is_succeeded():
             yield from self.telling.due(time.monotonic())
-            pending = find_pending(self.session.store, self.models)
-            if pending and self._is_due(pending):
-                yield from self._epoch(pending)
-            else:
-                time.sleep(LOOK_SECONDS)
+            try:
+                pending = find_pending(self.session.store, self.models)
+                self._trouble = ""
+                if pending and self._is_due(pending):
+                    yield from self._epoch(pending)
+                    continue
+            except StorageError as error:  # a store without room, or that does not answer, may be well again
+                if str(error) != self._trouble:
+                    self._trouble = str(error)
+                    self.context.log.error(f"{error}; this driver looks again every {STORE_SECONDS:.0f} s")
+                time.sleep(STORE_SECONDS)
+            time.sleep(LOOK_SECONDS)
         yield from self.rest()
 
     def rest(self) -> Iterator[Event]:
@@ -212,8 +224,9 @@ def _beating(context: dg.OpExecutionContext) -> Iterator[None]:
         while not ended.wait(BEAT_SECONDS):
             try:
                 instance.add_run_tags(run_id, {BEAT_TAG: f"{time.time():.0f}"})
-            except Exception as error:  # its database may be busy: a missed beat is no death
-                context.log.warning(f"this run could not say that it lives: {error}")
+            except Exception as error:  # its database may be busy, or full: a missed beat is no death
+                with suppress(Exception):
+                    context.log.warning(f"this run could not say that it lives: {error}")
 
     thread = threading.Thread(target=beat, name="beat", daemon=True)
     thread.start()

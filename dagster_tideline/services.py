@@ -26,6 +26,7 @@ from engine.runtime.spark.connect import FILE, LOOPBACK, TOKEN_VARIABLE, WarmSpa
 
 START_SECONDS = 120.0
 STOP_SECONDS = 20.0
+CHILDREN_SECONDS = 5.0
 
 
 @dataclass
@@ -57,9 +58,18 @@ class Service:
                 self.process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:
                 continue
-            if sign == signal.SIGTERM:  # children that outlive their parent
-                continue
+            self._await_children()
         self.process.poll()
+
+    def _await_children(self) -> None:
+        """Give children that outlive their parent time to end: a run has something to say then."""
+        deadline = time.monotonic() + CHILDREN_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                os.killpg(self.process.pid, 0)
+            except ProcessLookupError:
+                return
+            time.sleep(0.05)
 
 
 class Services:

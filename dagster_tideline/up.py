@@ -7,11 +7,13 @@ import signal
 import sys
 import time
 
+from dagster_tideline.code_server import start_lost_code
 from dagster_tideline.services import Services, free_port, project_environment
 from dagster_tideline.settings import Settings, project_folder
 from engine.errors import TidelineError
 
 PORT = 3000
+LOOK_SECONDS = 10.0
 
 
 def main() -> int:
@@ -28,9 +30,17 @@ def main() -> int:
             print(f"\n  {page.address}      assets, runs, and the sensor that keeps the views up to date")
             print(f"  store: {settings.store}\n  logs:  {services.state / 'logs'}")
             print("\nCtrl-C ends it.", flush=True)
+            looked = time.monotonic()
             while True:
                 for service in services.started:
                     service.check()
+                if time.monotonic() - looked > LOOK_SECONDS:
+                    looked = time.monotonic()
+                    for name in start_lost_code(page.address):
+                        print(
+                            f"the process with the definitions of {name} was gone: it is started again",
+                            flush=True,
+                        )
                 time.sleep(1)
     except KeyboardInterrupt:
         print("ended")

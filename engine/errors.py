@@ -45,6 +45,10 @@ class Unavailable(StorageError):
     """The object store did not answer, or asked to be asked later; the same request may succeed soon."""
 
 
+class StorageFull(StorageError):
+    """There is no room where something was to be written; nothing of it is there."""
+
+
 class BufferFull(StorageError):
     """A writer is ahead of the object store by more than the shared buffer may hold, for longer than it may wait."""
 

@@ -66,8 +66,8 @@ class Session:
 
     `spark` is None (SPARK_REMOTE, else local[*]), a master's address, `sc://host:port`, a SparkSession, or a function that says
     which of these when Spark is needed.
-    With `epochs_in_flight` it is one that commits epoch after epoch: a `flush` that does not wait leaves commits on their way, and
-    goes on without views that take much longer than others.
+    With `epochs_in_flight` it is one that commits epoch after epoch: a `flush` that does not wait leaves commits on their way,
+    and goes on without views that take much longer.
     A new view over at least `backfill_rows` rows is built step by step, each step a commit. `clock` stands in for the machine's.
 
     The examples below run over a store with `bid (id, auction, price)`: (1, 7, 30), (2, 7, 50), (3, 8, 20), and two views of the
@@ -409,7 +409,7 @@ class Session:
 
     def close(self) -> None:
         """Release the store; a Spark session that was passed in, or is shared, goes on."""
-        self._runner.lanes.wait(CLOSE_SECONDS)
+        self._runner.lanes.close(CLOSE_SECONDS)
         self.sinks.close()
         if isinstance(self.ahead, InFlightStore):
             self.ahead.close()

@@ -8,7 +8,7 @@ import uuid
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 
-from engine.errors import CommitTimeout, CommitUncertain, Conflict, StorageError
+from engine.errors import CommitTimeout, CommitUncertain, Conflict, StorageError, StorageFull
 from engine.hummock.chain_search import BOUNDARY_PATH, HINT_EVERY, HINT_PATH, ManifestReader, applied
 from engine.hummock.delta import Delta, apply, rebase
 from engine.hummock.epoch import Clock
@@ -216,9 +216,16 @@ class ManifestChain:
             return True
         data = self._encoded(deltas, version)
         seen = base
+        unanswered = {ticket: ticket.unanswered for ticket in placed.values()}
         for ticket in placed.values():
             ticket.unanswered = version.number
-        for delta in self._create(deltas, version, data):
+        try:
+            created = self._create(deltas, version, data)
+        except StorageFull:  # that is an answer: it was not created
+            for ticket, before in unanswered.items():
+                ticket.unanswered = before
+            raise
+        for delta in created:
             seen = apply(seen, delta)
             won = placed.pop(delta.commit_id, None)
             if won is not None:  # else it was told of an error when an answer was missing

@@ -81,6 +81,10 @@ class Executor(Protocol):
         """Compute a task and write its files; raises whatever makes the domain fail, RowFailed if a row does."""
         ...
 
+    def stop(self) -> None:
+        """End what is being computed, from any thread: those that wait for it fail."""
+        ...
+
     def partitions(self, task: FragmentTask, keys: Sequence[tuple[Scan, Expr]], most: int) -> tuple[str, ...]:
         """Return the partitions, at most `most`, of the rows that change in a task.
 

@@ -292,6 +292,9 @@ class ReferenceExecutor:
             return Computed(())
         return Computed((write_change(self._store.reader, task.table, rows),))
 
+    def stop(self) -> None:
+        """Nothing: whoever could ask for it waits in the same thread."""
+
     def partitions(self, task: FragmentTask, keys: Sequence[tuple[Scan, Expr]], most: int) -> tuple[str, ...]:
         """Return the partitions, at most `most`, of the rows that change in a task, or of all rows of a first build."""
         found: set[str] = set()

@@ -34,7 +34,7 @@ from dagster_tideline.hummock_resource import HummockResource
 from dagster_tideline.liveness import ACTIVE
 from dagster_tideline.spark_resource import SparkResource
 from dagster_tideline.telling import Telling
-from engine.errors import EpochFailed, SqlError
+from engine.errors import EpochFailed, SqlError, StorageError, StorageFull, Unavailable
 from tests.dagster.conftest import Project
 
 WAIT_SECONDS = 120.0
@@ -155,6 +155,30 @@ def test_a_failing_view_stops_neither_the_driver_nor_others(served: Project, eve
     assert any(wait.kind == "failed" for wait in served.session.waits())
 
 
+@pytest.mark.parametrize("error", [Unavailable("no answer"), StorageFull("no room")])
+def test_a_store_that_fails_a_driver_does_not_end_it(
+    served: Project, events: Events, monkeypatch: pytest.MonkeyPatch, error: StorageError
+) -> None:
+    monkeypatch.setattr(driver, "STORE_SECONDS", 0.01)
+    look, failing = driver.find_pending, iter([error] * 3)
+
+    def failing_first(*given: object) -> object:
+        if (wrong := next(failing, None)) is not None:
+            raise wrong
+        return look(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(driver, "find_pending", failing_first)
+    served.land("1.csv", "id,shop,price\n1,a,5\n")
+    drive = Drive(served, 12.0)
+    drive.start()
+    events.wait_until(lambda: total(served, "a") == 5)
+    drive.join(WAIT_SECONDS)
+    assert drive.result is not None and drive.result.success
+    (run,) = served.instance.get_runs(dg.RunsFilter(job_name=DRIVER_RUN))
+    records = served.instance.get_records_for_run(run.run_id).records
+    assert sum(f"{error}; this driver looks again" in r.event_log_entry.user_message for r in records) == 1
+
+
 @pytest.mark.parametrize("status", [DagsterRunStatus.SUCCESS, DagsterRunStatus.CANCELED])
 def test_a_driver_that_is_ended_with_its_services_tells_what_waits_and_has_not_failed(
     served: Project, events: Events, status: DagsterRunStatus
@@ -253,7 +277,10 @@ def test_a_missed_beat_stops_no_later_one(monkeypatch: pytest.MonkeyPatch) -> No
                 raise OSError("database is locked")
             twice.set()
 
-    context = SimpleNamespace(instance=Instance(), run_id="r", log=SimpleNamespace(warning=lambda text: None))
+    def full(text: str) -> None:
+        raise OSError("database or disk is full")
+
+    context = SimpleNamespace(instance=Instance(), run_id="r", log=SimpleNamespace(warning=full))
     with driver._beating(context):  # type: ignore[arg-type]
         assert twice.wait(WAIT_SECONDS)
 

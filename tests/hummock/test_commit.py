@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +11,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from engine.errors import CommitTimeout, Conflict, CorruptObject, Fenced, InvariantViolation, UnknownTable
+from engine.errors import (
+    CommitTimeout,
+    Conflict,
+    CorruptObject,
+    Fenced,
+    InvariantViolation,
+    StorageFull,
+    UnknownTable,
+)
 from engine.hummock import Commit, Delete, Hummock, Put, Table, Version
 from engine.hummock.object_store.local import LocalObjectStore
 from tests.hummock.conftest import SCHEMA, MovableClock, content, rows
@@ -208,3 +218,20 @@ def test_a_stalled_writer_cannot_win_a_number_that_was_collected(
     stalled.ingest_batch({"t": [Delete(pa.table({"id": [1]}))]})
     assert stalled.version.number == store.version.number + 1
     assert content(open_store()) == {}
+
+
+def test_a_commit_for_which_there_is_no_room_is_certainly_not_there(
+    store: Hummock, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = os.link
+
+    def full(source: Path, target: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.link", full)
+    with pytest.raises(StorageFull, match="No space left"):
+        store.ingest_batch({table: [Put(rows({1: "a"}))]})
+    monkeypatch.setattr("os.link", link)
+    assert content(store) == {}
+    store.ingest_batch({table: [Put(rows({2: "b"}))]})
+    assert content(store) == {2: "b"}

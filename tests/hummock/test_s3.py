@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from engine.errors import StorageError
+from engine.errors import StorageError, Unavailable
 from engine.hummock import Commit, Delete, Hummock, Put
 from engine.hummock.object_store.s3 import S3ObjectStore
 from tests.hummock.conftest import SCHEMA, content, keys, log, rows
@@ -110,3 +111,15 @@ def test_requests_are_few(tmp_path: Path) -> None:
     assert set(store.metrics().since(before).requests) <= {"put", "put_if_absent"}
     other = Hummock.open("s3://tideline/requests", cache_dir=tmp_path / "theirs")
     assert [content(other, name) for name in "abc"] == [{step: "sealed" for step in range(3)}] * 3
+
+
+def test_a_server_that_takes_no_connections_is_one_that_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free.getsockname()[1]}")
+        store = S3ObjectStore("tideline", "nowhere", create=False)
+        for ask in (lambda: store.get("a"), lambda: store.head("a"), lambda: store.put("a", b"x")):
+            with pytest.raises(Unavailable, match="cannot be"):
+                ask()

@@ -58,9 +58,8 @@ class Environment:
         return done.stdout
 
 
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    folder = tmp_path_factory.mktemp("wheel")
+def build_wheel(folder: Path) -> Path:
+    """Build the wheel of this project in a folder."""
     source = folder / "source"
     for package in PACKAGES:
         shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
@@ -81,6 +80,13 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     ]
     subprocess.run([*build, str(source)], check=True, capture_output=True, timeout=LONGEST_SECONDS)
     (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    folder = tmp_path_factory.mktemp("wheel")
+    wheel = build_wheel(folder)
     venv.create(folder / "venv", with_pip=False)
     python = folder / "venv" / "bin" / "python"
     site = Path(

@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from engine.errors import StorageError, Unavailable
+from engine.errors import StorageError, StorageFull, Unavailable
 from engine.hummock.object_store import ObjectInfo
 
 _TEMPORARY = ".tmp-"
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _ASK_AGAIN = (errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ESTALE, errno.ETIMEDOUT, errno.EIO)
 
 
@@ -22,11 +24,12 @@ class LocalObjectStore:
     """Objects are files below `root`; a file appears under its name whole and durable, or not at all."""
 
     def __init__(self, root: Path, *, create: bool = True) -> None:
+        self.root = root
         if create:
-            root.mkdir(parents=True, exist_ok=True)
+            with self._named_errors("", "made"):
+                root.mkdir(parents=True, exist_ok=True)
         elif not root.is_dir():
             raise StorageError(f"no store at {root}: open it with create=True to make one")
-        self.root = root
         self._folders: set[Path] = set()
 
     @classmethod
@@ -129,8 +132,19 @@ class LocalObjectStore:
         try:
             yield
         except OSError as error:
+            if error.errno in _NO_ROOM:
+                raise StorageFull(self._no_room(path, what, error)) from error
             kind = Unavailable if error.errno in _ASK_AGAIN else StorageError
             raise kind(f"{self.root / path} cannot be {what}: {error.strerror or error}") from error
+
+    def _no_room(self, path: str, what: str, error: OSError) -> str:
+        folder = next(place for place in (self.root, *self.root.parents) if place.is_dir())
+        room = shutil.disk_usage(folder)
+        return (
+            f"{self.root / path} cannot be {what}: {error.strerror}; the file system of {folder} has "
+            f"{room.free / 1e6:,.1f} MB free of {room.total / 1e6:,.1f} MB. Make room there: nothing that was committed is "
+            f"lost, and what waits goes on by itself"
+        )
 
     def _prepare(self, path: str) -> Path:
         target = self.root / path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -12,7 +13,10 @@ from engine.hummock.metrics import Counters
 from engine.hummock.object_store import ObjectInfo, ObjectStore
 from engine.hummock.object_store.counting import CountingObjectStore
 
+_LOG = logging.getLogger(__name__)
 RETRY_SECONDS = 60.0
+TOLD_AFTER_SECONDS = 3.0
+"""A request that has been repeated for so long is worth a word; most outages are shorter."""
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 5.0
 
@@ -31,6 +35,7 @@ class RetryingObjectStore:
         self, inner: ObjectStore, clock: Clock, counters: Counters, seconds: float = RETRY_SECONDS
     ) -> None:
         self.inner, self._clock, self._counters, self._seconds = inner, clock, counters, seconds
+        self._told = False
 
     def put_if_absent(self, path: str, data: bytes) -> bool | None:
         """Create an object; None if the answer was lost."""
@@ -86,16 +91,24 @@ class RetryingObjectStore:
         return self.inner.now()
 
     def _repeat(self, request: Callable[[], T]) -> T:
-        deadline, pause, sent = self._clock.monotonic() + self._seconds, FIRST_PAUSE, 0
+        started, pause, sent = self._clock.monotonic(), FIRST_PAUSE, 0
         while True:
             try:
-                return request()
+                answer = request()
+                if self._told:
+                    self._told = False
+                    _LOG.warning("the store answers again")
+                return answer
             except Unavailable as error:
                 sent += 1
-                if self._clock.monotonic() > deadline:
+                lasted = self._clock.monotonic() - started
+                if lasted > self._seconds:
                     raise Unavailable(
                         f"{error}; gave up after {sent} requests in {self._seconds:.0f} s"
                     ) from error
+                if lasted > TOLD_AFTER_SECONDS and not self._told:
+                    self._told = True
+                    _LOG.warning("%s; it is asked again for %.0f s", error, self._seconds)
             self._counters.add("retries")
             self._clock.sleep(self._clock.jitter(pause))
             pause = min(2 * pause, LONGEST_PAUSE)

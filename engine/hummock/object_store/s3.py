@@ -19,6 +19,9 @@ from botocore.exceptions import (
     ReadTimeoutError,
     ResponseStreamingError,
 )
+from botocore.exceptions import (
+    ConnectionError as NoConnection,
+)
 
 from engine.errors import StorageError, Unavailable
 from engine.hummock.clock import system_clock
@@ -46,8 +49,8 @@ _ASK_AGAIN = (
     "503",
     "504",
 )
-_NO_ANSWER = (HTTPClientError, ResponseStreamingError, IncompleteReadError, ReadTimeoutError)
-"""The connection failed or broke: whether the request had an effect is unknown."""
+_NO_ANSWER = (NoConnection, HTTPClientError, ResponseStreamingError, IncompleteReadError, ReadTimeoutError)
+"""There was no connection, or it broke: whether the request had an effect is unknown."""
 _DELETE_AT_ONCE = 1000
 
 

@@ -16,6 +16,7 @@ from engine.meta.partitions import quarantined
 from engine.runtime.domains.domain_run import DomainEpoch
 from engine.runtime.epoch.epoch_run import FragmentEpoch
 from engine.runtime.epoch.report import ViewReport
+from engine.runtime.spark.errors import was_stopped
 
 
 @dataclass
@@ -54,7 +55,10 @@ class DomainOutcome:
         )
 
     def fail(self, failure: Exception) -> None:
-        """Note what a domain has failed on."""
+        """Note what a domain has failed on; a job that somebody has ended is no failure of its."""
+        if was_stopped(failure):
+            self.waits_for = "its job was ended in Spark; the next run takes it"
+            return
         self.failing_row = failure if isinstance(failure, RowFailed) else None
         told = isinstance(failure, TidelineError)
         self.error = str(failure) if told else f"{type(failure).__name__}: {_first_lines(failure)}"
@@ -65,16 +69,6 @@ class DomainOutcome:
         for owner, epochs in done.fragments.items():
             self.fragments[owner] = [*self.fragments.get(owner, ()), *epochs]
         self.commit_seconds += done.commit_seconds
-
-
-def free_of_waits(domains: Iterable[Domain], done: Mapping[str, DomainOutcome]) -> set[str]:
-    """Return those of some domains, inputs first, that neither wait nor have failed, nor read what does."""
-    free: set[str] = set()
-    for domain in domains:
-        ended = done.get(domain.name) or DomainOutcome()
-        if ended.error is None and ended.waits_for is None and free.issuperset(domain.upstreams):
-            free.add(domain.name)
-    return free
 
 
 def reports_of(
@@ -148,3 +142,13 @@ def _first_lines(failure: Exception) -> str:
     if any(line.startswith("Traceback ") for line in lines):
         lines = [line for line in lines if not line.startswith(("Traceback ", "  ", "\t"))]
     return "\n".join(lines[:12])
+
+
+def free_domains(domains: Iterable[Domain], done: Mapping[str, DomainOutcome]) -> set[str]:
+    """Return those of some domains, inputs first, that neither wait nor have failed, nor read what does."""
+    found: set[str] = set()
+    for domain in domains:
+        ended = done.get(domain.name) or DomainOutcome()
+        if ended.error is None and ended.waits_for is None and found.issuperset(domain.upstreams):
+            found.add(domain.name)
+    return found

@@ -30,7 +30,7 @@ from engine.meta.mutation import control_of
 from engine.runtime.backfill.due import BACKFILL_ROWS
 from engine.runtime.backfill.run import BackfillRun
 from engine.runtime.domains.blame import name_failing_rows, remember
-from engine.runtime.domains.domain_outcome import DomainOutcome, free_of_waits, reports_of
+from engine.runtime.domains.domain_outcome import DomainOutcome, free_domains, reports_of
 from engine.runtime.domains.domain_run import DomainEpoch
 from engine.runtime.domains.flush_planning import (
     begun,
@@ -69,7 +69,7 @@ class FlushRun:
         patient: bool = True,
     ) -> None:
         self.store, self.clock = store, clock or store.clock
-        self.lanes = Lanes(threads, patient=patient)
+        self.lanes = Lanes(threads, lambda: self.executor.stop(), patient=patient)
         self.executor = executor
         self.backfill = BackfillRun(store, executor, backfill_rows, self.clock)
         self.generations: dict[str, int] = {}
@@ -78,6 +78,7 @@ class FlushRun:
         """What the last run was to do, and what it has done, by domain: no more, unless another process came between."""
         self.slots = Slots(1)
         self._background_seconds = BACKGROUND_SECONDS
+        self._broken_off = threading.Event()
         self._request = self.request()
         self._aim, self._aim_lock = Aim(0), threading.Lock()
 
@@ -118,10 +119,8 @@ class FlushRun:
         version = refreshed(self.store)
         version = bring_time_on(self.store, version, stored := load(version), self.clock())
         this = copy.copy(self)  # a domain that outlasts its run goes on with what that was asked for
-        this._request, this._background_seconds = (
-            self.request(views, eager=eager, partitions=partitions),
-            background_seconds,
-        )
+        this._request = self.request(views, eager=eager, partitions=partitions)
+        this._background_seconds, this._broken_off = background_seconds, threading.Event()
         plan = self.planned = self._without_busy(plan_flush(version, this._request))
         if plan.due and (self.lanes.patient or not self.slots.beside):
             self.slots = this.slots = Slots(self.executor.parallelism, beside=not self.lanes.patient)
@@ -156,7 +155,7 @@ class FlushRun:
         due = plan.due
         done = self._bring_all(due, stored, version)
         for _ in range(MEETINGS):
-            free = free_of_waits((one.domain for one in plan.domains if one.held is None), done)
+            free = free_domains((one.domain for one in plan.domains if one.held is None), done)
             if free.isdisjoint(done) or self._have_met(free, plan, stored, version.epoch):
                 break
             due = tuple(replace(one, built=False) for one in due if one.name in free)
@@ -169,7 +168,7 @@ class FlushRun:
     ) -> dict[str, DomainOutcome]:
         """Bring domains to the newest epoch of `version`, those that are built step by step after the others."""
         self._aim = Aim(version.epoch)
-        return self.lanes.run(due, lambda plan: self._bring_timed(plan.domain, stored))
+        return self.lanes.run(due, lambda plan: self._bring_timed(plan.domain, stored), self._broken_off)
 
     def _have_met(self, names: Collection[str], plan: FlushPlan, stored: StoredCatalog, begun: int) -> bool:
         """Tell whether domains have content together at `begun` or a newer epoch: another run may have taken one past it."""
@@ -188,7 +187,7 @@ class FlushRun:
         started = time.perf_counter()
         outcome = self._bring(domain, stored)
         outcome.seconds = time.perf_counter() - started
-        if outcome.error is not None:
+        if outcome.error is not None and not self._broken_off.is_set():
             remember(self.store, domain, stored, outcome.error, self.clock())
         return outcome
 
@@ -197,9 +196,7 @@ class FlushRun:
         outcome = DomainOutcome()
         try:
             self._go(domain, stored, outcome)
-        except (
-            Exception
-        ) as failure:  # Spark's own among them: the domain stays at its epoch, the others go on
+        except Exception as failure:  # Spark's own, too: the domain stays at its epoch, the others go on
             outcome.fail(failure)
         return outcome
 
@@ -208,6 +205,8 @@ class FlushRun:
         course = begun(domain, version := self.store.version, stored, self._now(), self._aim)
         most = most_steps(domain, version, stored)
         for attempt in range(most):
+            if self._broken_off.is_set():
+                return
             # no look for news: a commit finds those that matter
             began, version = self.clock.monotonic(), self.store.version
             course = replace(course, aim=self._aim_seen(version))
@@ -366,7 +365,7 @@ class FlushRun:
         until = self.clock.monotonic() + self._background_seconds
 
         def stop() -> bool:
-            return background and self.clock.monotonic() > until
+            return self._broken_off.is_set() or (background and self.clock.monotonic() > until)
 
         creation = self.backfill.run(domain, stored, reach, generation, self.slots, stop)
         if creation is None:

@@ -12,7 +12,7 @@ import statistics
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 
@@ -22,6 +22,8 @@ from engine.runtime.domains.domain_outcome import DomainOutcome
 PATIENCE_SECONDS = 0.5
 TIMES_THE_USUAL = 3.0
 LOOK_SECONDS = 0.01
+BREAK_OFF_SECONDS = 10.0
+"""What stops no sooner, as it waits for a store that does not answer, ends by itself."""
 
 Work = Callable[[DomainPlan], DomainOutcome]
 
@@ -32,6 +34,7 @@ class Lane:
 
     plan: DomainPlan
     before: Sequence[Future[DomainOutcome]]
+    broken_off: threading.Event
     outcome: Future[DomainOutcome] = field(default_factory=Future)
     began: float | None = None
 
@@ -39,9 +42,9 @@ class Lane:
 class Lanes:
     """Threads for the domains of runs, `threads` at most where a run is `patient` and waits for every domain."""
 
-    def __init__(self, threads: int, *, patient: bool = True) -> None:
+    def __init__(self, threads: int, stop: Callable[[], None], *, patient: bool = True) -> None:
         self.patient = patient
-        self._threads = threads
+        self._threads, self._stop = threads, stop
         self._lock = threading.Lock()
         self._outlasting: dict[str, Lane] = {}
         self._took: dict[str, float] = {}
@@ -67,28 +70,52 @@ class Lanes:
                 del self._outlasting[name]
         return {name: lane.outcome.result() for name, lane in done.items()}
 
-    def run(self, due: Sequence[DomainPlan], work: Work) -> dict[str, DomainOutcome]:
-        """Work on domains, inputs first, those that are built step by step after the others; return how those ended that have."""
+    def run(
+        self, due: Sequence[DomainPlan], work: Work, broken_off: threading.Event
+    ) -> dict[str, DomainOutcome]:
+        """Work on domains, inputs first, those that are built step by step after the others; return how those ended that have.
+
+        Where the wait is interrupted (Ctrl-C, a cancelled job) `broken_off` is set, so that nothing begins any more, and `stop`
+        ends what is computed: no work goes on that nobody waits for.
+        """
         lanes: dict[str, Lane] = {}
         others: list[Future[DomainOutcome]] = []
         for plan in due:
             before = [lanes[upstream].outcome for upstream in plan.domain.upstreams if upstream in lanes]
-            lane = lanes[plan.name] = Lane(plan, [*before, *(others if plan.built else ())])
+            lane = lanes[plan.name] = Lane(plan, [*before, *(others if plan.built else ())], broken_off)
             others += [] if plan.built else [lane.outcome]
         queue = deque(lanes.values())
         for _ in range(min(self._threads, len(queue)) if self.patient else len(queue)):
             threading.Thread(target=self._work, args=(queue, work), name="lane", daemon=True).start()
-        self._wait(lanes)
+        try:
+            self._wait(lanes)
+        except BaseException:
+            self._break_off(lanes.values())
+            raise
         with self._lock:
             ended = {name: lane for name, lane in lanes.items() if lane.outcome.done()}
             self._outlasting |= {name: lane for name, lane in lanes.items() if name not in ended}
         return {name: lane.outcome.result() for name, lane in ended.items()}
 
-    def wait(self, seconds: float | None = None) -> None:
-        """Wait for what is under way, at most so long; a process may end without it: nothing is visible before its commit."""
+    def wait(self) -> None:
+        """Wait for what is under way."""
         with self._lock:
             left = [lane.outcome for lane in self._outlasting.values()]
-        wait(left, timeout=seconds)
+        wait(left)
+
+    def close(self, seconds: float) -> None:
+        """Wait for what is under way, and end what takes longer: nothing of it is visible before its commit."""
+        with self._lock:
+            left = list(self._outlasting.values())
+        wait([lane.outcome for lane in left], timeout=seconds)
+        if not all(lane.outcome.done() for lane in left):
+            self._break_off(left)
+
+    def _break_off(self, lanes: Collection[Lane]) -> None:
+        for lane in lanes:
+            lane.broken_off.set()
+        self._stop()
+        wait([lane.outcome for lane in lanes], BREAK_OFF_SECONDS)
 
     def _work(self, queue: deque[Lane], work: Work) -> None:
         """Work on what is first in the queue until it is empty; a thread waits only for lanes that were taken before its own."""
@@ -96,6 +123,9 @@ class Lanes:
             while True:
                 lane = queue.popleft()
                 wait(lane.before)
+                if lane.broken_off.is_set():
+                    lane.outcome.set_result(DomainOutcome(waits_for="its run was broken off"))
+                    continue
                 lane.began = time.monotonic()
                 try:
                     outcome = work(lane.plan)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,7 +26,7 @@ from engine.runtime.epoch.first_content import is_batch_step
 from engine.runtime.epoch.prepared import Prepared, PreparedFrames, may_be_kept, shape_of
 from engine.runtime.executor import Computed, FragmentTask
 from engine.runtime.partitions.frames import changed_partitions, rows_read, with_partitions
-from engine.runtime.spark.session import beside, parallelism
+from engine.runtime.spark.session import beside, mark_jobs, parallelism, stop_jobs
 from engine.spark_internals import activate
 from engine.sql.expression.nodes import Expr
 from engine.sql.incremental.emptiness import is_empty_over_nothing
@@ -45,6 +46,8 @@ class SparkExecutor:
     ) -> None:
         self._store, self._session, self._large_apart = store, spark, large_apart
         self._prepared = PreparedFrames()
+        self._mark = f"tideline-{uuid.uuid4()}"
+        self._used: SparkSession | None = None
 
     @property
     def parallelism(self) -> int:
@@ -52,13 +55,17 @@ class SparkExecutor:
         return parallelism(self._session())
 
     def _spark(self, task: FragmentTask | None = None) -> SparkSession:
-        session = self._session()
+        session = self._used = self._session()
         if self._large_apart and task is not None and task.is_large:
-            session = beside(
-                session
-            )  # a large task needs other settings than the small ones that run meanwhile
+            session = beside(session)  # it needs other settings than the small ones that run meanwhile
         activate(session)  # a run's tasks are planned in threads of its own
+        mark_jobs(session, self._mark)
         return session
+
+    def stop(self) -> None:
+        """End the jobs of this executor, and no others of its session's."""
+        if self._used is not None:
+            stop_jobs(self._used, self._mark)
 
     def compute(self, task: FragmentTask) -> Computed:
         """Compute a task in one Spark action, in a second one if values overflow.

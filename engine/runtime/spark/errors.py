@@ -9,6 +9,7 @@ from pyspark.errors import AnalysisException, PySparkException
 
 from engine.errors import SqlError, TidelineError, WrongRow
 
+_STOPPED = ("[SPARK_JOB_CANCELLED]", "[OPERATION_CANCELED]")
 _REMEDIES = {
     "UNRESOLVED_COLUMN": "",
     "UNRESOLVED_ROUTINE": "SHOW FUNCTIONS lists those of the store; all others are Spark's",
@@ -48,6 +49,12 @@ def plain_message(message: str) -> str:
     ]
     first = re.sub(r"^\[[A-Z_.]+\] ", "", kept[0] if kept else text)
     return re.sub(r"_q\d+_(\w+)", r"\1", first)
+
+
+def was_stopped(error: Exception) -> bool:
+    """Tell whether somebody has ended the job that an error comes from, so that nothing is wrong with what it computed."""
+    ours = type(error).__module__.startswith(("pyspark", "py4j"))
+    return ours and any(mark in str(error) for mark in _STOPPED)
 
 
 def _remedy(error: PySparkException) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -141,6 +143,22 @@ def parallelism(spark: SparkSession) -> int:
     return int(spark.conf.get("spark.tideline.parallelism", None) or os.cpu_count() or 2)
 
 
+def mark_jobs(spark: SparkSession, mark: str) -> None:
+    """Put a mark on the jobs that this thread starts from now on, by which `stop_jobs` finds them."""
+    if is_in_process(spark):
+        spark.sparkContext.addJobTag(mark)  # a session's own tags do not reach its jobs here
+    else:
+        spark.addTag(mark)
+
+
+def stop_jobs(spark: SparkSession, mark: str) -> None:
+    """End the jobs with a mark, on a server as well; whoever waits for one of them gets an error."""
+    if is_in_process(spark):
+        spark.sparkContext.cancelJobsWithTag(mark)
+    else:
+        spark.interruptTag(mark)
+
+
 def _running() -> SparkSession | None:
     """Return a session of the engine's on the Spark that runs in this process, None if none does.
 
@@ -166,7 +184,7 @@ def _classic(master: str) -> SparkSession:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     memory = os.environ.get("TIDELINE_DRIVER_MEMORY", "4g")
     apart = local_settings() if master.partition("[")[0] == "local" else {"spark.jars": ",".join(jar_paths())}
-    with _without_remote():
+    with _without_remote(), _interrupts_kept():
         builder = SparkSession.builder.master(master).appName("tideline")
         builder = builder.config("spark.driver.memory", memory)
         for key, value in {**STATIC_SETTINGS, **SETTINGS, **CHANGED_SETTINGS, **apart}.items():
@@ -185,3 +203,15 @@ def _without_remote() -> Iterator[None]:
     finally:
         if remote is not None:
             os.environ["SPARK_REMOTE"] = remote
+
+
+@contextmanager
+def _interrupts_kept() -> Iterator[None]:
+    """Let a process that handles interrupts by itself go on to: Spark would raise KeyboardInterrupt in the place of its error."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        own = before not in (signal.default_int_handler, None)
+        if own and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)

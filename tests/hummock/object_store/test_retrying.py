@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import StorageError, Unavailable
+from engine.errors import StorageFull, Unavailable
 from engine.hummock.clock import ManualClock
 from engine.hummock.metrics import Counters
 from engine.hummock.object_store.faulty import Fault, FaultPlan, FaultyObjectStore
@@ -75,6 +75,25 @@ def test_a_full_disk_is_told_with_the_file_and_not_repeated(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(StorageError, match=r"sst/a cannot be written: No space left"):
+    with pytest.raises(
+        StorageFull, match=r"sst/a cannot be written: No space left.* MB free of .*Make room there"
+    ):
         store.put("sst/a", b"x")
     assert counters.values()["requests.put"] == 1
+
+
+def test_a_silence_is_warned_of_once_and_its_end_too(caplog: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock()
+    until = clock.monotonic() + 20
+
+    class Silent(MemoryObjectStore):
+        def get(self, path: str) -> bytes | None:
+            if clock.monotonic() < until:
+                raise Unavailable("no answer")
+            return super().get(path)
+
+    store = dependable(Silent(), Counters(), clock)
+    with caplog.at_level("WARNING"):
+        for _ in range(2):
+            assert store.get("a") is None
+    assert caplog.messages == ["no answer; it is asked again for 60 s", "the store answers again"]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.runtime.spark.session import connect
+from engine.runtime.spark.errors import was_stopped
+from engine.runtime.spark.session import connect, mark_jobs, stop_jobs
 from engine.session import Session
 
 THEIRS = {
@@ -81,6 +83,7 @@ def test_sessions_on_several_sparks_and_settings_read_tables_beside_each_other(
 
 FOUND = """
 import sys
+import threading
 from pyspark.sql import SparkSession
 from engine.session import Session
 
@@ -128,3 +131,53 @@ def test_a_master_that_is_asked_for_is_taken_though_the_environment_names_a_serv
         text=True,
     )
     assert done.stdout.splitlines()[-1:] == ["fine sc://localhost:1"], done.stderr[-2000:]
+
+
+ENDLESS = "SELECT count(*) FROM range(0, 200000) a JOIN range(0, 200000) b ON (a.id * 7919 + b.id * 104729) % 1000003 < 3"
+
+
+def test_jobs_with_a_mark_are_ended_and_no_others(spark: SparkSession) -> None:
+    ended: list[Exception] = []
+
+    def work() -> None:
+        mark_jobs(spark, "ended")
+        try:
+            spark.sql(ENDLESS).collect()
+        except Exception as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    tracker = spark.sparkContext.statusTracker()
+    while not tracker.getActiveJobsIds():
+        thread.join(0.05)
+    stop_jobs(spark, "another")
+    thread.join(0.5)
+    assert thread.is_alive()
+    stop_jobs(spark, "ended")
+    thread.join(60)
+    (error,) = ended
+    assert was_stopped(error)
+    assert not was_stopped(ValueError("[SPARK_JOB_CANCELLED]"))
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_process_that_handles_interrupts_by_itself_goes_on_to(own: bool) -> None:
+    script = f"""
+import signal
+if {own}:
+    signal.signal(signal.SIGINT, lambda *_: None)
+before = signal.getsignal(signal.SIGINT)
+from engine.runtime.spark.errors import was_stopped
+from engine.runtime.spark.session import connect, mark_jobs, stop_jobs
+connect("local[1]").stop()
+print(signal.getsignal(signal.SIGINT) is before)
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=True,
+    )
+    assert done.stdout.strip() == str(own)

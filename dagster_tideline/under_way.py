@@ -1,0 +1,44 @@
+"""What a run tells while it works: what the engine warns of, and that it was cancelled."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import dagster as dg
+from dagster._core.errors import DagsterExecutionInterruptedError
+
+ENGINE = "engine"
+CANCELLED = (
+    "this run was ended before it was done: what it has committed stays, of what it was computing nothing is visible, "
+    "and the next run goes on from there"
+)
+
+
+class _Passing(logging.Handler):
+    """Passes what is warned of on to the log of a run."""
+
+    def __init__(self, log: dg.DagsterLogManager) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._log.log(record.levelno, self.format(record))
+        except Exception:  # Dagster's own storage may be in trouble, which is none of the engine's
+            self.handleError(record)
+
+
+@contextmanager
+def under_way(context: dg.AssetExecutionContext | dg.OpExecutionContext) -> Iterator[None]:
+    """Pass the engine's warnings on to the log of a run as they come; say what it means where the run is ended early."""
+    passing, engine = _Passing(context.log), logging.getLogger(ENGINE)
+    engine.addHandler(passing)
+    try:
+        yield
+    except (KeyboardInterrupt, DagsterExecutionInterruptedError):
+        context.log.warning(CANCELLED)
+        raise
+    finally:
+        engine.removeHandler(passing)

@@ -1,0 +1,40 @@
+"""What a run tells while it works: the engine's warnings, and that it was ended early."""
+
+import logging
+
+import dagster as dg
+import pytest
+
+from dagster_tideline.under_way import CANCELLED, under_way
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, None])
+def test_warnings_of_the_engine_and_an_early_end_are_told_in_the_log_of_the_run(
+    error: type[BaseException] | None,
+) -> None:
+    @dg.op
+    def work(context: dg.OpExecutionContext) -> None:
+        with under_way(context):
+            logging.getLogger("engine.hummock").warning("no answer from %s", "the bucket")
+            logging.getLogger("engine.hummock").info("nothing to speak of")
+            if error is not None:
+                raise error
+
+    @dg.job
+    def job() -> None:
+        work()
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        if error is None:
+            job.execute_in_process(instance=instance)
+        else:
+            with pytest.raises(error):
+                job.execute_in_process(instance=instance)
+        (run,) = instance.get_runs()
+        told = [
+            record.event_log_entry.user_message
+            for record in instance.get_records_for_run(run.run_id).records
+            if not record.event_log_entry.is_dagster_event
+        ]
+    assert told == ["no answer from the bucket", *([CANCELLED] if error is not None else [])]
+    assert not logging.getLogger("engine").handlers
