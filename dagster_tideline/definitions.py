@@ -50,7 +50,11 @@ def build_definitions(
         build_driver_sensor(
             models,
             driver,
-            DriverConfig(seconds=settings.driver_seconds, event_seconds=settings.event_seconds),
+            DriverConfig(
+                seconds=settings.driver_seconds,
+                event_seconds=settings.event_seconds,
+                epochs_in_flight=settings.epochs_in_flight,
+            ),
         )
         if by_driver
         else build_sensor(models, job)

@@ -3,7 +3,9 @@
 import hashlib
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,7 @@ from dagster_tideline.under_way import under_way
 from engine.errors import StorageError
 
 if TYPE_CHECKING:
+    from engine.hummock import Version
     from engine.session import Session
 
 DRIVER_RUN = "driver"
@@ -42,10 +45,11 @@ HANDOVER_SECONDS = 45.0
 
 
 class DriverConfig(dg.Config):
-    """How long a driver works, and how often each asset is told of at most."""
+    """How long a driver works, how often each asset is told of at most, and how many epochs may be on their way to the store."""
 
     seconds: float = 3600.0
     event_seconds: float = 30.0
+    epochs_in_flight: int = 4
 
 
 def models_digest(models: Sequence[Model]) -> str:
@@ -61,7 +65,8 @@ def build_driver_job(models: Sequence[Model]) -> dg.JobDefinition:
         context: dg.OpExecutionContext, config: DriverConfig, hummock: HummockResource, spark: SparkResource
     ) -> Iterator[Event]:
         context.instance.add_run_tags(context.run_id, {WORKER_TAG: worker_name()})
-        with under_way(context), hummock.session(spark.in_process()) as session, _beating(context):
+        opened = hummock.session(spark.in_process(), config.epochs_in_flight)
+        with under_way(context), opened as session, _beating(context):
             driver = Driver(context, session, models, config)
             try:
                 yield from driver.run()
@@ -106,6 +111,8 @@ class Driver:
         self._tries: dict[str, tuple[int, float]] = {}
         self._looked = 0.0
         self._trouble = ""
+        self._on_their_way: deque[tuple[Future[Version] | None, list[Event]]] = deque()
+        """What was computed, oldest first: told once it is committed."""
 
     def run(self) -> Iterator[Event]:
         """Yield the events of the epochs that it commits."""
@@ -113,12 +120,14 @@ class Driver:
         self.context.instance.add_run_tags(self.context.run_id, {READY_TAG: f"{time.time():.3f}"})
         end = time.monotonic() + self.config.seconds
         while time.monotonic() < end and not self._is_succeeded():
+            yield from self._committed()
             yield from self.telling.due(time.monotonic())
             try:
-                pending = find_pending(self.session.store, self.models)
+                session = self.session
+                pending = find_pending(session.ahead, self.models, session.store, session.busy)
                 self._trouble = ""
-                if pending and self._is_due(pending):
-                    yield from self._epoch(pending)
+                if (pending and self._is_due(pending)) or session.has_ended:
+                    self._epoch(pending)
                     continue
             except StorageError as error:  # a store without room, or that does not answer, may be well again
                 if str(error) != self._trouble:
@@ -130,20 +139,43 @@ class Driver:
 
     def rest(self) -> Iterator[Event]:
         """Yield what waits to be told, as the run ends."""
+        yield from self._committed(0)
         yield from self.telling.rest(last_versions(self.context.instance, self._keys))
 
-    def _epoch(self, pending: Pending) -> Iterator[Event]:
+    def _epoch(self, pending: Pending) -> None:
         """Take what is pending; what fails is told, and tried again at growing distances."""
+        found: list[Event] = []
         try:
-            events = run_epoch(
-                self.session, self.models, self.selected, self.telling.versions, self.context, eager=False
-            )
-            for event in events:
-                yield from self.telling.take(event, time.monotonic())
+            for event in run_epoch(
+                self.session,
+                self.models,
+                self.selected,
+                self.telling.versions,
+                self.context,
+                eager=False,
+                wait=False,
+            ):
+                found.append(event)
         except dg.Failure as failure:
             self.context.log.error(failure.description or "an epoch has failed")
+        self._on_their_way.append((self.session.on_its_way, found))
         tries = self._tries.get(pending.digest, (0, 0.0))[0] + 1
         self._tries = {pending.digest: (tries, time.monotonic() + retry_delay(tries - 1))}
+
+    def _committed(self, most: int | None = None) -> Iterator[Event]:
+        """Yield what may be told of what is committed by now; waits where more than `most` epochs are on their way."""
+        most = self.config.epochs_in_flight - 1 if most is None else most
+        while self._on_their_way:
+            outcome, events = self._on_their_way[0]
+            if outcome is not None and not outcome.done() and len(self._on_their_way) <= most:
+                return
+            self._on_their_way.popleft()
+            error = None if outcome is None else outcome.exception()
+            if error is not None:
+                self.context.log.warning(f"an epoch was not committed, and is computed again: {error}")
+                continue
+            for event in events:
+                yield from self.telling.take(event, time.monotonic())
 
     def _is_due(self, pending: Pending) -> bool:
         """Tell whether work has changed since it was tried, or enough time has passed."""

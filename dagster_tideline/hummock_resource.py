@@ -24,8 +24,8 @@ class HummockResource(dg.ConfigurableResource[None]):
 
         return Hummock.open(self.url)
 
-    def session(self, spark: SparkResource) -> Session:
-        """Open a session over the store; Spark starts when first needed."""
+    def session(self, spark: SparkResource, epochs_in_flight: int | None = None) -> Session:
+        """Open a session over the store; Spark starts when first needed. With `epochs_in_flight` it is a driver's."""
         from engine.session import Session
 
-        return Session(self.url, spark.address)
+        return Session(self.url, spark.address, epochs_in_flight=epochs_in_flight)

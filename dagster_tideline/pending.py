@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from dagster_tideline.models import Model
@@ -56,12 +56,19 @@ class Pending:
         return "; ".join(parts) or "every view is at the frontier of its inputs and no file is waiting"
 
 
-def find_pending(store: Hummock, models: Sequence[Model]) -> Pending:
-    """Compare every view with its inputs in the newest manifest, the folders with their records, models with the catalog."""
+def find_pending(
+    store: Hummock, models: Sequence[Model], durable: Hummock | None = None, busy: Collection[str] = ()
+) -> Pending:
+    """Compare every view with its inputs in the newest manifest, the folders with their records, models with the catalog.
+
+    Of a store that shows what is on its way `durable` is the same without that: sinks take what is committed. Domains that are
+    `busy` are worked on already.
+    """
     now = store.clock()
     version, stored = present(store, now)
     due = {wait.domain for wait in waits(version, stored, now) if wait.goes_on}
     due |= {domain_of(stored, view) for view in retries(version, stored, now)}
+    due -= set(busy)
     lagging = tuple(
         name
         for name, relation in stored.catalog.relations.items()
@@ -76,10 +83,11 @@ def find_pending(store: Hummock, models: Sequence[Model]) -> Pending:
         work.update(f"{name}:{_position(name, version, stored)}:{numbers}\n".encode())
     behind = []
     for sink in sinks(stored):
-        at = standing(version, sink)
+        delivers = (durable or store).version
+        at = standing(delivers, sink)
         if at.is_due:
             behind.append(sink.name)
-            committed = version.tables[source_of(sink)].committed_epoch
+            committed = delivers.tables[source_of(sink)].committed_epoch
             work.update(f"{sink.name}:{at.epoch}<{committed}\n".encode())
     for model in plan.create:
         work.update(f"{model.name}:{model.code_version}\n".encode())

@@ -106,7 +106,11 @@ def build_driver_sensor(
         if why is None:
             return dg.SkipReason(told)
         context.log.info(why)
-        given = {"seconds": config.seconds, "event_seconds": config.event_seconds}
+        given = {
+            "seconds": config.seconds,
+            "event_seconds": config.event_seconds,
+            "epochs_in_flight": config.epochs_in_flight,
+        }
         tags = {MODELS_TAG: models_digest(models), GROUP_TAG: GROUP}
         return dg.RunRequest(run_config={"ops": {"drive": {"config": given}}}, tags=tags)
 

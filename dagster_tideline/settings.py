@@ -18,6 +18,7 @@ VARIABLES = {
     "runs": "TIDELINE_RUNS",
     "driver_seconds": "TIDELINE_DRIVER_SECONDS",
     "event_seconds": "TIDELINE_EVENT_SECONDS",
+    "epochs_in_flight": "TIDELINE_EPOCHS_IN_FLIGHT",
 }
 """The environment variable of each field that has one, for messages; SPARK_REMOTE is read where Spark is started."""
 
@@ -43,6 +44,8 @@ class Settings(BaseModel):
     """How long a driver works before its successor takes over."""
     event_seconds: float = Field(default=30.0, ge=0)
     """How often a driver tells of each asset at most; Dagster keeps every event."""
+    epochs_in_flight: int = Field(default=4, ge=1)
+    """How many epochs of a driver may be on their way to the store while it computes the next."""
 
     @classmethod
     def of_environment(cls, project: Path) -> Settings:
@@ -57,6 +60,7 @@ class Settings(BaseModel):
             "runs": os.environ.get("TIDELINE_RUNS"),
             "driver_seconds": os.environ.get("TIDELINE_DRIVER_SECONDS"),
             "event_seconds": os.environ.get("TIDELINE_EVENT_SECONDS"),
+            "epochs_in_flight": os.environ.get("TIDELINE_EPOCHS_IN_FLIGHT"),
         }
         try:
             return cls.model_validate({field: value for field, value in found.items() if value})

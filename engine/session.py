@@ -97,7 +97,7 @@ class Session:
         self.ahead = self.store
         """The store as the views are brought on: with epochs in flight it holds what is on its way to be committed."""
         if epochs_in_flight is not None and epochs_in_flight > 1:
-            self.ahead = InFlightStore(self.store, spool=is_of_this_process(spark))
+            self.ahead = InFlightStore(self.store, spool=is_of_this_process(spark) and not self.store.is_here)
         self._spark_target = spark
         self._spark: SparkSession | None = None
         self._has_source = False
@@ -341,7 +341,7 @@ class Session:
 
     def changed_partitions(self, view: str, after: int | None) -> tuple[str, ...]:
         """Return the partitions of which a view's rows have changed after an epoch; all if its log does not reach back there."""
-        return changed_partitions(self.store, lambda: self.computing, view, after)
+        return changed_partitions(self.ahead, lambda: self.computing, view, after)
 
     def materialize(self, view: str, partition: str | Collection[str] | None = None) -> FlushReport:
         """Bring a view and what it reads up to date; with `partition` compute those again from the inputs, as a whole.

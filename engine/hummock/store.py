@@ -164,6 +164,11 @@ class Hummock:
         return self._clock
 
     @property
+    def is_here(self) -> bool:
+        """Whether its objects are files of this machine, so that a request costs no way."""
+        return self._objects.local_path("manifest") is not None
+
+    @property
     def objects(self) -> ObjectStore:
         """The object store below, requests counted; for looking at single objects."""
         return self._objects

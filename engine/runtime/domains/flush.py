@@ -155,7 +155,8 @@ class FlushRun:
         due = plan.due
         done = self._bring_all(due, stored, version)
         for _ in range(MEETINGS):
-            free = free_domains((one.domain for one in plan.domains if one.held is None), done)
+            busy = dict.fromkeys(self.lanes.busy(), DomainOutcome(waits_for="it is under way"))
+            free = free_domains((one.domain for one in plan.domains if one.held is None), done | busy)
             if free.isdisjoint(done) or self._have_met(free, plan, stored, version.epoch):
                 break
             due = tuple(replace(one, built=False) for one in due if one.name in free)

@@ -1,0 +1,185 @@
+"""Sessions that commit epoch after epoch: commits on their way, slow views, rivals and outages, and views equal to their queries."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from engine.errors import Unavailable
+from engine.hummock.in_flight import InFlightStore
+from engine.hummock.object_store.delayed import DelayedObjectStore
+from engine.runtime.executor import Computed, FragmentTask
+from engine.session import Session
+
+VIEWS = {
+    "totals": "SELECT g, count(*) AS n, sum(x) AS s FROM item GROUP BY g",
+    "sizes": "SELECT n, count(*) AS groups, sum(s) AS s FROM totals GROUP BY n",
+    "named": "SELECT i.id, i.x, l.label FROM item AS i JOIN label AS l ON i.g = l.g",
+    "tops": "SELECT label, max(x) AS high, count(*) AS n FROM named GROUP BY label",
+    "slow": "SELECT g, min(x) AS low FROM item GROUP BY g",
+    "below": "SELECT t.g, t.s, w.low FROM totals AS t JOIN slow AS w ON t.g = w.g",
+}
+
+
+class Slow:
+    """Passes tasks on; those of one table wait until they are let go."""
+
+    def __init__(self, inner: object, table: str) -> None:
+        self.inner, self.table = inner, table
+        self.gate = threading.Event()
+        self.gate.set()
+        self.ranges: list[tuple[int | None, int]] = []
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.inner, name)
+
+    def compute(self, task: FragmentTask) -> Computed:
+        if task.fragment.table == self.table:
+            assert self.gate.wait(60)
+            self.ranges.append((task.old, task.new))
+        found: Computed = self.inner.compute(task)  # type: ignore[attr-defined]
+        return found
+
+
+@pytest.fixture(params=[True, False], ids=["far", "here"])
+def url(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A store that takes 20 ms to answer, and one that is a folder."""
+    if request.param:
+        monkeypatch.setenv("TIDELINE_STORE_DELAY_MS", "20")
+    monkeypatch.setenv("TIDELINE_CACHE_DIR", str(tmp_path / "cache"))
+    return (tmp_path / "store").as_uri()
+
+
+@pytest.fixture
+def driving(url: str, session: Session) -> Iterator[Session]:
+    with Session(url, "local[2]", epochs_in_flight=4) as found:
+        found.sql("CREATE TABLE item (id BIGINT PRIMARY KEY, g BIGINT, x BIGINT)")
+        found.sql("CREATE TABLE label (g BIGINT PRIMARY KEY, label STRING)")
+        found.write("label", pa.table({"g": list(range(8)), "label": [f"l{g % 3}" for g in range(8)]}))
+        for name, query in VIEWS.items():
+            found.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        assert isinstance(found.ahead, InFlightStore)
+        assert (found.ahead.options.get("spool") is None) == found.store.is_here
+        yield found
+
+
+def change(session: Session, chance: random.Random) -> None:
+    ids = chance.sample(range(60), 9)
+    rows = pa.table(
+        {"id": ids, "g": [chance.randrange(10) for _ in ids], "x": [chance.randrange(99) for _ in ids]}
+    )
+    session.write("item", rows)
+    gone = chance.sample(range(60), 3)
+    session.write("item", pa.table({"id": gone}), mode="delete")
+    if chance.random() < 0.3:
+        g = chance.randrange(8)
+        session.write("label", pa.table({"g": [g], "label": [f"l{chance.randrange(3)}"]}))
+
+
+def check(session: Session, policy: str | None = None) -> None:
+    """Compare all views, at one epoch, with their queries over the tables at that epoch."""
+    epoch = policy or str(session.common_epoch("item", "label", *VIEWS))
+    for name, query in VIEWS.items():
+        held = session.sql(f"SELECT * FROM {name}", policy=epoch)
+        computed = session.sql(query, policy=epoch)
+        assert held is not None and computed is not None
+        assert _sorted(held) == _sorted(computed), name
+
+
+def _sorted(rows: pa.Table) -> list[tuple[object, ...]]:
+    return sorted(zip(*(column.to_pylist() for column in rows.columns), strict=True), key=repr)
+
+
+def test_views_equal_their_queries_while_commits_are_on_their_way(driving: Session, url: str) -> None:
+    chance = random.Random(1)
+    with Session(url, "local[2]") as other:
+        for n in range(8):
+            change(driving, chance)
+            driving.flush(wait=False)
+            if n == 4:
+                check(other)
+        driving.flush().raise_for_errors()
+        assert driving.on_its_way is None and not driving.busy and not other.lagging()
+        check(other)
+
+
+def test_a_rival_takes_over_and_back(driving: Session, url: str) -> None:
+    chance = random.Random(2)
+    with Session(url, "local[2]") as rival:
+        for n in range(8):
+            change(driving, chance)
+            driving.flush(wait=False)
+            if n % 3 == 1:
+                rival.flush().raise_for_errors()
+        driving.flush().raise_for_errors()
+        assert not rival.lagging()
+        check(rival)
+
+
+def test_a_slow_view_is_left_behind_and_follows_in_one_range(
+    driving: Session, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(3)
+    executor = Slow(driving._runner.executor, "slow")
+    monkeypatch.setattr(driving._runner, "executor", executor)
+    change(driving, chance)
+    driving.flush().raise_for_errors()
+    executor.ranges.clear()
+    executor.gate.clear()
+    with Session(url, "local[2]") as other:
+        for _ in range(4):
+            change(driving, chance)
+            report = driving.flush(wait=False)
+            assert "slow" in driving.busy
+        assert {view.view for view in report.views if view.waits_for is not None} >= {"slow"}
+        for _ in range(100):  # on a busy machine others may be slow as well
+            driving.flush(wait=False)
+            driving.ahead.settle()  # type: ignore[attr-defined]
+            if set(other.lagging()) == {"slow", "below"}:
+                break
+            time.sleep(0.1)
+        stood = {name: other.store.refresh().tables[name].committed_epoch for name in ("totals", "slow")}
+        assert stood["totals"] > stood["slow"]
+        assert set(other.lagging()) == {"slow", "below"}
+        check(other)  # at the epoch where all have met
+        executor.gate.set()
+        driving.flush().raise_for_errors()
+        assert len(executor.ranges) <= 3, "what it lacked was not taken together"
+        assert not other.lagging() and not driving.busy
+        check(other)
+
+
+def test_an_outage_loses_what_was_on_its_way_and_nothing_else(
+    driving: Session, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(4)
+    lost = 0
+    with Session(url, "local[2]") as other:
+        for n in range(8):
+            change(other, chance)
+            if n % 3 == 2:
+                with monkeypatch.context() as away:
+                    away.setattr(DelayedObjectStore, "put_if_absent", _refused)
+                    away.setattr("engine.hummock.object_store.local.LocalObjectStore.put_if_absent", _refused)
+                    away.setattr("engine.hummock.object_store.retrying.RETRY_SECONDS", 0.0)
+                    driving.flush(wait=False)
+                    outcome = driving.on_its_way
+                    if outcome is not None:
+                        lost += outcome.exception(60) is not None
+                    driving._runner.lanes.wait()
+            else:
+                driving.flush(wait=False)
+        assert lost
+        driving.flush().raise_for_errors()
+        assert not other.lagging()
+        check(other)
+
+
+def _refused(*_: object) -> bool | None:
+    raise Unavailable("the store is away")
