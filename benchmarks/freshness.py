@@ -1,8 +1,17 @@
-"""From a file that lands to the views that show it, through Dagster: with a run for each change, and with a driver.
+"""From a file that lands to the views that show it, as a driver and as runs of their own bring them on, undisturbed and not.
 
-`python -m benchmarks.freshness [--modes driver tick] [--epochs 60]` starts Dagster (and for `tick` a warm Spark) over a project
-of its own in a temporary folder: the demo's flights and its eight views. After the bulk it drops a file of some flights each
-second, or as soon as the one before is visible, and prints how long each took.
+`python -m benchmarks.freshness [--modes driver tick kill slow flight]` starts Dagster (and for `tick` a warm Spark)
+over a project of its own in a temporary folder: the demo's flights and its eight views. After the bulk it drops a file of some
+flights each second, or as soon as the one before is visible.
+
+- `driver`, `tick`: how long each file took until all views show it.
+- `kill`: the driver is killed again and again; how long until a file that lands then is visible.
+- `slow`: seven views and one that takes some seconds an epoch, the driver killed meanwhile; how long the seven took, beside how
+  long they take alone.
+- `flight`: epochs a second of a session as a driver has it, in this process, over a store that takes 80 ms longer to answer,
+  with several epochs in flight and with one.
+
+After each mode all views are compared with their queries over all rows, by Spark and by DuckDB.
 """
 
 from __future__ import annotations
@@ -10,82 +19,266 @@ from __future__ import annotations
 import argparse
 import datetime
 import os
+import shutil
+import signal
 import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from dagster_tideline.models import load_models
+import dagster as dg
+import pyarrow as pa
+from dagster import DagsterRunStatus, RunsFilter
+
+from dagster_tideline.asset_builder import WORKER_TAG
+from dagster_tideline.driver import DRIVER_RUN, READY_TAG
+from dagster_tideline.models import Model, load_models
 from dagster_tideline.pending import find_pending
-from dagster_tideline.services import Services, project_environment
+from dagster_tideline.services import Services, dagster_home, project_environment
 from dagster_tideline.settings import Settings
+from dagster_tideline.sync import sync_models
 from demo.dataset import ACTUALS, load_dataset
 from demo.replay import DAY, Replay
+from demo.verify import verify
+from engine.connectors.sources import poll_all
 from engine.hummock import Hummock
+from engine.runtime.spark.session import connect
+from engine.session import Session
 
 BULK_UNTIL = datetime.date(2013, 12, 15)
 PROJECT = Path(__file__).resolve().parents[1]
+MODES = ("driver", "tick", "kill", "slow", "flight")
 MOST_SECONDS = 300.0
 LOOK_SECONDS = 0.02
+DELAY_MS = 80
+IN_FLIGHT = 4
+SLOW = "slow_view"
+SLOW_MODEL = """CREATE MATERIALIZED VIEW slow_view WITH (refresh_policy = 'full') AS
+SELECT carrier, sum(hash(tailnum, n)) AS s FROM (
+  SELECT carrier, tailnum, explode(sequence(1, {times})) AS n FROM flights
+) AS many GROUP BY carrier;
+"""
 
 
 def main() -> int:
     """Measure each mode, and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--modes", nargs="+", choices=("driver", "tick"), default=["driver", "tick"])
-    parser.add_argument("--epochs", type=int, default=60)
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
+    parser.add_argument("--epochs", type=int, default=200)
+    parser.add_argument(
+        "--kills", type=int, default=3, help="of mode kill; of mode slow 20 unless it is given"
+    )
+    parser.add_argument(
+        "--times", type=int, default=100, help="how often the slow view takes each row: its seconds"
+    )
     given = parser.parse_args()
     for mode in given.modes:
-        with tempfile.TemporaryDirectory() as home:
-            seconds = measure(Path(home), mode, given.epochs)
-        last = sorted(seconds)[max(0, round(0.99 * len(seconds)) - 1)]
-        print(
-            f"{mode:6}  {len(seconds)} files: median {statistics.median(seconds):.2f} s, "
-            f"99 of 100 within {last:.2f} s, longest {max(seconds):.2f} s",
-            flush=True,
-        )
+        with tempfile.TemporaryDirectory(prefix="tideline-freshness-") as folder:
+            home = Path(folder)
+            if mode in ("driver", "tick"):
+                with running(home, mode) as project:
+                    print(told(mode, project.land(given.epochs)), flush=True)
+            elif mode == "kill":
+                killed(home, given.kills)
+            elif mode == "slow":
+                beside_slow(home, given.epochs, 20 if given.kills == 3 else given.kills, given.times)
+            else:
+                in_flight(home, given.epochs)
+            check(home)
     return 0
 
 
-def measure(home: Path, mode: str, epochs: int) -> list[float]:
-    """Return for each file the seconds until every view reflects it."""
-    settings = Settings(
-        project=PROJECT, home=home, assets=PROJECT / "assets", store=(home / ".tideline" / "store").as_uri()
+def told(what: str, seconds: Sequence[float]) -> str:
+    """Return how long files took, as a line."""
+    last = sorted(seconds)[max(0, round(0.99 * len(seconds)) - 1)]
+    return (
+        f"{what:6}  {len(seconds)} files: median {statistics.median(seconds):.2f} s, "
+        f"99 of 100 within {last:.2f} s, longest {max(seconds):.2f} s"
     )
-    environment = {**project_environment(settings), "TIDELINE_RUNS": mode}
+
+
+@dataclass
+class Project:
+    """A project whose services run: its models, its store, and the files that are to land."""
+
+    home: Path
+    services: Services
+    store: Hummock
+    models: list[Model]
+    replay: Replay
+    dropped: int = 0
+    left_out: Collection[str] = ()
+    rows: pa.Table = field(init=False)
+
+    def __post_init__(self) -> None:
+        data = self.replay.dataset
+        self.rows = data.flights_between(BULK_UNTIL + DAY, BULK_UNTIL + DAY * 8).select(ACTUALS)
+
+    def drop(self, rows: int = 12) -> None:
+        """Land one more file of some flights."""
+        part = self.rows.slice(self.dropped * rows, rows)
+        assert part.num_rows, "there are no more flights to land"
+        self.replay.drop(f"flights/freshness-{self.dropped:05}.csv", part)
+        self.dropped += 1
+
+    def visible(self, since: float) -> float:
+        """Wait until all views, but those that are left out, show what has landed; return the seconds since then."""
+        while pending := find_pending(self.store, self.models, busy=self.left_out):
+            for service in self.services.started:
+                service.check()
+            if time.monotonic() - since > MOST_SECONDS:
+                raise SystemExit(f"not visible after {MOST_SECONDS:.0f} s: {pending.reason}")
+            time.sleep(LOOK_SECONDS)
+        return time.monotonic() - since
+
+    def land(self, files: int) -> list[float]:
+        """Land a file each second, or as soon as the one before is visible; return how long each took."""
+        found = []
+        for _ in range(files):
+            began = time.monotonic()
+            self.drop()
+            found.append(self.visible(began))
+            time.sleep(max(0.0, began + 1.0 - time.monotonic()))
+        return found
+
+    def kill_driver(self) -> bool:
+        """Kill the process of the driver that is at work; tell whether there was one."""
+        with dg.DagsterInstance.from_config(str(dagster_home(self.home))) as instance:
+            started = RunsFilter(job_name=DRIVER_RUN, statuses=[DagsterRunStatus.STARTED])
+            for run in instance.get_runs(started):
+                pid = run.tags.get(WORKER_TAG, "").rpartition(":")[2]
+                if pid.isdigit() and READY_TAG in run.tags:
+                    os.kill(int(pid), signal.SIGKILL)
+                    return True
+        return False
+
+
+@contextmanager
+def running(home: Path, mode: str, extra: str = "") -> Iterator[Project]:
+    """Start a project's services, land the bulk and wait until it is visible; `extra` is a further model's text."""
+    assets = PROJECT / "assets"
+    if extra:
+        assets = home / "assets"
+        shutil.copytree(PROJECT / "assets", assets)
+        (assets / "extra.sql").write_text(extra)
+    settings = Settings(project=PROJECT, home=home, assets=assets, store=_store(home))
+    environment = {**project_environment(settings), "TIDELINE_RUNS": mode, "TIDELINE_ASSETS": str(assets)}
     os.environ.update(environment)
     models = load_models(settings.assets)
-    dataset = load_dataset()
-    replay = Replay(dataset, home / "landing", BULK_UNTIL)
+    replay = Replay(load_dataset(), home / "landing", BULK_UNTIL)
     with Services(home, environment, PROJECT) as services:
         if mode == "tick":
             services.spark_connect()
         services.dagster()
-        with Hummock.open(environment["TIDELINE_STORE"]) as store:
-
-            def visible(since: float) -> float:
-                while find_pending(store, models):
-                    for service in services.started:
-                        service.check()
-                    if time.monotonic() - since > MOST_SECONDS:
-                        raise SystemExit(
-                            f"not visible after {MOST_SECONDS:.0f} s: {find_pending(store, models).reason}"
-                        )
-                    time.sleep(LOOK_SECONDS)
-                return time.monotonic() - since
-
+        with Hummock.open(settings.store) as store:
+            project = Project(home, services, store, models, replay)
             replay.bulk()
-            print(f"{mode:6}  start, models and first content: {visible(time.monotonic()):.1f} s", flush=True)
-            rows = dataset.flights_between(BULK_UNTIL + DAY, BULK_UNTIL + DAY * 3).select(ACTUALS)
-            size = max(1, rows.num_rows // epochs)
-            found = []
-            for n in range(epochs):
-                began = time.monotonic()
-                replay.drop(f"flights/freshness-{n:04}.csv", rows.slice(n * size, size))
-                found.append(visible(began))
-                time.sleep(max(0.0, began + 1.0 - time.monotonic()))
-    return found
+            seconds = project.visible(time.monotonic())
+            print(f"{mode:6}  start, models and first content: {seconds:.1f} s", flush=True)
+            yield project
+
+
+def killed(home: Path, kills: int) -> None:
+    """Kill the driver, land a file, and wait for it, again and again."""
+    with running(home, "driver") as project:
+        project.land(5)
+        found = []
+        for _ in range(kills):
+            assert project.kill_driver(), "no driver is at work"
+            began = time.monotonic()
+            project.drop()
+            found.append(project.visible(began))
+            project.land(3)
+        shown = ", ".join(f"{seconds:.1f}" for seconds in found)
+        print(f"kill    {kills} drivers killed: the next file was visible after {shown} s", flush=True)
+
+
+def beside_slow(home: Path, epochs: int, kills: int, times: int) -> None:
+    """Land files beside a view that takes some seconds an epoch, and without it; the driver is killed meanwhile."""
+    with running(home / "alone", "driver") as project:
+        alone = project.land(epochs // 2)
+    check(home / "alone")
+    print(told("alone", alone), flush=True)
+    with running(home, "driver", SLOW_MODEL.format(times=times)) as project:
+        project.left_out = (SLOW,)
+        beside = project.land(epochs // 2)
+        print(told("slow", beside), flush=True)
+        ratio = statistics.median(beside) / statistics.median(alone)
+        print(f"slow    median beside a slow view: {ratio:.2f} x (limit 1.2)", flush=True)
+        done = 0
+        while done < kills:
+            done += project.kill_driver()
+            project.drop()
+            time.sleep(2.0)
+        project.left_out = ()
+        print(
+            f"slow    {done} drivers killed; all visible after {project.visible(time.monotonic()):.1f} s",
+            flush=True,
+        )
+
+
+def in_flight(home: Path, epochs: int) -> None:
+    """Commit epoch after epoch in this process over a store that takes longer to answer, with and without epochs in flight."""
+    os.environ["TIDELINE_HOME"] = str(home)
+    models = load_models(PROJECT / "assets")
+    replay = Replay(load_dataset(), home / "landing", BULK_UNTIL)
+    with Session(_store(home), "local[*]") as session:
+        sync_models(session, models)
+        replay.bulk()
+        poll_all(session.catalog, session.store)
+        session.flush().raise_for_errors()
+    rows = replay.dataset.flights_between(BULK_UNTIL + DAY, BULK_UNTIL + DAY * 8).select(ACTUALS)
+    speeds: dict[int, list[float]] = {1: [], IN_FLIGHT: []}
+    number = 0
+    for turn in range(4):
+        most = (1, IN_FLIGHT)[turn % 2]
+        os.environ["TIDELINE_STORE_DELAY_MS"] = str(DELAY_MS)
+        try:
+            with Session(_store(home), "local[*]", epochs_in_flight=most) as session:
+                on_their_way = []
+                began = 0.0
+                for n in range(warm := 5 + epochs // 4):
+                    if n == 5:
+                        began = time.monotonic()
+                    replay.drop(f"flights/flight-{number:05}.csv", rows.slice(number * 12, 12))
+                    number += 1
+                    poll_all(session.catalog, session.store)
+                    session.flush(eager=False, wait=False).raise_for_errors()
+                    on_their_way.append(session.on_its_way)
+                    if len(on_their_way) >= most and (first := on_their_way.pop(0)) is not None:
+                        first.result()
+                session.flush().raise_for_errors()
+                speeds[most].append((warm - 5) / (time.monotonic() - began))
+        finally:
+            del os.environ["TIDELINE_STORE_DELAY_MS"]
+        print(
+            f"flight  {most} in flight, {DELAY_MS} ms a request: {speeds[most][-1]:.2f} epochs a second",
+            flush=True,
+        )
+    ratio = statistics.median(speeds[IN_FLIGHT]) / statistics.median(speeds[1])
+    print(
+        f"flight  {IN_FLIGHT} epochs in flight: {ratio:.2f} x as many a second as one (limit 2)", flush=True
+    )
+
+
+def check(home: Path) -> None:
+    """Compare all views of a project's store with their queries over all rows; raises SystemExit if one differs."""
+    assets = home / "assets" if (home / "assets").is_dir() else PROJECT / "assets"
+    models = [model for model in load_models(assets) if model.name != SLOW]
+    with Hummock.open(_store(home)) as store:
+        verdicts = verify(store, models, connect("local[*]"))
+    wrong = [f"{v.view} by {v.engine}: {v.difference}" for v in verdicts if not v.equal]
+    if wrong:
+        raise SystemExit("\n".join(wrong))
+    print(f"        all views equal: {len(verdicts)} comparisons by Spark and DuckDB", flush=True)
+
+
+def _store(home: Path) -> str:
+    return (home / ".tideline" / "store").as_uri()
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from engine.connectors.sinks.driver import WAIT_SECONDS, SinkDriver
 from engine.dispatch import Dispatch
-from engine.errors import SqlError
+from engine.errors import Conflict, SqlError
 from engine.hummock import Hummock, Version
 from engine.hummock.clock import Clock
 from engine.hummock.compaction import CompactionReport
@@ -55,6 +55,8 @@ __all__ = ["FlushReport", "RelationStatus", "Session", "SinkReport", "ViewReport
 
 _LOG = logging.getLogger(__name__)
 WAIT_CREATED_SECONDS = 3600.0
+MOST_ATTEMPTS = 5
+"""How often a flush that waits computes anew what was refused on its way."""
 CLOSE_SECONDS = 30.0
 """How long a session that is closed waits for views that are under way: nothing of them is visible before their commits."""
 NEWS_SECONDS = 0.05
@@ -258,15 +260,36 @@ class Session:
         partitions: Mapping[str, Collection[str]] | None = None,
     ) -> FlushReport:
         """Run all that is pending; with `wait` return when it is committed, slow views included."""
-        report = self._runner.run(
+        report = self._run(views, eager, background_seconds, partitions)
+        for attempt in range(1, MOST_ATTEMPTS):
+            while wait and self._runner.lanes.busy():
+                self._runner.lanes.wait()
+                report = report.followed_by(self._run(views, eager, 0.0))
+            if not wait or not isinstance(self.ahead, InFlightStore):
+                break
+            try:
+                self.ahead.settle()
+                break
+            except (
+                Conflict
+            ):  # another process was faster, or the store was away: over what there is now once more
+                if attempt == MOST_ATTEMPTS - 1:
+                    raise
+                report = report.followed_by(self._run(views, eager, 0.0, partitions))
+        return report
+
+    def _run(
+        self,
+        views: Collection[str] | None,
+        eager: bool,
+        background_seconds: float,
+        partitions: Mapping[str, Collection[str]] | None = None,
+    ) -> FlushReport:
+        if isinstance(self.ahead, InFlightStore):
+            self.ahead.begin_anew()
+        return self._runner.run(
             views, eager=eager, background_seconds=background_seconds, partitions=partitions
         )
-        while wait and self._runner.lanes.busy():
-            self._runner.lanes.wait()
-            report = report.followed_by(self._runner.run(views, eager=eager, background_seconds=0))
-        if wait and isinstance(self.ahead, InFlightStore):
-            self.ahead.settle()
-        return report
 
     @property
     def busy(self) -> Collection[str]:

@@ -146,6 +146,11 @@ class InFlightStore(Hummock):
         with self._changed:
             self._raise_if_broken()
 
+    def begin_anew(self) -> None:
+        """Forget that commits were refused: what is handed over from here on is made over what the store really is."""
+        with self._changed:
+            self._broken = None
+
     def close(self) -> None:
         """Wait for what is on its way, and let go of the threads and the spool; the store itself stays open."""
         newest = self.newest
