@@ -27,7 +27,7 @@ TABLE = "CREATE TABLE item (id BIGINT PRIMARY KEY, n BIGINT) WITH (connector = '
 TOTALS = "SELECT n % 3 AS g, count(*) AS c, sum(n) AS s FROM item GROUP BY n % 3"
 PAIRS = "SELECT count(*) AS c FROM item a JOIN item b ON (a.n * 7919 + b.n * 104729) % 1000003 < 3"
 """It tries every pair of rows: of some ten thousand rows for minutes."""
-MANY, FEW = 20_000, 50
+MANY, FEW = 12_000, 50
 JOBS = {"tick": "epoch_run", "driver": "driver"}
 
 

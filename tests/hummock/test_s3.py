@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from engine.errors import StorageError, Unavailable
 from engine.hummock import Commit, Delete, Hummock, Put
 from engine.hummock.object_store.s3 import S3ObjectStore
 from tests.hummock.conftest import SCHEMA, content, keys, log, rows
+from tests.proxy import proxy
 from tests.s3_server import s3_server
 
 pytestmark = pytest.mark.s3
@@ -114,12 +114,14 @@ def test_requests_are_few(tmp_path: Path) -> None:
 
 
 def test_a_server_that_takes_no_connections_is_one_that_does_not_answer(
-    monkeypatch: pytest.MonkeyPatch,
+    server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free.getsockname()[1]}")
-        store = S3ObjectStore("tideline", "nowhere", create=False)
+    with proxy(int(server.rpartition(":")[2])) as door:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{door.port}")
+        store = S3ObjectStore("tideline", "nowhere")
+        door.refuse()
         for ask in (lambda: store.get("a"), lambda: store.head("a"), lambda: store.put("a", b"x")):
             with pytest.raises(Unavailable, match="cannot be"):
                 ask()
+        door.serve()
+        assert store.get("a") is None
