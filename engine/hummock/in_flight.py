@@ -139,7 +139,7 @@ class InFlightStore(Hummock):
             return self._queue[-1] if self._queue else None
 
     def settle(self) -> None:
-        """Wait until all that was handed over stands; raises Conflict if something does not, and begins anew over the store."""
+        """Wait until all that was handed over stands; raises Conflict if something since `begin_anew` does not."""
         newest = self.newest
         if newest is not None:
             newest.outcome.exception()
@@ -170,8 +170,9 @@ class InFlightStore(Hummock):
 
     def _raise_if_broken(self) -> None:
         if self._broken is not None:
-            why, self._broken = self._broken, None
-            raise Conflict(f"an epoch that was on its way could not be committed: {why}") from why
+            raise Conflict(
+                f"an epoch that was on its way could not be committed: {self._broken}"
+            ) from self._broken
 
     def _waiting(self, known: Version) -> tuple[str, ...]:
         """The commits on their way that a version of the store does not hold."""

@@ -126,6 +126,7 @@ def test_one_that_is_refused_takes_those_behind_it_along(
         outcome.outcome.result(30)
     with pytest.raises(Conflict, match="on its way"):
         ahead.settle()
+    ahead.begin_anew()
     assert rows(ahead) == rows(base) == []
     with pytest.raises(Fenced):
         ahead.hand_over(made[2])
@@ -147,6 +148,7 @@ def test_an_upload_that_fails_refuses_its_commit_and_the_writer_goes_on(
         ahead.hand_over(commit)
         with pytest.raises(Conflict, match="the store is away"):
             ahead.settle()
+        ahead.begin_anew()
         assert rows(ahead) == []
         held.broken = False
         ahead.hand_over(written(ahead, 2, base.version.epoch))
