@@ -10,7 +10,7 @@ from dagster_tideline.models import Model, normalised
 from engine.connectors.landing import CONNECTOR
 from engine.connectors.landing_folder import landing_path
 from engine.errors import PathNotAllowed, TidelineError
-from engine.sql.catalog import Catalog, Relation
+from engine.sql.catalog import COMPANIONS, Catalog, Relation
 
 if TYPE_CHECKING:
     from engine.session import Session
@@ -57,7 +57,7 @@ def plan_sync(catalog: Catalog, models: Sequence[Model]) -> SyncPlan:
         changed[model.name] = None
     gone = dict(changed)
     for name in changed:
-        gone.update(dict.fromkeys(n for n in catalog.dependents(name) if stored[n].kind != "index"))
+        gone.update(dict.fromkeys(n for n in catalog.dependents(name) if stored[n].kind not in COMPANIONS))
     create = [m for m in models if m.error is None and (m.name not in stored or m.name in gone)]
     declared = {model.name for model in models}
     # Views that somebody made by hand on top of a replaced one come back as they were.

@@ -118,6 +118,7 @@ def status(
     output: Output = Format.table,
     wide: Wide = False,
     waits: Annotated[bool, typer.Option("--waits", help="Show what lags, why, and until when.")] = False,
+    checks: Annotated[bool, typer.Option("--checks", help="Show how the checks of views came out.")] = False,
     storage: Annotated[
         bool, typer.Option("--storage", help="Show files by level, bytes, history, requests.")
     ] = False,
@@ -128,8 +129,8 @@ def status(
     """Show where every table, view and sink stands: state, newest epoch, lag, rows, bytes, files, last error."""
     from engine.cli.standing import standing_listing
 
-    if watch and (storage or output is not Format.table):
-        raise typer.BadParameter("--watch shows a table: without --storage, --json and --format")
+    if watch and (storage or checks or output is not Format.table):
+        raise typer.BadParameter("--watch shows a table: without --storage, --checks, --json and --format")
     with opened(store) as found:
         if watch:
             from engine.cli.watching import watch_store
@@ -137,6 +138,10 @@ def status(
             watch_store(found, waits=waits, wide=wide)
         elif storage:
             print_storage(found.metrics(), output)
+        elif checks:
+            from engine.cli.check_listing import checks_listing
+
+            print_listing(checks_listing(found.version, time.time()), output, wide=wide)
         else:
             listing = standing_listing(found.version, found.reader, time.time(), waits=waits)
             print_listing(listing, output, wide=wide)
@@ -151,26 +156,19 @@ def backfill(
     spark: Spark = "",
 ) -> None:
     """Show how far the snapshot backfills of new views are: share, rows, time left, lag."""
-    if run:
-        _run_backfills(store, spark)
+    from engine.cli.backfilling import run_backfills
     from engine.cli.standing import backfills_listing
     from engine.meta.catalog_store import load
     from engine.meta.creation import creations
     from engine.meta.status import statuses
 
+    if run:
+        run_backfills(store, spark)
     with opened(store) as found:
         version = found.version
         lags = {s.name: s.lag_seconds for s in statuses(version, load(version), {}, time.time())}
         listing = backfills_listing(creations(version), lags)
     print_listing(listing, output, wide=wide)
-
-
-def _run_backfills(store: str, spark: str) -> None:
-    with session(store, spark) as running:
-        while going_on := [wait for wait in running.waits() if wait.goes_on]:
-            running.flush([name for wait in going_on for name in running.members(wait.domain)])
-            for wait in running.waits():
-                tell(f"{wait.domain}: {wait.reason}")
 
 
 ViewName = Annotated[str, typer.Argument(help="A materialized view; its whole domain follows.")]

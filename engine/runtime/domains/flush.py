@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 
-from engine.errors import Conflict, Fenced, RowFailed, TableExists
+from engine.errors import CheckFailed, Conflict, Fenced, RowFailed, TableExists
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.epoch import Clock, seconds_of
 from engine.meta.barrier import Barrier, closed, opened, recomputed_from
@@ -178,7 +178,7 @@ class FlushRun:
         outcome = self._bring(domain, stored)
         outcome.seconds = time.perf_counter() - started
         if outcome.error is not None:
-            remember(self.store, domain, stored, outcome.error, self.clock())
+            remember(self.store, domain, stored, outcome.error, self.clock(), outcome.checks)
         return outcome
 
     def _bring(self, domain: Domain, stored: StoredCatalog) -> DomainOutcome:
@@ -208,7 +208,7 @@ class FlushRun:
                     return
                 if step.barrier is not None:
                     course = replace(course, arrived=step.stop >= course.aim.cut)
-            except RowFailed:
+            except (RowFailed, CheckFailed):
                 if course.straight or step.work == RECOMPUTE or step.stop >= course.aim.cut:
                     raise
                 # what it failed on at a stop on the way may be mended at the end of it

@@ -137,6 +137,11 @@ def _rename_column(stored: StoredCatalog, relation: Relation, old: str, new: str
     if new.lower() in _names(relation):
         raise _error(f"{relation.name} has a column {new} already", new, statement.sql, "choose another name")
     _refuse_readers(stored, relation, f"RENAME COLUMN {old}", statement)
+    if relation.checks:
+        hint = "drop the view, and create it again with the new name"
+        raise _error(
+            f"RENAME COLUMN {old}: checks of {relation.name} name its columns", old, statement.sql, hint
+        )
     _refuse_connector(relation, statement)
     renamed = msgspec.structs.replace(column, name=new, stored=column.source)
     if relation.kind == "view":

@@ -11,6 +11,7 @@ from engine.sql.catalog import Relation
 from engine.sql.dialect import Dialect
 from engine.sql.parsing.refusals import refusal
 from engine.sql.statements import refresh_schedule
+from engine.sql.statements.check_list import FORM, checks_of
 
 RefreshPolicy = Literal["auto", "incremental", "full"]
 OnRowError = Literal["fail", "null"]
@@ -80,6 +81,11 @@ VIEW_OPTIONS: Mapping[str, ViewOption] = {
         r"[A-Za-z_][\w.]*:[A-Za-z_]\w*",
         "a schema to import, for example 'assets.checks:Totals'",
         "a pandera schema that new and changed rows must satisfy before they are committed",
+    ),
+    "checks": ViewOption(
+        r"[\s\S]+",
+        f"checks between semicolons, each {FORM}",
+        "what must hold of the view at each epoch, told before the epoch is committed: an error stops it, `warn` does not",
     ),
     "background": ViewOption(
         r"true|false", "true or false", "CREATE returns at once, later runs build the view in steps", "false"
@@ -151,6 +157,8 @@ def check_option(name: str, value: str, start: int, sql: str) -> None:
         raise refusal(f"option {name} cannot be '{value}'", sql, start, hint)
     if re.fullmatch(option.pattern, value, re.IGNORECASE) is None:
         raise refusal(f"option {name} cannot be '{value}'", sql, start, f"it is {option.form}")
+    if name == "checks":
+        checks_of(value, sql)
     if name == "refresh" and (wrong := refresh_schedule.wrong_schedule(value)) is not None:
         raise refusal(f"option refresh cannot be '{value}': {wrong}", sql, start, f"it is {option.form}")
 
