@@ -154,7 +154,7 @@ class SqlError(TidelineError):
     def __init__(
         self, message: str, *, sql: str = "", line: int = 0, column: int = 0, hint: str = ""
     ) -> None:
-        self.message, self.line, self.column, self.hint = message, line, column, hint
+        self.message, self.line, self.column, self.hint, self.sql = message, line, column, hint, sql
         text = message
         if line:
             lines = sql.splitlines()

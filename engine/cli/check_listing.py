@@ -37,7 +37,7 @@ def checks_listing(version: Version, now: float) -> Listing:
                     "told": found.text if found is not None and not found.passed else "",
                 }
             )
-    epochs = [record["epoch"] for record in records]
+    epochs = [epoch if isinstance(epoch := record["epoch"], int) else None for record in records]
     columns = (
         Column("view", [str(record["view"]) for record in records]),
         Column("check", [str(record["check"]) for record in records]),

@@ -118,7 +118,6 @@ def status(
     output: Output = Format.table,
     wide: Wide = False,
     waits: Annotated[bool, typer.Option("--waits", help="Show what lags, why, and until when.")] = False,
-    checks: Annotated[bool, typer.Option("--checks", help="Show how the checks of views came out.")] = False,
     storage: Annotated[
         bool, typer.Option("--storage", help="Show files by level, bytes, history, requests.")
     ] = False,
@@ -129,8 +128,8 @@ def status(
     """Show where every table, view and sink stands: state, newest epoch, lag, rows, bytes, files, last error."""
     from engine.cli.standing import standing_listing
 
-    if watch and (storage or checks or output is not Format.table):
-        raise typer.BadParameter("--watch shows a table: without --storage, --checks, --json and --format")
+    if watch and (storage or output is not Format.table):
+        raise typer.BadParameter("--watch shows a table: without --storage, --json and --format")
     with opened(store) as found:
         if watch:
             from engine.cli.watching import watch_store
@@ -138,13 +137,18 @@ def status(
             watch_store(found, waits=waits, wide=wide)
         elif storage:
             print_storage(found.metrics(), output)
-        elif checks:
-            from engine.cli.check_listing import checks_listing
-
-            print_listing(checks_listing(found.version, time.time()), output, wide=wide)
         else:
             listing = standing_listing(found.version, found.reader, time.time(), waits=waits)
             print_listing(listing, output, wide=wide)
+
+
+@app.command(cls=Printing)
+def checks(store: Store = "", output: Output = Format.table, wide: Wide = False) -> None:
+    """Show how the checks of views came out at their newest epoch, committed or stopped."""
+    from engine.cli.check_listing import checks_listing
+
+    with opened(store) as found:
+        print_listing(checks_listing(found.version, time.time()), output, wide=wide)
 
 
 @app.command(cls=Printing)
@@ -248,9 +252,8 @@ def materialize(
         report = running.materialize(name, partition or None)
     done = next((one for one in report.views if one.view == name), None)
     if done is None:
-        raise SqlError(
-            f"{name} is no materialized view: it holds what was written", hint="name a view that reads it"
-        )
+        hint = "name a view that reads it"
+        raise SqlError(f"{name} is no materialized view: it holds what was written", hint=hint)
     at = "without content" if done.epoch is None else f"at epoch {epoch_time(done.epoch)} UTC"
     typer.echo(
         f"{done.view} {at}: {done.inserted:,} rows inserted, {done.updated:,} updated, {done.deleted:,} deleted"
@@ -258,8 +261,7 @@ def materialize(
     if partition:
         read, written = done.partition_rows_read, done.partition_rows_written
         typer.echo(f"of partitions computed again {read:,} rows read, {written:,} written")
-    report.raise_for_errors()
-    report.raise_for_quarantine()
+    report.raise_for_all()
 
 
 @app.command()

@@ -34,7 +34,7 @@ from engine.runtime.backfill.pace import LARGEST_AWAITED_STEP, Pace, most_at_onc
 from engine.runtime.backfill.step import compute_step
 from engine.runtime.epoch.mutation_run import take_mutations
 from engine.runtime.epoch.row_checks import check_rows
-from engine.runtime.epoch.view_checks import check_views
+from engine.runtime.epoch.view_checks import Staged, check_views
 from engine.runtime.executor import Executor, FragmentTask
 from engine.runtime.spark.slots import Slots
 from engine.sql.incremental.fragments import Fragment
@@ -220,8 +220,8 @@ class BackfillRun:
         built = Checkpoint(version)
         built.add(last)
         epoch = creations(version)[domain.name].epoch
-        reader, members, tables = self.store.reader, domain.members, set(domain.tables)
-        return check_views(reader, stored, members, version, built.version, tables, epoch)
+        staged = Staged(version, built.version, set(domain.tables), epoch)
+        return check_views(self.store.reader, stored, domain.members, staged)
 
     def _check(self, owner: str, version: Version, task: FragmentTask, made: Sequence[NetChange]) -> None:
         """Raise RowFailed for rows that a view must not have; a state table of its plan may have any."""

@@ -25,7 +25,7 @@ from engine.runtime.domains.expiring import expiring, rows_passed
 from engine.runtime.epoch.claims import check_append_only, check_change, required_of
 from engine.runtime.epoch.epoch_run import FragmentEpoch, run_fragment, task_of
 from engine.runtime.epoch.row_checks import check_rows
-from engine.runtime.epoch.view_checks import check_views
+from engine.runtime.epoch.view_checks import Staged, check_views
 from engine.runtime.executor import Executor, FragmentTask
 from engine.runtime.partitions.cut import NO_CUTS, UNCUT, Cuts
 from engine.runtime.spark.slots import Slots
@@ -67,15 +67,8 @@ class DomainRun:
         checkpoint, done = self.compute(version, barrier, cuts)
         started = time.perf_counter()
         brought = {epoch.table for epochs in done.fragments.values() for epoch in epochs}
-        judged = check_views(
-            self.store.reader,
-            self.stored,
-            self.domain.members,
-            version,
-            checkpoint.version,
-            brought,
-            barrier.curr,
-        )
+        staged = Staged(version, checkpoint.version, brought, barrier.curr)
+        judged = check_views(self.store.reader, self.stored, self.domain.members, staged)
         closing = _closing(self.domain, version, self.store.version, done) | dict(catalog or {}) | judged
         timed = {f.table for _, f in self.domain.fragments if is_timed(f)} & brought
         closing |= forgotten(version, brought - timed)  # an earlier plan may have had a table of this name

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from itertools import islice
+from textwrap import shorten
 
 from engine.errors import CheckFailed
 from engine.hummock import Reader, TableVersion, Version
@@ -22,20 +24,25 @@ SHOWN_KEYS = 3
 MOST_READ = 10_000
 """So many rows are looked through for keys to show, where rows that break other checks stand before those."""
 MOST_COLUMNS = 6
+MOST_TEXT = 120
+
+
+@dataclass(frozen=True)
+class Staged:
+    """What is about to be committed: the version that it would make, at an epoch, and the tables in which that differs."""
+
+    before: Version
+    after: Version
+    brought: AbstractSet[str]
+    epoch: int
 
 
 def check_views(
-    reader: Reader,
-    stored: StoredCatalog,
-    views: Iterable[str],
-    before: Version,
-    after: Version,
-    brought: AbstractSet[str],
-    epoch: int,
+    reader: Reader, stored: StoredCatalog, views: Iterable[str], staged: Staged
 ) -> dict[str, str | None]:
-    """Return the catalog entries that tell how the checks of some views come out over a version that nobody sees yet.
+    """Return the catalog entries that tell how the checks of some views come out over what nobody sees yet.
 
-    `brought` are the tables that differ from those of `before`. Raises CheckFailed if a check fails that is an error.
+    Raises CheckFailed if a check fails that is an error.
     """
     entries: dict[str, str | None] = {}
     broken: dict[str, CheckedView] = {}
@@ -44,12 +51,12 @@ def check_views(
         relation = stored.catalog.relations[view]
         if not relation.checks and PANDERA not in relation.options:
             continue
-        results = _Judged(reader, relation, before, after, brought).results()
+        results = _Judged(reader, relation, staged).results()
         failing = [n for n, one in results.items() if not one.passed and one.severity == "error"]
         if failing:
-            broken[view] = CheckedView(results, epoch)
-            told.append(_told(relation, failing, results, before))
-        entries |= noted(before, view, CheckedView(results))
+            broken[view] = CheckedView(results, staged.epoch)
+            told.append(_told(relation, failing, results, staged.before))
+        entries |= noted(staged.before, view, CheckedView(results))
     if broken:
         raise CheckFailed("\n".join(told), broken)
     return entries
@@ -58,17 +65,10 @@ def check_views(
 class _Judged:
     """Tells how the checks of one view come out."""
 
-    def __init__(
-        self,
-        reader: Reader,
-        relation: Relation,
-        before: Version,
-        after: Version,
-        brought: AbstractSet[str],
-    ) -> None:
+    def __init__(self, reader: Reader, relation: Relation, staged: Staged) -> None:
         self.reader, self.relation = reader, relation
-        self.before, self.after, self.brought = before, after, brought
-        known = checked(before, relation.name)
+        self.before, self.after, self.brought = staged.before, staged.after, staged.brought
+        known = checked(staged.before, relation.name)
         self.known = known.results if known is not None and known.stopped is None else {}
         self._counted: dict[str, dict[int, int]] = {}
 
@@ -154,7 +154,7 @@ def _told(
     relation: Relation, failing: Iterable[str], results: Mapping[str, CheckResult], before: Version
 ) -> str:
     """Return what is wrong with a view, what is seen of it until it is mended, and what to do."""
-    texts = {check.name: check.text for check in relation.checks}
+    texts = {check.name: shorten(check.text, MOST_TEXT, placeholder=" …") for check in relation.checks}
     wrong = "; ".join(f"check {n} of {relation.name} ({texts[n]}) fails: {results[n].text}" for n in failing)
     table = computed(before, relation.name)
     stays = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.errors import SqlError
 from engine.sql.checks import PANDERA, Severity
@@ -139,7 +139,8 @@ def _check(part: str, start: int, number: int, text: str, sql: str) -> WrittenCh
     assert call is not None
     arguments, within = call[2], place + call.start(2)
     if word == "falls_at_most":
-        return _fall(name, body, arguments, level, start, within, text, sql)
+        made = WrittenCheck(name or word, word, body, level, start, place=within)
+        return _fall(made, arguments, text, sql)
     if word == "accepted":
         first = re.match(rf"{_COLUMN}(,|$)", arguments)
         if first is None or not first[4] or not arguments[first.end() :].strip():
@@ -162,14 +163,12 @@ def _is_one_call(inside: str) -> bool:
     return True
 
 
-def _fall(
-    name: str, body: str, argument: str, level: Severity, start: int, place: int, text: str, sql: str
-) -> WrittenCheck:
+def _fall(check: WrittenCheck, argument: str, text: str, sql: str) -> WrittenCheck:
+    """Return the check with the share that it names."""
     if _SHARE.fullmatch(argument) is None:
         hint = "say which share of the rows may go in one epoch, from 0 to 1: falls_at_most(0.5)"
-        raise wrong(f"falls_at_most({argument.strip()}) names no share", place, text, sql, hint)
-    share = float(argument)
-    return WrittenCheck(name or "falls_at_most", "falls_at_most", body, level, start, share=share)
+        raise wrong(f"falls_at_most({argument.strip()}) names no share", check.place, text, sql, hint)
+    return replace(check, share=float(argument))
 
 
 def _columns(word: str, arguments: str, place: int, text: str, sql: str) -> tuple[str, ...]:

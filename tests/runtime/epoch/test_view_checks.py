@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from engine.runtime.epoch.spark_executor import SparkExecutor
 from engine.runtime.executor import Computed, FragmentTask
 from engine.session import Session
 from tests.oracle.batch import assert_equal, content, duckdb_over
+from tests.runtime.clock.worlds import START, VIEWS, create_tables, moving
 
 PLAIN = "SELECT id, shop, price, price / 10 AS tens FROM sale"
 GROUPED = "SELECT shop, sum(price) AS total, count(*) AS n, max(price) AS most FROM sale GROUP BY shop"
@@ -278,3 +280,34 @@ def test_a_view_that_is_computed_whole_and_one_over_another_are_checked(session:
     assert report["above"].checks["check_1"].rows == 1
     session.sql("INSERT INTO sale VALUES (4, 'd', 1)")
     assert session.flush()["whole"].error is None
+
+
+def test_rows_that_the_clock_takes_are_asked_for_as_others(tmp_path: Path, spark: SparkSession) -> None:
+    with moving(tmp_path, spark) as (session, clock):
+        create_tables(session)
+        noon = START.replace(tzinfo=None)
+        times = ", ".join(f"({n}, 1, TIMESTAMP '{noon + timedelta(hours=n // 3)}')" for n in range(4))
+        session.sql(f"INSERT INTO ev VALUES {times}")
+        session.sql(create("v", "unique(k) warn; falls_at_most(0.5)", VIEWS["newest"]))
+        assert session.flush(["v"])["v"].checks["unique_k"].rows == 1
+        clock.sleep(3600)
+        assert "3 of 4 rows would go" in (session.flush()["v"].error or "")
+        session.sql(f"INSERT INTO ev VALUES (7, 2, TIMESTAMP '{noon + timedelta(hours=1)}')")
+        report = session.flush()["v"]
+        assert report.error is None and report.checks["unique_k"] == CheckResult(True, "warn")
+
+
+def test_a_temporal_join_and_a_row_error_that_is_null_are_checked(session: Session) -> None:
+    session.dialect = "risingwave"
+    session.sql("CREATE TABLE rate (k BIGINT PRIMARY KEY, r BIGINT)")
+    session.sql("CREATE TABLE ev (id BIGINT PRIMARY KEY, k BIGINT) APPEND ONLY")
+    session.sql("INSERT INTO rate VALUES (1, 0), (2, 5)")
+    joined = "SELECT id, ev.k, r FROM ev JOIN rate FOR SYSTEM_TIME AS OF PROCTIME() ON ev.k = rate.k"
+    session.sql(create("v", "10 / r < 3 warn; unique(k) warn", joined))
+    session.sql("INSERT INTO ev VALUES (1, 1), (2, 2), (3, 2)")
+    session.flush().raise_for_errors()
+    session.sql("UPDATE rate SET r = 2 WHERE k = 2")
+    session.sql("INSERT INTO ev VALUES (4, 2)")
+    checks = session.flush()["v"].checks
+    assert checks["check_1"].rows == 1 and checks["check_1"].sample[0].startswith("id = 4")
+    assert checks["unique_k"].rows == 1
