@@ -51,7 +51,7 @@ def check_views(
         relation = stored.catalog.relations[view]
         if not relation.checks and PANDERA not in relation.options:
             continue
-        results = _Judged(reader, relation, staged).results()
+        results = _Judged(reader, stored, relation, staged).results()
         failing = [n for n, one in results.items() if not one.passed and one.severity == "error"]
         if failing:
             broken[view] = CheckedView(results, staged.epoch)
@@ -65,8 +65,8 @@ def check_views(
 class _Judged:
     """Tells how the checks of one view come out."""
 
-    def __init__(self, reader: Reader, relation: Relation, staged: Staged) -> None:
-        self.reader, self.relation = reader, relation
+    def __init__(self, reader: Reader, stored: StoredCatalog, relation: Relation, staged: Staged) -> None:
+        self.reader, self.stored, self.relation = reader, stored, relation
         self.before, self.after, self.brought = staged.before, staged.after, staged.brought
         known = checked(staged.before, relation.name)
         self.known = known.results if known is not None and known.stopped is None else {}
@@ -132,14 +132,15 @@ class _Judged:
 
     def _broken(self, table: TableVersion, check: Check) -> Iterator[str]:
         """Yield the keys of the rows that break a check, in words."""
-        names = [n for n in table.schema.names if not n.startswith("_partial") and n not in (FAILED, ROWS)]
-        names = names[:MOST_COLUMNS]
+        columns = self.stored.catalog.relations[check.breaks].columns
+        shown = [column.name for column in columns if not column.hidden and column.name not in (FAILED, ROWS)]
+        names = shown[:MOST_COLUMNS]
         wanted = [*names, FAILED] if check.kind == "rows" else names
         read = 0
         for rows in self.reader.scan(table, table.committed_epoch, columns=wanted):
             for row in rows.slice(0, MOST_READ - read).to_pylist():
                 if check.kind != "rows" or row[FAILED] >> check.bit & 1:
-                    yield ", ".join(f"{name.removeprefix('_key_')} = {_shown(row[name])}" for name in names)
+                    yield ", ".join(f"{name} = {_shown(row[name])}" for name in names)
             read += rows.num_rows
             if read >= MOST_READ:
                 return

@@ -34,6 +34,8 @@ from engine.sql.statements.reader import Select, parse
 from engine.sql.statements.view_options import on_row_error, rules
 
 MOST_BITS = 30
+MOST_COLUMNS = 6
+"""So many columns of a row are kept where its key is hidden."""
 _CHECKED = "checked_rows"
 _BEFORE, _AFTER = "SELECT (\n", f"\n) AS is_right FROM {_CHECKED}"
 _NOT_OF_A_ROW = (exp.AggFunc, exp.Window, exp.Query, exp.Subquery)
@@ -129,8 +131,10 @@ class _Planner:
 
     def _rows(self, number: int, conditions: Sequence[str]) -> tuple[str, str]:
         """Make the view of the rows that break some of the conditions, and which; a condition that is null holds."""
-        shown = {column.source: column for column in self.relation.columns if not column.hidden}
-        keys = [shown[name].name for name in self.relation.primary_key if name in shown]
+        shown = {column.source: column.name for column in self.relation.columns if not column.hidden}
+        keys = [shown[name] for name in self.relation.primary_key if name in shown]
+        if len(keys) < len(self.relation.primary_key):  # rows that are told apart by what nobody sees
+            keys = list(shown.values())[:MOST_COLUMNS]
         parts = [
             f"CASE WHEN NOT (\n{one}\n) THEN {1 << bit} ELSE 0 END" for bit, one in enumerate(conditions)
         ]

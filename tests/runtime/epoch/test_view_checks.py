@@ -311,3 +311,15 @@ def test_a_temporal_join_and_a_row_error_that_is_null_are_checked(session: Sessi
     checks = session.flush()["v"].checks
     assert checks["check_1"].rows == 1 and checks["check_1"].sample[0].startswith("id = 4")
     assert checks["unique_k"].rows == 1
+
+
+def test_rows_without_a_key_are_told_by_their_columns_and_can_be_read(session: Session) -> None:
+    sales(session)
+    bag = "SELECT shop, price FROM sale UNION ALL SELECT shop, id FROM sale"
+    session.sql(create("bag", "cheap: price > 4 warn", bag))
+    session.sql(create("one", "few: n < 2 warn", "SELECT count(*) AS n FROM sale"))
+    report = session.flush(["bag", "one"])
+    assert sorted(report["bag"].checks["cheap"].sample) == ["shop = 'a', price = 1", "shop = 'b', price = 2"]
+    assert report["one"].checks["few"].sample == ("n = 2",)
+    rows = session.sql("SELECT * FROM _check_1_bag ORDER BY price")
+    assert rows is not None and rows.to_pylist()[0] == {"shop": "a", "price": 1, "_failed": 1}
