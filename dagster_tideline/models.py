@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ from dagster_tideline.header import (
     tags_of,
     wrong,
 )
-from dagster_tideline.python_models import declarations, literal
+from dagster_tideline.python_models import declarations
 from engine.errors import SqlError, TidelineError
 from engine.sql.catalog import Column
 from engine.sql.checks import OPTION as CHECKS
@@ -32,8 +31,8 @@ from engine.sql.checks import PANDERA
 from engine.sql.dialect import DIALECTS, Dialect, is_dialect
 from engine.sql.incremental.partitions import declared
 from engine.sql.parsing.refusals import offset
-from engine.sql.parsing.tokens import tokens_of
 from engine.sql.statements.check_list import checks_of
+from engine.sql.statements.option_text import with_option
 from engine.sql.statements.reader import (
     CreateMaterializedView,
     CreateSink,
@@ -256,15 +255,7 @@ def _with_checks(
         _refuse_wrong(check.value, check.start, whole)
     told = ";\n".join(check.value for check in checks)
     _refuse_wrong(told, first, whole)
-    option = f"{CHECKS} = {literal(told, dialect)}"
-    depth = 0
-    for token, after in itertools.pairwise(tokens := tokens_of(text, dialect)):
-        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
-        if depth == 0 and token.text.upper() == "WITH" and after.token_type == TokenType.L_PAREN:
-            return f"{text[: after.end + 1]}{option}, {text[after.end + 1 :]}"
-        if depth == 0 and token.token_type == TokenType.ALIAS:
-            return f"{text[: token.start]}WITH ({option}) {text[token.start :]}"
-    raise AssertionError(tokens)
+    return with_option(text, dialect, CHECKS, told)
 
 
 def _refuse_wrong(checks: str, at: int, whole: str) -> None:

@@ -14,6 +14,7 @@ from types import ModuleType
 from dagster_tideline.header import SAID_BY_TEXT, spoken
 from engine.errors import SqlError
 from engine.sql.dialect import Dialect
+from engine.sql.statements.option_text import literal
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,3 @@ def _run(path: Path) -> ModuleType:
     finally:
         del sys.modules[name]
     return module
-
-
-def literal(text: str, dialect: Dialect) -> str:
-    """Return a text as a literal of a dialect: in Spark's a backslash is one, elsewhere it stands for itself."""
-    text = text.replace("\\", "\\\\") if dialect == "spark" else text
-    return "'" + text.replace("'", "''") + "'"

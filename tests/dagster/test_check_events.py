@@ -9,6 +9,7 @@ import dagster as dg
 
 from dagster_tideline.asset_builder import build_assets
 from dagster_tideline.models import load_models
+from dagster_tideline.pending import find_pending
 from dagster_tideline.view_spec import COLUMN_LINEAGE
 from tests.dagster.conftest import TOTALS, Project
 
@@ -101,3 +102,19 @@ def test_columns_say_which_columns_they_come_from_once_the_store_knows_them(
     assert told("ranked")["place"] == [("orders", "shop")]
     assert told("ranked")["both"] == [("orders", "price"), ("totals", "total")]
     assert COLUMN_LINEAGE not in specs["orders"].metadata
+
+
+def test_a_model_of_which_only_the_checks_change_keeps_its_rows(project: Project) -> None:
+    project.model("shop/totals.sql", CHECKED)
+    project.land("1.csv", FIRST)
+    assert project.run().success
+    rebuilt = project.session.store.refresh().tables["totals"].committed_epoch
+    text = CHECKED.replace("total < 100", "total < 9").replace("-- check few (warn): n < 2\n", "")
+    project.model("shop/totals.sql", text)
+    assert find_pending(project.session.store, project.models).models == ("totals",)
+    result = project.run()
+    assert not result.success and "check check_1 of totals (total < 9) fails" in str(result.all_events)
+    assert project.session.store.refresh().tables["totals"].committed_epoch == rebuilt
+    project.model("shop/totals.sql", TOTALS.replace("AS total", "AS total, count(*) AS n"))
+    assert project.run().success and find_pending(project.session.store, project.models).models == ()
+    assert not [name for name in project.session.catalog.relations if name.startswith("_check")]

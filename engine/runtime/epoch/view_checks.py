@@ -163,5 +163,5 @@ def _told(
         if table is None
         else f"it stays as of {epoch_time(table.committed_epoch)} UTC"
     )
-    hint = "correct the rows that it reads, or create it anew with other checks"
+    hint = "correct the rows that it reads, or ALTER the view to have other checks"
     return f"{wrong}; {stays}: {hint}"

@@ -41,7 +41,7 @@ def drop_all(store: Hummock, statements: Sequence[Drop]) -> bool:
     if not named:
         return False
     with_readers = named | {reader for name in named for reader in readers(stored, name)}
-    store.commit(_removal(version, stored, with_readers))
+    store.commit(removal(version, stored, with_readers))
     return True
 
 
@@ -76,10 +76,10 @@ def drop_own_view(store: Hummock, sink: str) -> None:
     version = store.refresh()
     stored = load(version)
     if view_of(sink) in stored.catalog.relations and sink not in stored.catalog.relations:
-        store.commit(_removal(version, stored, {view_of(sink)}))
+        store.commit(removal(version, stored, {view_of(sink)}))
 
 
-def _removal(version: Version, stored: StoredCatalog, named: set[str]) -> Commit:
+def removal(version: Version, stored: StoredCatalog, named: set[str]) -> Commit:
     """Return the commit that takes away relations, and what only these use."""
     gone = _gone(stored, named)
     planned = gone & set(stored.plans)
