@@ -36,7 +36,7 @@ def test_checks_are_added_changed_and_taken_away_without_touching_rows(view: Ses
     )
     report = view.flush()["v"]
     assert report.error is None and report.inserted == 1 and set(report.checks) == {"check_1", "pair"}
-    assert "_check_2_v" in hidden(view) and any(name.startswith("_index_v__") for name in hidden(view))
+    assert "_check_2_v" in hidden(view)
     told = view.sql("SHOW CREATE MATERIALIZED VIEW v").to_pylist()[0]["create_statement"]
     assert (
         told.startswith("CREATE MATERIALIZED VIEW v WITH (checks = 'n < 10; pair:")
