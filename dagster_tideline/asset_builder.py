@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import dagster as dg
 
+from dagster_tideline.check_events import check_specs
 from dagster_tideline.epoch_events import Event, last_versions
 from dagster_tideline.epoch_run import run_epoch
 from dagster_tideline.hummock_resource import HummockResource
@@ -15,7 +16,7 @@ from dagster_tideline.partitioned import partitioned_asset
 from dagster_tideline.spark_resource import SparkResource
 from dagster_tideline.under_way import under_way
 from dagster_tideline.view_spec import spec_of
-from engine.sql.catalog import Relation
+from engine.sql.catalog import Catalog, Relation
 
 OP_NAME = "epoch"
 WORKER_TAG = "tideline/worker"
@@ -28,14 +29,20 @@ def build_assets(
 
     Tables in `written` are declared by models, but are assets of somebody else, who writes their rows.
     """
-    plain = [spec_of(model, relations.get(model.name)) for model in models if model.kind == "view"]
+    catalog = Catalog(relations)
+    plain = [spec_of(model, relations.get(model.name), catalog) for model in models if model.kind == "view"]
     ours = epoch_models(models) - set(written)
-    specs = [spec_of(model, relations.get(model.name)) for model in models if model.name in ours]
-    cut = [partitioned_asset(model, relations.get(model.name)) for model in models if model.is_partitioned]
+    own = [model for model in models if model.name in ours]
+    specs = [spec_of(model, relations.get(model.name), catalog) for model in own]
+    cut = [
+        partitioned_asset(model, relations.get(model.name), catalog)
+        for model in models
+        if model.is_partitioned
+    ]
     if not specs:
         return [*plain, *cut]
 
-    @dg.multi_asset(name=OP_NAME, specs=specs, can_subset=True)
+    @dg.multi_asset(name=OP_NAME, specs=specs, check_specs=check_specs(own), can_subset=True)
     def epoch(
         context: dg.AssetExecutionContext, hummock: HummockResource, spark: SparkResource
     ) -> Iterator[Event]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 import dagster as dg
 
 from dagster_tideline.definitions import build_definitions
+from dagster_tideline.header import spoken
 from dagster_tideline.settings import Settings
 
 
@@ -22,11 +24,25 @@ class TidelineModelsComponent(dg.Component, dg.Model, dg.Resolvable):
     """`local[2]`, `spark://…`, `sc://…`; without it SPARK_REMOTE, else local[*]."""
     runs: Literal["tick", "driver"] | None = None
     """`tick`: a run takes what is pending and ends. `driver`: one run stays. Without it TIDELINE_RUNS, else `tick`."""
+    group: str | None = None
+    """What the headers of models say that do not say it themselves; so are all below."""
+    owners: Sequence[str] = ()
+    tags: Mapping[str, str] = {}
+    freshness: str | None = None
+    """`10 min warn 5 min`."""
+    automation: str | None = None
+    """`eager`, `on_cron('0 6 * * *')` or `none`."""
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Return the assets, the sensor, the jobs and the schedules of the models."""
-        settings = Settings.of_environment(Path(context.project_root))
+        return self.definitions_of(Path(context.project_root), context.path)
+
+    def definitions_of(self, project: Path, place: Path) -> dg.Definitions:
+        """Return the definitions of the models below the folder `place` of a project."""
+        settings = Settings.of_environment(project)
         told = {"store": self.store, "runs": self.runs, "spark": self.spark or settings.spark}
         changed = {name: value for name, value in told.items() if value is not None}
-        folder = (context.path / self.models).resolve()
-        return build_definitions(settings.model_copy(update={**changed, "assets": folder}))
+        folder = (place / self.models).resolve()
+        texts = {"group": self.group, "freshness": self.freshness, "automation": self.automation}
+        said = spoken(self.owners, self.tags, texts)
+        return build_definitions(settings.model_copy(update={**changed, "assets": folder}), said=said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -22,20 +23,27 @@ from engine.hummock import Hummock
 from engine.meta.catalog_store import load
 from engine.sql.catalog import Relation
 
+_LOG = logging.getLogger(__name__)
+
 
 def build_definitions(
     settings: Settings,
     resources: Mapping[str, dg.ConfigurableResource[Any]] | None = None,
     assets: Sequence[dg.AssetsDefinition] = (),
+    said: Mapping[str, str] | None = None,
 ) -> dg.Definitions:
     """Return the definitions of a project; `resources` are `hummock` and `spark`, by default those of the settings.
 
     `assets` are others of the project: they may read models and, through `TidelineIOManager` as the resource `io_manager`, write
-    tables: a model of the same name is then declared by the model, and materialized by that asset.
+    tables: a model of the same name is then declared by the model, and materialized by that asset. `said` is what the headers of
+    models say that do not say it themselves, by key.
     """
     os.environ.setdefault("TIDELINE_HOME", str(settings.home))  # landing folders are relative to it
     resources = build_resources(settings) | dict(resources or {})
-    models = load_models(settings.assets)
+    models = load_models(settings.assets, said)
+    for model in models:
+        if model.error is not None:
+            _LOG.warning("%s can't be used:\n%s", model.name, model.error)
     written = {key.to_user_string() for asset in assets for key in asset.keys}
     _check_written(models, written)
     built = build_assets(models, stored_relations(settings.store), written)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from dagster_tideline.check_events import asked_for, check_events
 from dagster_tideline.epoch_events import Event, failure_text, sink_event, table_event, view_event
 from dagster_tideline.models import Model
 from dagster_tideline.partitioned import partition_events, quarantine_checks, remedy
@@ -33,8 +34,9 @@ def run_epoch(
 ) -> Iterator[Event]:
     """Take all that is pending for the selected assets and yield one event for each that moved; of cut views one a partition.
 
-    `known` are the data versions told last. Without `eager` a view that failed lately rests until its time comes. Raises
-    dg.Failure at the end, naming every table, view and partition that failed.
+    `known` are the data versions told last. Without `eager` a view that failed lately rests until its time comes. Checks are told
+    of views that moved or failed, and of those that the run was asked for. Raises dg.Failure at the end, naming every table, view
+    and partition that failed.
     """
     log, instance = context.log, context.instance
     synced = sync_models(session, models)
@@ -68,6 +70,11 @@ def run_epoch(
             yield from partition_events(session, report, known.get(report.view), instance)
             newly = {key for view, key in poison if view == report.view}
             yield from quarantine_checks(report.view, newly, before, session.ahead.version)
+    asked = asked_for(context)
+    moved = {report.view for report in flushed.views if not report.skipped} & set(selected)
+    for model in models:
+        if model.name in moved or model.name in asked:
+            yield from check_events(model, session.ahead.version)
     yield from _sink_events(flushed, selected, errors, log)
     if errors:
         raise dg.Failure(failure_text(errors), metadata={name: text for name, text in errors.items()})

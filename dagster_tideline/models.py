@@ -8,15 +8,31 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import dagster as dg
 import sqlglot
 from sqlglot import TokenType, exp
 
+from dagster_tideline.header import (
+    Header,
+    Line,
+    automation_of,
+    freshness_of,
+    header_of,
+    tags_of,
+    wrong,
+)
 from dagster_tideline.python_models import declarations
 from engine.errors import SqlError, TidelineError
 from engine.sql.catalog import Column
+from engine.sql.checks import OPTION as CHECKS
+from engine.sql.checks import PANDERA
 from engine.sql.dialect import DIALECTS, Dialect, is_dialect
 from engine.sql.incremental.partitions import declared
+from engine.sql.parsing.refusals import offset
+from engine.sql.statements.check_list import checks_of
+from engine.sql.statements.option_text import with_option
 from engine.sql.statements.reader import (
     CreateMaterializedView,
     CreateSink,
@@ -26,8 +42,6 @@ from engine.sql.statements.reader import (
     parse,
     split,
 )
-
-HEADER_KEYS = ("group", "owners", "description", "dialect")
 
 
 @dataclass(frozen=True)
@@ -46,6 +60,20 @@ class Model:
     columns: tuple[Column, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     error: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    freshness: dg.FreshnessPolicy | None = None
+    automation: dg.AutomationCondition[Any] | None = None
+
+    @property
+    def checks(self) -> Mapping[str, str]:
+        """The checks of a materialized view by their names, and what each says."""
+        if self.kind != "materialized view" or self.error is not None or self.is_partitioned:
+            return {}
+        text = self.options.get(CHECKS)
+        found = {one.name: one.text for one in checks_of(text, "")} if text is not None else {}
+        if PANDERA in self.options:
+            found[PANDERA] = f"rows satisfy the schema {self.options[PANDERA]}"
+        return found
 
     @property
     def code_version(self) -> str:
@@ -71,43 +99,51 @@ def normalised(sql: str, dialect: str) -> str:
     return " ".join(texts)
 
 
-def load_models(folder: Path) -> tuple[Model, ...]:
-    """Read the models of a folder, inputs before their readers; a file that can't be used becomes a model with `error`."""
+def load_models(folder: Path, said: Mapping[str, str] | None = None) -> tuple[Model, ...]:
+    """Read the models of a folder, inputs before their readers; a file that can't be used becomes a model with `error`.
+
+    `said` is what headers say that do not say it themselves.
+    """
     found: list[Model] = []
     for path in sorted(folder.rglob("*.sql")):
-        found.extend(_of_file(path, folder))
+        found.extend(_of_file(path, folder, said or {}))
     for path in sorted(folder.rglob("*.py")):
-        found.extend(_of_python(path, folder))
+        found.extend(_of_python(path, folder, said or {}))
     return _in_order(_without_twins(found))
 
 
-def _of_file(path: Path, folder: Path) -> list[Model]:
+def _of_file(path: Path, folder: Path, said: Mapping[str, str]) -> list[Model]:
     shown = path.relative_to(folder).as_posix()
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         return [_broken(path, shown, f"{shown} can't be read: {error}", "")]
-    header = _header(text)
-    header.setdefault("group", _group_of(path, folder))
-    dialect = header.get("dialect", "spark")
-    if not is_dialect(dialect):
-        told = f'{shown}: dialect "{dialect}" is unknown: use one of {", ".join(DIALECTS)}'
-        return [_broken(path, shown, told, text)]
     try:
+        header = header_of(text)
+        dialect = header.get("dialect", "spark")
+        if not is_dialect(dialect):
+            hint = f"use one of {', '.join(DIALECTS)}"
+            raise wrong(f'dialect "{dialect}" is unknown', header.lines["dialect"].start, text, hint)
         statements = split(text, dialect)
     except TidelineError as error:
         return [_broken(path, shown, f"{shown}: {error}", text)]
     models = []
+    end = 0
     for number, statement in enumerate(statements):
+        begin = text.index(statement, end)
+        end = begin + len(statement)
         try:
-            models.append(_of_statement(statement, shown, dialect, header))
+            own = header_of(statement, text, begin)
+            lines = {**_usual(path, folder, said), **header.lines, **own.lines}
+            models.append(_of_statement(statement, shown, dialect, Header(lines, own.checks), text))
         except TidelineError as error:
             suffix = f"_{number + 1}" if len(statements) > 1 else ""
-            models.append(_broken(path, shown, f"{shown}: {error}", statement, suffix))
+            told = _in_file(error, text, begin)
+            models.append(_broken(path, shown, f"{shown}: {told}", statement, suffix))
     return models
 
 
-def _of_python(path: Path, folder: Path) -> list[Model]:
+def _of_python(path: Path, folder: Path, said: Mapping[str, str]) -> list[Model]:
     shown = path.relative_to(folder).as_posix()
     try:
         declared = declarations(path)
@@ -115,14 +151,28 @@ def _of_python(path: Path, folder: Path) -> list[Model]:
         return [_broken(path, shown, f"{shown}: {error}", "")]
     models = []
     for declaration in declared:
-        header = {"group": _group_of(path, folder), **declaration.header}
+        own = {key: Line(value) for key, value in declaration.header.items()}
+        header = Header({**_usual(path, folder, said), **own})
         try:
             text = declaration.statement()
-            models.append(_of_statement(text, shown, declaration.dialect, header))
+            models.append(_of_statement(text, shown, declaration.dialect, header, ""))
         except TidelineError as error:
-            told = f"{shown}: {error}"
+            told = f"{shown}, line {declaration.line}, {declaration.name}: {error}"
             models.append(Model(declaration.name, "materialized view", "", shown, error=told))
     return models
+
+
+def _usual(path: Path, folder: Path, said: Mapping[str, str]) -> dict[str, Line]:
+    """Return what holds of a file's models where their headers say nothing."""
+    return {key: Line(value) for key, value in {"group": _group_of(path, folder), **said}.items()}
+
+
+def _in_file(error: TidelineError, text: str, begin: int) -> TidelineError:
+    """Return an error of a statement at its place in the file, where the statement begins at a character."""
+    if not isinstance(error, SqlError) or not error.line or error.sql == text:
+        return error
+    at = begin + offset(text[begin:], error.line, error.column)
+    return wrong(error.message, at, text, error.hint)
 
 
 def _group_of(path: Path, folder: Path) -> str:
@@ -130,17 +180,22 @@ def _group_of(path: Path, folder: Path) -> str:
     return "default" if parent == "." else parent
 
 
-def _of_statement(text: str, path: str, dialect: Dialect, header: Mapping[str, str]) -> Model:
+def _of_statement(text: str, path: str, dialect: Dialect, header: Header, whole: str) -> Model:
+    """Return the model that a statement is; places of the header are those of the text `whole`."""
     statement = parse(text, dialect)
-    own = dict(header) | {key: value for key, value in _header(text).items() if key != "dialect"}
+    if header.checks:
+        statement = parse(_with_checks(text, statement, dialect, header.checks, whole), dialect)
     model = functools.partial(
         Model,
         sql=_without_header(statement.sql),
         path=path,
         dialect=dialect,
-        group=own["group"],
-        owners=tuple(owner.strip() for owner in own.get("owners", "").split(",") if owner.strip()),
-        description=own.get("description", ""),
+        group=header.get("group"),
+        owners=tuple(owner.strip() for owner in header.get("owners").split(",") if owner.strip()),
+        description=header.get("description"),
+        tags=tags_of(header.lines["tags"], whole) if "tags" in header.lines else {},
+        freshness=freshness_of(header.lines["freshness"], whole) if "freshness" in header.lines else None,
+        automation=automation_of(header.lines["automation"], whole) if "automation" in header.lines else None,
     )
     _refuse_no_asset(statement, text)
     match statement:
@@ -186,25 +241,28 @@ def relations_read(query: exp.Expr) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name and name not in own))
 
 
-def _header(text: str) -> dict[str, str]:
-    """Read the comment lines at the top: `-- key: value`; other comment lines are the description."""
-    found: dict[str, str] = {}
-    prose: list[str] = []
-    for line in text.splitlines():
-        stripped = line.strip()
-        if not stripped.startswith("--"):
-            if stripped:
-                break
-            continue
-        content = stripped.lstrip("-").strip()
-        key, colon, value = content.partition(":")
-        if colon and key.strip().lower() in HEADER_KEYS:
-            found[key.strip().lower()] = value.strip()
-        elif content:
-            prose.append(content)
-    if prose and "description" not in found:
-        found["description"] = " ".join(prose)
-    return found
+def _with_checks(
+    text: str, statement: Statement, dialect: Dialect, checks: Sequence[Line], whole: str
+) -> str:
+    """Return a statement with the checks of its header as the option that they are; raises SqlError at their lines."""
+    first = checks[0].start
+    if not isinstance(statement, CreateMaterializedView):
+        hint = "take the line out: a table takes what is written, a plain view holds nothing"
+        raise wrong("checks are of a materialized view", first, whole, hint)
+    if CHECKS in statement.options:
+        raise wrong("checks stand in the header and in WITH", first, whole, "leave one of the two out")
+    for check in checks:
+        _refuse_wrong(check.value, check.start, whole)
+    told = ";\n".join(check.value for check in checks)
+    _refuse_wrong(told, first, whole)
+    return with_option(text, dialect, CHECKS, told)
+
+
+def _refuse_wrong(checks: str, at: int, whole: str) -> None:
+    try:
+        checks_of(checks, "")
+    except SqlError as error:
+        raise wrong(error.message, at, whole, error.hint) from error
 
 
 def _without_header(text: str) -> str:

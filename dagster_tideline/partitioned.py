@@ -11,7 +11,7 @@ from dagster_tideline.models import Model
 from dagster_tideline.spark_resource import SparkResource
 from dagster_tideline.view_spec import spec_of
 from engine.meta.partitions import Quarantined, quarantined
-from engine.sql.catalog import Relation
+from engine.sql.catalog import Catalog, Relation
 
 if TYPE_CHECKING:
     from engine.hummock import Version
@@ -29,9 +29,9 @@ def partitions_of(view: str) -> dg.DynamicPartitionsDefinition:
     return dg.DynamicPartitionsDefinition(name=view)
 
 
-def partitioned_asset(model: Model, relation: Relation | None) -> dg.AssetsDefinition:
+def partitioned_asset(model: Model, relation: Relation | None, catalog: Catalog) -> dg.AssetsDefinition:
     """Return the asset of a view that is cut; materializing some of its partitions computes just those again from the inputs."""
-    spec = spec_of(model, relation).replace_attributes(
+    spec = spec_of(model, relation, catalog).replace_attributes(
         partitions_def=partitions_of(model.name), skippable=False
     )
 

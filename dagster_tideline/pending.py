@@ -52,7 +52,7 @@ class Pending:
         if self.idle:
             parts.append(f"{len(self.idle)} tables at rest are passed over: {', '.join(self.idle[:8])}")
         if self.models:
-            parts.append(f"models to create: {', '.join(self.models[:8])}")
+            parts.append(f"models to create or alter: {', '.join(self.models[:8])}")
         return "; ".join(parts) or "every view is at the frontier of its inputs and no file is waiting"
 
 
@@ -89,7 +89,7 @@ def find_pending(
             behind.append(sink.name)
             committed = delivers.tables[source_of(sink)].committed_epoch
             work.update(f"{sink.name}:{at.epoch}<{committed}\n".encode())
-    for model in plan.create:
+    for model in (*plan.create, *plan.alter):
         work.update(f"{model.name}:{model.code_version}\n".encode())
     idle = passed_over(store.reader, store.version, stored, now)
     for table, number in sorted(idle.items()):
@@ -107,7 +107,7 @@ def retry_delay(attempts: int) -> float:
 
 
 def _models(plan: SyncPlan) -> tuple[str, ...]:
-    return tuple(model.name for model in plan.create)
+    return tuple(model.name for model in (*plan.create, *plan.alter))
 
 
 def _position(name: str, version: Version, stored: StoredCatalog) -> str:

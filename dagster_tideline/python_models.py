@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from dagster_tideline.header import SAID_BY_TEXT, spoken
 from engine.errors import SqlError
 from engine.sql.dialect import Dialect
+from engine.sql.statements.option_text import literal
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class Declaration:
     dialect: Dialect
     options: Mapping[str, str]
     header: Mapping[str, str]
+    line: int = 0
 
     def statement(self) -> str:
         """Return CREATE MATERIALIZED VIEW with the function's query; raises SqlError if it returns none."""
@@ -39,7 +42,9 @@ class Declaration:
                 f"{self.name}() returns {type(query).__name__}, not the text of a query",
                 hint="return a SELECT: Tideline keeps what it can read, and a computed frame is not read",
             )
-        shown = ", ".join(f"{key} = '{_escaped(value)}'" for key, value in self.options.items())
+        shown = ", ".join(
+            f"{key} = {literal(str(value), self.dialect)}" for key, value in self.options.items()
+        )
         with_options = f" WITH ({shown})" if shown else ""
         return f"CREATE MATERIALIZED VIEW {self.name}{with_options} AS\n{query.strip()}"
 
@@ -47,22 +52,24 @@ class Declaration:
 def materialized_view(
     *,
     dialect: Dialect = "spark",
-    group: str | None = None,
     owners: Sequence[str] = (),
-    **options: str,
+    tags: Mapping[str, str] | None = None,
+    checks: Sequence[str] = (),
+    **said: str,
 ) -> Callable[[Callable[[], str]], Declaration]:
     """Declare a materialized view by a function that returns its query; its docstring is the asset's description.
 
-    `options` are those of CREATE MATERIALIZED VIEW … WITH (…), such as `partition_by="day"`.
+    `said` are `group`, `freshness` and `automation`, as a header says them, and the options of CREATE MATERIALIZED VIEW …
+    WITH (…), such as `partition_by="day"`.
     """
 
     def declare(function: Callable[[], str]) -> Declaration:
         header = {"description": " ".join((function.__doc__ or "").split())}
-        if group:
-            header["group"] = group
-        if owners:
-            header["owners"] = ", ".join(owners)
-        return Declaration(function.__name__, function, dialect, options, header)
+        header |= spoken(owners, tags or {}, {key: said[key] for key in SAID_BY_TEXT if key in said})
+        options = {key: value for key, value in said.items() if key not in SAID_BY_TEXT}
+        told = {"checks": "; ".join(checks)} | options if checks else options
+        line = function.__code__.co_firstlineno
+        return Declaration(function.__name__, function, dialect, told, header, line)
 
     return declare
 
@@ -94,7 +101,3 @@ def _run(path: Path) -> ModuleType:
     finally:
         del sys.modules[name]
     return module
-
-
-def _escaped(value: str) -> str:
-    return str(value).replace("'", "''")

@@ -6,11 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sqlglot import exp
+
 from dagster_tideline.models import Model, normalised
 from engine.connectors.landing import CONNECTOR
 from engine.connectors.landing_folder import landing_path
 from engine.errors import PathNotAllowed, TidelineError
-from engine.sql.catalog import Catalog, Relation
+from engine.sql.catalog import COMPANIONS, Catalog, Relation
+from engine.sql.checks import OPTION as CHECKS
+from engine.sql.statements.option_text import literal, with_option
 
 if TYPE_CHECKING:
     from engine.session import Session
@@ -18,16 +22,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SyncPlan:
-    """What a sync will do, in this order: drop views (readers go with them), then create; `errors` are by model."""
+    """What a sync will do, in this order: drop views (readers go with them), then create; `errors` are by model.
+
+    Views of which only the checks are others keep their rows: they are in `alter`.
+    """
 
     drop: tuple[str, ...] = ()
     create: tuple[Model, ...] = ()
+    alter: tuple[Model, ...] = ()
     errors: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
         """Whether the store holds all that can be held."""
-        return not self.drop and not self.create
+        return not self.drop and not self.create and not self.alter
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,7 @@ def plan_sync(catalog: Catalog, models: Sequence[Model]) -> SyncPlan:
     stored = catalog.relations
     errors = {model.name: model.error for model in models if model.error is not None}
     changed: dict[str, None] = {}
+    altered: dict[str, Model] = {}
     for model in models:
         relation = stored.get(model.name)
         if model.error is not None or relation is None or _same(model, relation):
@@ -54,10 +63,13 @@ def plan_sync(catalog: Catalog, models: Sequence[Model]) -> SyncPlan:
                 f'undo the change, or run `tideline sql "DROP TABLE {model.name} CASCADE"`'
             )
             continue
+        if _same_but_checks(model, relation):
+            altered[model.name] = model
+            continue
         changed[model.name] = None
     gone = dict(changed)
     for name in changed:
-        gone.update(dict.fromkeys(n for n in catalog.dependents(name) if stored[n].kind != "index"))
+        gone.update(dict.fromkeys(n for n in catalog.dependents(name) if stored[n].kind not in COMPANIONS))
     create = [m for m in models if m.error is None and (m.name not in stored or m.name in gone)]
     declared = {model.name for model in models}
     # Views that somebody made by hand on top of a replaced one come back as they were.
@@ -66,7 +78,8 @@ def plan_sync(catalog: Catalog, models: Sequence[Model]) -> SyncPlan:
         for name in catalog.order()
         if name in gone and name not in declared and not name.startswith("_")  # a sink makes its own view
     ]
-    return SyncPlan(tuple(changed), tuple(create), errors)
+    alter = tuple(model for name, model in altered.items() if name not in gone)
+    return SyncPlan(tuple(changed), tuple(create), alter, errors)
 
 
 def sync_models(session: Session, models: Sequence[Model]) -> SyncReport:
@@ -99,13 +112,39 @@ def sync_models(session: Session, models: Sequence[Model]) -> SyncReport:
             created.append(model.name)
         finally:
             session.dialect = dialect
+    for model in plan.alter:
+        try:
+            _alter_checks(session, model)
+        except TidelineError as error:
+            errors[model.name] = f"{model.path}: {error}"
     return SyncReport(tuple(created), tuple(dropped), errors)
 
 
 def _same(model: Model, relation: Relation) -> bool:
     if model.kind != relation.kind or model.dialect != relation.dialect:
         return False
-    return normalised(model.sql, model.dialect) == normalised(relation.sql, relation.dialect)
+    if normalised(model.sql, model.dialect) == normalised(relation.sql, relation.dialect):
+        return True
+    return _same_but_checks(model, relation) and model.options.get(CHECKS) == relation.options.get(CHECKS)
+
+
+def _same_but_checks(model: Model, relation: Relation) -> bool:
+    """Tell whether a materialized view differs from its model in its checks alone."""
+    if model.kind != "materialized view" or (model.kind, model.dialect) != (relation.kind, relation.dialect):
+        return False
+    texts = (with_option(one.sql, model.dialect, CHECKS, None) for one in (model, relation))
+    return len({normalised(text, model.dialect) for text in texts}) == 1
+
+
+def _alter_checks(session: Session, model: Model) -> None:
+    """Give a view the checks of its model; the run that follows asks them over all of its rows."""
+    dialect, text = session.dialect, model.options.get(CHECKS, "default")
+    try:
+        session.dialect = model.dialect
+        name = exp.to_identifier(model.name, quoted=True).sql(dialect=model.dialect)
+        session.sql(f"ALTER MATERIALIZED VIEW {name} SET (checks = {literal(text, model.dialect)})")
+    finally:
+        session.dialect = dialect
 
 
 def _of_relation(relation: Relation) -> Model:

@@ -27,6 +27,8 @@ EPOCHS = "epochs"
 
 _Key = tuple[str, str | None, bool]
 """Asset, partition, and whether it is observed: what is said of a partition in quarantine takes no materialization's place."""
+_Check = tuple[dg.AssetKey, str]
+_Outcome = tuple[bool, dg.AssetCheckSeverity, str | None]
 
 
 @dataclass
@@ -39,6 +41,8 @@ class _Waiting:
 class Telling:
     """Which events of assets are passed on, and which wait: of one asset at most one in `seconds`, and the newest once it rests.
 
+    A check that comes out in another way is told at once.
+
     `code_versions` are those of the assets' models. The store of a Dagster instance keeps every event for ever: without this
     a day of epochs a second would be 86,400 events an asset.
     """
@@ -49,11 +53,14 @@ class Telling:
     """The data versions as they were seen last, told or not: what the next epoch is compared with."""
     _told: dict[_Key, float] = field(default_factory=dict)
     _waiting: dict[_Key, _Waiting] = field(default_factory=dict)
+    _outcomes: dict[_Check, tuple[_Outcome | None, float]] = field(default_factory=dict)
+    """How each check came out that was told last, and when."""
+    _checks: dict[_Check, dg.AssetCheckEvaluation] = field(default_factory=dict)
 
     def take(self, event: Event, now: float) -> Iterator[Event]:
         """Yield an event if it is time for one of its asset, else keep it."""
         if isinstance(event, dg.AssetCheckEvaluation):
-            yield event
+            yield from self._checked(event, now)
             return
         shown = self._plain(event)
         observed = isinstance(shown, dg.AssetObservation)
@@ -67,18 +74,31 @@ class Telling:
             self._waiting[key] = _Waiting(shown)
         yield from self.due(now)
 
-    def due(
-        self, now: float, *, all_of_them: bool = False
-    ) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
+    def _checked(self, event: dg.AssetCheckEvaluation, now: float) -> Iterator[dg.AssetCheckEvaluation]:
+        """Yield how a check came out at once if that is news, else when the time of its asset's events has come."""
+        key = (event.asset_key, event.check_name)
+        outcome = (event.passed, event.severity, event.description)
+        told, at = self._outcomes.get(key, (None, float("-inf")))
+        self._checks[key] = event
+        if outcome != told or now - at >= self.seconds:
+            self._outcomes[key] = (outcome, now)
+            yield self._checks.pop(key)
+
+    def due(self, now: float, *, all_of_them: bool = False) -> Iterator[Event]:
         """Yield the events whose time has come, or with `all_of_them` whatever waits."""
+        for check in list(self._checks):
+            outcome, at = self._outcomes[check]
+            if all_of_them or now - at >= self.seconds:
+                self._outcomes[check] = (outcome, now)
+                yield self._checks.pop(check)
         for key in list(self._waiting):
             if all_of_them or now - self._told.get(key, float("-inf")) >= self.seconds:
                 waiting = self._waiting.pop(key)
                 self._told[key] = now
-                event = waiting.event
-                if isinstance(event, dg.AssetMaterialization):
-                    event = event.with_metadata({**event.metadata, EPOCHS: waiting.epochs})
-                yield event
+                shown = waiting.event
+                if isinstance(shown, dg.AssetMaterialization):
+                    shown = shown.with_metadata({**shown.metadata, EPOCHS: waiting.epochs})
+                yield shown
 
     def rest(self, newest: Mapping[str, str | None]) -> Iterator[Event]:
         """Yield whatever waits, as the run ends; `newest` are the data versions told by now, by a successor, too.

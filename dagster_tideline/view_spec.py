@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import dagster as dg
 
 from dagster_tideline.models import Model
-from engine.sql.catalog import Column, Relation
+from engine.errors import SqlError
+from engine.sql.bind.binder import bound_as_written
+from engine.sql.catalog import Catalog, Column, Relation
+from engine.sql.lineage import lineage
+from engine.sql.statements.reader import CreateMaterializedView, CreateView, parse
 
 COLUMN_SCHEMA = "dagster/column_schema"
+COLUMN_LINEAGE = "dagster/column_lineage"
 
 
-def spec_of(model: Model, relation: Relation | None) -> dg.AssetSpec:
-    """Return the asset of a model; `relation` is what the store holds of it, whose columns have types."""
+def spec_of(model: Model, relation: Relation | None, catalog: Catalog | None = None) -> dg.AssetSpec:
+    """Return the asset of a model; `relation` is what the store holds of it, whose columns have types.
+
+    With the store's `catalog` it tells from which columns of others its columns come.
+    """
     columns = relation.columns if relation is not None else model.columns
     metadata: dict[str, object] = {"model": dg.MetadataValue.text(model.path)}
     schema = column_schema(columns)
     if schema is not None:
         metadata[COLUMN_SCHEMA] = schema
+    comes_from = column_lineage(model, catalog) if catalog is not None else None
+    if comes_from is not None:
+        metadata[COLUMN_LINEAGE] = comes_from
     owners, others = _owners(model.owners)
     if others:
         metadata["owners"] = dg.MetadataValue.text(", ".join(others))
@@ -34,7 +45,9 @@ def spec_of(model: Model, relation: Relation | None) -> dg.AssetSpec:
         code_version=model.code_version,
         owners=owners,
         kinds={"tideline"} if model.kind in ("table", "sink") else {"spark", "sql", "tideline"},
-        tags={"tideline/kind": model.kind.replace(" ", "_")},
+        tags={**model.tags, "tideline/kind": model.kind.replace(" ", "_")},
+        freshness_policy=model.freshness,
+        automation_condition=model.automation,
     )
 
 
@@ -52,6 +65,46 @@ def column_schema(columns: Sequence[Column]) -> dg.TableSchema | None:
             )
             for column in shown
         ]
+    )
+
+
+def column_lineage(model: Model, catalog: Catalog) -> dg.TableColumnLineage | None:
+    """Return from which columns of tables and views each column of a model comes, None where the store cannot tell yet."""
+    relations = catalog.relations
+    if model.error is not None or any(name not in relations for name in model.reads):
+        return None
+    if model.kind == "sink":
+        shown = [column.name for column in relations[model.reads[0]].columns if not column.hidden]
+        return _lineage({name: ((model.reads[0], name),) for name in shown})
+    if model.kind not in ("view", "materialized view"):
+        return None
+    try:
+        statement = parse(model.sql, model.dialect)
+        assert isinstance(statement, CreateMaterializedView | CreateView)
+        bound = bound_as_written(statement.query, catalog, dialect=model.dialect, sql=model.sql)
+    except (
+        SqlError
+    ):  # kept by a whole computation, or of inputs that have changed: the run says what is wrong
+        return None
+    names = statement.columns or tuple(name for name, _ in bound.columns)
+    columns = [(name, internal) for name, (_, internal) in zip(names, bound.columns, strict=False)]
+    found = {
+        name: tuple((table, _shown_name(relations[table], column)) for table, column in sources)
+        for name, sources in lineage(bound.plan, columns).items()
+    }
+    return _lineage(found)
+
+
+def _shown_name(relation: Relation, stored: str) -> str:
+    return next((column.name for column in relation.columns if column.source == stored), stored)
+
+
+def _lineage(found: Mapping[str, Sequence[tuple[str, str]]]) -> dg.TableColumnLineage:
+    return dg.TableColumnLineage(
+        {
+            name: [dg.TableColumnDep(asset_key=table, column_name=column) for table, column in sources]
+            for name, sources in found.items()
+        }
     )
 
 

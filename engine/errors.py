@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Protocol
 
 
@@ -103,16 +105,25 @@ class RowFailed(EpochFailed):
     """A row made an epoch fail: an expression that cannot be computed on it, or a check that it breaks.
 
     `reason` says why, without telling where. `view` is the one whose epoch it was, once that is known. `row` is the one on which
-    it failed, if somebody has asked; asking takes time, and `search`, where there is one, does it.
+    it failed, if somebody has asked; asking takes time, and `search`, where there is one, does it. `checks` as of CheckFailed.
     """
 
     view: str | None = None
     row: Any = None
     search: RowSearch | None = None
+    checks: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, message: str, reason: str = "") -> None:
         super().__init__(message)
         self.reason = reason or message
+
+
+class CheckFailed(EpochFailed):
+    """A check of a view fails on what an epoch would commit; `checks` tells by view how all of its checks came out."""
+
+    def __init__(self, message: str, checks: Mapping[str, Any]) -> None:
+        super().__init__(message)
+        self.checks = checks
 
 
 class RowSearch(Protocol):
@@ -147,7 +158,7 @@ class SqlError(TidelineError):
     def __init__(
         self, message: str, *, sql: str = "", line: int = 0, column: int = 0, hint: str = ""
     ) -> None:
-        self.message, self.line, self.column, self.hint = message, line, column, hint
+        self.message, self.line, self.column, self.hint, self.sql = message, line, column, hint, sql
         text = message
         if line:
             lines = sql.splitlines()

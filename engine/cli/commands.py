@@ -143,6 +143,15 @@ def status(
 
 
 @app.command(cls=Printing)
+def checks(store: Store = "", output: Output = Format.table, wide: Wide = False) -> None:
+    """Show how the checks of views came out at their newest epoch, committed or stopped."""
+    from engine.cli.check_listing import checks_listing
+
+    with opened(store) as found:
+        print_listing(checks_listing(found.version, time.time()), output, wide=wide)
+
+
+@app.command(cls=Printing)
 def backfill(
     store: Store = "",
     output: Output = Format.table,
@@ -151,26 +160,19 @@ def backfill(
     spark: Spark = "",
 ) -> None:
     """Show how far the snapshot backfills of new views are: share, rows, time left, lag."""
-    if run:
-        _run_backfills(store, spark)
+    from engine.cli.backfilling import run_backfills
     from engine.cli.standing import backfills_listing
     from engine.meta.catalog_store import load
     from engine.meta.creation import creations
     from engine.meta.status import statuses
 
+    if run:
+        run_backfills(store, spark)
     with opened(store) as found:
         version = found.version
         lags = {s.name: s.lag_seconds for s in statuses(version, load(version), {}, time.time())}
         listing = backfills_listing(creations(version), lags)
     print_listing(listing, output, wide=wide)
-
-
-def _run_backfills(store: str, spark: str) -> None:
-    with session(store, spark) as running:
-        while going_on := [wait for wait in running.waits() if wait.goes_on]:
-            running.flush([name for wait in going_on for name in running.members(wait.domain)])
-            for wait in running.waits():
-                tell(f"{wait.domain}: {wait.reason}")
 
 
 ViewName = Annotated[str, typer.Argument(help="A materialized view; its whole domain follows.")]
@@ -250,9 +252,8 @@ def materialize(
         report = running.materialize(name, partition or None)
     done = next((one for one in report.views if one.view == name), None)
     if done is None:
-        raise SqlError(
-            f"{name} is no materialized view: it holds what was written", hint="name a view that reads it"
-        )
+        hint = "name a view that reads it"
+        raise SqlError(f"{name} is no materialized view: it holds what was written", hint=hint)
     at = "without content" if done.epoch is None else f"at epoch {epoch_time(done.epoch)} UTC"
     typer.echo(
         f"{done.view} {at}: {done.inserted:,} rows inserted, {done.updated:,} updated, {done.deleted:,} deleted"
@@ -260,8 +261,7 @@ def materialize(
     if partition:
         read, written = done.partition_rows_read, done.partition_rows_written
         typer.echo(f"of partitions computed again {read:,} rows read, {written:,} written")
-    report.raise_for_errors()
-    report.raise_for_quarantine()
+    report.raise_for_all()
 
 
 @app.command()

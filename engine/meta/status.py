@@ -14,7 +14,7 @@ from engine.meta.partitions import described, quarantined
 from engine.meta.recovery import failures
 from engine.meta.sinks import sinks, source_of, standing, state_of
 from engine.meta.watermarks import shown_watermarks
-from engine.sql.catalog import RelationKind
+from engine.sql.catalog import COMPANIONS, RelationKind
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def _of_tables(version: Version, stored: StoredCatalog, now: float) -> Iterator[
     failing = failures(version)
     for name in stored.order:
         relation = stored.catalog.relations.get(name)
-        if relation is None or relation.kind == "index":
+        if relation is None or relation.kind in COMPANIONS:
             continue
         state, table = known[name], version.tables.get(name)
         failure = failing.get(domain_of(stored, name))

@@ -7,7 +7,7 @@ from typing import Literal
 
 from engine.errors import SqlError
 from engine.meta.catalog_store import StoredCatalog
-from engine.sql.catalog import Relation, RelationKind
+from engine.sql.catalog import COMPANIONS, Relation, RelationKind
 from engine.sql.parsing.refusals import line_and_column, words
 from engine.sql.schemas import last_name
 
@@ -33,12 +33,14 @@ def known(
 
 
 def readers(stored: StoredCatalog, name: str) -> tuple[str, ...]:
-    """Return everything that users made and that is computed from `name`, nearer ones first; indexes are not.
+    """Return everything that users made and that is computed from `name`, nearer ones first; indexes and checks are not.
 
     Neither is the view that a sink AS SELECT has for itself: the sink is.
     """
     found = (stored.catalog.get(other) for other in stored.catalog.dependents(name))
-    return tuple(other.name for other in found if other.kind != "index" and not other.name.startswith("_"))
+    return tuple(
+        other.name for other in found if other.kind not in COMPANIONS and not other.name.startswith("_")
+    )
 
 
 def place_of(name: str, sql: str) -> tuple[int, int]:

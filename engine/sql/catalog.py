@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from engine.errors import SqlError
+from engine.sql.checks import Check
 from engine.sql.dialect import Dialect
 from engine.sql.expression.steps import Step
 
@@ -19,7 +20,9 @@ MOST_CHARACTERS = 255
 ROWS_LIVE = "retention_seconds"
 """The option of a table that says how long its rows are there."""
 _NO_PART = ("Cc", "Cs", "Zl", "Zp")
-RelationKind = Literal["table", "view", "materialized view", "index", "function", "sink", "schema"]
+RelationKind = Literal["table", "view", "materialized view", "index", "function", "sink", "schema", "check"]
+COMPANIONS: tuple[RelationKind, ...] = ("index", "check")
+"""The kinds of what stands beside a relation: it goes with it, and is none of its readers."""
 ConflictPolicy = Literal["error", "overwrite", "ignore", "update if not null"]
 
 
@@ -92,7 +95,7 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     A table has been there since after the epoch `since`. With `null_keys` a null is a value of the key like others, as in
     RisingWave. `through` names the plain views and functions whose text the statement uses. A plain view that is `renamed` gives
     its query's columns other names. `watermark` is that of a table which has one, `carried` are the columns of a view that
-    follow such.
+    follow such. `checks` are those of a materialized view; a relation of the kind check is a hidden view for them.
     """
 
     name: str
@@ -114,6 +117,7 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     since: int = 0
     watermark: Watermark | None = None
     carried: tuple[Carried, ...] = ()
+    checks: tuple[Check, ...] = ()
 
     @property
     def rows_live(self) -> float | None:

@@ -13,8 +13,12 @@ import pyarrow as pa
 import pytest
 
 from engine.cli.commands import app, main
-from engine.hummock import Hummock, Put
+from engine.hummock import Commit, Hummock, Put
+from engine.meta.catalog_store import entries
+from engine.meta.check_results import CheckedView, CheckResult, noted
 from engine.session import Session
+from engine.sql.catalog import Column, Relation
+from engine.sql.checks import Check
 
 HEAVY = ("pyspark", "boto3", "dagster", "grpc", "engine.session")
 
@@ -227,3 +231,30 @@ def test_compaction_and_collection_say_what_they_did_in_a_sentence(
     assert re.match(r"bar: 2 files of .* became 1 file of .* in ", capsys.readouterr().out)
     assert _run("gc", "--dry-run") == 0
     assert "would be deleted" in capsys.readouterr().out
+
+
+def test_checks_says_how_each_came_out(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with Hummock.open(store) as opened:
+        checks = (
+            Check("low", "rows", "cents < 500", "warn", "_check_1_v", "_count_1_v"),
+            Check("new", "query", "x"),
+        )
+        view = Relation(name="v", kind="materialized view", columns=(Column("n", "int"),), checks=checks)
+        found = CheckedView(
+            {"low": CheckResult(False, "warn", 2, ("name = 'north'",))}, opened.refresh().epoch
+        )
+        notes = entries({"v": view}, {}) | noted(opened.version, "v", found)
+        opened.commit(Commit(catalog=notes))
+    assert _run("checks") == 0
+    shown = capsys.readouterr().out
+    assert "2 rows, such as name = 'north'" in shown and "not asked yet" in shown
+    assert _run("checks", "--json") == 0
+    low, new = json.loads(capsys.readouterr().out)
+    assert (low["view"], low["check"], low["outcome"], low["rows"], low["stopped"]) == (
+        "v",
+        "low",
+        "failed",
+        2,
+        True,
+    )
+    assert low["epoch"] > 0 and new["outcome"] == "not asked yet" and new["epoch"] is None

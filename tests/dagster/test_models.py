@@ -80,7 +80,8 @@ def test_a_file_in_a_dialect_that_nobody_knows_becomes_a_model_with_its_error(tm
         )
     models = load_models(tmp_path)
     assert [model.name for model in models] == ["v0", "v1"]
-    assert 'dialect "postgress" is unknown: use one of spark, postgres, risingwave' in (models[0].error or "")
+    assert 'dialect "postgress" is unknown\n  line 1, column 13' in (models[0].error or "")
+    assert "use one of spark, postgres, risingwave" in (models[0].error or "")
     assert 'dialect "oracle" is unknown' in (models[1].error or "")
 
 

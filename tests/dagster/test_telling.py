@@ -53,12 +53,27 @@ def test_versions_go_on_though_nothing_is_told() -> None:
     assert telling.versions == {"a": "2"}
 
 
-def test_checks_are_told_each() -> None:
+def test_a_check_that_comes_out_in_another_way_is_told_at_once_and_the_same_outcome_at_distances() -> None:
     telling = Telling(30.0, {})
-    check = dg.AssetCheckEvaluation(dg.AssetKey("a"), "c", passed=True)
-    for at in (0.0, 0.1):
-        (told_now,) = telling.take(check, at)
-        assert told_now is check
+
+    def check(passed: bool, rows: int, description: str | None = None) -> dg.AssetCheckEvaluation:
+        key, metadata = dg.AssetKey("a"), {"rows": rows}
+        return dg.AssetCheckEvaluation(key, "c", passed, metadata, description=description)
+
+    def rows(events: Any) -> list[Any]:
+        return [event.metadata["rows"].value for event in events]
+
+    assert rows(telling.take(check(True, 0), 0.0)) == [0]
+    assert rows(telling.take(check(True, 0), 0.1)) == []
+    assert rows(telling.take(check(False, 3), 0.2)) == [3]
+    assert rows(telling.take(check(False, 4), 0.3)) == []
+    assert rows(telling.due(30.0)) == []
+    assert rows(telling.due(30.3)) == [4]
+    assert rows(telling.due(90.0)) == []
+    assert rows(telling.take(check(False, 4, "another partition"), 91.0)) == [4]
+    assert rows(telling.take(check(True, 0), 91.1)) == [0]
+    assert rows(telling.take(check(True, 0), 91.2)) == []
+    assert rows(telling.rest({})) == [0]
 
 
 def partition(name: str, key: str, version: int, rows: int) -> dg.AssetMaterialization:

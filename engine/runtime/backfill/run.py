@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from engine.errors import Conflict, RowFailed
+from engine.errors import CheckFailed, Conflict, RowFailed
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.epoch import Clock
 from engine.hummock.merge import HASHES, HIGHEST, LOWEST
 from engine.meta.barrier import closed, minted, opened
 from engine.meta.catalog_store import StoredCatalog, is_planned, load, planned, table_of
+from engine.meta.checkpoint import Checkpoint
 from engine.meta.creation import CONSUMING_SNAPSHOT, CREATED, Creation, creations, entry, without
 from engine.meta.crossing import at_once, is_timed
 from engine.meta.cut import have_met
@@ -33,6 +34,7 @@ from engine.runtime.backfill.pace import LARGEST_AWAITED_STEP, Pace, most_at_onc
 from engine.runtime.backfill.step import compute_step
 from engine.runtime.epoch.mutation_run import take_mutations
 from engine.runtime.epoch.row_checks import check_rows
+from engine.runtime.epoch.view_checks import Staged, check_views
 from engine.runtime.executor import Executor, FragmentTask
 from engine.runtime.spark.slots import Slots
 from engine.sql.incremental.fragments import Fragment
@@ -130,6 +132,11 @@ class BackfillRun:
                     raise
                 creation = self._begin_anew(build, stored, version, reach)
                 continue
+            except CheckFailed:  # of the whole, so what is to be mended is built again as a whole
+                if not _has_changed(domain, creation, version, reach):
+                    raise
+                creation = self._begin_anew(build, stored, version, reach)
+                continue
             rest = rest_seconds(creation.rows - before, self.clock.monotonic() - started, limit)
             while rest > 0 and not stop():
                 self.clock.sleep(min(rest, 0.05))
@@ -186,14 +193,18 @@ class BackfillRun:
             notes = quarantine(owner, standing)
         label = creation.epoch if part.last else creation.epoch - _LABELS_BELOW + creation.step
         after = _stepped(creation, part, self.clock())
+        writes = {fragment.table: tuple(sst for change in written for sst in change.ssts)}
         if after.state != CONSUMING_SNAPSHOT:
+            notes |= self._judged(
+                domain, stored, version, Commit(writes=writes, epochs={fragment.table: label})
+            )
             notes |= closed(version.catalog, domain.name)
             notes |= at_once([f.table for _, f in domain.fragments if is_timed(f)], creation.epoch)
         reads = domain.dependencies[fragment.table] if part.last else ()
         self.store.commit(
             replace(
                 build.commit,
-                writes={fragment.table: tuple(sst for change in written for sst in change.ssts)},
+                writes=writes,
                 epochs={fragment.table: label},
                 acks={name: {fragment.table: creation.epoch} for name in reads},
                 catalog=entry(domain.name, after) | notes | recovered(version, domain.name),
@@ -202,17 +213,27 @@ class BackfillRun:
         build.pace.took(part.rows, self.clock.monotonic() - started)
         return after
 
+    def _judged(
+        self, domain: Domain, stored: StoredCatalog, version: Version, last: Commit
+    ) -> dict[str, str | None]:
+        """Return how checks come out over what a backfill has built, its last step included; raises CheckFailed."""
+        built = Checkpoint(version)
+        built.add(last)
+        epoch = creations(version)[domain.name].epoch
+        staged = Staged(version, built.version, set(domain.tables), epoch)
+        return check_views(self.store.reader, stored, domain.members, staged)
+
     def _check(self, owner: str, version: Version, task: FragmentTask, made: Sequence[NetChange]) -> None:
         """Raise RowFailed for rows that a view must not have; a state table of its plan may have any."""
         if task.fragment.table == owner:
-            check_rows(self.store, version, task.table, [sst for one in made for sst in one.ssts])
+            ssts = [sst for one in made for sst in one.ssts]
+            check_rows(self.store, version, task.table, ssts, task.new)
 
     def _is_mended(
         self, build: _Build, creation: Creation, version: Version, reach: int, limit: int | None
     ) -> bool:
         """Tell whether a step that fails on its snapshot does not fail on the inputs at `reach`; nothing is committed."""
-        changes = (version.tables[name].first_change(creation.epoch) for name in build.domain.inputs)
-        if not any(change is not None and change <= reach for change in changes):
+        if not _has_changed(build.domain, creation, version, reach):
             return False
         owner, _, task = _next_task(build, creation, version, limit)
         if not set(creation.tables).isdisjoint(task.fragment.inputs):
@@ -248,6 +269,12 @@ def _readable(domain: Domain, stored: StoredCatalog, epoch: int) -> Callable[[Ve
             raise Conflict(f"what domain {domain.name} reads is being computed again")
 
     return check
+
+
+def _has_changed(domain: Domain, creation: Creation, version: Version, reach: int) -> bool:
+    """Tell whether what a backfill reads has changed since its snapshot, up to `reach`."""
+    changes = (version.tables[name].first_change(creation.epoch) for name in domain.inputs)
+    return any(change is not None and change <= reach for change in changes)
 
 
 def _next_task(

@@ -9,6 +9,7 @@ from contextlib import suppress
 from engine.errors import Conflict, RowFailed
 from engine.hummock import Commit, Hummock, Version
 from engine.meta.catalog_store import StoredCatalog, planned
+from engine.meta.check_results import CheckedView, stopped
 from engine.meta.domain import Domain
 from engine.meta.recovery import FAILURE_PREFIX, Failure, failed, failures, traced
 from engine.runtime.partitions.poison import sought
@@ -17,11 +18,23 @@ BUDGET_SECONDS = 120.0
 """How long the domains of one run may ask for their rows, all together."""
 
 
-def remember(store: Hummock, domain: Domain, stored: StoredCatalog, error: str, now: float) -> None:
-    """Write a domain's failure into the store, for whoever looks or retries; that of a view dropped meanwhile is none."""
+def remember(
+    store: Hummock,
+    domain: Domain,
+    stored: StoredCatalog,
+    error: str,
+    now: float,
+    checks: Mapping[str, CheckedView],
+) -> None:
+    """Write a domain's failure into the store, for whoever looks or retries; that of a view dropped meanwhile is none.
+
+    `checks` are those that have stopped it, by view.
+    """
     version = store.refresh()
     with suppress(Conflict):
         entry = failed(version, domain.name, error, now)
+        for view, found in checks.items():
+            entry |= stopped(version, view, found)
         store.commit(Commit(catalog=entry, precondition=planned(stored, domain.members)))
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from engine.errors import RowFailed, TidelineError
+from engine.errors import CheckFailed, RowFailed, TidelineError
 from engine.hummock import Version
 from engine.meta.barrier import Barrier
 from engine.meta.catalog_store import StoredCatalog
+from engine.meta.check_results import CheckedView, checked
 from engine.meta.creation import computed, creations
 from engine.meta.domain import Domain
 from engine.meta.flush_plan import Step
@@ -17,6 +18,7 @@ from engine.runtime.domains.domain_run import DomainEpoch
 from engine.runtime.epoch.epoch_run import FragmentEpoch
 from engine.runtime.epoch.report import ViewReport
 from engine.runtime.spark.errors import was_stopped
+from engine.sql.catalog import COMPANIONS
 
 
 @dataclass
@@ -28,6 +30,7 @@ class DomainOutcome:
     seconds: float = 0.0
     lag_seconds: float = 0.0
     error: str | None = None
+    checks: Mapping[str, CheckedView] = field(default_factory=dict)
     failing_row: RowFailed | None = None
     waits_for: str | None = None
     barrier: Barrier | None = None
@@ -60,6 +63,7 @@ class DomainOutcome:
             self.waits_for = "its job was ended in Spark; the next run takes it"
             return
         self.failing_row = failure if isinstance(failure, RowFailed) else None
+        self.checks = failure.checks if isinstance(failure, CheckFailed | RowFailed) else {}
         told = isinstance(failure, TidelineError)
         self.error = str(failure) if told else f"{type(failure).__name__}: {_first_lines(failure)}"
 
@@ -74,8 +78,9 @@ class DomainOutcome:
 def reports_of(
     domain: Domain, version: Version, stored: StoredCatalog, outcome: DomainOutcome
 ) -> Iterator[ViewReport]:
-    """Yield what a run did for each view of a domain, which stands as in `version` now."""
-    for owner in domain.members:
+    """Yield what a run did for each view of a domain, which stands as in `version` now; of companions the views tell."""
+    kinds = {owner: stored.catalog.relations[owner].kind for owner in domain.members}
+    for owner in (owner for owner, kind in kinds.items() if kind not in COMPANIONS or owner == domain.name):
         done = outcome.fragments.get(owner, [])
         table = computed(version, owner)
         committed = table.committed_epoch if table is not None else None
@@ -130,6 +135,7 @@ def _with_standing(report: ViewReport, domain: Domain, version: Version, stored:
         input_epochs={name: report.epoch for name in reads if report.epoch},
         rule=plan.fragments[-1].rule.word,
         quarantined={key: one.text for key, one in quarantined(version, view).items()},
+        checks=dict(judged.results) if (judged := checked(version, view)) is not None else {},
     )
     if creation is None:
         return report

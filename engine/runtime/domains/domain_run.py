@@ -26,6 +26,7 @@ from engine.runtime.domains.expiring import expiring, rows_passed
 from engine.runtime.epoch.claims import check_append_only, check_change, required_of
 from engine.runtime.epoch.epoch_run import FragmentEpoch, run_fragment, task_of
 from engine.runtime.epoch.row_checks import check_rows
+from engine.runtime.epoch.view_checks import Staged, check_views
 from engine.runtime.executor import Executor, FragmentTask
 from engine.runtime.partitions.cut import NO_CUTS, UNCUT, Cuts
 from engine.runtime.spark.slots import Slots
@@ -61,13 +62,15 @@ class DomainRun:
         """Bring all tables of the domain to the end of its open barrier in one commit, the entries `catalog` in it.
 
         `cuts` say of views, by name, which of their partitions take part. Raises Fenced if another writer has taken over,
-        Conflict if a view of it was dropped, RowFailed if a row cannot be computed.
+        Conflict if a view of it was dropped, RowFailed if a row cannot be computed, CheckFailed if a check stops it.
         """
         self._pin_inputs(version, barrier.curr, generation)
         checkpoint, done = self.compute(version, barrier, cuts)
         started = time.perf_counter()
-        closing = _closing(self.domain, version, self.store.version, done) | dict(catalog or {})
         brought = {epoch.table for epochs in done.fragments.values() for epoch in epochs}
+        staged = Staged(version, checkpoint.version, brought, barrier.curr)
+        judged = check_views(self.store.reader, self.stored, self.domain.members, staged)
+        closing = _closing(self.domain, version, self.store.version, done) | dict(catalog or {}) | judged
         timed = {f.table for _, f in self.domain.fragments if is_timed(f)} & brought
         closing |= forgotten(version, brought - timed)  # an earlier plan may have had a table of this name
         closing |= crossings(self.store.reader, checkpoint.version.tables, timed)
@@ -124,7 +127,7 @@ class DomainRun:
                         required_of(options, whole.table),
                     )
                 if whole.table == owner:
-                    check_rows(self.store, version, table_of(whole), part.writes[whole.table])
+                    check_rows(self.store, version, table_of(whole), part.writes[whole.table], reach)
             except RowFailed as failure:
                 failure.view = owner
                 raise

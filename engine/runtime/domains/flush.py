@@ -12,7 +12,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from engine.errors import Conflict, Fenced, RowFailed, TableExists
+from engine.errors import CheckFailed, Conflict, Fenced, RowFailed, TableExists
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.epoch import Clock, seconds_of
 from engine.hummock.preconditions import all_of
@@ -189,7 +189,7 @@ class FlushRun:
         outcome = self._bring(domain, stored)
         outcome.seconds = time.perf_counter() - started
         if outcome.error is not None and not self._broken_off.is_set():
-            remember(self.store, domain, stored, outcome.error, self.clock())
+            remember(self.store, domain, stored, outcome.error, self.clock(), outcome.checks)
         return outcome
 
     def _bring(self, domain: Domain, stored: StoredCatalog) -> DomainOutcome:
@@ -220,7 +220,7 @@ class FlushRun:
                     return
                 if step.barrier is not None:
                     course = replace(course, arrived=step.stop >= course.aim.cut)
-            except RowFailed:
+            except (RowFailed, CheckFailed):
                 if course.straight or step.work == RECOMPUTE or step.stop >= course.aim.cut:
                     raise
                 # what it failed on at a stop on the way may be mended at the end of it

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, get_args
 
 from engine.hummock import Version
 from engine.hummock.epoch import seconds_of
-from engine.meta.catalog_store import load
+from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.creation import creations
-from engine.meta.domain import domains
+from engine.meta.domain import Domain, domains
 from engine.meta.frontier import frontiers
 from engine.meta.waits import Kind, quarantine_waits, waits
 
@@ -41,11 +41,11 @@ class ViewCollector:
         known = frontiers(version, stored.order, stored.inputs)
         found = domains(stored)
         for name, creation in creations(version).items():
-            for view in found[name].members if name in found else ():
+            for view in _told(found[name], stored) if name in found else ():
                 for phase, rows in creation.consumed.items():
                     consumed.add_metric([view, phase], rows)
         for domain in found.values():
-            for view in domain.members:
+            for view in _told(domain, stored):
                 oldest = known[view].oldest_change if known[view].lagging else None
                 lag.add_metric([view], 0.0 if oldest is None else max(0.0, now - seconds_of(oldest)))
         waiting = GaugeMetricFamily("tideline_waiting_domains", _WAITING, labels=["kind"])
@@ -53,3 +53,8 @@ class ViewCollector:
         for kind in get_args(Kind):
             waiting.add_metric([kind], kinds.count(kind))
         yield from (consumed, lag, waiting)
+
+
+def _told(domain: Domain, stored: StoredCatalog) -> tuple[str, ...]:
+    """Return the members of a domain that are told of: the hidden views of checks go with theirs."""
+    return tuple(view for view in domain.members if stored.catalog.relations[view].kind != "check")

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from engine.errors import EpochFailed
+from engine.meta.check_results import CheckResult
 
 
 @dataclass(frozen=True)
@@ -14,7 +15,8 @@ class ViewReport:
 
     A view that was left alone on purpose says in `waits_for` why. `barrier` is the one that the run has committed, `mutations`
     are what it has put in force; `rebuilt` says why the view was computed as a whole. `backfill_phase` and `consumed` (rows by
-    phase) tell of views that were made by snapshot backfill.
+    phase) tell of views that were made by snapshot backfill. `checks` are by name how they came out at the newest epoch, if only
+    as what has stopped it.
     """
 
     view: str
@@ -41,6 +43,7 @@ class ViewReport:
     quarantined: dict[str, str] = field(default_factory=dict)
     partition_rows_read: int = 0
     partition_rows_written: int = 0
+    checks: dict[str, CheckResult] = field(default_factory=dict)
 
     @property
     def rows_out(self) -> int:

@@ -12,15 +12,16 @@ from engine.errors import RowFailed, SqlError
 from engine.hummock import Hummock, SstInfo, Table, Version
 from engine.hummock.version import OP, PUT
 from engine.meta.catalog_store import load
+from engine.meta.check_results import CheckedView, CheckResult
 from engine.runtime.epoch.schema_modules import imported
 from engine.sql.catalog import Column, Relation
+from engine.sql.checks import PANDERA as OPTION
 
-OPTION = "pandera"
 CHECKED_AT_ONCE = 200_000
 SHOWN_FAILURES = 5
 
 
-def check_rows(store: Hummock, version: Version, table: Table, ssts: Sequence[SstInfo]) -> None:
+def check_rows(store: Hummock, version: Version, table: Table, ssts: Sequence[SstInfo], epoch: int) -> None:
     """Check the new rows in files of a view's table, if it declares a schema; raises RowFailed with the rows that break it.
 
     A frame holds some of the new and changed rows, at most CHECKED_AT_ONCE: checks are of rows, not of the whole view.
@@ -31,12 +32,15 @@ def check_rows(store: Hummock, version: Version, table: Table, ssts: Sequence[Ss
         return
     schema = schema_of(relation.options[OPTION])
     for rows in _new_rows(store, relation, table, ssts):
-        broken = _broken(schema, rows)
+        failing, broken = _broken(schema, rows)
         if broken:
-            raise RowFailed(
+            failure = RowFailed(
                 f"rows of {view} break its schema {relation.options[OPTION]}: {'; '.join(broken)}; the view stays as it is: "
                 f"correct the rows that it reads, or the schema"
             )
+            result = CheckResult(False, rows=failing, note="; ".join(broken))
+            failure.checks = {view: CheckedView({OPTION: result}, epoch)}
+            raise failure
 
 
 def check_declared(relation: Relation) -> None:
@@ -106,8 +110,8 @@ def _shown(relation: Relation) -> list[Column]:
     return [column for column in relation.columns if not column.hidden]
 
 
-def _broken(schema: Any, rows: pa.Table) -> list[str]:
-    """Return what is wrong with rows, in words; nothing if they are right."""
+def _broken(schema: Any, rows: pa.Table) -> tuple[int, list[str]]:
+    """Return how many rows are wrong, as often as they are, and what is, in words; nothing if they are right."""
     import pandas as pd
     from pandera.errors import SchemaError, SchemaErrors
 
@@ -124,7 +128,7 @@ def _broken(schema: Any, rows: pa.Table) -> list[str]:
         for (column, check), failures in cases.groupby(["column", "check"], dropna=False, sort=False):
             values = ", ".join(repr(value) for value in failures["failure_case"].head(SHOWN_FAILURES))
             told.append(f"column {column}, {check}: {len(failures)} rows, such as {values}")
-        return told
+        return len(cases), told
     except SchemaError as error:
-        return [str(error)]
-    return []
+        return 1, [str(error)]
+    return 0, []

@@ -25,11 +25,13 @@ from engine.meta.placement import RETENTION, misplaced
 from engine.runtime.epoch.mutation_run import ASK_ATTEMPTS, ask
 from engine.runtime.reads.spark_read import answer
 from engine.runtime.relations import known, place_of, readers
+from engine.runtime.statements.alter_checks import changed_checks
 from engine.runtime.statements.alter_column import altered_column
 from engine.runtime.statements.column_users import users_of
 from engine.runtime.statements.create_schema import check_schema
 from engine.runtime.statements.rename import rename, swap
 from engine.sql.catalog import Catalog, Column, Relation
+from engine.sql.checks import OPTION as CHECKS
 from engine.sql.expression.spark_sql import quote
 from engine.sql.incremental.access import index_name
 from engine.sql.incremental.fragments import IncrementalPlan, index_fragment
@@ -96,6 +98,8 @@ def _alter(store: Hummock, spark: Callable[[], SparkSession], statement: Alter) 
             if if_exists and name.lower() not in _names(relation):
                 return ""
             commit = _drop_column(store, stored, relation, name, statement)
+        case SetOptions(options) if CHECKS in options:
+            commit = changed_checks(version, stored, spark, relation, statement, options)
         case SetOptions(options):
             commit = _set_options(version, stored, relation, options, statement, store.clock())
         case Steer(mutation):
@@ -137,6 +141,11 @@ def _rename_column(stored: StoredCatalog, relation: Relation, old: str, new: str
     if new.lower() in _names(relation):
         raise _error(f"{relation.name} has a column {new} already", new, statement.sql, "choose another name")
     _refuse_readers(stored, relation, f"RENAME COLUMN {old}", statement)
+    if relation.checks:
+        hint = "drop the view, and create it again with the new name"
+        raise _error(
+            f"RENAME COLUMN {old}: checks of {relation.name} name its columns", old, statement.sql, hint
+        )
     _refuse_connector(relation, statement)
     renamed = msgspec.structs.replace(column, name=new, stored=column.source)
     if relation.kind == "view":

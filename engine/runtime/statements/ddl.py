@@ -15,7 +15,6 @@ from engine.hummock import Commit, Hummock, SstInfo, Table, TableOptions, Versio
 from engine.hummock.epoch import epoch_at
 from engine.meta.catalog_store import StoredCatalog, catalog_unchanged, entries, load
 from engine.meta.dead_letters import ensure_dead_letters
-from engine.meta.domain import OPTION as DOMAIN_OPTION
 from engine.meta.domain import domains
 from engine.runtime.epoch.row_checks import check_declared
 from engine.runtime.partitions.checks import check_partitions
@@ -24,9 +23,11 @@ from engine.runtime.rows import ROW_ID
 from engine.runtime.spark.analyze import SparkAnalyzer
 from engine.runtime.statements.arrival_sides import check_sides
 from engine.runtime.statements.backfill_order import check_backfill_order
+from engine.runtime.statements.check_views import plan_checks
 from engine.runtime.statements.create_schema import check_schema
 from engine.runtime.statements.full_view import check_columns, named, plan_full
 from engine.runtime.statements.replaced_view import check_replaced
+from engine.runtime.statements.shared_index import index_of
 from engine.runtime.statements.table_as import columns_of, table_query, written_rows
 from engine.runtime.statements.view_columns import documents_of, documents_of_query, shown_columns
 from engine.runtime.statements.window_close import carried_by, check_emits, closed_plan
@@ -39,7 +40,7 @@ from engine.sql.catalog import Carried, Catalog, Column, ConflictPolicy, Relatio
 from engine.sql.dialect import Dialect
 from engine.sql.incremental.access import index_name
 from engine.sql.incremental.expiry import with_expiry
-from engine.sql.incremental.fragments import IncrementalPlan, index_fragment
+from engine.sql.incremental.fragments import IncrementalPlan
 from engine.sql.incremental.incremental_plan import build_incremental_plan
 from engine.sql.incremental.key_types import check_key_types, check_plain
 from engine.sql.incremental.progress import of_catalog
@@ -218,28 +219,6 @@ def create_index(store: Hummock, statement: CreateIndex, dialect: Dialect) -> bo
     return True
 
 
-def index_of(
-    catalog: Catalog, base: Relation, columns: tuple[str, ...], dialect: Dialect
-) -> tuple[Relation, IncrementalPlan]:
-    """Return the relation and the plan of the shared index of a table by `columns`.
-
-    That of a view stands in the view's domain: others of that domain may read it, and nobody could put it there by name.
-    """
-    fragment = index_fragment(base.name, columns, catalog)
-    relation = Relation(
-        name=fragment.table,
-        kind="index",
-        columns=base.columns,
-        primary_key=fragment.key,
-        distribution_key=fragment.distribution_key,
-        append_only=base.append_only,
-        dialect=dialect,
-        options={DOMAIN_OPTION: base.options[DOMAIN_OPTION]} if DOMAIN_OPTION in base.options else {},
-        depends_on=(base.name,),
-    )
-    return relation, IncrementalPlan(fragment.table, (fragment,))
-
-
 def plan_view(
     catalog: Catalog, spark: SparkSession, statement: CreateMaterializedView, dialect: Dialect
 ) -> tuple[Relation, IncrementalPlan]:
@@ -318,6 +297,9 @@ def create_materialized_view(
             relations[name], plans[name] = index_of(
                 stored.catalog, stored.catalog.get(table), columns, dialect
             )
+    checks = plan_checks(stored.catalog, spark(), relation)
+    relations |= checks.relations | {relation.name: msgspec.structs.replace(relation, checks=checks.checks)}
+    plans |= checks.plans
     check_sides(_check_domains(stored, relations, plans), statement.name, statement.sql)
     store.commit(
         Commit(

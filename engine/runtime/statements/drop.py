@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from engine.errors import Conflict, SqlError
 from engine.hummock import Commit, Hummock, Version
 from engine.meta.catalog_store import StoredCatalog, catalog_unchanged, entries, load
+from engine.meta.check_results import forgotten as checks_forgotten
 from engine.meta.creation import without
 from engine.meta.crossing import forgotten as crossings_forgotten
 from engine.meta.domain import domain_of
@@ -16,7 +17,7 @@ from engine.meta.recovery import recovered
 from engine.meta.sinks import KIND as SINK
 from engine.meta.sinks import Holds, released, state_entry
 from engine.runtime.relations import known, place_of, readers
-from engine.sql.catalog import Relation, watermark_name
+from engine.sql.catalog import COMPANIONS, Relation, watermark_name
 from engine.sql.incremental.access import index_name
 from engine.sql.statements.sink_statements import view_of
 from engine.sql.statements.statement_types import DeleteFrom, Drop, Several, Statement
@@ -40,7 +41,7 @@ def drop_all(store: Hummock, statements: Sequence[Drop]) -> bool:
     if not named:
         return False
     with_readers = named | {reader for name in named for reader in readers(stored, name)}
-    store.commit(_removal(version, stored, with_readers))
+    store.commit(removal(version, stored, with_readers))
     return True
 
 
@@ -75,10 +76,10 @@ def drop_own_view(store: Hummock, sink: str) -> None:
     version = store.refresh()
     stored = load(version)
     if view_of(sink) in stored.catalog.relations and sink not in stored.catalog.relations:
-        store.commit(_removal(version, stored, {view_of(sink)}))
+        store.commit(removal(version, stored, {view_of(sink)}))
 
 
-def _removal(version: Version, stored: StoredCatalog, named: set[str]) -> Commit:
+def removal(version: Version, stored: StoredCatalog, named: set[str]) -> Commit:
     """Return the commit that takes away relations, and what only these use."""
     gone = _gone(stored, named)
     planned = gone & set(stored.plans)
@@ -86,7 +87,7 @@ def _removal(version: Version, stored: StoredCatalog, named: set[str]) -> Commit
     acks, pins = _let_go(stored, gone, fragments)
     touched = {domain_of(stored, name) for name in planned}  # what fails in them fails again
     changed, unfinished = without(version, gone | fragments)
-    changed |= crossings_forgotten(version, fragments)
+    changed |= crossings_forgotten(version, fragments) | checks_forgotten(version, gone)
     dropped = {*gone, *fragments, *unfinished} & set(version.tables)
     for name in gone:
         changed |= forgotten(version, name)
@@ -105,11 +106,11 @@ def _removal(version: Version, stored: StoredCatalog, named: set[str]) -> Commit
 
 
 def _gone(stored: StoredCatalog, named: set[str]) -> set[str]:
-    """Return all that goes with relations: indexes, the views of sinks, and the system's own indexes that nobody else uses."""
+    """Return all that goes with relations: indexes, checks, views of sinks, and the system's indexes that nobody else uses."""
     gone = named | {n for name in named if (n := watermark_name(name)) in stored.catalog.relations}
     gone |= {view_of(name) for name in named if _has_own_view(stored.catalog.get(name))}
     gone |= {
-        n for one in gone for n in stored.catalog.dependents(one) if stored.catalog.get(n).kind == "index"
+        n for one in gone for n in stored.catalog.dependents(one) if stored.catalog.get(n).kind in COMPANIONS
     }
     kept = [plan for name, plan in stored.plans.items() if name not in gone]
     used = {index_name(table, by) for plan in kept for table, by in plan.indexes}

@@ -12,15 +12,19 @@ from sqlglot import TokenType
 from engine.errors import SqlError
 from engine.hummock import Commit, Version
 from engine.meta.catalog_store import StoredCatalog, entries
+from engine.meta.check_results import renamed as checks_renamed
 from engine.meta.creation import BACKFILL_PREFIX, CONSUMING_SNAPSHOT, creations, entry
 from engine.meta.crossing import renamed as crossings_renamed
+from engine.meta.domain import OPTION as DOMAIN
 from engine.meta.domain import domain_of
 from engine.meta.mutation import renamed
 from engine.meta.partitions import entry as quarantine
 from engine.meta.partitions import forgotten, quarantined
 from engine.meta.recovery import recovered
 from engine.runtime.relations import known, place_of, readers
-from engine.sql.catalog import Relation, watermark_name
+from engine.sql.catalog import COMPANIONS, Relation, watermark_name
+from engine.sql.checks import OPTION as CHECKS
+from engine.sql.checks import companions
 from engine.sql.incremental.access import index_name
 from engine.sql.incremental.fragments import Fragment, IncrementalPlan
 from engine.sql.parsing.tokens import last_of_name, tokens_of
@@ -60,12 +64,13 @@ def _renaming(version: Version, stored: StoredCatalog, wanted: Mapping[str, str]
     for old in wanted:
         _check(version, stored, old, statement)
     names: dict[str, str] = {}
+    own = [old for old in wanted if DOMAIN not in stored.catalog.relations[old].options]
     for old, name in wanted.items():
         names |= _new_names(stored, stored.catalog.relations[old], name)
     relations = {
         other: changed
         for other, value in stored.catalog.relations.items()
-        if (changed := _renamed_relation(value, names, wanted, statement)) is not value
+        if (changed := _renamed_relation(value, names, wanted, own, statement)) is not value
     }
     plans = {
         owner: changed
@@ -122,7 +127,7 @@ def _notes(
         if forgotten(version, old):
             gone |= forgotten(version, old)
             moved |= quarantine(name, quarantined(version, old))
-    return gone | crossings_renamed(version, names) | moved
+    return gone | crossings_renamed(version, names) | checks_renamed(version, wanted) | moved
 
 
 def _moved_creation(
@@ -148,18 +153,37 @@ def _new_names(stored: StoredCatalog, relation: Relation, name: str) -> dict[str
     for other, index in stored.catalog.relations.items():
         if index.kind == "index" and not index.sql and index.depends_on == (old,):
             names[other] = index_name(name, stored.plans[other].fragments[-1].distribution_key)
+    for companion in companions(relation.checks):
+        own = companion.removesuffix(old) + name
+        names |= _new_names(stored, stored.catalog.relations[companion], own)
     return names
 
 
+def _in_domain(relation: Relation, wanted: Mapping[str, str], own: Collection[str]) -> Relation:
+    """Return a companion in the domain of its view, which has the view's name unless it was given one."""
+    domain = relation.options.get(DOMAIN)
+    if domain is None or domain not in own:
+        return relation
+    return msgspec.structs.replace(relation, options={**relation.options, DOMAIN: wanted[domain]})
+
+
 def _renamed_relation(
-    relation: Relation, names: Mapping[str, str], wanted: Mapping[str, str], statement: Alter
+    relation: Relation,
+    names: Mapping[str, str],
+    wanted: Mapping[str, str],
+    own: Collection[str],
+    statement: Alter,
 ) -> Relation:
     inputs = (*relation.depends_on, *relation.through)
+    if relation.kind in COMPANIONS and not relation.sql:
+        relation = _in_domain(relation, wanted, own)
     carried = tuple(one.under(names) for one in relation.carried)
     if carried != relation.carried:
         relation = msgspec.structs.replace(relation, carried=carried)
     if relation.name not in names and not set(inputs) & set(names):
         return relation
+    if relation.name in wanted and relation.checks:
+        relation = _with_own_checks(relation, wanted, statement)
     options = relation.options
     for option in _NAMING.get(relation.kind, ()) if relation.sql else ():
         if option in options:
@@ -176,9 +200,23 @@ def _renamed_relation(
         name=names.get(relation.name, relation.name),
         depends_on=tuple(names.get(other, other) for other in relation.depends_on),
         through=tuple(names.get(other, other) for other in relation.through),
+        checks=tuple(one.under(names) for one in relation.checks),
         options=options,
         sql=text,
     )
+
+
+def _with_own_checks(relation: Relation, wanted: Mapping[str, str], statement: Alter) -> Relation:
+    """Return a view whose checks that are a SELECT name it by its new name."""
+    options, text, checks = relation.options, relation.sql, []
+    for check in relation.checks:
+        told = check.text
+        if check.kind == "query":
+            told = _reading(msgspec.structs.replace(relation, sql=check.text), wanted, statement)
+            options = options | {CHECKS: options[CHECKS].replace(check.text, told, 1)}
+            text = text.replace(check.text.replace("'", "''"), told.replace("'", "''"), 1)
+        checks.append(msgspec.structs.replace(check, text=told))
+    return msgspec.structs.replace(relation, sql=text, options=options, checks=tuple(checks))
 
 
 def _reading(relation: Relation, wanted: Mapping[str, str], statement: Alter) -> str:

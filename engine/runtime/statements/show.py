@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import sqlglot.expressions as exp
@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from engine.meta.catalog_store import StoredCatalog
 from engine.runtime.relations import known
 from engine.runtime.spark.analyze import SparkAnalyzer
+from engine.runtime.statements.check_views import CheckViews, plan_checks
 from engine.runtime.statements.create_schema import no_schema
 from engine.runtime.statements.ddl import plan_view
 from engine.sql.bind.binder import bind
@@ -141,17 +142,28 @@ def explain_incremental(
     if not isinstance(target, CreateMaterializedView):
         assert isinstance(target, exp.Query)
         target = CreateMaterializedView("explained", target, statement.sql, {}, False, statement.sql)
-    _, plan = plan_view(stored.catalog, spark, target, dialect)
-    return _lines(incremental_text(plan))
+    relation, plan = plan_view(stored.catalog, spark, target, dialect)
+    return _lines("\n".join([incremental_text(plan), *_checks(plan_checks(stored.catalog, spark, relation))]))
 
 
-def incremental_text(plan: IncrementalPlan) -> str:
+def _checks(found: CheckViews) -> Iterator[str]:
+    """Yield the checks of a view, and the plans of the hidden views that hold and count what breaks them."""
+    for check in found.checks:
+        kept = (
+            ", ".join(name for name in (check.breaks, check.counts) if name) or "nothing: the key is unique"
+        )
+        yield f"check {check.name} ({check.severity}): {check.text}; kept by {kept}"
+    for name, plan in found.plans.items():
+        yield incremental_text(plan, "check" if found.relations[name].kind == "check" else "index")
+
+
+def incremental_text(plan: IncrementalPlan, what: str = "view") -> str:
     """Return an incremental plan as text, one paragraph a fragment."""
     parts = []
     for table, by in plan.indexes:
         parts.append(f"index {index_name(table, by)}: {table} by {', '.join(by)} (shared)")
     for fragment in plan.fragments:
-        role = "view" if fragment.table == plan.view else "state"
+        role = what if fragment.table == plan.view else "state"
         parts.append(
             f"{role} {fragment.table}: rule {fragment.rule.word} ({fragment.why}); key {', '.join(fragment.key)}; "
             f"distributed by {', '.join(fragment.distribution_key)}\n{_indent(explain_plan(fragment.plan))}"

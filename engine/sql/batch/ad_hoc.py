@@ -39,6 +39,8 @@ from engine.sql.statements.reader import parse
 from engine.sql.statements.statement_types import CreateView
 from engine.sql.typing.query_types import QueryTypes
 
+_WITH_ROWS = ("table", "view", "materialized view", "check")
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -217,7 +219,7 @@ class _Writer:
         else:
             relation = relation_of(table, self.catalog)
             index = relation is not None and is_named_index(relation)
-            if relation is None or not (index or relation.kind in ("table", "view", "materialized view")):
+            if relation is None or not (index or relation.kind in _WITH_ROWS):
                 return None
             moment = moment_of(table, self.sql) or moment
             if relation.kind != "view" and not index:

@@ -169,7 +169,9 @@ class FromItems:
         catalog = self.binder.catalog
         found = relation_of(node, catalog)
         named_index = found is not None and is_named_index(found)
-        hidden = found is not None and found.kind in ("index", "function", "sink") and not named_index
+        hidden = (
+            found is not None and found.kind in ("index", "function", "sink", "check") and not named_index
+        )
         if found is None or hidden or name.startswith("_") or node.args.get("db"):
             written = node.sql() if node.args.get("db") else name
             raise self.binder.error(f"there is no table or view {written}", node, catalog.near(name))

@@ -11,6 +11,7 @@ from engine.sql.catalog import Relation
 from engine.sql.dialect import Dialect
 from engine.sql.parsing.refusals import refusal
 from engine.sql.statements import refresh_schedule
+from engine.sql.statements.check_list import FORM, checks_of
 
 RefreshPolicy = Literal["auto", "incremental", "full"]
 OnRowError = Literal["fail", "null"]
@@ -81,6 +82,11 @@ VIEW_OPTIONS: Mapping[str, ViewOption] = {
         "a schema to import, for example 'assets.checks:Totals'",
         "a pandera schema that new and changed rows must satisfy before they are committed",
     ),
+    "checks": ViewOption(
+        r"[\s\S]+",
+        f"checks between semicolons, each {FORM}",
+        "what must hold of the view at each epoch, told before the epoch is committed: an error stops it, `warn` does not",
+    ),
     "background": ViewOption(
         r"true|false", "true or false", "CREATE returns at once, later runs build the view in steps", "false"
     ),
@@ -111,7 +117,7 @@ VIEW_OPTIONS: Mapping[str, ViewOption] = {
 }
 """The options by name; `docs/reference.md` is made of this table."""
 CHANGEABLE = (
-    "backfill_rate_limit", "parallelism", "retention", "on_row_error", "checkpoint_frequency", "refresh",
+    "backfill_rate_limit", "parallelism", "retention", "on_row_error", "checkpoint_frequency", "refresh", "checks",
 )  # fmt: skip
 _INTERVAL = "refresh.interval.sec"
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
@@ -151,6 +157,8 @@ def check_option(name: str, value: str, start: int, sql: str) -> None:
         raise refusal(f"option {name} cannot be '{value}'", sql, start, hint)
     if re.fullmatch(option.pattern, value, re.IGNORECASE) is None:
         raise refusal(f"option {name} cannot be '{value}'", sql, start, f"it is {option.form}")
+    if name == "checks":
+        checks_of(value, sql)
     if name == "refresh" and (wrong := refresh_schedule.wrong_schedule(value)) is not None:
         raise refusal(f"option refresh cannot be '{value}': {wrong}", sql, start, f"it is {option.form}")
 

@@ -82,3 +82,14 @@ def test_a_view_that_is_built_step_by_step_is_checked_at_each_step(
         session.sql("DELETE FROM sale WHERE id = 3")
         session.sql(VIEW.format(name="v", schema="Positive"))
         assert session.sql("SELECT sum(total) AS s FROM v").to_pylist() == [{"s": 12}]
+
+
+def test_the_outcome_of_a_schema_is_that_of_a_check(session: Session) -> None:
+    sales(session)
+    session.sql(VIEW.format(name="checked", schema="Positive"))
+    assert session.flush(["checked"])["checked"].checks["pandera"].passed
+    session.sql("INSERT INTO sale VALUES (3, 'a', -9)")
+    outcome = session.flush()["checked"].checks["pandera"]
+    assert (outcome.passed, outcome.severity, outcome.rows) == (False, "error", 1) and "-4" in outcome.text
+    session.sql("DELETE FROM sale WHERE id = 3")
+    assert session.flush()["checked"].checks["pandera"].passed

@@ -162,11 +162,11 @@ def test_rows_are_checked_without_reading_a_file_as_a_whole(
         return read(objects, info, *columns)
 
     monkeypatch.setattr(engine.hummock.files, "read_sst", whole)
-    row_checks.check_rows(store, store.version, TABLE, ssts)
+    row_checks.check_rows(store, store.version, TABLE, ssts, 1)
     assert sum(seen) == rows * 9 // 10 and max(seen) <= 100_000
     wrong = pa.table({"id": [rows], "v": [1_000_000], "_op": pa.array([0], pa.uint8())})
     with pytest.raises(RowFailed, match="column v"):
-        row_checks.check_rows(store, store.version, TABLE, [*ssts, *store.reader.write_run(TABLE, wrong)])
+        row_checks.check_rows(store, store.version, TABLE, [*ssts, *store.reader.write_run(TABLE, wrong)], 1)
 
 
 @pytest.mark.parametrize("named_at_once", [5, 100_000])

@@ -1,0 +1,167 @@
+"""How the checks of views come out over what an epoch is about to commit: the hidden views of what breaks them tell.
+
+A hidden view that an epoch has not touched says what it said before, so a check costs what changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from itertools import islice
+from textwrap import shorten
+
+from engine.errors import CheckFailed
+from engine.hummock import Reader, TableVersion, Version
+from engine.hummock.epoch import epoch_time
+from engine.meta.catalog_store import StoredCatalog
+from engine.meta.check_results import CheckedView, CheckResult, checked, noted
+from engine.meta.creation import computed
+from engine.sql.catalog import Relation
+from engine.sql.checks import FAILED, PANDERA, ROWS, Check
+
+SHOWN_KEYS = 3
+MOST_READ = 10_000
+"""So many rows are looked through for keys to show, where rows that break other checks stand before those."""
+MOST_COLUMNS = 6
+MOST_TEXT = 120
+
+
+@dataclass(frozen=True)
+class Staged:
+    """What is about to be committed: the version that it would make, at an epoch, and the tables in which that differs."""
+
+    before: Version
+    after: Version
+    brought: AbstractSet[str]
+    epoch: int
+
+
+def check_views(
+    reader: Reader, stored: StoredCatalog, views: Iterable[str], staged: Staged
+) -> dict[str, str | None]:
+    """Return the catalog entries that tell how the checks of some views come out over what nobody sees yet.
+
+    Raises CheckFailed if a check fails that is an error.
+    """
+    entries: dict[str, str | None] = {}
+    broken: dict[str, CheckedView] = {}
+    told: list[str] = []
+    for view in views:
+        relation = stored.catalog.relations[view]
+        if not relation.checks and PANDERA not in relation.options:
+            continue
+        results = _Judged(reader, stored, relation, staged).results()
+        failing = [n for n, one in results.items() if not one.passed and one.severity == "error"]
+        if failing:
+            broken[view] = CheckedView(results, staged.epoch)
+            told.append(_told(relation, failing, results, staged.before))
+        entries |= noted(staged.before, view, CheckedView(results))
+    if broken:
+        raise CheckFailed("\n".join(told), broken)
+    return entries
+
+
+class _Judged:
+    """Tells how the checks of one view come out."""
+
+    def __init__(self, reader: Reader, stored: StoredCatalog, relation: Relation, staged: Staged) -> None:
+        self.reader, self.stored, self.relation = reader, stored, relation
+        self.before, self.after, self.brought = staged.before, staged.after, staged.brought
+        known = checked(staged.before, relation.name)
+        self.known = known.results if known is not None and known.stopped is None else {}
+        self._counted: dict[str, dict[int, int]] = {}
+
+    def results(self) -> dict[str, CheckResult]:
+        """Return by name how the checks come out."""
+        found = {check.name: self._result(check) for check in self.relation.checks}
+        if PANDERA in self.relation.options:  # rows that break it have stopped the epoch by now
+            found[PANDERA] = CheckResult(True)
+        return found
+
+    def _result(self, check: Check) -> CheckResult:
+        known = self.known.get(check.name)
+        if (
+            known is not None
+            and check.kind != "fall"
+            and self.brought.isdisjoint({check.counts, check.breaks})
+        ):
+            return known
+        if check.kind == "fall":
+            return self._fall(check)
+        if not check.breaks:
+            return CheckResult(True, check.severity)
+        counts = self._counts(self.after, check.counts)
+        if check.kind == "rows":
+            rows = sum(count for failed, count in counts.items() if failed >> check.bit & 1)
+        else:
+            rows = sum(counts.values())
+        sample = (
+            tuple(islice(self._broken(self.after.tables[check.breaks], check), SHOWN_KEYS)) if rows else ()
+        )
+        return CheckResult(rows == 0, check.severity, rows, sample)
+
+    def _fall(self, check: Check) -> CheckResult:
+        """Return whether too large a share of the rows goes."""
+        if check.counts not in self.brought or computed(self.before, check.counts) is None:
+            return CheckResult(True, check.severity)
+        had = sum(self._counts(self.before, check.counts).values())
+        left = sum(self._counts(self.after, check.counts).values())
+        if had - left <= had * check.limit:
+            return CheckResult(True, check.severity)
+        note = f"{had - left:,} of {had:,} rows would go"
+        return CheckResult(False, check.severity, had - left, note=note)
+
+    def _counts(self, version: Version, name: str) -> dict[int, int]:
+        """Return what a hidden view counts, by the checks that rows break where it tells those apart."""
+        table = version.tables[name]
+        if version is self.after and name in self._counted:
+            return self._counted[name]
+        tells = FAILED in table.schema.names
+        found: dict[int, int] = {}
+        for rows in self.reader.scan(
+            table, table.committed_epoch, columns=[FAILED, ROWS] if tells else [ROWS]
+        ):
+            keys = rows.column(FAILED).to_pylist() if tells else [0] * rows.num_rows
+            for key, count in zip(keys, rows.column(ROWS).to_pylist(), strict=True):
+                assert key is not None and count is not None  # as the hidden view counts
+                found[key] = count
+        if version is self.after:
+            self._counted[name] = found
+        return found
+
+    def _broken(self, table: TableVersion, check: Check) -> Iterator[str]:
+        """Yield the keys of the rows that break a check, in words."""
+        columns = self.stored.catalog.relations[check.breaks].columns
+        shown = [column.name for column in columns if not column.hidden and column.name not in (FAILED, ROWS)]
+        names = shown[:MOST_COLUMNS]
+        wanted = [*names, FAILED] if check.kind == "rows" else names
+        read = 0
+        for rows in self.reader.scan(table, table.committed_epoch, columns=wanted):
+            for row in rows.slice(0, MOST_READ - read).to_pylist():
+                if check.kind != "rows" or row[FAILED] >> check.bit & 1:
+                    yield ", ".join(f"{name} = {_shown(row[name])}" for name in names)
+            read += rows.num_rows
+            if read >= MOST_READ:
+                return
+
+
+def _shown(value: object) -> str:
+    text = "null" if value is None else repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= 80 else text[:77] + "…"
+
+
+def _told(
+    relation: Relation, failing: Iterable[str], results: Mapping[str, CheckResult], before: Version
+) -> str:
+    """Return what is wrong with a view, what is seen of it until it is mended, and what to do."""
+    texts = {check.name: shorten(check.text, MOST_TEXT, placeholder=" …") for check in relation.checks}
+    wrong = "; ".join(f"check {n} of {relation.name} ({texts[n]}) fails: {results[n].text}" for n in failing)
+    table = computed(before, relation.name)
+    stays = (
+        "it has no content yet"
+        if table is None
+        else f"it stays as of {epoch_time(table.committed_epoch)} UTC"
+    )
+    hint = "correct the rows that it reads, or ALTER the view to have other checks"
+    return f"{wrong}; {stays}: {hint}"

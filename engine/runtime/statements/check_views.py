@@ -1,0 +1,311 @@
+"""The checks of a new materialized view as hidden views of its domain: one of the rows that break them, one that counts these.
+
+All checks of rows share one: the keys of the rows that break any, and which. A check that is unique holds the values that stand
+more than once, a SELECT its rows. They are kept by the rules of all views, so they cost what changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+import sqlglot.expressions as exp
+from pyspark.sql import SparkSession
+
+from engine.errors import SqlError
+from engine.meta.domain import OPTION as DOMAIN
+from engine.runtime.spark.analyze import SparkAnalyzer
+from engine.runtime.statements.shared_index import index_of
+from engine.sql.batch.ad_hoc import query_tables, query_views
+from engine.sql.batch.row_errors import null_on_error
+from engine.sql.bind.binder import BoundQuery, bind
+from engine.sql.catalog import Catalog, Column, Relation
+from engine.sql.checks import FAILED, OPTION, ROWS, Check, breaking_name, counting_name
+from engine.sql.incremental.access import index_name
+from engine.sql.incremental.fragments import IncrementalPlan
+from engine.sql.incremental.incremental_plan import build_incremental_plan
+from engine.sql.incremental.key_types import check_key_types, check_plain
+from engine.sql.incremental.partitions import declared
+from engine.sql.parsing.refusals import offset
+from engine.sql.schemas import last_name
+from engine.sql.statements.check_list import WrittenCheck, checks_of, wrong
+from engine.sql.statements.reader import Select, parse
+from engine.sql.statements.view_options import on_row_error, rules
+
+MOST_BITS = 30
+MOST_COLUMNS = 6
+"""So many columns of a row are kept where its key is hidden."""
+_CHECKED = "checked_rows"
+_BEFORE, _AFTER = "SELECT (\n", f"\n) AS is_right FROM {_CHECKED}"
+_NOT_OF_A_ROW = (exp.AggFunc, exp.Window, exp.Query, exp.Subquery)
+
+
+@dataclass
+class CheckViews:
+    """The checks of a view, and the relations and plans of the hidden views for them, inputs first."""
+
+    checks: tuple[Check, ...] = ()
+    relations: dict[str, Relation] = field(default_factory=dict)
+    plans: dict[str, IncrementalPlan] = field(default_factory=dict)
+
+
+def plan_checks(catalog: Catalog, spark: SparkSession, relation: Relation) -> CheckViews:
+    """Return how the checks of a new view are kept; raises SqlError with the place of a check that cannot be."""
+    text = relation.options.get(OPTION)
+    if text is None:
+        return CheckViews()
+    if declared(relation.options):
+        hint = "leave one of the two out, or make a view without partitions over it that has the checks"
+        message = (
+            f"{relation.name} is cut into partitions, which fail each by itself: checks are of a whole view"
+        )
+        raise wrong(message, 0, text, relation.sql, hint)
+    return _Planner(catalog, spark, relation, text).planned(checks_of(text, relation.sql))
+
+
+@dataclass
+class _Planner:
+    catalog: Catalog
+    spark: SparkSession
+    relation: Relation
+    text: str
+    found: CheckViews = field(default_factory=CheckViews)
+
+    def planned(self, written: Sequence[WrittenCheck]) -> CheckViews:
+        """Return the hidden views of checks, and the checks in the order in which they were written."""
+        made: dict[str, Check] = {}
+        of_rows = [(one, self._condition(one)) for one in written if one.word in ("", "not_null", "accepted")]
+        number = 0
+        for begin in range(0, len(of_rows), MOST_BITS):
+            group, number = of_rows[begin : begin + MOST_BITS], number + 1
+            breaks, counts = self._rows(number, [condition for _, condition in group])
+            made |= {
+                one.name: Check(one.name, "rows", one.text, one.severity, breaks, counts, bit)
+                for bit, (one, _) in enumerate(group)
+            }
+        for one in written:
+            if one.name not in made:
+                number += 1
+                made[one.name] = self._whole(one, number)
+        self.found.checks = tuple(made[one.name] for one in written)
+        return self.found
+
+    # ---- checks of rows --------------------------------------------------------------------------------------
+    def _condition(self, check: WrittenCheck) -> str:
+        """Return the condition that a check of rows is, as text of the view's dialect."""
+        if check.word == "not_null":
+            names = [self._quoted(self._column(check, name)) for name in check.columns]
+            return " AND ".join(f"{name} IS NOT NULL" for name in names)
+        if check.word == "accepted":
+            column = self._column(check, check.columns[0])
+            condition = f"{self._quoted(column)} IN ({check.condition})"
+            where, skipped = check.place, condition.index("IN (") + 4
+            values = self._parsed(check, f"{_BEFORE}{condition}{_AFTER}", where - skipped).find(exp.In)
+            assert values is not None
+            for value in values.expressions or [values]:
+                if not isinstance(value, exp.Literal | exp.Neg | exp.Boolean):
+                    hint = "list values as SQL writes them: accepted(status, 'open', 'done')"
+                    raise self._wrong(f"accepted({column}) takes values only", check, hint)
+            self._typed(check, condition, where - skipped)
+            return condition
+        query = self._parsed(check, f"{_BEFORE}{check.condition}{_AFTER}", check.place)
+        outside = query.selects[0].find(*_NOT_OF_A_ROW) if len(query.selects) == 1 else query
+        if outside is not None:
+            hint = "a condition is of one row and its columns; more says SELECT … FROM the view, which is to return no row"
+            raise self._wrong("this is no condition on a row", check, hint)
+        self._typed(check, check.condition, check.place)
+        return check.condition
+
+    def _typed(self, check: WrittenCheck, condition: str, place: int) -> None:
+        """Raise SqlError unless a condition can be told of the view's columns, and is true or false."""
+        text = f"{_BEFORE}{condition}{_AFTER}"
+        bound = self._bound(check, text, place, {_CHECKED: self.relation})
+        try:
+            kind = self._analyzer(text).types(bound.plan)[bound.columns[0][1]]
+        except SqlError as error:
+            raise self._placed(error, check, text, place) from error
+        if kind not in ("boolean", "void"):
+            hint = "compare it with something: n > 0"
+            raise self._wrong(f"the condition is of type {kind}, not true or false", check, hint)
+
+    def _rows(self, number: int, conditions: Sequence[str]) -> tuple[str, str]:
+        """Make the view of the rows that break some of the conditions, and which; a condition that is null holds."""
+        shown = {column.source: column.name for column in self.relation.columns if not column.hidden}
+        keys = [shown[name] for name in self.relation.primary_key if name in shown]
+        if len(keys) < len(self.relation.primary_key):  # rows that are told apart by what nobody sees
+            keys = list(shown.values())[:MOST_COLUMNS]
+        parts = [
+            f"CASE WHEN NOT (\n{one}\n) THEN {1 << bit} ELSE 0 END" for bit, one in enumerate(conditions)
+        ]
+        broken = " OR ".join(f"NOT (\n{one}\n)" for one in conditions)
+        items = [*(self._quoted(name) for name in keys), f"{' + '.join(parts)} AS failed_checks_of_a_row"]
+        text = f"SELECT {', '.join(items)} FROM {_CHECKED} WHERE {broken}"
+        names = (*keys, FAILED)
+        breaks = self._view(breaking_name(self.relation.name, number), text, {_CHECKED: self.relation}, names)
+        text = f"SELECT {self._quoted(FAILED)} AS f, count(*) AS n FROM {_CHECKED} GROUP BY {self._quoted(FAILED)}"
+        return breaks, self._counting(number, breaks, text, (FAILED, ROWS))
+
+    # ---- checks of the whole view ----------------------------------------------------------------------------
+    def _whole(self, check: WrittenCheck, number: int) -> Check:
+        made = Check(check.name, "query", check.text, check.severity)
+        if check.word == "falls_at_most":
+            counts = self._counting(number, self.relation.name, None, (ROWS,))
+            return msgspec.structs.replace(made, kind="fall", counts=counts, limit=check.share)
+        if check.word == "unique":
+            breaks = self._twice(check, number)
+            made = msgspec.structs.replace(made, kind="groups", breaks=breaks)
+        else:
+            made = msgspec.structs.replace(made, breaks=self._query(check, number))
+        if not made.breaks:
+            return made
+        return msgspec.structs.replace(made, counts=self._counting(number, made.breaks, None, (ROWS,)))
+
+    def _twice(self, check: WrittenCheck, number: int) -> str:
+        """Make the view of values that stand more than once, nulls left out as in SQL; "" where the key is among the columns."""
+        columns = [self._column(check, name) for name in check.columns]
+        named = [column for column in self.relation.columns if column.name in columns]
+        hint = "take plain parts of it into columns of the view, and name those"
+        try:
+            check_plain(named, "unique", hint, self.relation.sql)
+        except SqlError as error:
+            raise self._wrong(error.message, check, hint) from error
+        if {column.source for column in named}.issuperset(self.relation.unique_key):
+            return ""
+        listed = ", ".join(self._quoted(name) for name in columns)
+        there = " AND ".join(f"{self._quoted(name)} IS NOT NULL" for name in columns)
+        text = f"SELECT {listed}, count(*) AS n_of_them FROM {_CHECKED} WHERE {there} GROUP BY {listed} HAVING count(*) > 1"
+        name = breaking_name(self.relation.name, number)
+        return self._view(name, text, {_CHECKED: self.relation}, (*columns, ROWS))
+
+    def _query(self, check: WrittenCheck, number: int) -> str:
+        """Make the view of the rows that a SELECT gives; it reads the view alone."""
+        own = self.relation.name
+        query = self._parsed(check, check.condition, check.place)
+        everything = Catalog({last_name(own): self.relation, **self.catalog.relations, own: self.relation})
+        try:
+            read = {*query_tables(query, everything, check.condition), *query_views(query, everything)}
+        except SqlError as error:
+            raise self._placed(error, check, check.condition, check.place) from error
+        others = sorted(read - {own})
+        if others or not read:
+            what = f"reads {', '.join(others)}" if others else f"does not read {own}"
+            hint = f"a check reads {own} alone: for others make a materialized view that joins them, and check that"
+            raise self._wrong(f"check {check.name} {what}", check, hint)
+        names = {last_name(own): self.relation, own: self.relation}
+        bound = self._bound(check, check.condition, check.place, names)
+        shown = [name for name, _ in bound.columns]
+        twice = next((name for name in shown if [n.lower() for n in shown].count(name.lower()) > 1), None)
+        if twice is not None:
+            hint = "give one of them another name with AS"
+            raise self._wrong(f"check {check.name} returns two columns named {twice}", check, hint)
+        try:
+            return self._made(breaking_name(own, number), bound, tuple(shown), check.condition, own, query)
+        except SqlError as error:
+            raise self._placed(error, check, check.condition, check.place) from error
+
+    # ---- hidden views ----------------------------------------------------------------------------------------
+    def _counting(self, number: int, counted: str, text: str | None, names: tuple[str, ...]) -> str:
+        """Make the view that counts the rows of another."""
+        relation = self.relation if counted == self.relation.name else self.found.relations[counted]
+        read = msgspec.structs.replace(relation, kind="materialized view")
+        text = text or f"SELECT count(*) AS n FROM {_CHECKED}"
+        return self._view(counting_name(self.relation.name, number), text, {_CHECKED: read}, names)
+
+    def _view(self, name: str, text: str, relations: Mapping[str, Relation], outputs: tuple[str, ...]) -> str:
+        query = _select(text, self.relation)
+        bound = bind(query, Catalog(dict(relations)), dialect=self.relation.dialect, sql=text)
+        return self._made(name, bound, outputs, text, relations[_CHECKED].name, query)
+
+    def _made(
+        self, name: str, bound: BoundQuery, outputs: tuple[str, ...], text: str, reads: str, query: exp.Query
+    ) -> str:
+        """Note a hidden view that a bound query is, and the indexes by which its rules look rows up."""
+        view = self.relation
+        if on_row_error(view.options, view.dialect) == "null":
+            bound = replace(bound, plan=null_on_error(bound.plan))
+        columns = tuple(
+            (shown, internal) for shown, (_, internal) in zip(outputs, bound.columns, strict=True)
+        )
+        plan = build_incremental_plan(name, bound.plan, columns, self._analyzer(text), rules(view.options))
+        check_key_types(plan, query, self._everything(), text)
+        last = plan.fragments[-1]
+        domain = view.options.get(DOMAIN, view.name)
+        self.found.relations[name] = Relation(
+            name=name,
+            kind="check",
+            columns=tuple(
+                Column(column, kind, hidden=column not in outputs) for column, kind in last.columns
+            ),
+            primary_key=last.key,
+            distribution_key=last.distribution_key,
+            append_only=last.plan.append_only,
+            dialect=view.dialect,
+            options={DOMAIN: domain},
+            depends_on=(reads,),
+        )
+        self.found.plans[name] = plan
+        for table, by in plan.indexes:
+            if index_name(table, by) not in self.found.relations:
+                base = self._everything().get(table)
+                base = msgspec.structs.replace(base, options={**base.options, DOMAIN: domain})
+                index, index_plan = index_of(self._everything(), base, by, view.dialect)
+                self.found.relations[index.name], self.found.plans[index.name] = index, index_plan
+        return name
+
+    def _everything(self) -> Catalog:
+        return Catalog({self.relation.name: self.relation, **self.found.relations})
+
+    def _analyzer(self, text: str) -> SparkAnalyzer:
+        return SparkAnalyzer(self.spark, self._everything(), text)
+
+    # ---- texts and places ------------------------------------------------------------------------------------
+    def _column(self, check: WrittenCheck, name: str) -> str:
+        """Return the name of a column that a check means; raises SqlError if the view has none such."""
+        shown = [column.name for column in self.relation.columns if not column.hidden]
+        found = [column for column in shown if column == name] or [c for c in shown if c.lower() == name]
+        if not found:
+            hint = f"its columns are {', '.join(shown)}"
+            raise self._wrong(f"{self.relation.name} has no column {name}", check, hint)
+        return found[0]
+
+    def _quoted(self, name: str) -> str:
+        return exp.to_identifier(name, quoted=True).sql(dialect=self.relation.dialect)
+
+    def _parsed(self, check: WrittenCheck, text: str, place: int) -> exp.Query:
+        try:
+            return _select(text, self.relation)
+        except SqlError as error:
+            raise self._placed(error, check, text, place) from error
+
+    def _bound(
+        self, check: WrittenCheck, text: str, place: int, relations: Mapping[str, Relation]
+    ) -> BoundQuery:
+        try:
+            return bind(
+                self._parsed(check, text, place),
+                Catalog(dict(relations)),
+                dialect=self.relation.dialect,
+                sql=text,
+            )
+        except SqlError as error:
+            raise self._placed(error, check, text, place) from error
+
+    def _wrong(self, message: str, check: WrittenCheck, hint: str) -> SqlError:
+        return wrong(message, check.start, self.text, self.relation.sql, hint)
+
+    def _placed(self, error: SqlError, check: WrittenCheck, text: str, place: int) -> SqlError:
+        """Return an error of a check's own text at its place in the statement; `place` is where that text begins there."""
+        at = offset(text, error.line, error.column) - (len(_BEFORE) if text.startswith(_BEFORE) else 0)
+        end = check.place + max(len(check.condition), 1)
+        where = place + at if error.line and check.start <= place + at < end else check.start
+        message = error.message.replace(_CHECKED, self.relation.name)
+        hint = error.hint.replace(_CHECKED, self.relation.name) or "correct the check, or leave it out"
+        return wrong(f"check {check.name}: {message}", where, self.text, self.relation.sql, hint)
+
+
+def _select(text: str, relation: Relation) -> exp.Query:
+    statement = parse(text, relation.dialect)
+    if not isinstance(statement, Select):
+        raise SqlError("a check is a condition, or a SELECT", sql=text, line=1, column=1, hint="write one")
+    return statement.query

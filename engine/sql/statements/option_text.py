@@ -1,0 +1,60 @@
+"""One WITH option in the text of a CREATE MATERIALIZED VIEW: written, replaced or taken out; all else stays as it was typed."""
+
+from __future__ import annotations
+
+from sqlglot import Token, TokenType
+
+from engine.sql.dialect import Dialect
+from engine.sql.parsing.tokens import tokens_of
+
+
+def literal(text: str, dialect: Dialect) -> str:
+    """Return a text as a literal of a dialect: in Spark's a backslash is one, elsewhere it stands for itself."""
+    text = text.replace("\\", "\\\\") if dialect == "spark" else text
+    return "'" + text.replace("'", "''") + "'"
+
+
+def with_option(sql: str, dialect: Dialect, name: str, value: str | None) -> str:
+    """Return a statement with an option in its WITH clause, None: without it.
+
+    >>> with_option("CREATE MATERIALIZED VIEW v WITH (a = '1', b = '2') AS SELECT 1", "postgres", "a", None)
+    "CREATE MATERIALIZED VIEW v WITH (b = '2') AS SELECT 1"
+    """
+    tokens = tokens_of(sql, dialect)
+    begin, body = _clause(tokens)
+    said = f"{name} = {literal(value, dialect)}" if value is not None else ""
+    if begin is None:
+        at = tokens[body].start
+        return f"{sql[:at]}WITH ({said}) {sql[at:]}" if said else sql
+    items = _items(tokens, begin + 2)
+    kept = [sql[tokens[a].start : tokens[b].end + 1] for a, b in items if tokens[a].text.lower() != name]
+    end = tokens[items[-1][1] + 1]
+    told = ", ".join([said, *kept] if said else kept)
+    if not told:
+        return sql[: tokens[begin].start] + sql[end.end + 1 :].lstrip()
+    return f"{sql[: tokens[begin + 1].end + 1]}{told}{sql[end.start :]}"
+
+
+def _clause(tokens: tuple[Token, ...]) -> tuple[int | None, int]:
+    """Return which token is the WITH of the options, None if there is none, and which the AS before the query."""
+    depth, begin = 0, None
+    for at, token in enumerate(tokens):
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        if depth == 0 and token.text.upper() == "WITH" and tokens[at + 1].token_type == TokenType.L_PAREN:
+            begin = at
+        if depth == 0 and token.token_type == TokenType.ALIAS:
+            return begin, at
+    raise AssertionError(tokens)
+
+
+def _items(tokens: tuple[Token, ...], at: int) -> list[tuple[int, int]]:
+    """Return the first and the last token of each option, from the first on to the parenthesis that ends them."""
+    found, depth, begin = [], 1, at
+    while depth:
+        token = tokens[at]
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        if depth == 0 or (depth == 1 and token.token_type == TokenType.COMMA):
+            found.append((begin, at - 1))
+            begin = at + 1
+        at += 1
+    return found
