@@ -248,7 +248,7 @@ def in_flight(home: Path, epochs: int) -> None:
                     number += 1
                     poll_all(session.catalog, session.store)
                     session.flush(eager=False, wait=False).raise_for_errors()
-                    on_their_way.append(session.on_its_way)
+                    on_their_way.append(session.epochs.on_its_way)
                     if len(on_their_way) >= most and (first := on_their_way.pop(0)) is not None:
                         first.result()
                 session.flush().raise_for_errors()

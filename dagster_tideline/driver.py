@@ -124,9 +124,9 @@ class Driver:
             yield from self.telling.due(time.monotonic())
             try:
                 session = self.session
-                pending = find_pending(session.ahead, self.models, session.store, session.busy)
+                pending = find_pending(session.epochs.store, self.models, session.store, session.epochs.busy)
                 self._trouble = ""
-                if (pending and self._is_due(pending)) or session.has_ended:
+                if (pending and self._is_due(pending)) or session.epochs.has_ended:
                     self._epoch(pending)
                     continue
             except StorageError as error:  # a store without room, or that does not answer, may be well again
@@ -153,12 +153,11 @@ class Driver:
                 self.telling.versions,
                 self.context,
                 eager=False,
-                wait=False,
             ):
                 found.append(event)
         except dg.Failure as failure:
             self.context.log.error(failure.description or "an epoch has failed")
-        self._on_their_way.append((self.session.on_its_way, found))
+        self._on_their_way.append((self.session.epochs.on_its_way, found))
         tries = self._tries.get(pending.digest, (0, 0.0))[0] + 1
         self._tries = {pending.digest: (tries, time.monotonic() + retry_delay(tries - 1))}
 

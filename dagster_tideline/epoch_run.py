@@ -30,7 +30,6 @@ def run_epoch(
     context: dg.AssetExecutionContext | dg.OpExecutionContext,
     *,
     eager: bool = True,
-    wait: bool = True,
 ) -> Iterator[Event]:
     """Take all that is pending for the selected assets and yield one event for each that moved; of cut views one a partition.
 
@@ -52,16 +51,21 @@ def run_epoch(
     views += [m.reads[0] for m in models if m.kind == "sink" and m.name in selected and m.name in stored]
     landed = {report.table: report for report in poll_all(session.catalog, session.store, tables)}
     _tell_landing(landed, errors, log)
-    before = session.ahead.version
+    before = session.epochs.store.version
     cut = {model.name for model in models if model.is_partitioned and model.name in selected}
-    flushed = session.flush(None if everything else views, eager=eager, sink_seconds=SINK_SECONDS, wait=wait)
+    flushed = session.flush(
+        None if everything else views,
+        eager=eager,
+        sink_seconds=SINK_SECONDS,
+        wait=not session.epochs.are_driven,
+    )
     for report in flushed.views:
         if report.waits_for is not None:
             log.info(f"{report.view} waits: {report.waits_for}")
         for key, text in report.quarantined.items():
             log.warning(f"{report.view}, partition {key} {text}")
     errors |= {report.view: report.error for report in flushed.failed if report.error is not None}
-    poison = failed_between(before, session.ahead.version)
+    poison = failed_between(before, session.epochs.store.version)
     errors |= {f"{view}, partition {key}": remedy(view, key, one) for (view, key), one in poison.items()}
     yield from _table_events(session, tables, landed, known, errors)
     yield from _view_events(session, models, flushed, set(selected) - cut, known, errors)
@@ -69,12 +73,12 @@ def run_epoch(
         if report.view in cut:
             yield from partition_events(session, report, known.get(report.view), instance)
             newly = {key for view, key in poison if view == report.view}
-            yield from quarantine_checks(report.view, newly, before, session.ahead.version)
+            yield from quarantine_checks(report.view, newly, before, session.epochs.store.version)
     asked = asked_for(context)
     moved = {report.view for report in flushed.views if not report.skipped} & set(selected)
     for model in models:
         if model.name in moved or model.name in asked:
-            yield from check_events(model, session.ahead.version)
+            yield from check_events(model, session.epochs.store.version)
     yield from _sink_events(flushed, selected, errors, log)
     if errors:
         raise dg.Failure(failure_text(errors), metadata={name: text for name, text in errors.items()})
@@ -117,7 +121,7 @@ def _view_events(
     errors: Mapping[str, str],
 ) -> Iterator[dg.MaterializeResult[Any]]:
     """Yield the views' events; in a failing run also of those that had nothing to do, which are not to look failed."""
-    version = session.ahead.refresh()
+    version = session.epochs.store.refresh()
     relations = session.catalog.relations
     reads = {model.name: model.reads for model in models}
     waiting = set(session.lagging()) if errors else set()

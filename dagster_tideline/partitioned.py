@@ -101,7 +101,7 @@ def partition_events(
     if not report.skipped:
         for key in behind:
             yield dg.AssetObservation(view, partition=key, metadata={"quarantined": report.quarantined[key]})
-    metadata = view_metadata(report, session.ahead.version.tables[view])
+    metadata = view_metadata(report, session.epochs.store.version.tables[view])
     for key in _sampled(changed, told):
         yield dg.AssetMaterialization(
             view, partition=key, metadata=metadata, tags={DATA_VERSION: str(report.epoch)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -16,11 +15,10 @@ from pyspark.sql import SparkSession
 
 from engine.connectors.sinks.driver import WAIT_SECONDS, SinkDriver
 from engine.dispatch import Dispatch
-from engine.errors import Conflict, SqlError
-from engine.hummock import Hummock, Version
+from engine.errors import SqlError
+from engine.hummock import Hummock
 from engine.hummock.clock import Clock
 from engine.hummock.compaction import CompactionReport
-from engine.hummock.in_flight import InFlightStore
 from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.creation import Creation, creations
 from engine.meta.crossing import present
@@ -32,7 +30,8 @@ from engine.meta.policy import check_policy, epochs_of
 from engine.meta.status import RelationStatus, lagging_views, statuses
 from engine.meta.waits import Wait, quarantine_waits, waits
 from engine.runtime.backfill.due import BACKFILL_ROWS
-from engine.runtime.domains.flush import BACKGROUND_SECONDS, FlushRun
+from engine.runtime.domains.epochs import Epochs
+from engine.runtime.domains.flush import BACKGROUND_SECONDS
 from engine.runtime.domains.wait import wait_for_creation
 from engine.runtime.epoch.mutation_run import ask
 from engine.runtime.epoch.report import FlushReport, SinkReport, ViewReport, followed_by
@@ -55,10 +54,6 @@ __all__ = ["FlushReport", "RelationStatus", "Session", "SinkReport", "ViewReport
 
 _LOG = logging.getLogger(__name__)
 WAIT_CREATED_SECONDS = 3600.0
-MOST_ATTEMPTS = 5
-"""How often a flush that waits computes anew what was refused on its way."""
-CLOSE_SECONDS = 30.0
-"""How long a session that is closed waits for views that are under way: nothing of them is visible before their commits."""
 NEWS_SECONDS = 0.05
 """How often a session with epochs in flight looks for what others have committed, at most."""
 
@@ -96,17 +91,19 @@ class Session:
         """What the last statement had to say beside its rows: of a setting, that it has no meaning here."""
         drives = epochs_in_flight is not None
         self.store = Hummock.open(url, clock=clock, news_seconds=NEWS_SECONDS if drives else 0.0)
-        self.ahead = self.store
-        """The store as the views are brought on: with epochs in flight it holds what is on its way to be committed."""
-        if epochs_in_flight is not None and epochs_in_flight > 1:
-            self.ahead = InFlightStore(self.store, spool=is_of_this_process(spark) and not self.store.is_here)
         self._spark_target = spark
         self._spark: SparkSession | None = None
         self._has_source = False
         self._starting = threading.Lock()
         self.sinks = SinkDriver(self.store)
-        executor = SparkExecutor(self.ahead, lambda: self.computing, large_apart=drives)
-        self._runner = FlushRun(self.ahead, executor, backfill_rows, patient=not drives)
+        self.epochs = Epochs(
+            self.store,
+            lambda store: SparkExecutor(store, lambda: self.computing, large_apart=drives),
+            backfill_rows,
+            in_flight=epochs_in_flight,
+            spool=is_of_this_process(spark) and not self.store.is_here,
+        )
+        self._runner = self.epochs.runner
 
     def __enter__(self) -> Session:
         return self
@@ -232,13 +229,13 @@ class Session:
         the background get `background_seconds` of work. Sinks come after the views, each in a thread of its own, and
         are not waited for beyond `sink_seconds`; views over tables that sinks have written are run again. `partitions` are by
         view those to be computed again as a whole. Without `wait`, where there are epochs in flight, what it reports is on its
-        way yet up to `on_its_way`, views that are slow are told of by a later flush, and sinks get what is committed.
+        way yet, views that are slow are told of by a later flush, and sinks get what is committed.
 
         >>> epoch = s.write("bid", pa.table({"id": [4], "auction": [9], "price": [10]}))
         >>> [(view.view, view.inserted, view.updated) for view in s.flush(["top"]).views]
         [('top', 1, 0)]
         """
-        bring = partial(self._bring, views, eager, wait)
+        bring = partial(self.epochs.bring, views, eager=eager, wait=wait)
         report = bring(background_seconds=background_seconds, partitions=partitions)
         sources = None if views is None else [*views, *(view.view for view in report.views)]
         deliver = partial(self.sinks.run, sources, eager=eager, wait_seconds=sink_seconds)
@@ -249,63 +246,6 @@ class Session:
             report = report.followed_by(bring(background_seconds=0))
             delivered = followed_by(delivered, deliver())
         return replace(report, sinks=delivered)
-
-    def _bring(
-        self,
-        views: Collection[str] | None,
-        eager: bool,
-        wait: bool,
-        *,
-        background_seconds: float,
-        partitions: Mapping[str, Collection[str]] | None = None,
-    ) -> FlushReport:
-        """Run all that is pending; with `wait` return when it is committed, slow views included."""
-        report = self._run(views, eager, background_seconds, partitions)
-        for attempt in range(1, MOST_ATTEMPTS):
-            while wait and self._runner.lanes.busy():
-                self._runner.lanes.wait()
-                report = report.followed_by(self._run(views, eager, 0.0))
-            if not wait or not isinstance(self.ahead, InFlightStore):
-                break
-            try:
-                self.ahead.settle()
-                break
-            except (
-                Conflict
-            ):  # another process was faster, or the store was away: over what there is now once more
-                if attempt == MOST_ATTEMPTS - 1:
-                    raise
-                report = report.followed_by(self._run(views, eager, 0.0, partitions))
-        return report
-
-    def _run(
-        self,
-        views: Collection[str] | None,
-        eager: bool,
-        background_seconds: float,
-        partitions: Mapping[str, Collection[str]] | None = None,
-    ) -> FlushReport:
-        if isinstance(self.ahead, InFlightStore):
-            self.ahead.begin_anew()
-        return self._runner.run(
-            views, eager=eager, background_seconds=background_seconds, partitions=partitions
-        )
-
-    @property
-    def busy(self) -> Collection[str]:
-        """The domains that an earlier flush did not wait for, and that are under way yet."""
-        return self._runner.lanes.busy().keys()
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether a domain has ended that a flush did not wait for; the next flush tells of it."""
-        return self._runner.lanes.has_ended
-
-    @property
-    def on_its_way(self) -> Future[Version] | None:
-        """What was handed over last and is not committed yet: its result is the version that begins with it."""
-        newest = self.ahead.newest if isinstance(self.ahead, InFlightStore) else None
-        return None if newest is None else newest.outcome
 
     def explain_flush(
         self,
@@ -364,7 +304,7 @@ class Session:
 
     def changed_partitions(self, view: str, after: int | None) -> tuple[str, ...]:
         """Return the partitions of which a view's rows have changed after an epoch; all if its log does not reach back there."""
-        return changed_partitions(self.ahead, lambda: self.computing, view, after)
+        return changed_partitions(self.epochs.store, lambda: self.computing, view, after)
 
     def materialize(self, view: str, partition: str | Collection[str] | None = None) -> FlushReport:
         """Bring a view and what it reads up to date; with `partition` compute those again from the inputs, as a whole.
@@ -432,10 +372,8 @@ class Session:
 
     def close(self) -> None:
         """Release the store; a Spark session that was passed in, or is shared, goes on."""
-        self._runner.lanes.close(CLOSE_SECONDS)
+        self.epochs.close()
         self.sinks.close()
-        if isinstance(self.ahead, InFlightStore):
-            self.ahead.close()
         self.store.close()
 
     def notice(self, text: str) -> None:

@@ -55,9 +55,16 @@ OF_A_PROJECT: Mapping[str, Variable] = {
     "TIDELINE_EVENT_SECONDS": Variable(
         "seconds between two events of an asset that a driver tells of", "`30`"
     ),
+    "TIDELINE_EPOCHS_IN_FLIGHT": Variable(
+        "epochs of a driver that may be on their way to the store while it computes the next", "`4`"
+    ),
     "TIDELINE_SENSOR_WAIT": Variable("seconds for which the sensor watches at each evaluation", "`4`"),
 }
 OF_A_PROCESS: Mapping[str, Variable] = {
+    "TIDELINE_STORE_DELAY_MS": Variable(
+        "milliseconds that each request to the store takes longer, to measure what a bucket's latency costs",
+        "`0`",
+    ),
     "TIDELINE_CACHE_DIR": Variable(
         "where decoded files are kept, a folder that is its user's alone",
         "`tideline-cache-<user>` of the temporary folder",

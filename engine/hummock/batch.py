@@ -35,6 +35,8 @@ class Delete:
 
 
 Operation = Put | Delete
+Writes = Operation | Sequence[Operation]
+TableRef = Table | str
 
 
 class TableBuffer:
@@ -161,3 +163,13 @@ def _refuse_unknown(table: Table, rows: pa.Table) -> None:
         raise InvalidRow(
             f"table {table.name} has no column {', '.join(unknown)}; it has {', '.join(table.schema.names)}"
         )
+
+
+def name_of(table: TableRef) -> str:
+    """Return a table's name, of its handle as well."""
+    return table if isinstance(table, str) else table.name
+
+
+def operations_of(writes: Writes) -> Sequence[Operation]:
+    """Return what is written as a sequence, of one operation as well."""
+    return [writes] if isinstance(writes, (Put, Delete)) else writes

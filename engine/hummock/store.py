@@ -16,7 +16,7 @@ from engine.errors import StorageError
 from engine.hummock import compaction, gc
 from engine.hummock.altering import altered, options_of
 from engine.hummock.background import Background
-from engine.hummock.batch import Delete, Operation, Put, gather
+from engine.hummock.batch import TableRef, Writes, gather, name_of, operations_of
 from engine.hummock.cache import ArrowCache
 from engine.hummock.chain import ManifestChain
 from engine.hummock.epoch import COUNTER_BITS, Clock, epoch_at, system_clock
@@ -41,8 +41,6 @@ from engine.hummock.store_clock import StoreClock
 from engine.hummock.verified import verified
 from engine.hummock.version import Commit, Compaction, Table, TableVersion, Version
 
-TableRef = Table | str
-Writes = Operation | Sequence[Operation]
 AUTO_COMPACT = get_args(AutoCompact)
 
 
@@ -215,7 +213,7 @@ class Hummock:
 
         Files stay as they are; the next compaction writes the new form. Raises InvalidRow or InvariantViolation.
         """
-        name = _name(table)
+        name = name_of(table)
         self.refresh()
         before = self._snapshots.known(name)
         changed = altered(before.table, add, drop, options)
@@ -225,7 +223,7 @@ class Hummock:
         """Hide the rows whose watermark column is below `value`, from the epoch on that is returned, in one commit; later
         compactions delete them. Raises InvariantViolation if the watermark would fall.
         """
-        name = _name(table)
+        name = name_of(table)
         number = watermark_number(self._snapshots.known(name).table, value)
         return self.commit(Commit(watermarks={name: number})).epoch
 
@@ -234,7 +232,7 @@ class Hummock:
 
         Raises Conflict or EpochExpired if that epoch is not readable any more.
         """
-        version, at = self._snapshots.at(_name(table), epoch)
+        version, at = self._snapshots.at(name_of(table), epoch)
         until = epoch_at(self._clock.stamp()) >> COUNTER_BITS
         made = new_pin(version.name, at, owner, until + int(seconds * 1000))
         self.commit(Commit(pins={made.table: {made.name: at}}))
@@ -246,8 +244,8 @@ class Hummock:
 
     def drop_table(self, table: TableRef) -> None:
         """Drop a table; its files go with the next collections, and what is pending of it at once."""
-        self.buffer.discard(_name(table))
-        self.commit(Commit(drop=(_name(table),)))
+        self.buffer.discard(name_of(table))
+        self.commit(Commit(drop=(name_of(table),)))
 
     def commit(self, commit: Commit) -> Version:
         """Make `commit` visible, all or nothing, and return the version that begins with it.
@@ -283,7 +281,7 @@ class Hummock:
         `precondition` is called with the version each attempt is based on, and raises to give up. `watermarks`, as numbers by
         table, hide the rows below them from the epoch on.
         """
-        named = {_name(table): _operations(operations) for table, operations in writes.items()}
+        named = {name_of(table): operations_of(operations) for table, operations in writes.items()}
         tables = {name: self._snapshots.known(name) for name in named}
         ssts = gather(self.reader, {name: table.table for name, table in tables.items()}, named)
         same = same_tables(tables, precondition)
@@ -304,7 +302,7 @@ class Hummock:
         self, table: TableRef, key: Mapping[str, Any], epoch: int | None = None, *, pending: bool = False
     ) -> dict[str, Any] | None:
         """Return the row with this primary key, or None; with `pending` as the shared buffer has it already."""
-        reader, version, at = self._snapshots.source(_name(table), epoch, pending)
+        reader, version, at = self._snapshots.source(name_of(table), epoch, pending)
         _, rows = reader.lookup(version, whole_key_row(version.table, key), at, null_safe=True)
         return rows.to_pylist()[0] if rows.num_rows else None
 
@@ -320,7 +318,7 @@ class Hummock:
         """Return one row per key in the keys' order, all null where there is none; `keys` has the primary
         key's columns.
         """
-        reader, version, at = self._snapshots.source(_name(table), epoch, pending)
+        reader, version, at = self._snapshots.source(name_of(table), epoch, pending)
         wanted = whole_keys(version.table, keys)
         index, rows = reader.lookup(version, wanted, at, columns=columns, null_safe=True)
         return padded(index, rows, wanted.num_rows)
@@ -342,7 +340,7 @@ class Hummock:
         (low, high), half open, each a mapping of leading primary-key columns or None; only for tables without
         a distribution key.
         """
-        reader, version, at = self._snapshots.source(_name(table), epoch, pending)
+        reader, version, at = self._snapshots.source(name_of(table), epoch, pending)
         names = known_columns(version.table, columns)
         if range is not None:
             return scan_range(reader, version, at, range, names)
@@ -360,7 +358,7 @@ class Hummock:
         Of a deletion the row holds the key only. Raises EpochExpired if the log no longer reaches back to
         `after`.
         """
-        version, at = self._snapshots.at(_name(table), upto)
+        version, at = self._snapshots.at(name_of(table), upto)
         self._snapshots.check(version, after)
         version.changes(after, at)
         return self.reader.log(version, after, at)
@@ -371,11 +369,11 @@ class Hummock:
         """Merge what `picker` picks, by default everything, to one run without deletions; older epochs stay
         readable within the retention.
         """
-        return self._maintenance.compact(_name(table), picker or compaction.Full())
+        return self._maintenance.compact(name_of(table), picker or compaction.Full())
 
     def compact_l0(self, table: TableRef) -> compaction.CompactionReport:
         """Merge the newest runs of like size to one; cheap, the cost follows the recent changes."""
-        return self._maintenance.compact(_name(table), compaction.Tier())
+        return self._maintenance.compact(name_of(table), compaction.Tier())
 
     def gc(self, dry_run: bool = False, grace_seconds: float = 3600.0) -> gc.GcReport:
         """Delete files that nothing needs, orphans included, and old manifests; history beyond the retention
@@ -400,11 +398,3 @@ class Hummock:
         precondition: Precondition | None = None,
     ) -> int:
         return self.commit(Commit(writes=ssts, precondition=same_tables(tables, precondition))).epoch
-
-
-def _name(table: TableRef) -> str:
-    return table if isinstance(table, str) else table.name
-
-
-def _operations(operations: Operation | Sequence[Operation]) -> Sequence[Operation]:
-    return [operations] if isinstance(operations, (Put, Delete)) else operations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,27 +57,10 @@ class ObjectStore(Protocol):
         """
 
 
-DELAY_VARIABLE = "TIDELINE_STORE_DELAY_MS"
-"""Milliseconds that each request takes longer, to measure what a bucket's latency costs."""
-
-
 def open_object_store(url: str, *, create: bool = True) -> ObjectStore:
     """Return the object store of `file:///path` or `s3://bucket/prefix`; raises StorageError for any other
     address.
     """
-    found = _opened(url, create)
-    delay = os.environ.get(DELAY_VARIABLE)
-    if not delay:
-        return found
-    from engine.hummock.object_store.delayed import DelayedObjectStore
-
-    try:
-        return DelayedObjectStore(found, max(0.0, float(delay)) / 1000)
-    except ValueError:
-        raise StorageError(f"{DELAY_VARIABLE} is '{delay}': give milliseconds, as 80") from None
-
-
-def _opened(url: str, create: bool) -> ObjectStore:
     from engine.hummock.object_store.local import LocalObjectStore
 
     scheme, separator, rest = url.partition("://")

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from engine.errors import StorageError
 from engine.hummock.object_store import ObjectInfo, ObjectStore
+
+
+def delayed(inner: ObjectStore) -> ObjectStore:
+    """Return `inner`, further away if the environment says so."""
+    delay = os.environ.get("TIDELINE_STORE_DELAY_MS")
+    if not delay:
+        return inner
+    try:
+        return DelayedObjectStore(inner, max(0.0, float(delay)) / 1000)
+    except ValueError:
+        raise StorageError(f"TIDELINE_STORE_DELAY_MS is '{delay}': give milliseconds, as 80") from None
 
 
 class DelayedObjectStore:

@@ -12,6 +12,7 @@ from engine.hummock.clock import Clock, system_clock
 from engine.hummock.metrics import Counters
 from engine.hummock.object_store import ObjectInfo, ObjectStore
 from engine.hummock.object_store.counting import CountingObjectStore
+from engine.hummock.object_store.delayed import delayed
 
 _LOG = logging.getLogger(__name__)
 RETRY_SECONDS = 60.0
@@ -116,4 +117,4 @@ class RetryingObjectStore:
 
 def dependable(inner: ObjectStore, counters: Counters, clock: Clock = system_clock) -> ObjectStore:
     """Return `inner` with every request counted, and repeated where the store does not answer."""
-    return RetryingObjectStore(CountingObjectStore(inner, counters), clock, counters)
+    return RetryingObjectStore(CountingObjectStore(delayed(inner), counters), clock, counters)

@@ -16,7 +16,7 @@ from engine.errors import Conflict, Unavailable
 from engine.hummock.in_flight import InFlightStore
 from engine.hummock.object_store.delayed import DelayedObjectStore
 from engine.runtime.executor import Computed, FragmentTask
-from engine.session import Session
+from engine.session import NEWS_SECONDS, Session
 
 VIEWS = {
     "totals": "SELECT g, count(*) AS n, sum(x) AS s FROM item GROUP BY g",
@@ -65,8 +65,8 @@ def driving(url: str, session: Session) -> Iterator[Session]:
         found.write("label", pa.table({"g": list(range(8)), "label": [f"l{g % 3}" for g in range(8)]}))
         for name, query in VIEWS.items():
             found.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
-        assert isinstance(found.ahead, InFlightStore)
-        assert (found.ahead.options.get("spool") is None) == found.store.is_here
+        assert isinstance(found.epochs.store, InFlightStore)
+        assert (found.epochs.store.options.get("spool") is None) == found.store.is_here
         yield found
 
 
@@ -106,7 +106,7 @@ def test_views_equal_their_queries_while_commits_are_on_their_way(driving: Sessi
             if n == 4:
                 check(other)
         driving.flush().raise_for_errors()
-        assert driving.on_its_way is None and not driving.busy and not other.lagging()
+        assert driving.epochs.on_its_way is None and not driving.epochs.busy and not other.lagging()
         check(other)
 
 
@@ -137,11 +137,11 @@ def test_a_slow_view_is_left_behind_and_follows_in_one_range(
         for _ in range(4):
             change(driving, chance)
             report = driving.flush(wait=False)
-            assert "slow" in driving.busy
+            assert "slow" in driving.epochs.busy
         assert {view.view for view in report.views if view.waits_for is not None} >= {"slow"}
         for _ in range(100):  # on a busy machine others may be slow as well
             driving.flush(wait=False)
-            driving.ahead.settle()  # type: ignore[attr-defined]
+            driving.epochs.store.settle()  # type: ignore[attr-defined]
             if set(other.lagging()) == {"slow", "below"}:
                 break
             time.sleep(0.1)
@@ -152,7 +152,7 @@ def test_a_slow_view_is_left_behind_and_follows_in_one_range(
         executor.gate.set()
         driving.flush().raise_for_errors()
         assert len(executor.ranges) <= 3, "what it lacked was not taken together"
-        assert not other.lagging() and not driving.busy
+        assert not other.lagging() and not driving.epochs.busy
         check(other)
 
 
@@ -166,6 +166,7 @@ def test_an_outage_loses_what_was_on_its_way_and_nothing_else(
             if n % 3 == 2:
                 driving.flush()
             change(other, chance)
+            time.sleep(2 * NEWS_SECONDS)
             if n % 3 == 2:
                 with monkeypatch.context() as away:
                     away.setattr(DelayedObjectStore, "put_if_absent", _refused)
@@ -175,7 +176,7 @@ def test_an_outage_loses_what_was_on_its_way_and_nothing_else(
                     driving.flush(wait=False)
                     driving._runner.lanes.wait()
                     with suppress(Conflict):
-                        driving.ahead.settle()  # type: ignore[attr-defined]
+                        driving.epochs.store.settle()  # type: ignore[attr-defined]
                         lost -= 1
                     lost += 1
             else:

@@ -1,0 +1,105 @@
+"""How a session brings its views on: run by run, or epoch after epoch, some of them on their way to the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+
+from engine.errors import Conflict
+from engine.hummock import Hummock, Version
+from engine.hummock.in_flight import InFlightStore
+from engine.runtime.backfill.due import BACKFILL_ROWS
+from engine.runtime.domains.flush import BACKGROUND_SECONDS, FlushRun
+from engine.runtime.epoch.report import FlushReport
+from engine.runtime.executor import Executor
+
+MOST_ATTEMPTS = 5
+"""How often what was refused on its way is computed anew where somebody waits for it."""
+CLOSE_SECONDS = 30.0
+"""How long slow views are waited for at the end: nothing of them is visible before their commits."""
+
+
+class Epochs:
+    """The runs of a session over `base`.
+
+    With `in_flight` they follow each other: one that nobody waits for leaves views behind that are much slower than others, and
+    of more than one epoch commits on their way. `spool` as of InFlightStore; `executor` makes what computes over a store.
+    """
+
+    def __init__(
+        self,
+        base: Hummock,
+        executor: Callable[[Hummock], Executor],
+        backfill_rows: int = BACKFILL_ROWS,
+        *,
+        in_flight: int | None = None,
+        spool: bool = False,
+    ) -> None:
+        self.are_driven = in_flight is not None
+        """Whether the runs follow each other, so that none need wait for what the next can tell of."""
+        several = in_flight is not None and in_flight > 1
+        self._in_flight = InFlightStore(base, spool=spool) if several else None
+        self.store: Hummock = self._in_flight or base
+        """The store as the views are brought on: it holds what is on its way to be committed."""
+        self.runner = FlushRun(self.store, executor(self.store), backfill_rows, patient=not self.are_driven)
+
+    def bring(
+        self,
+        views: Collection[str] | None = None,
+        *,
+        eager: bool = True,
+        wait: bool = True,
+        background_seconds: float = BACKGROUND_SECONDS,
+        partitions: Mapping[str, Collection[str]] | None = None,
+    ) -> FlushReport:
+        """Run all that is pending, as `FlushRun.run`; with `wait` return when it is committed, slow views included."""
+        report = self._run(views, eager, background_seconds, partitions)
+        for left in reversed(range(MOST_ATTEMPTS)):
+            while wait and self.runner.lanes.busy():
+                self.runner.lanes.wait()
+                report = report.followed_by(self._run(views, eager, 0.0))
+            if not wait or self._in_flight is None:
+                break
+            try:
+                self._in_flight.settle()
+                break
+            except Conflict:  # another process was faster, or the store was away
+                if not left:
+                    raise
+                report = report.followed_by(self._run(views, eager, 0.0, partitions))
+        return report
+
+    @property
+    def busy(self) -> Collection[str]:
+        """The domains that no run waits for, and that are under way."""
+        return self.runner.lanes.busy().keys()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether such a domain has ended; the next run tells of it."""
+        return self.runner.lanes.has_ended
+
+    @property
+    def on_its_way(self) -> Future[Version] | None:
+        """What was handed over last and is not committed yet: its result is the version that begins with it."""
+        newest = None if self._in_flight is None else self._in_flight.newest
+        return None if newest is None else newest.outcome
+
+    def close(self) -> None:
+        """Wait for what is under way and on its way; what takes too long is ended."""
+        self.runner.lanes.close(CLOSE_SECONDS)
+        if self._in_flight is not None:
+            self._in_flight.close()
+
+    def _run(
+        self,
+        views: Collection[str] | None,
+        eager: bool,
+        background_seconds: float,
+        partitions: Mapping[str, Collection[str]] | None = None,
+    ) -> FlushReport:
+        if self._in_flight is not None:
+            self._in_flight.begin_anew()
+        return self.runner.run(
+            views, eager=eager, background_seconds=background_seconds, partitions=partitions
+        )
