@@ -26,7 +26,7 @@ from engine.runtime.epoch.first_content import is_batch_step
 from engine.runtime.epoch.prepared import Prepared, PreparedFrames, may_be_kept, shape_of
 from engine.runtime.executor import Computed, FragmentTask
 from engine.runtime.partitions.frames import changed_partitions, rows_read, with_partitions
-from engine.runtime.spark.session import beside, mark_jobs, parallelism, stop_jobs
+from engine.runtime.spark.session import beside, mark_jobs, parallelism, share_fairly, stop_jobs
 from engine.spark_internals import activate
 from engine.sql.expression.nodes import Expr
 from engine.sql.incremental.emptiness import is_empty_over_nothing
@@ -56,11 +56,18 @@ class SparkExecutor:
 
     def _spark(self, task: FragmentTask | None = None) -> SparkSession:
         session = self._used = self._session()
-        if self._large_apart and task is not None and task.is_large:
-            session = beside(session)  # it needs other settings than the small ones that run meanwhile
+        if self._large_apart:
+            large = task is not None and task.is_large
+            session = beside(session) if large else session  # it needs other settings than small ones
+            share_fairly(session, "large" if large else "small")
         activate(session)  # a run's tasks are planned in threads of its own
         mark_jobs(session, self._mark)
         return session
+
+    def _cores(self, task: FragmentTask, spark: SparkSession) -> int:
+        """Return on how many cores a task may run: a large one leaves one to the small ones that run meanwhile."""
+        cores = parallelism(spark)
+        return max(1, cores - 1) if self._large_apart and task.is_large else cores
 
     def stop(self) -> None:
         """End the jobs of this executor, and no others of its session's."""
@@ -151,7 +158,7 @@ class SparkExecutor:
             task.tables,
             task.old,
             task.new,
-            task.table.options.vnode_groups or parallelism(spark),
+            task.table.options.vnode_groups or self._cores(task, spark),
             task.rows,
             piece=task.piece,
             parameters=parameters,

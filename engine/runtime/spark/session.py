@@ -43,6 +43,7 @@ STATIC_SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+    "spark.scheduler.mode": "FAIR",
     "spark.python.worker.reuse": "true",
     "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
     "spark.python.daemon.module": "engine.runtime.spark.worker_daemon",
@@ -50,7 +51,9 @@ STATIC_SETTINGS = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "2",
 }
-"""Unix domain sockets: over TCP each job of Python bodies waits some 40 ms for a delayed acknowledgement."""
+"""Fair: the tasks of a large job do not all go before those of a small one. Unix domain sockets: over TCP each job of Python
+bodies waits some 40 ms for a delayed acknowledgement.
+"""
 
 _OWN: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 """The sessions of this process that `connect` has made."""
@@ -149,6 +152,12 @@ def mark_jobs(spark: SparkSession, mark: str) -> None:
         spark.sparkContext.addJobTag(mark)  # a session's own tags do not reach its jobs here
     else:
         spark.addTag(mark)
+
+
+def share_fairly(spark: SparkSession, pool: str) -> None:
+    """Let the jobs that this thread starts from now on share Spark's tasks with those of other pools, as one among them."""
+    if is_in_process(spark):
+        spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
 
 
 def stop_jobs(spark: SparkSession, mark: str) -> None:
