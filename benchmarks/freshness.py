@@ -6,8 +6,8 @@ flights each second, or as soon as the one before is visible.
 
 - `driver`, `tick`: how long each file took until all views show it.
 - `kill`: the driver is killed again and again; how long until a file that lands then is visible.
-- `slow`: seven views and one that takes some seconds an epoch, the driver killed meanwhile; how long the seven took, beside how
-  long they take alone.
+- `slow`: the eight views beside one that takes five seconds an epoch, as it waits for something or as it computes, and how long
+  they take alone; then the driver is killed again and again.
 - `flight`: epochs a second of a session as a driver has it, in this process, over a store that takes 80 ms longer to answer,
   with several epochs in flight and with one.
 
@@ -57,10 +57,29 @@ LOOK_SECONDS = 0.02
 DELAY_MS = 80
 IN_FLIGHT = 4
 SLOW = "slow_view"
-SLOW_MODEL = """CREATE MATERIALIZED VIEW slow_view WITH (refresh_policy = 'full') AS
+SLOW_SECONDS = 5
+SLOW_MODELS = {
+    "waits": """CREATE MATERIALIZED VIEW slow_view WITH (pandera = 'slow_checks:schema') AS
+SELECT carrier, count(*) AS n FROM flights GROUP BY carrier;
+""",
+    "computes": """CREATE MATERIALIZED VIEW slow_view WITH (refresh_policy = 'full') AS
 SELECT carrier, sum(hash(tailnum, n)) AS s FROM (
-  SELECT carrier, tailnum, explode(sequence(1, {times})) AS n FROM flights
+  SELECT carrier, tailnum, explode(sequence(1, 300)) AS n FROM flights
 ) AS many GROUP BY carrier;
+""",
+}
+"""A view whose rows are judged by something that takes its time to answer, and one that keeps a core busy."""
+SLOW_CHECKS = f"""import time
+
+import pandera.pandas as pandera
+
+
+def answers(frame: object) -> bool:
+    time.sleep({SLOW_SECONDS})
+    return True
+
+
+schema = pandera.DataFrameSchema({{}}, checks=pandera.Check(answers))
 """
 
 
@@ -69,12 +88,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
     parser.add_argument("--epochs", type=int, default=200)
-    parser.add_argument(
-        "--kills", type=int, default=3, help="of mode kill; of mode slow 20 unless it is given"
-    )
-    parser.add_argument(
-        "--times", type=int, default=100, help="how often the slow view takes each row: its seconds"
-    )
+    parser.add_argument("--kills", type=int, default=3, help="drivers that mode kill kills")
+    parser.add_argument("--kills-beside", type=int, default=20, help="drivers that mode slow kills")
     given = parser.parse_args()
     for mode in given.modes:
         with tempfile.TemporaryDirectory(prefix="tideline-freshness-") as folder:
@@ -85,10 +100,11 @@ def main() -> int:
             elif mode == "kill":
                 killed(home, given.kills)
             elif mode == "slow":
-                beside_slow(home, given.epochs, 20 if given.kills == 3 else given.kills, given.times)
+                beside_slow(home, given.epochs // 2, given.kills_beside)
             else:
                 in_flight(home, given.epochs)
-            check(home)
+            if mode != "slow":
+                check(home)
     return 0
 
 
@@ -165,8 +181,10 @@ def running(home: Path, mode: str, extra: str = "") -> Iterator[Project]:
         assets = home / "assets"
         shutil.copytree(PROJECT / "assets", assets)
         (assets / "extra.sql").write_text(extra)
+        (home / "slow_checks.py").write_text(SLOW_CHECKS)
     settings = Settings(project=PROJECT, home=home, assets=assets, store=_store(home))
     environment = {**project_environment(settings), "TIDELINE_RUNS": mode, "TIDELINE_ASSETS": str(assets)}
+    environment["PYTHONPATH"] = os.pathsep.join([str(home), os.environ.get("PYTHONPATH", "")])
     os.environ.update(environment)
     models = load_models(settings.assets)
     replay = Replay(load_dataset(), home / "landing", BULK_UNTIL)
@@ -197,28 +215,28 @@ def killed(home: Path, kills: int) -> None:
         print(f"kill    {kills} drivers killed: the next file was visible after {shown} s", flush=True)
 
 
-def beside_slow(home: Path, epochs: int, kills: int, times: int) -> None:
-    """Land files beside a view that takes some seconds an epoch, and without it; the driver is killed meanwhile."""
-    with running(home / "alone", "driver") as project:
-        alone = project.land(epochs // 2)
-    check(home / "alone")
-    print(told("alone", alone), flush=True)
-    with running(home, "driver", SLOW_MODEL.format(times=times)) as project:
-        project.left_out = (SLOW,)
-        beside = project.land(epochs // 2)
-        print(told("slow", beside), flush=True)
-        ratio = statistics.median(beside) / statistics.median(alone)
-        print(f"slow    median beside a slow view: {ratio:.2f} x (limit 1.2)", flush=True)
-        done = 0
-        while done < kills:
-            done += project.kill_driver()
-            project.drop()
-            time.sleep(2.0)
-        project.left_out = ()
-        print(
-            f"slow    {done} drivers killed; all visible after {project.visible(time.monotonic()):.1f} s",
-            flush=True,
-        )
+def beside_slow(home: Path, epochs: int, kills: int) -> None:
+    """Land files without a slow view, beside one that waits and one that computes, and kill drivers beside the first."""
+    medians = {}
+    for kind in ("alone", *SLOW_MODELS):
+        with running(home / kind, "driver", SLOW_MODELS.get(kind, "")) as project:
+            project.left_out = (SLOW,)
+            found = project.land(epochs)
+            medians[kind] = statistics.median(found)
+            print(told(kind, found), flush=True)
+            done = 0
+            while kind == "waits" and done < kills:
+                done += project.kill_driver()
+                project.drop()
+                time.sleep(1.0)
+            project.left_out = ()
+            seconds = project.visible(time.monotonic())
+            print(f"{kind:8}  {done} drivers killed; all visible after {seconds:.1f} s", flush=True)
+        check(home / kind)
+    for kind in SLOW_MODELS:
+        ratio = medians[kind] / medians["alone"]
+        limit = " (limit 1.2)" if kind == "waits" else ", which keeps a core busy"
+        print(f"slow    median beside a view that {kind}{limit}: {ratio:.2f} x", flush=True)
 
 
 def in_flight(home: Path, epochs: int) -> None:
@@ -268,7 +286,7 @@ def in_flight(home: Path, epochs: int) -> None:
 def check(home: Path) -> None:
     """Compare all views of a project's store with their queries over all rows; raises SystemExit if one differs."""
     assets = home / "assets" if (home / "assets").is_dir() else PROJECT / "assets"
-    models = [model for model in load_models(assets) if model.name != SLOW]
+    models = load_models(assets)
     with Hummock.open(_store(home)) as store:
         verdicts = verify(store, models, connect("local[*]"))
     wrong = [f"{v.view} by {v.engine}: {v.difference}" for v in verdicts if not v.equal]
