@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import platform
 import shutil
 import threading
 import uuid
@@ -19,7 +20,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-from engine.errors import Conflict, WriteStopped
+from engine.errors import Conflict, TidelineError, WriteStopped
 from engine.hummock.chain import Ticket
 from engine.hummock.delta import apply, rebase
 from engine.hummock.epoch import seconds_of
@@ -90,10 +91,9 @@ class InFlightStore(Hummock):
             with self._changed:
                 try:
                     return self._derived()
-                except Conflict:
-                    oldest = self._queue[0] if self._queue else None
-            if oldest is not None:  # what was handed over fits no more: its own thread will find that out
-                oldest.outcome.exception()
+                except TidelineError:
+                    left = self._oldest()
+            left.exception()
 
     def refresh(self) -> Version:
         """Return the newest version; while something is on its way its own manifests bring the news."""
@@ -109,16 +109,19 @@ class InFlightStore(Hummock):
         written = [name for name, ssts in commit.writes.items() if ssts]
         ticket = Ticket(with_write_stop(verified(commit, self.reader.files), written), float("inf"))
         paths = sorted({sst.path for ssts in commit.writes.values() for sst in ssts})
-        try:
+        while True:
             with self._changed:
-                version = _over(self._derived(), ticket)
-                ticket.follows = self._queue[-1].ticket if self._queue else None
-                self._queue.append(HandedOver(ticket, [self._pool().submit(self._upload, p) for p in paths]))
-                self._ahead = (self._chain.version, self._waiting(self._chain.version), version)
-                self._start()
-                return version
-        except WriteStopped:
-            return self.commit(commit)  # which waits until there are fewer runs
+                try:
+                    base = self._derived()
+                except TidelineError:
+                    left = self._oldest()
+                else:
+                    try:
+                        return self._appended(ticket, base, paths)
+                    except WriteStopped:
+                        break
+            left.exception()
+        return self.commit(commit)  # which waits until there are fewer runs
 
     def commit(self, commit: Commit) -> Version:
         """Commit once what is on its way stands; raises what kept that from it as Conflict, else as `Hummock.commit`."""
@@ -194,6 +197,20 @@ class InFlightStore(Hummock):
                 if handed.ticket.commit_id in left:
                     version = _over(version, handed.ticket)
         self._ahead = (known, waiting, version)
+        return version
+
+    def _oldest(self) -> Future[Version]:
+        """Return the outcome of what was handed over first: where it does not fit the news, its own thread will find that out."""
+        if not self._queue:
+            raise
+        return self._queue[0].outcome
+
+    def _appended(self, ticket: Ticket, base: Version, paths: Sequence[str]) -> Version:
+        version = _over(base, ticket)
+        ticket.follows = self._queue[-1].ticket if self._queue else None
+        self._queue.append(HandedOver(ticket, [self._pool().submit(self._upload, path) for path in paths]))
+        self._ahead = (self._chain.version, self._waiting(self._chain.version), version)
+        self._start()
         return version
 
     def _start(self) -> None:
@@ -272,12 +289,13 @@ def _over(base: Version, ticket: Ticket) -> Version:
 def _spool_folder(base: Hummock) -> Path | None:
     """Return a new folder of this process beside the decoded files, None where none can be made; those of dead ones go."""
     above = base.reader.files.cache.folder / SPOOL
-    folder = above / f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    own = f"{platform.node()}-"
+    folder = above / f"{own}{os.getpid()}-{uuid.uuid4().hex[:8]}"
     if not make_private(above):
         return None
     for left in above.iterdir():
-        pid = left.name.partition("-")[0]
-        if pid.isdigit() and not _lives(int(pid)):
+        pid = left.name.removeprefix(own).partition("-")[0]
+        if left.name.startswith(own) and pid.isdigit() and not _lives(int(pid)):
             shutil.rmtree(left, ignore_errors=True)
     with contextlib.suppress(OSError):
         folder.mkdir(mode=0o700)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from engine.errors import Conflict, Fenced, Unavailable
+from engine.errors import Conflict, Fenced, Unavailable, UnknownTable
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.in_flight import SPOOL, InFlightStore
 from engine.hummock.object_store.local import LocalObjectStore
@@ -193,6 +194,45 @@ def test_tasks_leave_small_files_in_the_spool_and_read_them_there(
         ahead.settle()
         assert held.get(ssts[0].path) is not None and not list(folder.iterdir())
     assert not folder.exists()
+
+
+def test_a_file_that_was_lost_on_its_way_refuses_its_commit(base: Hummock) -> None:
+    base.create_table("t", SCHEMA, ["id"])
+    with InFlightStore(base, spool=True) as ahead:
+        commit = written(ahead, 1, base.version.epoch)
+        for left in Path(ahead.options[SPOOL]).iterdir():
+            left.unlink()
+        ahead.hand_over(commit)
+        with pytest.raises(Conflict, match="was lost before it was uploaded"):
+            ahead.settle()
+        ahead.begin_anew()
+        assert rows(base) == rows(ahead) == []
+
+
+def test_a_table_that_somebody_drops_meanwhile_takes_what_is_on_its_way_along(
+    base: Hummock, ahead: InFlightStore, held: HeldStore
+) -> None:
+    commits = [written(ahead, n, label) for n, label in enumerate(past(base, 2))]
+    held.gate.clear()
+    ahead.hand_over(commits[0])
+    other = Hummock.open(base.url, object_store=LocalObjectStore(held.root), auto_compact="off")
+    other.drop_table("t")
+    base._chain._version = other.version  # as the next manifest would tell
+    threading.Timer(0.2, held.gate.set).start()
+    with pytest.raises(UnknownTable):
+        ahead.hand_over(commits[1])
+    assert "t" not in ahead.version.tables
+    other.close()
+
+
+def test_folders_of_dead_processes_go(base: Hummock, tmp_path: Path) -> None:
+    with InFlightStore(base, spool=True) as ahead:
+        own = Path(ahead.options[SPOOL])
+        dead, elsewhere = (own.with_name(f"{node}-999999999-0") for node in (platform.node(), "elsewhere"))
+        dead.mkdir()
+        elsewhere.mkdir()
+        with InFlightStore(base, spool=True):
+            assert not dead.exists() and elsewhere.exists() and own.exists()
 
 
 def _rows(ids: range) -> pa.Table:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
+from engine.errors import StorageError
 from engine.hummock.object_store import ObjectInfo, ObjectStore
 
 SPOOLED_BYTES = 8 << 20
@@ -39,11 +40,15 @@ class SpooledObjectStore:
         self.inner.put(path, data)
 
     def upload(self, path: str) -> None:
-        """Send an object that is kept here to the store; nothing if it was written there at once."""
+        """Send an object that is kept here to the store, or see that it is there; raises StorageError if it is nowhere."""
         data = self._kept(path)
         if data is not None:
             self.inner.put(path, data)
             self._place(path).unlink(missing_ok=True)
+        elif self.inner.head(path) is None:
+            raise StorageError(
+                f"{path} was lost before it was uploaded: {self._folder} was emptied by somebody else"
+            )
 
     def put_if_absent(self, path: str, data: bytes) -> bool | None:
         """Create an object in the store if it is not there."""
