@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from engine.meta.partitions import failed_between
 if TYPE_CHECKING:
     from engine.session import FlushReport, Session
 
+_LOG = logging.getLogger(__name__)
 SINK_SECONDS = 60.0
 
 
@@ -37,7 +39,8 @@ def run_epoch(
     of views that moved or failed, and of those that the run was asked for. Raises dg.Failure at the end, naming every table, view
     and partition that failed.
     """
-    log, instance = context.log, context.instance
+    instance = context.instance
+    log: logging.Logger = context.log
     synced = sync_models(session, models)
     for name in (*synced.dropped, *synced.created):
         log.info(f"{'replaced' if name in synced.dropped else 'created'} {name}")
@@ -50,6 +53,8 @@ def run_epoch(
     ]
     views += [m.reads[0] for m in models if m.kind == "sink" and m.name in selected and m.name in stored]
     landed = {report.table: report for report in poll_all(session.catalog, session.store, tables)}
+    # Each line of a run's log is kept by the instance: of a driver that commits each second only what is rare goes there.
+    log = _LOG if session.epochs.are_driven else log
     _tell_landing(landed, errors, log)
     before = session.epochs.store.version
     cut = {model.name for model in models if model.is_partitioned and model.name in selected}
@@ -84,9 +89,7 @@ def run_epoch(
         raise dg.Failure(failure_text(errors), metadata={name: text for name, text in errors.items()})
 
 
-def _tell_landing(
-    landed: Mapping[str, LandingReport], errors: dict[str, str], log: dg.DagsterLogManager
-) -> None:
+def _tell_landing(landed: Mapping[str, LandingReport], errors: dict[str, str], log: logging.Logger) -> None:
     for name, report in landed.items():
         if report.error is not None:
             errors[name] = report.error
@@ -145,7 +148,7 @@ def _view_events(
 
 
 def _sink_events(
-    flushed: FlushReport, selected: Collection[str], errors: dict[str, str], log: dg.DagsterLogManager
+    flushed: FlushReport, selected: Collection[str], errors: dict[str, str], log: logging.Logger
 ) -> Iterator[dg.MaterializeResult[Any]]:
     """Yield an event for each sink that has delivered something; those that fail go to the errors, or to the log."""
     for report in flushed.sinks:
