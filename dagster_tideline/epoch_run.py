@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 SINK_SECONDS = 60.0
+PATIENCE_SECONDS = 0.5
+"""How long a driver waits for a sink: what takes longer goes on, and is told of later."""
 
 
 def run_epoch(
@@ -61,7 +63,7 @@ def run_epoch(
     flushed = session.flush(
         None if everything else views,
         eager=eager,
-        sink_seconds=SINK_SECONDS,
+        sink_seconds=PATIENCE_SECONDS if session.epochs.are_driven else SINK_SECONDS,
         wait=not session.epochs.are_driven,
     )
     for report in flushed.views:
