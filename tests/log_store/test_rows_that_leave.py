@@ -20,7 +20,7 @@ from tests.runtime.clock.worlds import moving
 def aging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Session, ManualClock]]:
     opened = Hummock.open
 
-    def at_clock(url: str, *, clock: ManualClock) -> Hummock:
+    def at_clock(url: str, *, clock: ManualClock, **_: object) -> Hummock:
         return opened(url, clock=clock, object_store=TimedObjectStore(url, clock))  # type: ignore[arg-type]
 
     monkeypatch.setattr("engine.session.Hummock.open", at_clock)

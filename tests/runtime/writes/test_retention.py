@@ -25,7 +25,7 @@ def dated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let stores be dated by the clock of the test: rows are as old as their files are named."""
     opened = Hummock.open
 
-    def at_clock(url: str, *, clock: ManualClock) -> Hummock:
+    def at_clock(url: str, *, clock: ManualClock, **_: object) -> Hummock:
         return opened(url, clock=clock, object_store=TimedObjectStore(url, clock))  # type: ignore[arg-type]
 
     monkeypatch.setattr("engine.session.Hummock.open", at_clock)
