@@ -70,6 +70,21 @@ def _session_class(java: Any) -> Any:
     return java.SparkSession
 
 
+def typed(frame: DataFrame, schema: StructType) -> DataFrame:
+    """Return a frame of which the schema is known: a client of Spark Connect asks the server for it otherwise, each time."""
+    if not hasattr(frame, "_jdf"):
+        frame._cached_schema = schema  # type: ignore[attr-defined]  # that of Connect's frames
+    return frame
+
+
+def collect(frame: DataFrame) -> Iterator[tuple[Any, ...]]:
+    """Run a frame and yield its few rows; a client of Spark Connect makes rows of a table by asking the server how."""
+    if hasattr(frame, "_jdf"):
+        return iter(frame.collect())
+    found = frame.toArrow()
+    return zip(*(column.to_pylist() for column in found.columns), strict=True)
+
+
 def runs_anew(frame: DataFrame) -> bool:
     """Tell whether each job of a frame computes all of it, by the operators of its physical plan."""
     java: Any = frame._jdf

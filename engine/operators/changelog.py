@@ -24,6 +24,7 @@ from engine.hummock.change_log import NAMES
 from engine.hummock.expiry import ageless
 from engine.operators.context import EpochContext
 from engine.operators.flow import WEIGHT, Flow
+from engine.operators.in_arrow import task_numbers
 from engine.operators.table_parameters import Source, TableAt
 from engine.spark_internals import spark_schema
 from engine.sql.expression.changes import COMES, DELETED, GOES, INSERTED, OPERATION, PART, ROW
@@ -101,7 +102,7 @@ def delta(plan: Project, table: str, context: EpochContext) -> Flow | None:
     body = ChangeRows(context.url, dict(context.options), source, state, columns, names)
     fields = spark_schema(pa.schema([version.schema.field(name) for name in plan.columns])).fields
     schema = StructType([*fields, StructField(WEIGHT, LongType())])
-    return Flow(context.spark.range(0, 1, 1, 1), (body,), schema, single=True, exact=context.exact)
+    return Flow(task_numbers(context.spark, 1), (body,), schema, single=True, exact=context.exact)
 
 
 def _last_number(reader: Reader, state: TableAt) -> int:

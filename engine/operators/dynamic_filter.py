@@ -24,6 +24,7 @@ from engine.hummock.range_scan import rows_in_range, scan_range
 from engine.operators.bounds import number_at
 from engine.operators.context import EpochContext, partitions_for
 from engine.operators.flow import WEIGHT, Flow, Rows, as_frame
+from engine.operators.in_arrow import task_numbers
 from engine.operators.table_parameters import Source
 from engine.spark_internals import spark_schema
 from engine.sql.expression.clock import TIME_PART, TIME_PARTS
@@ -197,5 +198,5 @@ def _crossed(node: DynamicFilter, context: EpochContext) -> Flow:
     fields = [version.schema.field(column).with_name(name) for name, column in node.input.items]
     shown = spark_schema(pa.schema([field.with_nullable(True) for field in fields]))
     schema = StructType([*shown.fields, StructField(WEIGHT, LongType())])
-    base = context.spark.range(0, tasks, 1, tasks)
+    base = task_numbers(context.spark, tasks)
     return Flow(base, (body,), schema, single=tasks == 1, exact=context.exact)

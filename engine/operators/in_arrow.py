@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import LongType, StructField, StructType
+
+from engine.spark_internals import typed
 
 Body = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -30,6 +32,12 @@ def map_in_arrow(frame: DataFrame, body: Body, schema: StructType) -> DataFrame:
     """
     names = frame.columns
     if not any(mark in name for name in names for mark in ".`"):
-        return frame.mapInArrow(body, schema)
+        return typed(frame.mapInArrow(body, schema), schema)
     plain = frame.toDF(*(f"_{n}" for n in range(len(names))))
-    return plain.mapInArrow(Named(tuple(names), body), schema)
+    return typed(plain.mapInArrow(Named(tuple(names), body), schema), schema)
+
+
+def task_numbers(spark: SparkSession, tasks: int) -> DataFrame:
+    """Return a frame that starts so many tasks, each with a row that holds its number."""
+    numbers = StructType([StructField("id", LongType(), False)])
+    return typed(spark.range(0, tasks, 1, tasks), numbers)

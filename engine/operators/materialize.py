@@ -27,6 +27,7 @@ from engine.hummock.ordering import (
 )
 from engine.operators.context import EpochContext, placed_by_vnode
 from engine.operators.flow import MOST_READERS, Flow, Rows
+from engine.spark_internals import collect
 
 _COUNTS = ("inserted", "updated", "deleted", "again")
 RESULT_SCHEMA = StructType(
@@ -272,6 +273,6 @@ def _read_in_place(rows: Rows, by: tuple[str, ...], context: EpochContext) -> Ro
 
 def collected(frame: DataFrame) -> list[NetChange]:
     """Run a fragment's action and return what each task wrote."""
-    rows = frame.collect()
+    rows = collect(frame)
     decode = msgspec.msgpack.Decoder(tuple[SstInfo, ...]).decode
-    return [NetChange(decode(bytes(r.ssts)), r.inserted, r.updated, r.deleted, r.again) for r in rows]
+    return [NetChange(decode(bytes(ssts)), *counts) for ssts, *counts in rows]

@@ -22,6 +22,7 @@ from engine.hummock.merge import HASHES, LOWEST
 from engine.hummock.written_at import WRITTEN_AT, WRITTEN_AT_TYPE
 from engine.operators.context import EpochContext, partitions_for
 from engine.operators.flow import COMES, Flow, Rows, added
+from engine.operators.in_arrow import task_numbers
 from engine.operators.table_parameters import Source, TableAt
 from engine.spark_internals import spark_schema
 from engine.sql.expression.spark_sql import quote
@@ -104,7 +105,7 @@ def read_table(spark: SparkSession, body: ReadTable, schema: pa.Schema, *, exact
     if body.change:
         shown = StructType([*shown.fields, StructField("_w", LongType())])
     one = body.parts == 1
-    return Flow(spark.range(0, body.parts, 1, body.parts), (body,), shown, single=one, exact=exact)
+    return Flow(task_numbers(spark, body.parts), (body,), shown, single=one, exact=exact)
 
 
 def snapshot(scan: Scan, context: EpochContext) -> Rows:

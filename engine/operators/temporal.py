@@ -25,6 +25,7 @@ from engine.hummock.hash import xxhash64
 from engine.hummock.range_scan import scan_range
 from engine.operators.context import EpochContext, partitions_for
 from engine.operators.flow import WEIGHT, Flow, Rows, as_frame
+from engine.operators.in_arrow import task_numbers
 from engine.operators.table_parameters import Source
 from engine.spark_internals import spark_schema
 from engine.sql.expression.clock import FOREVER, TIME_AT, TIME_IN, TIME_PART, TIME_PARTS
@@ -173,5 +174,5 @@ def _crossings(node: TemporalFilter, table: str, context: EpochContext) -> Flow:
     body = Crossings(context.url, dict(context.options), context.source(table), node, tasks)
     shown = spark_schema(pa.schema([version.schema.field(name) for name in node.columns]))
     schema = StructType([*shown.fields, StructField(WEIGHT, LongType())])
-    base = context.spark.range(0, tasks, 1, tasks)
+    base = task_numbers(context.spark, tasks)
     return Flow(base, (body,), schema, single=tasks == 1, exact=context.exact)

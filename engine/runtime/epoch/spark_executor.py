@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,7 +27,7 @@ from engine.runtime.epoch.first_content import is_batch_step
 from engine.runtime.epoch.prepared import Prepared, PreparedFrames, may_be_kept, shape_of
 from engine.runtime.executor import Computed, FragmentTask
 from engine.runtime.partitions.frames import changed_partitions, rows_read, with_partitions
-from engine.runtime.spark.session import beside, mark_jobs, parallelism, share_fairly, stop_jobs
+from engine.runtime.spark.session import beside, configure, mark_jobs, parallelism, share_fairly, stop_jobs
 from engine.spark_internals import activate
 from engine.sql.expression.nodes import Expr
 from engine.sql.incremental.emptiness import is_empty_over_nothing
@@ -48,11 +49,12 @@ class SparkExecutor:
         self._prepared = PreparedFrames()
         self._mark = f"tideline-{uuid.uuid4()}"
         self._used: SparkSession | None = None
+        self._parallelism: weakref.WeakKeyDictionary[SparkSession, int] = weakref.WeakKeyDictionary()
 
     @property
     def parallelism(self) -> int:
         """How many Spark tasks run at the same time."""
-        return parallelism(self._session())
+        return self._parallelism_of(self._session())
 
     def _spark(self, task: FragmentTask | None = None) -> SparkSession:
         session = self._used = self._session()
@@ -66,8 +68,13 @@ class SparkExecutor:
 
     def _cores(self, task: FragmentTask, spark: SparkSession) -> int:
         """Return on how many cores a task may run: a large one leaves one to the small ones that run meanwhile."""
-        cores = parallelism(spark)
+        cores = self._parallelism_of(spark)
         return max(1, cores - 1) if self._large_apart and task.is_large else cores
+
+    def _parallelism_of(self, spark: SparkSession) -> int:
+        if spark not in self._parallelism:
+            self._parallelism[spark] = parallelism(spark)
+        return self._parallelism[spark]
 
     def stop(self) -> None:
         """End the jobs of this executor, and no others of its session's."""
@@ -170,8 +177,8 @@ class SparkExecutor:
         whole = task.old is None or task.whole or isinstance(task.fragment.rule, FullRefresh)
         whole = whole or is_batch_step(task.fragment, context)
         adapts = whole and not context.small  # in one partition there is nothing to adapt
-        context.spark.conf.set("spark.sql.adaptive.enabled", "true" if adapts else "false")
-        context.spark.conf.set("spark.sql.shuffle.partitions", str(context.partitions))
+        configure(context.spark, "spark.sql.adaptive.enabled", "true" if adapts else "false")
+        configure(context.spark, "spark.sql.shuffle.partitions", str(context.partitions))
         frame = fragment_change(task.fragment, context, whole=task.whole, mine=task.mine)
         if task.again is not None:
             frame = with_partitions(frame, task.again, task.table, context)

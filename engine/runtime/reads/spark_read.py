@@ -22,7 +22,7 @@ from engine.operators.scan import ReadTable, read_table
 from engine.operators.table_parameters import TableAt
 from engine.runtime.rows import frame_of
 from engine.runtime.spark.errors import failed, refused
-from engine.runtime.spark.session import parallelism
+from engine.runtime.spark.session import configure, parallelism
 from engine.sql.batch.ad_hoc import SparkQuery
 from engine.sql.batch.time_travel import Moment
 from engine.sql.expression.spark_sql import quote
@@ -90,8 +90,8 @@ def temporary_views(
             frame.createOrReplaceTempView(query.planned.view)
             made.append(query.planned.view)
         size = sum(version.tables[r.table].row_count for r in readings if r.table in version.tables)
-        session.conf.set("spark.sql.shuffle.partitions", str(partitions_for(size, cores)))
-        session.conf.set("spark.sql.adaptive.enabled", "true")
+        configure(session, "spark.sql.shuffle.partitions", str(partitions_for(size, cores)))
+        configure(session, "spark.sql.adaptive.enabled", "true")
         yield
     finally:
         for view in made:

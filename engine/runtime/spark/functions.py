@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+from functools import lru_cache
+from pathlib import Path
+
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
+from engine import jsonb
 from engine.jsonb.functions import FUNCTIONS
 from engine.spark_internals import spark_schema
 
@@ -22,6 +27,13 @@ def register_functions(session: SparkSession) -> None:
                 F.ArrowUDFType.SCALAR,  # type: ignore[attr-defined]
             ),
         )
+
+
+@lru_cache(maxsize=1)
+def functions_digest() -> str:
+    """Return a text that is another one when the functions have changed."""
+    sources = sorted(Path(jsonb.__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
 
 
 def _spark_type(kind: pa.DataType) -> DataType:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from engine.jars import check_java, jar_paths
 from engine.runtime.spark.connect import connect_to
-from engine.runtime.spark.functions import register_functions
+from engine.runtime.spark.functions import functions_digest, register_functions
 from engine.runtime.spark.local_java import driver_settings
 from engine.runtime.spark.logging import silence_own_calls
 from engine.spark_internals import activate, is_in_process
@@ -38,6 +38,8 @@ SETTINGS = {
 """EliminateSorts: Spark 4.2 takes the ORDER BY away below a LIMIT over whose rows a scalar subquery is selected and joined."""
 CHANGED_SETTINGS = {"spark.sql.shuffle.partitions": "2"}
 """Where a session begins with a setting that each epoch sets anew."""
+PREPARED = "spark.tideline.prepared"
+"""Says in a session of a server, which outlives the processes that use it, that it has the settings and functions."""
 STATIC_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -57,6 +59,7 @@ bodies waits some 40 ms for a delayed acknowledgement.
 
 _OWN: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 """The sessions of this process that `connect` has made."""
+_CONFIGURED: weakref.WeakKeyDictionary[SparkSession, dict[str, str]] = weakref.WeakKeyDictionary()
 _BESIDE: weakref.WeakKeyDictionary[SparkSession, SparkSession] = weakref.WeakKeyDictionary()
 
 
@@ -87,6 +90,14 @@ def connect(spark: SparkTarget | Callable[[], SparkTarget] = None) -> SparkSessi
     return _prepared(session)
 
 
+def configure(session: SparkSession, key: str, value: str) -> None:
+    """Change a setting of a session; in one of a server only where this process has set it to something else: it is a request."""
+    known = {} if is_in_process(session) else _CONFIGURED.setdefault(session, {})
+    if known.get(key) != value:
+        session.conf.set(key, value)
+        known[key] = value
+
+
 def beside(session: SparkSession) -> SparkSession:
     """Return another session on the same Spark, with settings of its own, the same for all who ask."""
     found = _beside(session)
@@ -95,9 +106,13 @@ def beside(session: SparkSession) -> SparkSession:
 
 def _prepared(session: SparkSession) -> SparkSession:
     silence_own_calls()
-    for key, value in {**SETTINGS, **CHANGED_SETTINGS}.items():
-        session.conf.set(key, value)
-    register_functions(session)
+    wanted = {**SETTINGS, **CHANGED_SETTINGS}
+    mark = f"{functions_digest()} {sorted(wanted.items())}"
+    if is_in_process(session) or session.conf.get(PREPARED, None) != mark:
+        for key, value in wanted.items():
+            session.conf.set(key, value)
+        register_functions(session)
+        session.conf.set(PREPARED, mark)
     _OWN.add(session)
     return session
 
