@@ -66,11 +66,7 @@ def run_epoch(
         sink_seconds=PATIENCE_SECONDS if session.epochs.are_driven else SINK_SECONDS,
         wait=not session.epochs.are_driven,
     )
-    for report in flushed.views:
-        if report.waits_for is not None:
-            log.info(f"{report.view} waits: {report.waits_for}")
-        for key, text in report.quarantined.items():
-            log.warning(f"{report.view}, partition {key} {text}")
+    _tell_views(flushed, log)
     errors |= {report.view: report.error for report in flushed.failed if report.error is not None}
     poison = failed_between(before, session.epochs.store.version)
     errors |= {f"{view}, partition {key}": remedy(view, key, one) for (view, key), one in poison.items()}
@@ -89,6 +85,14 @@ def run_epoch(
     yield from _sink_events(flushed, selected, errors, log)
     if errors:
         raise dg.Failure(failure_text(errors), metadata={name: text for name, text in errors.items()})
+
+
+def _tell_views(flushed: FlushReport, log: logging.Logger) -> None:
+    for report in flushed.views:
+        if report.waits_for is not None:
+            log.info(f"{report.view} waits: {report.waits_for}")
+        for key, text in report.quarantined.items():
+            log.warning(f"{report.view}, partition {key} {text}")
 
 
 def _tell_landing(landed: Mapping[str, LandingReport], errors: dict[str, str], log: logging.Logger) -> None:

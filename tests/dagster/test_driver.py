@@ -185,7 +185,9 @@ def test_a_driver_that_is_ended_with_its_services_tells_what_waits_and_has_not_f
 ) -> None:
     def end() -> None:
         events.wait_until(lambda: total(served, "a") == 12 and events.taken.count("totals") >= 2)
-        time.sleep(1.0)  # it rests by now: an interrupt while Dagster stores an event ends the run as failed, whatever it says
+        time.sleep(
+            1.0
+        )  # it rests by now: an interrupt while Dagster stores an event ends the run as failed, whatever it says
         if status == DagsterRunStatus.CANCELED:  # as the page does it
             run = served.instance.get_runs(dg.RunsFilter(job_name=DRIVER_RUN))[0]
             served.instance.report_run_canceling(run)

@@ -71,6 +71,8 @@ EXPECTED = {
     "sql/incremental/table_columns.py": VALUES,
     "sql/incremental/key_types.py": PLACES,
     "runtime/statements/alter.py": "writes another name of a column into the text of a default",
+    "runtime/statements/check_views.py": "writes the query of a check from its parts, and tells a wrong one at its place",
+    "sql/statements/check_list.py": "reads the list of checks in an option's text",
     "runtime/statements/column_users.py": "asks whether a plain view's statement may name a column: too often rather than too seldom",
     "runtime/statements/window_close.py": PLACES,
     "runtime/statements/full_view.py": VALUES,
