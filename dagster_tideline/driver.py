@@ -77,6 +77,7 @@ def build_driver_job(models: Sequence[Model]) -> dg.JobDefinition:
                 context.log.info(
                     "the services of this driver are being ended; the next one goes on from here"
                 )
+                session.epochs.break_off()  # whoever ends them waits for some seconds only
                 yield from driver.rest()
 
     @dg.job(

@@ -44,7 +44,7 @@ def run_epoch(
     instance = context.instance
     log: logging.Logger = context.log
     synced = sync_models(session, models)
-    for name in (*synced.dropped, *synced.created):
+    for name in dict.fromkeys((*synced.dropped, *synced.created)):
         log.info(f"{'replaced' if name in synced.dropped else 'created'} {name}")
     errors = {name: error for name, error in synced.errors.items() if name in selected}
     everything = {model.name for model in models if model.kind != "view"} <= set(selected)

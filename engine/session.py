@@ -111,6 +111,8 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if error is not None:  # Ctrl-C, a cancelled job: nobody waits for slow views any more
+            self.epochs.break_off()
         self.close()
 
     @property

@@ -40,6 +40,8 @@ MODELS = """\
 CREATE TABLE takings (id INT PRIMARY KEY, day STRING, cents INT) WITH (connector = 'landing', path = 'landing/takings');
 CREATE MATERIALIZED VIEW takings_by_day WITH (partition_by = 'day') AS
 SELECT day, sum(100 / cents) AS rate FROM takings GROUP BY day;
+CREATE MATERIALIZED VIEW takings_seen WITH (checks = 'positive: cents > 0; small: cents < 5 warn') AS
+SELECT id, day, cents FROM takings;
 CREATE MATERIALIZED VIEW misspelt AS SELECT shopp FROM takings;
 """
 

@@ -76,6 +76,19 @@ def test_what_is_healthy_does_not_look_failed_beside_it(page: Page, served: Serv
     expect(page.get_by_text(re.compile("^Failed in"))).to_have_count(0)
 
 
+def shown(page: Page, check: str, result: str, *told: str) -> None:
+    """Expect how a check came out that is chosen by a click, and what is told of it."""
+    page.get_by_text(check, exact=True).first.click()
+    for text in (rf"Evaluation result\s+{result}\s", *told):
+        expect(page.locator("body")).to_contain_text(re.compile(text), use_inner_text=True)
+
+
+def test_checks_that_fail_name_their_rows_and_tell_what_stops_the_view(page: Page, served: Served) -> None:
+    page.goto(f"{served.address}/assets/takings_seen?view=checks")
+    shown(page, "small", "Failed", r"stops\s+no\s", r"rows\s+1\s", "1 row: id = 1")
+    shown(page, "positive", "Failed", r"stops\s+yes\s", r"rows\s+1\s", "1 row: id = 3")
+
+
 def test_a_check_names_the_partition_that_fails_and_passes_once_it_is_mended(
     page: Page, served: Served
 ) -> None:
@@ -85,6 +98,12 @@ def test_a_check_names_the_partition_that_fails_and_passes_once_it_is_mended(
     page.screenshot(path=SCREENS / "a_check_that_fails.png")
     served.land("takings/2.csv", "id,day,cents\n3,wed,2\n")
     expect(page.get_by_text("Passed", exact=True).first).to_be_visible()
+
+
+def test_a_check_passes_again_beside_one_that_only_warns(page: Page, served: Served) -> None:
+    page.goto(f"{served.address}/assets/takings_seen?view=checks")
+    shown(page, "positive", "Passed", r"rows\s+0\s")
+    shown(page, "small", "Failed", r"stops\s+no\s", "1 row: id = 1")
 
 
 def test_one_partition_is_computed_again_by_a_click(page: Page, served: Served) -> None:

@@ -35,6 +35,10 @@ class Environment:
 
     def run(self, *command: str, folder: Path | None = None) -> str:
         """Run a program of the environment and return what it prints; fails with that if it fails."""
+        return self.finished(*command, folder=folder).stdout
+
+    def finished(self, *command: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a program of the environment to its end; fails with what it prints if it fails."""
         own = {
             k: v for k, v in os.environ.items() if not k.startswith(("TIDELINE_", "DAGSTER_", "SPARK_REMOTE"))
         }
@@ -55,7 +59,7 @@ class Environment:
             check=False,
         )
         assert done.returncode == 0, f"{' '.join(command)}:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
-        return done.stdout
+        return done
 
 
 def build_wheel(folder: Path) -> Path:
@@ -148,6 +152,23 @@ def test_dagster_takes_the_project(environment: Environment, project: Path) -> N
     environment.run("dagster", "definitions", "validate", folder=project)
     assert "sales_by_shop" in environment.run("dg", "list", "defs", folder=project)
     assert "TidelineModelsComponent" in environment.run("dg", "list", "components", folder=project)
+
+
+def test_wrong_models_are_told_with_file_line_and_caret_and_stop_no_other(environment: Environment) -> None:
+    environment.run("tideline", "init", "wrong-models")
+    project = environment.home / "wrong-models"
+    header = "-- Told.\n-- tags: no good\nCREATE MATERIALIZED VIEW header AS SELECT shop FROM orders;\n"
+    (project / "assets" / "header.sql").write_text(header)
+    statement = "CREATE MATERIALIZED VIEW statement AS\nSELECT shop FROM orders WHERE (;\n"
+    (project / "assets" / "statement.sql").write_text(statement)
+    told = environment.finished("dg", "check", "defs", folder=project).stderr
+    assert "header.sql: " in told and "statement.sql: " in told
+    assert "  line 2, column 10:\n    -- tags: no good\n             ^\n" in told, told
+    shown = statement.splitlines()[1]
+    assert f"  line 2, column 31:\n    {shown}\n    {' ' * 30}^\n" in told, told
+    listed = environment.run("dg", "list", "defs", folder=project)
+    assert all(name in listed for name in ("orders", "sales_by_shop", "header", "statement"))
+    assert "can't be used" in listed
 
 
 def test_the_tests_of_the_project_pass(environment: Environment, project: Path) -> None:

@@ -85,6 +85,10 @@ class Epochs:
         newest = None if self._in_flight is None else self._in_flight.newest
         return None if newest is None else newest.outcome
 
+    def break_off(self) -> None:
+        """End what is under way and no run waits for; what is on its way to the store stays so."""
+        self.runner.lanes.break_off()
+
     def close(self) -> None:
         """Wait for what is under way and on its way; what takes too long is ended."""
         self.runner.lanes.close(CLOSE_SECONDS)

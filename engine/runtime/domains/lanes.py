@@ -90,7 +90,7 @@ class Lanes:
         try:
             self._wait(lanes)
         except BaseException:
-            self._break_off(lanes.values())
+            self._end(lanes.values())
             raise
         with self._lock:
             ended = {name: lane for name, lane in lanes.items() if lane.outcome.done()}
@@ -106,12 +106,18 @@ class Lanes:
     def close(self, seconds: float) -> None:
         """Wait for what is under way, and end what takes longer: nothing of it is visible before its commit."""
         with self._lock:
-            left = list(self._outlasting.values())
-        wait([lane.outcome for lane in left], timeout=seconds)
-        if not all(lane.outcome.done() for lane in left):
-            self._break_off(left)
+            left = [lane.outcome for lane in self._outlasting.values()]
+        wait(left, timeout=seconds)
+        self.break_off()
 
-    def _break_off(self, lanes: Collection[Lane]) -> None:
+    def break_off(self) -> None:
+        """End what is under way and no run waits for."""
+        with self._lock:
+            left = [lane for lane in self._outlasting.values() if not lane.outcome.done()]
+        if left:
+            self._end(left)
+
+    def _end(self, lanes: Collection[Lane]) -> None:
         for lane in lanes:
             lane.broken_off.set()
         self._stop()

@@ -139,6 +139,32 @@ def test_closing_ends_what_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> No
     assert broken_off.is_set() and not found.busy()
 
 
+def test_leaving_a_session_by_an_interrupt_waits_for_no_slow_view(
+    tmp_path: Path, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.sql("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+    session.write("t", pa.table({"id": [1], "n": [2]}))
+    session.sql("CREATE MATERIALIZED VIEW v AS SELECT n, count(*) AS c FROM t GROUP BY n", build=False)
+    monkeypatch.setattr(lanes, "PATIENCE_SECONDS", 0.0)
+    executor = Endless()
+    waited: list[bool] = []
+
+    def closing(found: Lanes, seconds: float) -> None:
+        waited.append(bool(found.busy()))
+
+    monkeypatch.setattr(Lanes, "close", closing)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        Session(session.url, "local[2]", epochs_in_flight=4) as driving,
+    ):
+        monkeypatch.setattr(driving._runner, "executor", executor)
+        driving.flush(wait=False)
+        assert executor.begun.wait(SECONDS) and driving.epochs.busy
+        raise KeyboardInterrupt
+    assert executor.stopped.is_set() and waited == [False]
+    assert not failures(session.store.refresh())
+
+
 class Endless:
     """An executor whose work ends by `stop` alone, and then as a client without a connection does."""
 
