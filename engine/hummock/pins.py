@@ -15,12 +15,17 @@ _UNTIL = " until "
 
 @dataclass(frozen=True)
 class Pin:
-    """A hold on a table's history from `epoch` on, that ends at `until_ms` of epoch time."""
+    """A hold on a table's history from `epoch` on, that ends at `until_ms` of epoch time; None: when it is taken away."""
 
     table: str
     epoch: int
     name: str
-    until_ms: int
+    until_ms: int | None
+
+    @property
+    def owner(self) -> str:
+        """Who made it: of one with an end what was given as its owner, else its name."""
+        return self.name if self.until_ms is None else self.name.rpartition(_UNTIL)[0].rpartition(" ")[0]
 
 
 def new_pin(table: str, epoch: int, owner: str, until_ms: int) -> Pin:
@@ -32,6 +37,15 @@ def ends_ms(name: str) -> int | None:
     """Return when a pin of this name ends, or None for one that is held until it is taken away."""
     _, separator, number = name.rpartition(_UNTIL)
     return int(number) if separator and number.isdigit() else None
+
+
+def pins_of(version: Version) -> tuple[Pin, ...]:
+    """Return all pins of a version."""
+    return tuple(
+        Pin(table.name, epoch, name, ends_ms(name))
+        for table in version.tables.values()
+        for name, epoch in table.pins.items()
+    )
 
 
 def over(version: Version, now_ms: int) -> dict[str, dict[str, int | None]]:
