@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 
+from engine.hummock.epoch import COUNTER_BITS, seconds_of
 from engine.hummock.version import Version
 
 _UNTIL = " until "
@@ -26,6 +27,11 @@ class Pin:
     def owner(self) -> str:
         """Who made it: of one with an end what was given as its owner, else its name."""
         return self.name if self.until_ms is None else self.name.rpartition(_UNTIL)[0].rpartition(" ")[0]
+
+    @property
+    def ends(self) -> float | None:
+        """When it ends, in seconds since 1970; None: when it is taken away."""
+        return None if self.until_ms is None else seconds_of(self.until_ms << COUNTER_BITS)
 
 
 def new_pin(table: str, epoch: int, owner: str, until_ms: int) -> Pin:
