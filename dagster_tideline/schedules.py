@@ -51,13 +51,13 @@ SCHEDULES: dict[str, Times] = {
         long_seconds=7200.0,
     ),
     "log_truncation_schedule": Times(
-        LOG_TRUNCATION, "3-59/10 * * * *", "Lets go of change logs and history that nobody needs."
+        LOG_TRUNCATION, "3-59/20 * * * *", "Lets go of change logs and history that nobody needs."
     ),
     "garbage_collection_schedule": Times(
         GARBAGE_COLLECTION, "6-59/30 * * * *", "Deletes objects that nobody can read any more."
     ),
     "expired_pins_schedule": Times(
-        EXPIRED_PINS, "1-59/10 * * * *", "Takes away pins and claims whose time is over."
+        EXPIRED_PINS, "1-59/30 * * * *", "Takes away pins and claims whose time is over."
     ),
     "freshness_schedule": Times(
         FRESHNESS,
