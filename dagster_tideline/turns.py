@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import dagster as dg
 from dagster import DagsterRunStatus, RunRecord, RunsFilter
+from dagster._core.storage.tags import MAX_RUNTIME_SECONDS_TAG
 
 from dagster_tideline.asset_builder import WORKER_TAG, worker_name
 from dagster_tideline.liveness import active_record, worker_is_gone
@@ -14,6 +15,8 @@ from dagster_tideline.under_way import under_way
 LONG_SECONDS = 600.0
 """A run of maintenance that takes longer is told as too long by the ticks that find it, unless its tag says another time."""
 LONG_TAG = "tideline/long_seconds"
+END_AFTER = 3
+"""One that takes so many times as long is ended by Dagster's run monitoring."""
 TURN_SECONDS = 1800.0
 LOOK_SECONDS = 1.0
 
@@ -33,15 +36,19 @@ def ask_or_skip(
     """
     record = active_record(instance, job, tags)
     if record is None:
-        own = {LONG_TAG: f"{long_seconds:g}", **(tags or {})}
+        own = {
+            LONG_TAG: f"{long_seconds:g}",
+            MAX_RUNTIME_SECONDS_TAG: f"{END_AFTER * long_seconds:.0f}",
+            **(tags or {}),
+        }
         return dg.RunRequest(run_config=dict(run_config or {}), tags=own)
     seconds = now - (record.start_time or record.create_timestamp.timestamp())
     told = f"run {record.dagster_run.run_id[:8]} of {job} is under way for {seconds:.0f} s"
     most = float(record.dagster_run.tags.get(LONG_TAG, long_seconds))
     if seconds > most:
         told += (
-            f", longer than the {most:.0f} s that it should take: look at its log, and cancel it if it does not go on; "
-            "the tick after that asks for the next"
+            f", longer than the {most:.0f} s that it should take: look at its log. It is ended after {END_AFTER * most:.0f} s "
+            "where run monitoring is on, else cancel it; the tick after that asks for the next"
         )
     return dg.SkipReason(told)
 

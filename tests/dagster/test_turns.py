@@ -52,7 +52,8 @@ def test_a_run_says_itself_how_long_it_may_take() -> None:
     with dg.DagsterInstance.ephemeral() as instance:
         asked = ask_or_skip(instance, JOB, time.time(), long_seconds=7200, run_config={"ops": {}})
         assert isinstance(asked, dg.RunRequest)
-        add_run(instance, **{LONG_TAG: asked.tags[LONG_TAG]})
+        assert asked.tags["dagster/max_runtime"] == "21600"
+        add_run(instance, DagsterRunStatus.STARTED, **{LONG_TAG: asked.tags[LONG_TAG]})
         skip = ask_or_skip(instance, JOB, time.time() + 3600, long_seconds=600)
         assert isinstance(skip, dg.SkipReason) and "longer than" not in str(skip.skip_message)
 
