@@ -1,4 +1,4 @@
-"""What Dagster loads: a project's models as assets, one sensor, its jobs, two schedules."""
+"""What Dagster loads: a project's models as assets, one sensor, its jobs, and those of maintenance with their schedules."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from typing import Any
 import dagster as dg
 
 from dagster_tideline.asset_builder import build_assets, epoch_models
+from dagster_tideline.backfills import backfills
 from dagster_tideline.driver import DriverConfig, build_driver_job
+from dagster_tideline.freshness import FRESHNESS_ASSETS
 from dagster_tideline.hummock_resource import HummockResource
-from dagster_tideline.jobs import compaction_job, epoch_job
+from dagster_tideline.jobs import epoch_job
+from dagster_tideline.maintenance import MAINTENANCE_ASSETS
 from dagster_tideline.models import Model, load_models
-from dagster_tideline.schedules import compaction_schedule, full_compaction_schedule
+from dagster_tideline.schedules import JOBS, build_schedules
 from dagster_tideline.sensors import build_driver_sensor, build_sensor
 from dagster_tideline.settings import Settings
 from dagster_tideline.spark_resource import SparkResource
@@ -48,9 +51,12 @@ def build_definitions(
     _check_written(models, written)
     built = build_assets(models, stored_relations(settings.store), written)
     keys = [dg.AssetKey(name) for name in sorted(epoch_models(models) - written)]
-    schedules = [compaction_schedule, full_compaction_schedule]
+    schedules = build_schedules(settings.max_lag_seconds)
+    upkeep: list[dg.AssetsDefinition | dg.AssetSpec] = [backfills, *MAINTENANCE_ASSETS, *FRESHNESS_ASSETS]
     if not keys:
-        return dg.Definitions(assets=assets, jobs=[compaction_job], schedules=schedules, resources=resources)
+        return dg.Definitions(
+            assets=[*assets, *upkeep], jobs=[*JOBS.values()], schedules=schedules, resources=resources
+        )
     job = epoch_job(keys)
     driver = build_driver_job(models)
     by_driver = settings.runs == "driver"
@@ -68,8 +74,8 @@ def build_definitions(
         else build_sensor(models, job)
     )
     return dg.Definitions(
-        assets=[*built, *assets],
-        jobs=[job, *([driver] if by_driver else []), compaction_job],
+        assets=[*built, *assets, *upkeep],
+        jobs=[job, *([driver] if by_driver else []), *JOBS.values()],
         sensors=[sensor],
         schedules=schedules,
         resources=resources,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Mapping
 
 import dagster as dg
-from dagster import DagsterRunStatus, RunsFilter
+from dagster import DagsterRunStatus, RunRecord, RunsFilter
 
 from dagster_tideline.asset_builder import WORKER_TAG
 
@@ -21,9 +22,19 @@ ACTIVE = (
 
 def active_run(instance: dg.DagsterInstance, job: str) -> dg.DagsterRun | None:
     """Return a run of the job that is queued or running; runs whose process has died are reported as failed first."""
-    for run in instance.get_runs(RunsFilter(job_name=job, statuses=list(ACTIVE)), limit=10):
+    record = active_record(instance, job)
+    return None if record is None else record.dagster_run
+
+
+def active_record(
+    instance: dg.DagsterInstance, job: str, tags: Mapping[str, str] | None = None
+) -> RunRecord | None:
+    """Return the record of a run of the job, with these tags if some are given, as `active_run` does."""
+    filters = RunsFilter(job_name=job, statuses=list(ACTIVE), tags=dict(tags or {}))
+    for record in instance.get_run_records(filters, limit=10):
+        run = record.dagster_run
         if not worker_is_gone(run.tags.get(WORKER_TAG)):
-            return run
+            return record
         instance.report_run_failed(run, "the process of this run is gone; the next run takes what was left")
     return None
 

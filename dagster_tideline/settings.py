@@ -19,6 +19,7 @@ VARIABLES = {
     "driver_seconds": "TIDELINE_DRIVER_SECONDS",
     "event_seconds": "TIDELINE_EVENT_SECONDS",
     "epochs_in_flight": "TIDELINE_EPOCHS_IN_FLIGHT",
+    "max_lag_seconds": "TIDELINE_MAX_LAG_SECONDS",
 }
 """The environment variable of each field that has one, for messages; SPARK_REMOTE is read where Spark is started."""
 
@@ -46,6 +47,8 @@ class Settings(BaseModel):
     """How often a driver tells of each asset at most; Dagster keeps every event."""
     epochs_in_flight: int = Field(default=4, ge=1)
     """How many epochs of a driver may be on their way to the store while it computes the next."""
+    max_lag_seconds: float = Field(default=900.0, gt=0)
+    """How far a view may lag behind its inputs before the job `freshness` fails; those that rest by their own option may."""
 
     @classmethod
     def of_environment(cls, project: Path) -> Settings:
@@ -61,6 +64,7 @@ class Settings(BaseModel):
             "driver_seconds": os.environ.get("TIDELINE_DRIVER_SECONDS"),
             "event_seconds": os.environ.get("TIDELINE_EVENT_SECONDS"),
             "epochs_in_flight": os.environ.get("TIDELINE_EPOCHS_IN_FLIGHT"),
+            "max_lag_seconds": os.environ.get("TIDELINE_MAX_LAG_SECONDS"),
         }
         try:
             return cls.model_validate({field: value for field, value in found.items() if value})

@@ -58,6 +58,9 @@ OF_A_PROJECT: Mapping[str, Variable] = {
     "TIDELINE_EPOCHS_IN_FLIGHT": Variable(
         "epochs of a driver that may be on their way to the store while it computes the next", "`4`"
     ),
+    "TIDELINE_MAX_LAG_SECONDS": Variable(
+        "seconds that a view may lag before the job `freshness` fails with its name", "`900`"
+    ),
     "TIDELINE_SENSOR_WAIT": Variable("seconds for which the sensor watches at each evaluation", "`4`"),
 }
 OF_A_PROCESS: Mapping[str, Variable] = {

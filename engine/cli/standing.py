@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +12,9 @@ from engine.hummock.epoch import epoch_time, seconds_of
 from engine.meta.catalog_store import load
 from engine.meta.creation import CREATED, Creation
 from engine.meta.crossing import at_time
-from engine.meta.domain import domain_of
 from engine.meta.policy import global_epoch
-from engine.meta.status import statuses
-from engine.meta.waits import quarantine_waits
+from engine.meta.status import state_word, statuses
+from engine.meta.waits import quarantine_waits, waiting_by_view
 from engine.meta.waits import waits as waits_of
 
 if TYPE_CHECKING:
@@ -26,14 +25,6 @@ if TYPE_CHECKING:
     from engine.meta.waits import Wait
 
 KINDS = {"materialized view": "view", "view": "plain view"}
-STATES = {
-    "due": "behind",
-    "backfill": "backfill",
-    "barrier": "sealed",
-    "refresh": "rests",
-    "upstream": "waits",
-    "quarantined": "quarantine",
-}
 
 
 @dataclass(frozen=True)
@@ -82,7 +73,7 @@ def statuses_listing(
     columns = (
         Column("name", [s.name for s in found]),
         Column("kind", [KINDS.get(s.kind, s.kind) for s in found], rank=3),
-        Column("state", [_state(s, waiting.get(s.name)) for s in found]),
+        Column("state", [state_word(s, waiting.get(s.name)) for s in found]),
         Column("newest", [_age(s.committed_epoch, now) for s in found], right=True, rank=2),
         Column("epoch (UTC)", [_time(s.committed_epoch) for s in found], rank=5),
         Column("lag", [_lag(s) for s in found], right=True, rank=1),
@@ -98,7 +89,7 @@ def statuses_listing(
         {
             "name": s.name,
             "kind": s.kind,
-            "state": _state(s, waiting.get(s.name)),
+            "state": state_word(s, waiting.get(s.name)),
             "epoch": s.committed_epoch,
             "frontier": s.frontier,
             "lag_seconds": round(s.lag_seconds, 1),
@@ -113,15 +104,6 @@ def statuses_listing(
     ]
     notes = [f"error: {s.last_error}" if s.last_error else "" for s in found]
     return Listing(columns, notes, records, "the store is empty", footer)
-
-
-def waiting_by_view(found: Iterable[Wait], stored: StoredCatalog) -> Mapping[str, Wait]:
-    """Return the wait of each view: its own, of a quarantined partition, or that of its domain, which goes first."""
-    waits = list(found)
-    own = {wait.domain: wait for wait in waits if wait.kind == "quarantined"}
-    domains = {wait.domain: wait for wait in waits if wait.kind != "quarantined"}
-    of_domain = {name: domains.get(domain_of(stored, name)) for name in stored.plans}
-    return own | {name: wait for name, wait in of_domain.items() if wait is not None}
 
 
 def waits_listing(found: Sequence[Wait], now: float) -> Listing:
@@ -201,14 +183,6 @@ def partitions_listing(found: Sequence[PartitionStatus], now: float) -> Listing:
         for one in found
     ]
     return Listing(columns, [one.error or "" for one in found], records, "the view has no partition yet")
-
-
-def _state(status: RelationStatus, wait: Wait | None) -> str:
-    if status.last_error and (wait is None or wait.kind == "due"):
-        return "failed"
-    if wait is not None:
-        return STATES.get(wait.kind, wait.kind)
-    return "behind" if status.lagging else "current"
 
 
 def _lag(status: RelationStatus) -> str:

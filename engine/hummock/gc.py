@@ -4,8 +4,9 @@ nothing needs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from engine.errors import InvariantViolation
 from engine.hummock.chain import RETAINED_SECONDS, ManifestChain
@@ -15,11 +16,23 @@ from engine.hummock.manifest import CHECKPOINT_EVERY, manifest_number
 from engine.hummock.object_store import ObjectInfo, ObjectStore
 from engine.hummock.version import Commit, Version
 
+Held = Literal["live", "history", "grace"]
+
+
+@dataclass(frozen=True)
+class HeldObjects:
+    """So many objects, and their bytes."""
+
+    objects: int = 0
+    bytes: int = 0
+
 
 @dataclass(frozen=True)
 class GcReport:
-    """What a collection deleted, or would delete: files and their bytes, manifests, and what is kept for how
-    long yet.
+    """What a collection deleted, or would delete: files and their bytes, manifests, and what is kept, by what keeps it.
+
+    `held`: `live` files are read at the newest epoch, `history` at older ones or by change logs, `grace` are needed by nobody
+    but too young to go.
     """
 
     dry_run: bool
@@ -28,6 +41,7 @@ class GcReport:
     deleted_manifests: int
     kept_objects: int
     paths: tuple[str, ...]
+    held: Mapping[Held, HeldObjects]
 
 
 def collect(
@@ -44,12 +58,13 @@ def collect(
     else:
         version = chain.commit(Commit(horizon_ms=horizon))
     needed = needed_objects(version, horizon)
-    doomed, kept = [], 0
+    doomed: list[ObjectInfo] = []
+    kept: list[ObjectInfo] = []
     for info in store.list("sst/"):
         if _is_garbage(info, needed, horizon):
             doomed.append(info)
         else:
-            kept += 1
+            kept.append(info)
     listed = list(store.list("manifest/"))
     doomed += [info for info in listed if _is_torn(info, horizon)]
     paths = tuple(info.path for info in doomed)
@@ -61,7 +76,9 @@ def collect(
         store.delete(paths)
         if upto:
             manifests = chain.collect(upto)
-    return GcReport(dry_run, len(doomed), sum(info.size for info in doomed), manifests, kept, paths)
+    size = sum(info.size for info in doomed)
+    held = _held(kept, version)
+    return GcReport(dry_run, len(doomed), size, manifests, len(kept), paths, held)
 
 
 def needed_objects(version: Version, horizon_ms: int) -> set[str]:
@@ -70,6 +87,17 @@ def needed_objects(version: Version, horizon_ms: int) -> set[str]:
     for table in version.tables.values():
         needed |= table.objects()
     return needed
+
+
+def _held(kept: Sequence[ObjectInfo], version: Version) -> Mapping[Held, HeldObjects]:
+    """Return what is kept by what keeps it."""
+    live = {sst.path for table in version.tables.values() for sst in table.live_ssts}
+    known = {path for table in version.tables.values() for path in table.objects()}
+    found: dict[Held, HeldObjects] = {"live": HeldObjects(), "history": HeldObjects(), "grace": HeldObjects()}
+    for info in kept:
+        kind: Held = "live" if info.path in live else "history" if info.path in known else "grace"
+        found[kind] = HeldObjects(found[kind].objects + 1, found[kind].bytes + info.size)
+    return found
 
 
 def _is_garbage(info: ObjectInfo, needed: set[str], horizon_ms: int) -> bool:

@@ -60,7 +60,7 @@ class InFlightStore(Hummock):
     def __init__(self, base: Hummock, *, spool: bool) -> None:
         self._base, self.url, self.counters = base, base.url, base.counters
         self._chain, self._clock, self._row_ids = base._chain, base._clock, base._row_ids
-        self._background, self._maintenance, self.buffer = base._background, base._maintenance, base.buffer
+        self._background, self.maintenance, self.buffer = base._background, base.maintenance, base.buffer
         self._folder = _spool_folder(base) if spool else None
         self._objects, self.reader, self.options = base._objects, base.reader, base.options
         self._spooled: SpooledObjectStore | None = None
@@ -74,7 +74,7 @@ class InFlightStore(Hummock):
             self.reader,
             self.buffer,
             self._clock,
-            self._maintenance.retained_from,
+            self.maintenance.retained_from,
         )
         self._changed = threading.Condition(threading.RLock())
         self._queue: deque[HandedOver] = deque()
@@ -273,7 +273,7 @@ class InFlightStore(Hummock):
                 self._ahead, self._broken = None, error
         for handed, version in done:
             written = [name for name, ssts in handed.ticket.commit.writes.items() if ssts]
-            self._maintenance.written(written)
+            self.maintenance.written(written)
             handed.outcome.set_result(version)
         for handed in lost:
             assert error is not None

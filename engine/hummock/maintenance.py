@@ -16,11 +16,12 @@ from engine.errors import Conflict, UnknownTable, WriteStopped
 from engine.hummock import compaction, gc
 from engine.hummock.background import Background
 from engine.hummock.chain import ManifestChain
-from engine.hummock.compaction.claim import lapsed
+from engine.hummock.compaction.claim import CLAIM_PREFIX, lapsed
 from engine.hummock.epoch import COUNTER_BITS, epoch_at
+from engine.hummock.history import Holder, Released, holders, released
 from engine.hummock.invariants import unknown_table
 from engine.hummock.object_store import ObjectStore
-from engine.hummock.pins import over
+from engine.hummock.pins import Pin, over, pins_of
 from engine.hummock.reader import Reader
 from engine.hummock.store_clock import StoreClock
 from engine.hummock.version import Commit, Compaction, Table, Version
@@ -41,6 +42,14 @@ class StoreParts:
     objects: ObjectStore
     reader: Reader
     clock: StoreClock
+
+
+@dataclass(frozen=True)
+class EndedHolds:
+    """What was taken away because its time was over: pins, and the tables that compactors had claimed."""
+
+    pins: tuple[Pin, ...]
+    claims: tuple[str, ...]
 
 
 class Maintenance:
@@ -117,12 +126,42 @@ class Maintenance:
         self._chain.commit(Commit(compactions={name: done}, truncate=upto, catalog=catalog or {}))
 
     def collect(self, *, dry_run: bool, grace_seconds: float) -> gc.GcReport:
-        """Delete the files that nothing needs, after the history beyond the retention."""
+        """Delete the files that nothing needs, after pins and claims that are over and the history beyond the retention."""
         if not dry_run:
-            self._truncate()
+            self.end_holds()
+            self.truncate()
+        return self.delete_garbage(dry_run=dry_run, grace_seconds=grace_seconds)
+
+    def end_holds(self) -> EndedHolds:
+        """Take away pins and claims of compactors whose time is over, and return which."""
+        version = self._refresh()
+        now_ms = epoch_at(self._clock()) >> COUNTER_BITS
+        pins, claims = over(version, now_ms), lapsed(version, self._clock())
+        if pins or claims:
+            self._chain.commit(Commit(pins=pins, catalog=claims))
+        ended = tuple(pin for pin in pins_of(version) if pin.name in pins.get(pin.table, {}))
+        return EndedHolds(ended, tuple(key.removeprefix(CLAIM_PREFIX) for key in claims))
+
+    def truncate(self) -> tuple[Released, ...]:
+        """Let go of the history that no retention, consumer or pin asks for, and return it by table."""
+        before = self._refresh()
+        due = {}
+        for name, table in before.tables.items():
+            upto = self.retained_from(table.table)
+            held = table.held_from(upto)
+            if len(table.generations) > 1 and table.generations[1].upto <= held:
+                due[name] = upto
+        return released(before, self._chain.commit(Commit(truncate=due))) if due else ()
+
+    def delete_garbage(self, *, dry_run: bool, grace_seconds: float) -> gc.GcReport:
+        """Delete the files that nothing needs, and nothing else."""
         return gc.collect(
             self._objects, self._chain, now=self._clock(), grace_seconds=grace_seconds, dry_run=dry_run
         )
+
+    def holders(self) -> tuple[Holder, ...]:
+        """Return who keeps history of the known version beyond its retention, the one of longest standing first; no I/O."""
+        return holders(self._chain.version, self.retained_from)
 
     def retained_from(self, table: Table) -> int:
         """The first epoch of a table that its retention keeps readable."""
@@ -180,19 +219,3 @@ class Maintenance:
             return  # another process was faster, or the table is gone: nothing to do
         finally:
             self._compacting.release()
-
-    def _truncate(self) -> None:
-        """Let go of pins and claims whose time is over, and of the history that no retention asks for."""
-        version = self._refresh()
-        now_ms = epoch_at(self._clock()) >> COUNTER_BITS
-        pins, claims = over(version, now_ms), lapsed(version, self._clock())
-        if pins or claims:
-            version = self._chain.commit(Commit(pins=pins, catalog=claims))
-        due = {}
-        for name, table in version.tables.items():
-            upto = self.retained_from(table.table)
-            held = table.held_from(upto)
-            if len(table.generations) > 1 and table.generations[1].upto <= held:
-                due[name] = upto
-        if due:
-            self._chain.commit(Commit(truncate=due))

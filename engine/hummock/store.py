@@ -61,20 +61,21 @@ class Hummock:
         self.counters = parts.reader.files.counters
         self._chain, self._objects, self._clock = parts.chain, parts.objects, parts.clock
         self._background = Background("tideline-background")
-        self._maintenance = Maintenance(
+        self.maintenance = Maintenance(
             parts,
             self._background,
             self.refresh,
             retention_seconds=float(options["retention_seconds"]),
             auto_compact=options["auto_compact"],
         )
+        """Its steps one by one: what `compact` and `gc` are made of."""
         limit = int(options["buffer_bytes"])
         self.buffer = SharedBuffer(parts.reader, self._commit_writes, self.refresh, limit, parts.clock)
         """Epochs that were handed over by `epoch(wait=False)` and are not committed yet."""
         self._news_seconds = float(options["news_seconds"])
         self._row_ids = RowIds(self.claim)
         self._snapshots = Snapshots(
-            parts.chain, self.refresh, parts.reader, self.buffer, parts.clock, self._maintenance.retained_from
+            parts.chain, self.refresh, parts.reader, self.buffer, parts.clock, self.maintenance.retained_from
         )
 
     @classmethod
@@ -255,7 +256,7 @@ class Hummock:
         """
         commit = verified(commit, self.reader.files)
         written = [name for name, ssts in commit.writes.items() if ssts]
-        return self._maintenance.commit_writes(commit, written) if written else self._chain.commit(commit)
+        return self.maintenance.commit_writes(commit, written) if written else self._chain.commit(commit)
 
     def hand_over(self, commit: Commit) -> Version:
         """Commit; a store that can have commits on their way does not wait for it."""
@@ -369,27 +370,25 @@ class Hummock:
         """Merge what `picker` picks, by default everything, to one run without deletions; older epochs stay
         readable within the retention.
         """
-        return self._maintenance.compact(name_of(table), picker or compaction.Full())
+        return self.maintenance.compact(name_of(table), picker or compaction.Full())
 
     def compact_l0(self, table: TableRef) -> compaction.CompactionReport:
         """Merge the newest runs of like size to one; cheap, the cost follows the recent changes."""
-        return self._maintenance.compact(name_of(table), compaction.Tier())
+        return self.maintenance.compact(name_of(table), compaction.Tier())
 
     def gc(self, dry_run: bool = False, grace_seconds: float = 3600.0) -> gc.GcReport:
-        """Delete files that nothing needs, orphans included, and old manifests; history beyond the retention
-        goes first.
-        """
-        return self._maintenance.collect(dry_run=dry_run, grace_seconds=grace_seconds)
+        """Delete files that nothing needs, orphans and old manifests too; history beyond the retention goes first."""
+        return self.maintenance.collect(dry_run=dry_run, grace_seconds=grace_seconds)
 
     def next_task(self, name: str) -> compaction.CompactionTask | None:
         """Return what a compactor should do for a table of the known version now, or None; no I/O."""
-        return self._maintenance.next_task(name)
+        return self.maintenance.next_task(name)
 
     def commit_compaction(
         self, name: str, done: Compaction, catalog: Mapping[str, str | None] | None = None
     ) -> None:
         """Make a compaction visible, with entries of the catalog; raises Conflict if its inputs were replaced meanwhile."""
-        self._maintenance.commit_compaction(name, done, catalog)
+        self.maintenance.commit_compaction(name, done, catalog)
 
     def _commit_writes(
         self,

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.hummock import Reader, Version
 from engine.hummock.epoch import seconds_of
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.domain import domain_of
-from engine.meta.frontier import frontiers
+from engine.meta.frontier import Frontier, frontiers
 from engine.meta.partitions import described, quarantined
 from engine.meta.recovery import failures
 from engine.meta.sinks import sinks, source_of, standing, state_of
+from engine.meta.waits import Wait
 from engine.meta.watermarks import shown_watermarks
 from engine.sql.catalog import COMPANIONS, RelationKind
+
+STATES = {
+    "due": "behind",
+    "backfill": "backfill",
+    "barrier": "sealed",
+    "refresh": "rests",
+    "upstream": "waits",
+    "quarantined": "quarantine",
+}
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,15 @@ def statuses(
     return (*tables, *_of_sinks(version, stored, sink_errors, now))
 
 
+def state_word(status: RelationStatus, wait: Wait | None) -> str:
+    """Return in a word how a relation is that has this wait, if any."""
+    if status.last_error and (wait is None or wait.kind == "due"):
+        return "failed"
+    if wait is not None:
+        return STATES.get(wait.kind, wait.kind)
+    return "behind" if status.lagging else "current"
+
+
 def lagging_views(version: Version, stored: StoredCatalog) -> tuple[str, ...]:
     """Return the materialized views that lack changes of their inputs."""
     known = frontiers(version, stored.order, stored.inputs)
@@ -66,14 +85,14 @@ def lagging_views(version: Version, stored: StoredCatalog) -> tuple[str, ...]:
 
 def _of_tables(version: Version, stored: StoredCatalog, now: float) -> Iterator[RelationStatus]:
     known = frontiers(version, stored.order, stored.inputs)
-    failing = failures(version)
+    failing, oldest = failures(version), _oldest_lacking(known, stored.inputs)
     for name in stored.order:
         relation = stored.catalog.relations.get(name)
         if relation is None or relation.kind in COMPANIONS:
             continue
         state, table = known[name], version.tables.get(name)
         failure = failing.get(domain_of(stored, name))
-        since = state.oldest_change if state.lagging else None
+        since = oldest[name]
         yield RelationStatus(
             name,
             relation.kind,
@@ -86,6 +105,17 @@ def _of_tables(version: Version, stored: StoredCatalog, now: float) -> Iterator[
             table.file_count if table else 0,
             failure.error if failure is not None else described(quarantined(version, name)),
         )
+
+
+def _oldest_lacking(
+    known: Mapping[str, Frontier], inputs: Mapping[str, Sequence[str]]
+) -> Mapping[str, int | None]:
+    """Return the oldest change that each table lacks, also one that an input of it has not taken yet; inputs first."""
+    found: dict[str, int | None] = {}
+    for name, state in known.items():
+        lacking = [state.oldest_change, *(found[upstream] for upstream in inputs[name])]
+        found[name] = min((c for c in lacking if c is not None), default=None) if state.lagging else None
+    return found
 
 
 def _of_sinks(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,7 +13,7 @@ from engine.meta.barrier import open_barrier
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.creation import CONSUMING_SNAPSHOT, computed, creations
 from engine.meta.cut import reach_of
-from engine.meta.domain import Domain, domains, rate_limit
+from engine.meta.domain import Domain, domain_of, domains, rate_limit
 from engine.meta.frequency import sealed
 from engine.meta.frontier import Frontier, frontiers, lapsed_at
 from engine.meta.mutation import control_of
@@ -162,6 +162,32 @@ def quarantine_waits(version: Version) -> tuple[Wait, ...]:
             reason = f"partition {key} {one.text} (tried again when what it reads changes)"
             found.append(Wait(view, "quarantined", reason, one.since, one.retry_at))
     return tuple(found)
+
+
+def waiting_by_view(found: Iterable[Wait], stored: StoredCatalog) -> Mapping[str, Wait]:
+    """Return the wait of each view: its own, of a quarantined partition, or that of its domain, which goes first."""
+    waits = list(found)
+    own = {wait.domain: wait for wait in waits if wait.kind == "quarantined"}
+    domains = {wait.domain: wait for wait in waits if wait.kind != "quarantined"}
+    of_domain = {name: domains.get(domain_of(stored, name)) for name in stored.plans}
+    return own | {name: wait for name, wait in of_domain.items() if wait is not None}
+
+
+def stuck_seconds(wait: Wait, version: Version, now: float) -> float:
+    """Return for how long a wait has gone on without what should end it; 0 for one that somebody has chosen.
+
+    A view that fails or is in quarantine is stuck since then, a backfill since its last step, a sealed barrier since its end. Of
+    one that waits for others those are told; one that is due has its lag.
+    """
+    since: float | None = None
+    if wait.kind in ("failed", "quarantined"):
+        since = wait.since
+    elif wait.kind == "backfill":
+        creation = creations(version)[wait.domain]
+        since = max(creation.updated, creation.started)
+    elif wait.kind == "barrier":
+        since = wait.until
+    return 0.0 if since is None else max(0.0, now - since)
 
 
 def describe_failure(failure: Failure, now: float) -> str:

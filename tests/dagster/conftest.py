@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -15,6 +16,7 @@ from dagster_tideline.asset_builder import build_assets, epoch_models
 from dagster_tideline.hummock_resource import HummockResource
 from dagster_tideline.jobs import epoch_job
 from dagster_tideline.models import Model, load_models
+from dagster_tideline.schedules import JOBS
 from dagster_tideline.spark_resource import SparkResource
 from engine.session import Session
 
@@ -69,6 +71,25 @@ class Project:
         job = definitions.resolve_job_def("epoch_run")
         chosen = None if selection is None else [dg.AssetKey(name) for name in selection]
         return job.execute_in_process(instance=self.instance, asset_selection=chosen, raise_on_error=False)
+
+    def maintain(
+        self, job: str, config: dict[str, object] | None = None, of: dg.JobDefinition | None = None
+    ) -> dg.ExecuteInProcessResult:
+        """Run a job of maintenance in this process; `config` is that of its op."""
+        found = of or JOBS[job]
+        (node,) = found.nodes
+        return found.execute_in_process(
+            instance=self.instance,
+            resources={"hummock": HummockResource(url=self.session.url)},
+            run_config={"ops": {node.name: {"config": config}}} if config else None,
+            raise_on_error=False,
+        )
+
+    def told(self, asset: str) -> dict[str, Any]:
+        """Return the numbers of an asset's newest materialization."""
+        event = self.instance.get_latest_materialization_event(dg.AssetKey(asset))
+        found = None if event is None else event.asset_materialization
+        return {} if found is None else {name: value.value for name, value in found.metadata.items()}
 
     def contents(self, name: str) -> list[dict[str, object]]:
         """Return a table's visible rows, sorted."""

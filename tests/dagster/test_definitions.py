@@ -1,4 +1,4 @@
-"""The definitions as Dagster loads them, the compaction job, and the layers."""
+"""The definitions as Dagster loads them, and the layers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import dagster as dg
 
-from dagster_tideline.hummock_resource import HummockResource
-from dagster_tideline.jobs import compaction_job
+from dagster_tideline.maintenance import GROUP
+from dagster_tideline.schedules import JOBS, SCHEDULES
 from tests.dagster.conftest import Project
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,7 +21,7 @@ def test_every_model_is_an_asset_with_its_inputs(
 ) -> None:
     graph = definitions().resolve_asset_graph()
     names = {key.to_user_string() for key in graph.get_all_asset_keys()}
-    assert names == {"orders", "totals", "large"}
+    assert {name for name in names if not name.startswith("tideline_")} == {"orders", "totals", "large"}
     parents = {key.to_user_string() for key in graph.get(dg.AssetKey("large")).parent_keys}
     assert parents == {"totals"}
 
@@ -30,12 +30,35 @@ def test_jobs_sensor_and_schedules_are_there(
     project: Project, definitions: Callable[[], dg.Definitions]
 ) -> None:
     repository = definitions().get_repository_def()
-    assert {"epoch_run", "compaction"} <= {job.name for job in repository.get_all_jobs()}
+    assert {"epoch_run", *JOBS} <= {job.name for job in repository.get_all_jobs()}
     (sensor,) = repository.sensor_defs
     assert (sensor.name, sensor.default_status) == ("frontier_sensor", dg.DefaultSensorStatus.RUNNING)
-    assert {schedule.name for schedule in repository.schedule_defs} == {
-        "compaction_schedule",
-        "full_compaction_schedule",
+    schedules = {schedule.name: schedule for schedule in repository.schedule_defs}
+    assert set(schedules) == {*SCHEDULES, "backfill_schedule"}
+    assert {schedule.default_status for schedule in schedules.values()} == {dg.DefaultScheduleStatus.RUNNING}
+    assert {schedule.job_name for schedule in schedules.values()} == set(JOBS)
+
+
+def test_what_maintenance_tells_of_are_assets_that_no_epoch_run_takes(
+    project: Project, definitions: Callable[[], dg.Definitions]
+) -> None:
+    found = definitions()
+    graph = found.resolve_asset_graph()
+    told = {key.to_user_string() for key in graph.get_all_asset_keys() if graph.get(key).group_name == GROUP}
+    assert told == {
+        "tideline_backfills",
+        "tideline_compaction",
+        "tideline_expired_pins",
+        "tideline_freshness",
+        "tideline_garbage_collection",
+        "tideline_log_truncation",
+        "tideline_overview",
+    }
+    job = found.resolve_job_def("epoch_run")
+    assert {key.to_user_string() for key in job.asset_layer.executable_asset_keys} == {
+        "orders",
+        "totals",
+        "large",
     }
 
 
@@ -68,20 +91,6 @@ def test_a_plain_view_is_an_asset_between_its_inputs_and_its_readers(
     assert not graph.get(dg.AssetKey("cheap")).is_materializable
     assert project.run().success
     assert project.contents("cheap_shops") == [{"shop": "a", "n": 1}]
-
-
-def test_the_compaction_job_merges_and_reports_numbers(project: Project) -> None:
-    project.run()
-    for number in range(3):
-        project.session.sql(f"INSERT INTO orders VALUES ({number}, 'x', 1)")
-    result = compaction_job.execute_in_process(
-        instance=project.instance,
-        resources={"hummock": HummockResource(url=project.session.url)},
-        run_config={"ops": {"compact_and_collect": {"config": {"sublevels": 2, "full": True}}}},
-    )
-    assert result.success
-    assert project.session.store.refresh().tables["orders"].file_count == 1
-    assert len(project.contents("orders")) == 3
 
 
 def test_layers_are_kept() -> None:

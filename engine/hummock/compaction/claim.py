@@ -30,6 +30,12 @@ def claim_of(version: Version, table: str) -> Claim | None:
     return None if text is None else msgspec.json.decode(text, type=Claim)
 
 
+def claims_of(version: Version) -> dict[str, Claim]:
+    """Return the claims by table, also those that are over."""
+    tables = [key.removeprefix(CLAIM_PREFIX) for key in version.catalog if key.startswith(CLAIM_PREFIX)]
+    return {table: claim for table in tables if (claim := claim_of(version, table)) is not None}
+
+
 def is_free(version: Version, table: str, worker: str, now: float) -> bool:
     """Tell whether a worker may take a table: nobody else holds it."""
     claim = claim_of(version, table)
@@ -38,14 +44,7 @@ def is_free(version: Version, table: str, worker: str, now: float) -> bool:
 
 def lapsed(version: Version, now: float) -> dict[str, str | None]:
     """Return the catalog entries that take away the claims that are over: their workers have died, or the table is gone."""
-    claims = [
-        (key, key.removeprefix(CLAIM_PREFIX)) for key in version.catalog if key.startswith(CLAIM_PREFIX)
-    ]
-    return {
-        key: None
-        for key, table in claims
-        if (claim := claim_of(version, table)) is not None and _is_over(claim, now)
-    }
+    return {CLAIM_PREFIX + table: None for table, claim in claims_of(version).items() if _is_over(claim, now)}
 
 
 def _is_over(claim: Claim, now: float) -> bool:

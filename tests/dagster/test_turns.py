@@ -1,0 +1,151 @@
+"""Turns: a tick asks for a run or names the one that is under way, a dead one holds nobody up, two never work at once."""
+
+import platform
+import subprocess
+import sys
+import threading
+import time
+
+import dagster as dg
+import pytest
+from dagster import DagsterRunStatus
+
+from dagster_tideline import turns
+from dagster_tideline.asset_builder import WORKER_TAG, worker_name
+from dagster_tideline.turns import LONG_TAG, ask_or_skip, in_turn
+
+JOB = "compaction"
+
+
+def add_run(
+    instance: dg.DagsterInstance, status: DagsterRunStatus = DagsterRunStatus.STARTED, **tags: str
+) -> dg.DagsterRun:
+    job = dg.GraphDefinition(name=JOB).to_job()
+    return instance.create_run_for_job(
+        job, status=status, tags={WORKER_TAG: tags.pop("worker", worker_name()), **tags}
+    )
+
+
+def gone() -> str:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    return f"{platform.node()}:{ended.pid}"
+
+
+@pytest.mark.parametrize("status", [DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTED])
+def test_a_tick_asks_for_no_run_beside_another_and_names_it_once_it_takes_too_long(
+    status: DagsterRunStatus,
+) -> None:
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert isinstance(ask_or_skip(instance, JOB, time.time()), dg.RunRequest)
+        run = add_run(instance, status)
+        skip = ask_or_skip(instance, JOB, time.time())
+        assert isinstance(skip, dg.SkipReason)
+        assert run.run_id[:8] in str(skip.skip_message) and "longer than" not in str(skip.skip_message)
+        skip = ask_or_skip(instance, JOB, time.time() + 900, long_seconds=600)
+        assert isinstance(skip, dg.SkipReason)
+        assert run.run_id[:8] in str(skip.skip_message) and "longer than the 600 s" in str(skip.skip_message)
+        assert isinstance(ask_or_skip(instance, "another job", time.time()), dg.RunRequest)
+
+
+def test_a_run_says_itself_how_long_it_may_take() -> None:
+    with dg.DagsterInstance.ephemeral() as instance:
+        asked = ask_or_skip(instance, JOB, time.time(), long_seconds=7200, run_config={"ops": {}})
+        assert isinstance(asked, dg.RunRequest)
+        assert asked.tags["dagster/max_runtime"] == "21600"
+        add_run(instance, DagsterRunStatus.STARTED, **{LONG_TAG: asked.tags[LONG_TAG]})
+        skip = ask_or_skip(instance, JOB, time.time() + 3600, long_seconds=600)
+        assert isinstance(skip, dg.SkipReason) and "longer than" not in str(skip.skip_message)
+
+
+def test_a_dead_run_is_reported_and_followed_by_the_next_tick() -> None:
+    with dg.DagsterInstance.ephemeral() as instance:
+        run = add_run(instance, worker=gone())
+        assert isinstance(ask_or_skip(instance, JOB, time.time()), dg.RunRequest)
+        found = instance.get_run_by_id(run.run_id)
+        assert found is not None and found.status == DagsterRunStatus.FAILURE
+
+
+def test_a_run_of_another_kind_of_the_same_job_is_asked_for_and_waits_for_its_turn() -> None:
+    with dg.DagsterInstance.ephemeral() as instance:
+        add_run(instance)
+        assert isinstance(ask_or_skip(instance, JOB, time.time(), tags={"full": "true"}), dg.RunRequest)
+        add_run(instance, full="true")
+        assert isinstance(ask_or_skip(instance, JOB, time.time(), tags={"full": "true"}), dg.SkipReason)
+
+
+class Work:
+    """A job that says when it is at work, and works until it is let go."""
+
+    def __init__(self, seconds: float = 60.0) -> None:
+        self.at_work: list[str] = []
+        self.most = 0
+        self.goes_on = threading.Event()
+
+        @dg.op
+        def work(context: dg.OpExecutionContext) -> None:
+            with in_turn(context, seconds):
+                self.at_work.append(context.run_id)
+                self.most = max(self.most, len(self.at_work))
+                assert self.goes_on.wait(60)
+                self.at_work.remove(context.run_id)
+
+        @dg.job(name=JOB, executor_def=dg.in_process_executor)
+        def job() -> None:
+            work()
+
+        self.job = job
+
+    def start(self, instance: dg.DagsterInstance, results: list[bool]) -> threading.Thread:
+        def run() -> None:
+            results.append(self.job.execute_in_process(instance=instance, raise_on_error=False).success)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        return thread
+
+
+def until(condition: object) -> None:
+    for _ in range(600):
+        if condition():  # type: ignore[operator]
+            return
+        time.sleep(0.05)
+    raise AssertionError("it did not come to pass")
+
+
+def test_of_two_runs_one_waits_for_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "LOOK_SECONDS", 0.02)
+    work, results = Work(), list[bool]()
+    with dg.DagsterInstance.ephemeral() as instance:
+        threads = [work.start(instance, results)]
+        until(lambda: work.at_work)
+        threads.append(work.start(instance, results))
+        until(lambda: len(instance.get_runs(dg.RunsFilter(statuses=[DagsterRunStatus.STARTED]))) == 2)
+        work.goes_on.set()
+        for thread in threads:
+            thread.join()
+    assert results == [True, True] and work.most == 1
+
+
+def test_a_run_that_is_never_let_in_says_for_whom_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "LOOK_SECONDS", 0.02)
+    work, results = Work(seconds=0.1), list[bool]()
+    with dg.DagsterInstance.ephemeral() as instance:
+        thread = work.start(instance, results)
+        until(lambda: work.at_work)
+        late = work.job.execute_in_process(instance=instance, raise_on_error=False)
+        (event,) = late.get_step_failure_events()
+        data = event.step_failure_data.user_failure_data
+        assert data is not None and work.at_work[0][:8] in str(data.description)
+        work.goes_on.set()
+        thread.join()
+    assert results == [True]
+
+
+def test_a_dead_run_is_waited_for_by_nobody() -> None:
+    work, results = Work(), list[bool]()
+    work.goes_on.set()
+    with dg.DagsterInstance.ephemeral() as instance:
+        add_run(instance, worker=gone())
+        work.start(instance, results).join()
+    assert results == [True]
