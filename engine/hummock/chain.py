@@ -68,7 +68,7 @@ class Ticket:
 
     def won(self, version: Version) -> None:
         """It is committed."""
-        self._version = version
+        self._version, self.follows = version, None  # else the newest would keep all that were ever before it
 
     def refused(self, error: BaseException) -> None:
         """It is not committed; or nobody can tell, where an answer is missing."""
@@ -79,7 +79,7 @@ class Ticket:
             )
             uncertain.__cause__ = error
             error = uncertain
-        self._error = error
+        self._error, self.follows = error, None
 
     def result(self) -> Version:
         """Return the version, or raise the error."""
@@ -167,10 +167,10 @@ class ManifestChain:
         """Commit what waits, oldest first, in one manifest."""
         folder = self._store.local_path("manifest")
         with turn_at(folder, self._clock, 2 * self._try_seconds) as waited:
-            if waited:
-                self.refresh()
             tickets = [self._waiting.popleft() for _ in range(min(TOGETHER, len(self._waiting)))]
             try:
+                if waited:
+                    self.refresh()
                 self._repeat(tickets)
             except BaseException as error:
                 for ticket in tickets:

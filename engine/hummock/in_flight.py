@@ -19,11 +19,13 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import unquote
 
-from engine.errors import Conflict, TidelineError, WriteStopped
+from engine.errors import Conflict, InvariantViolation, TidelineError, WriteStopped
 from engine.hummock.chain import Ticket
 from engine.hummock.delta import apply, rebase
-from engine.hummock.epoch import seconds_of
+from engine.hummock.epoch import ORIGIN_MS, seconds_of
+from engine.hummock.invariants import created_ms
 from engine.hummock.object_store.spooled import SpooledObjectStore
 from engine.hummock.private_folder import make_private
 from engine.hummock.snapshots import Snapshots
@@ -81,6 +83,8 @@ class InFlightStore(Hummock):
         self._ahead: tuple[Version, tuple[str, ...], Version] | None = None
         """What `version` was made of the last time: the store's own, the commits on their way over it, and what they lead to."""
         self._broken: BaseException | None = None
+        self._collected = 0
+        """The collector's horizon up to which the spool was looked through."""
         self._thread: threading.Thread | None = None
         self._uploads: ThreadPoolExecutor | None = None
 
@@ -141,6 +145,16 @@ class InFlightStore(Hummock):
         with self._changed:
             return self._queue[-1] if self._queue else None
 
+    @property
+    def outcome(self) -> Future[Version] | None:
+        """How what was handed over since `begin_anew` comes out; None if all of it stands."""
+        with self._changed:
+            if self._broken is not None:  # what was handed over later may stand, but not all
+                refused: Future[Version] = Future()
+                refused.set_exception(self._broken)
+                return refused
+            return self._queue[-1].outcome if self._queue else None
+
     def settle(self) -> None:
         """Wait until all that was handed over stands; raises Conflict if something since `begin_anew` does not."""
         newest = self.newest
@@ -153,6 +167,7 @@ class InFlightStore(Hummock):
         """Forget that commits were refused: what is handed over from here on is made over what the store really is."""
         with self._changed:
             self._broken = None
+        self._collect()
 
     def close(self) -> None:
         """Wait for what is on its way, and let go of the threads and the spool; the store itself stays open."""
@@ -228,6 +243,17 @@ class InFlightStore(Hummock):
         if self._spooled is not None:
             self._spooled.upload(path)
 
+    def _collect(self) -> None:
+        """Let go of files in the spool that no commit may name any more: failed epochs have left them, or tasks that died."""
+        horizon = self._chain.version.horizon_ms
+        if self._folder is None or horizon == self._collected:
+            return
+        for left in self._folder.glob("*"):
+            with contextlib.suppress(FileNotFoundError):  # uploaded at this moment
+                if _named_ms(left) < horizon:
+                    left.unlink()
+        self._collected = horizon
+
     def _commit_all(self) -> None:
         """Commit what was handed over, in its order, as soon as its files are in the store."""
         while True:
@@ -301,6 +327,14 @@ def _spool_folder(base: Hummock) -> Path | None:
         folder.mkdir(mode=0o700)
         return folder
     return None
+
+
+def _named_ms(spooled: Path) -> int:
+    """Return when a file of the spool was named, in epoch time; of one that was not written to its end when that began."""
+    try:
+        return created_ms(unquote(spooled.name))
+    except InvariantViolation:
+        return int(spooled.stat().st_mtime * 1000) - ORIGIN_MS
 
 
 def _lives(pid: int) -> bool:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import os
 import platform
 import threading
+import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pyarrow as pa
 import pytest
 
 from engine.errors import Conflict, Fenced, Unavailable, UnknownTable
 from engine.hummock import Commit, Hummock, Version
+from engine.hummock.chain import Ticket
 from engine.hummock.in_flight import SPOOL, InFlightStore
 from engine.hummock.object_store.local import LocalObjectStore
 from engine.hummock.reader import Reader
@@ -127,7 +134,11 @@ def test_one_that_is_refused_takes_those_behind_it_along(
         outcome.outcome.result(30)
     with pytest.raises(Conflict, match="on its way"):
         ahead.settle()
+    ahead.hand_over(Commit(catalog={"k": "later"}))  # which stands, but not all does
+    assert ahead.outcome is not None and isinstance(ahead.outcome.exception(30), Conflict | Fenced)
+    assert ahead.newest is None or ahead.newest.outcome.result(30)
     ahead.begin_anew()
+    assert ahead.outcome is None
     assert rows(ahead) == rows(base) == []
     with pytest.raises(Fenced):
         ahead.hand_over(made[2])
@@ -223,6 +234,69 @@ def test_a_table_that_somebody_drops_meanwhile_takes_what_is_on_its_way_along(
         ahead.hand_over(commits[1])
     assert "t" not in ahead.version.tables
     other.close()
+
+
+def test_what_was_committed_is_not_kept_by_what_follows_it(
+    base: Hummock, ahead: InFlightStore, held: HeldStore
+) -> None:
+    tickets: list[weakref.ref[Ticket]] = []
+    held.gate.clear()
+    for n in range(5):
+        ahead.hand_over(Commit(catalog={"k": str(n)}))
+        newest = ahead.newest
+        assert newest is not None
+        tickets.append(weakref.ref(newest.ticket))
+    held.gate.set()
+    ahead.settle()
+    ahead.hand_over(Commit(catalog={"k": "5"}))
+    ahead.settle()
+    gc.collect()
+    assert newest.ticket.is_settled and [n for n, ticket in enumerate(tickets) if ticket() is not None] == [4]
+
+
+def test_a_store_that_fails_while_others_have_the_turn_refuses_what_is_on_its_way(
+    base: Hummock, ahead: InFlightStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextlib.contextmanager
+    def waited(*_: object) -> Iterator[bool]:
+        yield True
+
+    def away(*_: object) -> NoReturn:
+        raise Unavailable("the store is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("engine.hummock.chain.turn_at", waited)
+        patched.setattr(base._chain._manifests, "follow", away)
+        ahead.hand_over(Commit(catalog={"k": "1"}))
+        newest = ahead.newest
+        assert newest is not None
+        with pytest.raises(Unavailable):
+            newest.outcome.result(30)
+    ahead.begin_anew()
+    ahead.hand_over(Commit(catalog={"k": "2"}))
+    ahead.settle()
+    assert base.version.catalog["k"] == "2"
+
+
+def test_what_failed_epochs_have_left_in_the_spool_goes_with_the_collectors_horizon(base: Hummock) -> None:
+    base.create_table("t", SCHEMA, ["id"])
+    with InFlightStore(base, spool=True) as ahead:
+        folder = Path(ahead.options[SPOOL])
+        written(ahead, 1, base.version.epoch)  # and never handed over
+        torn = folder / ".torn.tmp"
+        torn.write_bytes(b"half")
+        os.utime(torn, (time.time() - 60, time.time() - 60))
+        time.sleep(0.01)
+        base.gc(grace_seconds=3600)
+        ahead.begin_anew()
+        assert len(list(folder.iterdir())) == 2
+        base.gc(grace_seconds=0)
+        commit = written(ahead, 2, base.version.epoch)
+        ahead.begin_anew()
+        assert len(list(folder.iterdir())) == 1
+        ahead.hand_over(commit)
+        ahead.settle()
+        assert rows(base) == [2]
 
 
 def test_folders_of_dead_processes_go(base: Hummock, tmp_path: Path) -> None:

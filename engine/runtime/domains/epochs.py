@@ -81,9 +81,8 @@ class Epochs:
 
     @property
     def on_its_way(self) -> Future[Version] | None:
-        """What was handed over last and is not committed yet: its result is the version that begins with it."""
-        newest = None if self._in_flight is None else self._in_flight.newest
-        return None if newest is None else newest.outcome
+        """How the commits of the last run come out: the version of the last one, or what refused some; None if all stand."""
+        return None if self._in_flight is None else self._in_flight.outcome
 
     def break_off(self) -> None:
         """End what is under way and no run waits for; what is on its way to the store stays so."""

@@ -124,11 +124,11 @@ class FlushRun:
         plan = self.planned = self._without_busy(plan_flush(version, this._request))
         if plan.due and (self.lanes.patient or not self.slots.beside):
             self.slots = this.slots = Slots(self.executor.parallelism, beside=not self.lanes.patient)
-        ended = self.lanes.ended()
-        done = ended | this._carry_out(plan, stored, version)
         domains = [one.domain for one in plan.domains]
-        failed_rows = {n: f for n, one in done.items() if (f := one.failing_row) is not None}
         everything = {domain.name: domain for domain in domains}
+        ended = self.lanes.ended(everything)
+        done = ended | this._carry_out(plan, stored, version)
+        failed_rows = {n: f for n, one in done.items() if (f := one.failing_row) is not None}
         for name, error in name_failing_rows(self.store, failed_rows, everything, stored).items():
             done[name].error = error
         lapse_overdue(self.store, domains, stored, self.clock)
@@ -156,6 +156,7 @@ class FlushRun:
         done = self._bring_all(due, stored, version)
         for _ in range(MEETINGS):
             busy = dict.fromkeys(self.lanes.busy(), DomainOutcome(waits_for="it is under way"))
+            done |= self.lanes.ended({one.name for one in plan.domains})
             free = free_domains((one.domain for one in plan.domains if one.held is None), done | busy)
             if free.isdisjoint(done) or self._have_met(free, plan, stored, version.epoch):
                 break

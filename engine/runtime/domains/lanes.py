@@ -62,13 +62,16 @@ class Lanes:
         with self._lock:
             return any(lane.outcome.done() for lane in self._outlasting.values())
 
-    def ended(self) -> dict[str, DomainOutcome]:
-        """Return how domains ended that have outlasted the run that began with them, each once."""
+    def ended(self, among: Collection[str]) -> dict[str, DomainOutcome]:
+        """Return how domains ended that have outlasted the run that began with them, each once.
+
+        Of those that are not `among` the domains that there are nothing is told: their views were dropped meanwhile.
+        """
         with self._lock:
             done = {name: lane for name, lane in self._outlasting.items() if lane.outcome.done()}
             for name in done:
                 del self._outlasting[name]
-        return {name: lane.outcome.result() for name, lane in done.items()}
+        return {name: lane.outcome.result() for name, lane in done.items() if name in among}
 
     def run(
         self, due: Sequence[DomainPlan], work: Work, broken_off: threading.Event

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from engine.errors import Conflict, Unavailable
 from engine.hummock.in_flight import InFlightStore
 from engine.hummock.object_store.delayed import DelayedObjectStore
+from engine.runtime.domains.domain_outcome import DomainOutcome
 from engine.runtime.executor import Computed, FragmentTask
 from engine.session import NEWS_SECONDS, Session
 
@@ -154,6 +156,55 @@ def test_a_slow_view_is_left_behind_and_follows_in_one_range(
         assert len(executor.ranges) <= 3, "what it lacked was not taken together"
         assert not other.lagging() and not driving.epochs.busy
         check(other)
+
+
+def test_a_slow_view_that_fails_once_it_was_dropped_is_nobodys(
+    driving: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driving.sql("CREATE MATERIALIZED VIEW parts AS SELECT id, 10 / x AS part FROM item")
+    executor = Slow(driving._runner.executor, "parts")
+    monkeypatch.setattr(driving._runner, "executor", executor)
+    executor.gate.clear()
+    driving.write("item", pa.table({"id": [1], "g": [1], "x": [0]}))
+    driving.flush(wait=False)
+    assert "parts" in driving.epochs.busy
+    driving.sql("DROP MATERIALIZED VIEW parts")
+    executor.gate.set()
+    driving._runner.lanes.wait()
+    assert driving.epochs.has_ended
+    assert "parts" not in {view.view for view in driving.flush().views}
+    assert not driving.epochs.has_ended
+    check(driving)
+
+
+def test_a_slow_view_that_ends_before_its_run_goes_on_is_counted_in(
+    url: str, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Session(url, "local[2]", epochs_in_flight=4) as driven:
+        driven.sql("CREATE TABLE item (id BIGINT PRIMARY KEY, x BIGINT)")
+        driven.sql("CREATE MATERIALIZED VIEW slow AS SELECT id, x + 1 AS y FROM item")
+        driven.sql("CREATE MATERIALIZED VIEW fast AS SELECT x, count(*) AS n FROM item GROUP BY x")
+        driven.write("item", pa.table({"id": [1], "x": [5]}))
+        driven.flush().raise_for_errors()
+        runner = driven._runner
+        executor, run, passes = Slow(runner.executor, "slow"), runner.lanes.run, []
+
+        def ends_after(*given: Any) -> dict[str, DomainOutcome]:
+            found = run(*given)
+            passes.append(set(found))
+            executor.gate.set()
+            runner.lanes.wait()
+            return found
+
+        monkeypatch.setattr(runner, "executor", executor)
+        monkeypatch.setattr(runner.lanes, "run", ends_after)
+        monkeypatch.setattr(type(runner), "_have_met", lambda *_: len(passes) > 1)  # passed by meanwhile
+        executor.gate.clear()
+        driven.write("item", pa.table({"id": [2], "x": [0]}))
+        driven.flush(wait=False)
+        assert passes[0] == {"fast"} and len(passes) > 1
+        driven.flush().raise_for_errors()
+        assert len(driven.sql("SELECT * FROM slow WHERE id = 2 AND y = 1") or ()) == 1
 
 
 def test_an_outage_loses_what_was_on_its_way_and_nothing_else(

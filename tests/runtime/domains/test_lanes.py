@@ -21,6 +21,7 @@ from engine.runtime.executor import Computed, FragmentTask
 from engine.session import Session
 
 SECONDS = 60.0
+EVERYTHING = ("fast", "slow", "reader", "other")
 
 
 def plan(name: str, *upstreams: str, built: bool = False) -> Any:
@@ -50,11 +51,11 @@ def test_a_run_goes_on_without_what_takes_much_longer_and_what_reads_it() -> Non
     plans = [plan("fast"), plan("slow"), plan("reader", "slow"), plan("other")]
     done = lanes.run(plans, work, threading.Event())
     assert set(done) == {"fast", "other"}
-    assert set(lanes.busy()) == {"slow", "reader"} and not lanes.has_ended and not lanes.ended()
+    assert set(lanes.busy()) == {"slow", "reader"} and not lanes.has_ended and not lanes.ended(EVERYTHING)
     end.set()
     lanes.wait()
     assert lanes.has_ended and not lanes.busy()
-    assert set(lanes.ended()) == {"slow", "reader"} and not lanes.ended()
+    assert set(lanes.ended(EVERYTHING)) == {"slow", "reader"} and not lanes.ended(EVERYTHING)
     assert order.index("slow") < order.index("reader")
 
 
@@ -70,12 +71,12 @@ def test_what_is_known_to_be_slow_is_not_waited_for() -> None:
 
     lanes.run([plan("slow"), plan("a"), plan("b")], work, threading.Event())
     lanes.wait()
-    lanes.ended()
+    lanes.ended(EVERYTHING)
     end.clear()
     assert lanes.run([plan("slow")], work, threading.Event()) == {}
     end.set()
     lanes.wait()
-    assert lanes.ended() == {"slow": slow}
+    assert lanes.ended(EVERYTHING) == {"slow": slow}
 
 
 def test_a_patient_run_waits_for_all_in_as_many_threads_as_it_may_have() -> None:
