@@ -270,7 +270,10 @@ class InFlightStore(Hummock):
                     if not handed.is_uploaded:
                         break
                     ready.append(handed)
-            self._commit_some(ready)
+            try:
+                self._commit_some(ready)
+            except BaseException as error:  # whatever it is, nobody may wait for what does not come
+                self._lose(error)
 
     def _commit_some(self, ready: Sequence[HandedOver]) -> None:
         error: BaseException | None = None
@@ -293,16 +296,19 @@ class InFlightStore(Hummock):
         with self._changed:
             for _ in done:
                 self._queue.popleft()
-            lost = list(self._queue) if error is not None else []
             if error is not None:
-                self._queue.clear()
-                self._ahead, self._broken = None, error
+                self._lose(error)
         for handed, version in done:
-            written = [name for name, ssts in handed.ticket.commit.writes.items() if ssts]
-            self.maintenance.written(written)
             handed.outcome.set_result(version)
+            self.maintenance.written([name for name, ssts in handed.ticket.commit.writes.items() if ssts])
+
+    def _lose(self, error: BaseException) -> None:
+        """Refuse what is on its way: it was made over what could not be committed."""
+        with self._changed:
+            lost = list(self._queue)
+            self._queue.clear()
+            self._ahead, self._broken = None, error
         for handed in lost:
-            assert error is not None
             handed.outcome.set_exception(error)
 
 

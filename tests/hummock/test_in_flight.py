@@ -311,3 +311,18 @@ def test_folders_of_dead_processes_go(base: Hummock, tmp_path: Path) -> None:
 
 def _rows(ids: range) -> pa.Table:
     return pa.table({"id": list(ids), "n": list(ids), "_op": pa.array([0] * len(ids), pa.uint8())})
+
+
+def test_nobody_waits_for_ever_whatever_befalls_the_thread_that_commits(
+    base: Hummock, ahead: InFlightStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits = [written(ahead, n, label) for n, label in enumerate(past(base, 2))]
+    with monkeypatch.context() as broken:
+        broken.setattr(base._chain, "commit_all", lambda tickets: 1 // 0)
+        ahead.hand_over(commits[0])
+        with pytest.raises(Conflict, match="division by zero"):
+            ahead.settle()
+    ahead.begin_anew()
+    ahead.hand_over(commits[1])
+    ahead.settle()
+    assert rows(base) == [1]
