@@ -111,7 +111,8 @@ def test_the_component_hands_on_what_headers_are_to_say(
         group="shop", tags={"layer": "raw"}, freshness="1 h", automation="eager"
     )
     definitions = component.definitions_of(tmp_path, tmp_path)
-    spec = next(one for one in definitions.resolve_all_asset_specs() if one.key == dg.AssetKey("v"))
+    assets = [one for one in definitions.assets or () if isinstance(one, dg.AssetsDefinition)]
+    spec = next(spec for one in assets for spec in one.specs if spec.key == dg.AssetKey("v"))
     assert spec.group_name == "shop" and spec.tags["layer"] == "raw"
     assert spec.automation_condition == dg.AutomationCondition.eager()
 

@@ -55,7 +55,7 @@ class Epochs:
         """Run all that is pending, as `FlushRun.run`; with `wait` return when it is committed, slow views included."""
         report = self._run(views, eager, background_seconds, partitions)
         for left in reversed(range(MOST_ATTEMPTS)):
-            while wait and self.runner.lanes.busy():
+            while wait and (self.busy or self.has_ended):  # what reads one that has ended may lag by now
                 self.runner.lanes.wait()
                 report = report.followed_by(self._run(views, eager, 0.0))
             if not wait or self._in_flight is None:

@@ -165,8 +165,7 @@ def test_jobs_with_a_mark_are_ended_and_no_others(spark: SparkSession) -> None:
 def test_a_process_that_handles_interrupts_by_itself_goes_on_to(own: bool) -> None:
     script = f"""
 import signal
-if {own}:
-    signal.signal(signal.SIGINT, lambda *_: None)
+signal.signal(signal.SIGINT, (lambda *_: None) if {own} else signal.default_int_handler)
 before = signal.getsignal(signal.SIGINT)
 from engine.runtime.spark.errors import was_stopped
 from engine.runtime.spark.session import connect, mark_jobs, stop_jobs
