@@ -181,13 +181,23 @@ def test_a_store_that_fails_a_driver_does_not_end_it(
 
 @pytest.mark.parametrize("status", [DagsterRunStatus.SUCCESS, DagsterRunStatus.CANCELED])
 def test_a_driver_that_is_ended_with_its_services_tells_what_waits_and_has_not_failed(
-    served: Project, events: Events, status: DagsterRunStatus
+    served: Project, events: Events, monkeypatch: pytest.MonkeyPatch, status: DagsterRunStatus
 ) -> None:
+    look, looks = driver.find_pending, threading.Event()
+
+    def looking(*given: object) -> object:
+        found = look(*given)  # type: ignore[arg-type]
+        if not found:
+            looks.set()
+        return found
+
+    monkeypatch.setattr(driver, "find_pending", looking)
+
     def end() -> None:
         events.wait_until(lambda: total(served, "a") == 12 and events.taken.count("totals") >= 2)
-        time.sleep(
-            1.0
-        )  # it rests by now: an interrupt while Dagster stores an event ends the run as failed, whatever it says
+        # An interrupt while Dagster stores an event ends the run as failed, whatever it says: the driver rests where it looks.
+        looks.clear()
+        assert looks.wait(WAIT_SECONDS)
         if status == DagsterRunStatus.CANCELED:  # as the page does it
             run = served.instance.get_runs(dg.RunsFilter(job_name=DRIVER_RUN))[0]
             served.instance.report_run_canceling(run)

@@ -80,13 +80,16 @@ class Work:
     def __init__(self, seconds: float = 60.0) -> None:
         self.at_work: list[str] = []
         self.most = 0
-        self.goes_on = threading.Event()
+        self.goes_on, self.begun = threading.Event(), threading.Event()
+        self.arrived = threading.Semaphore(0)
 
         @dg.op
         def work(context: dg.OpExecutionContext) -> None:
+            self.arrived.release()
             with in_turn(context, seconds):
                 self.at_work.append(context.run_id)
                 self.most = max(self.most, len(self.at_work))
+                self.begun.set()
                 assert self.goes_on.wait(60)
                 self.at_work.remove(context.run_id)
 
@@ -105,22 +108,15 @@ class Work:
         return thread
 
 
-def until(condition: object) -> None:
-    for _ in range(600):
-        if condition():  # type: ignore[operator]
-            return
-        time.sleep(0.05)
-    raise AssertionError("it did not come to pass")
-
-
 def test_of_two_runs_one_waits_for_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "LOOK_SECONDS", 0.02)
     work, results = Work(), list[bool]()
     with dg.DagsterInstance.ephemeral() as instance:
         threads = [work.start(instance, results)]
-        until(lambda: work.at_work)
+        assert work.arrived.acquire(timeout=60) and work.begun.wait(60)
         threads.append(work.start(instance, results))
-        until(lambda: len(instance.get_runs(dg.RunsFilter(statuses=[DagsterRunStatus.STARTED]))) == 2)
+        assert work.arrived.acquire(timeout=60)
+        assert len(instance.get_runs(dg.RunsFilter(statuses=[DagsterRunStatus.STARTED]))) == 2
         work.goes_on.set()
         for thread in threads:
             thread.join()
@@ -132,7 +128,7 @@ def test_a_run_that_is_never_let_in_says_for_whom_it_waits(monkeypatch: pytest.M
     work, results = Work(seconds=0.1), list[bool]()
     with dg.DagsterInstance.ephemeral() as instance:
         thread = work.start(instance, results)
-        until(lambda: work.at_work)
+        assert work.begun.wait(60)
         late = work.job.execute_in_process(instance=instance, raise_on_error=False)
         (event,) = late.get_step_failure_events()
         data = event.step_failure_data.user_failure_data
