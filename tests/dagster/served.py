@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -48,12 +49,15 @@ query Logs($id: ID!) { logsForRun(runId: $id, limit: 1000) { ... on EventConnect
 """
 
 
+_INTERRUPTED = threading.Event()
+
+
 def until(holds: Callable[[], Any], what: str, seconds: float = WAIT_SECONDS) -> Any:
     """Return the first answer that is true; fails with what was waited for."""
     deadline = time.monotonic() + seconds
     while not (found := holds()):
         assert time.monotonic() < deadline, f"it did not come: {what}"
-        time.sleep(LOOK_SECONDS)
+        _INTERRUPTED.wait(LOOK_SECONDS)  # what is waited for happens in other processes, which tell nobody
     return found
 
 
