@@ -23,6 +23,7 @@ from dagster_tideline.pending import Pending, find_pending, retry_delay
 from dagster_tideline.spark_resource import SparkResource
 from dagster_tideline.telling import Telling
 from dagster_tideline.under_way import under_way
+from engine.connectors.polling import Polling
 from engine.errors import StorageError
 
 if TYPE_CHECKING:
@@ -112,12 +113,26 @@ class Driver:
         self._tries: dict[str, tuple[int, float]] = {}
         self._looked = 0.0
         self._trouble = ""
+        self._polling: Polling | None = None
+        """Lands what comes next while an epoch is computed, where epochs overlap at all."""
         self._on_their_way: deque[tuple[Future[Version] | None, list[Event]]] = deque()
         """What was computed, oldest first: told once it is committed."""
 
     def run(self) -> Iterator[Event]:
         """Yield the events of the epochs that it commits."""
         _ = self.session.spark  # warm before it takes over
+        if self.config.epochs_in_flight == 1:
+            yield from self._drive()
+            return
+        tables = {model.name for model in self.models if model.kind == "table"}
+        look = self.session.epochs.store.refresh
+        self._polling = Polling(self.session.store, tables, look, lambda tries: retry_delay(tries - 1))
+        try:
+            yield from self._drive()
+        finally:
+            self._polling.close()
+
+    def _drive(self) -> Iterator[Event]:
         self.context.instance.add_run_tags(self.context.run_id, {READY_TAG: f"{time.time():.3f}"})
         end = time.monotonic() + self.config.seconds
         while time.monotonic() < end and not self._is_succeeded():
@@ -125,9 +140,16 @@ class Driver:
             yield from self.telling.due(time.monotonic())
             try:
                 session = self.session
-                pending = find_pending(session.epochs.store, self.models, session.store, session.epochs.busy)
+                pending = find_pending(
+                    session.epochs.store,
+                    self.models,
+                    session.store,
+                    session.epochs.busy,
+                    are_polled=self._polling is not None,
+                )
                 self._trouble = ""
-                if (pending and self._is_due(pending)) or session.epochs.has_ended:
+                told = session.epochs.has_ended or (self._polling is not None and self._polling.has_news)
+                if told or (pending and self._is_due(pending)):
                     self._epoch(pending)
                     continue
             except StorageError as error:  # a store without room, or that does not answer, may be well again
@@ -135,7 +157,10 @@ class Driver:
                     self._trouble = str(error)
                     self.context.log.error(f"{error}; this driver looks again every {STORE_SECONDS:.0f} s")
                 time.sleep(STORE_SECONDS)
-            time.sleep(LOOK_SECONDS)
+            if self._polling is None:
+                time.sleep(LOOK_SECONDS)
+            else:
+                self._polling.wait(LOOK_SECONDS)
         yield from self.rest()
 
     def rest(self) -> Iterator[Event]:
@@ -154,6 +179,7 @@ class Driver:
                 self.telling.versions,
                 self.context,
                 eager=False,
+                landed=None if self._polling is None else self._polling.take(),
             ):
                 found.append(event)
         except dg.Failure as failure:

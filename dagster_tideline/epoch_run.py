@@ -34,10 +34,12 @@ def run_epoch(
     context: dg.AssetExecutionContext | dg.OpExecutionContext,
     *,
     eager: bool = True,
+    landed: Sequence[LandingReport] | None = None,
 ) -> Iterator[Event]:
     """Take all that is pending for the selected assets and yield one event for each that moved; of cut views one a partition.
 
-    `known` are the data versions told last. Without `eager` a view that failed lately rests until its time comes. Checks are told
+    `known` are the data versions told last; `landed` tells what sources have landed already, which are polled here without it.
+    Without `eager` a view that failed lately rests until its time comes. Checks are told
     of views that moved or failed, and of those that the run was asked for. Raises dg.Failure at the end, naming every table, view
     and partition that failed.
     """
@@ -54,10 +56,12 @@ def run_epoch(
         m.name for m in models if m.kind == "materialized view" and m.name in selected and m.name in stored
     ]
     views += [m.reads[0] for m in models if m.kind == "sink" and m.name in selected and m.name in stored]
-    landed = {report.table: report for report in poll_all(session.catalog, session.store, tables)}
+    if landed is None:
+        landed = poll_all(session.catalog, session.store, tables)
+    landings = {report.table: report for report in landed}
     # Each line of a run's log is kept by the instance: of a driver that commits each second only what is rare goes there.
     log = _LOG if session.epochs.are_driven else log
-    _tell_landing(landed, errors, log)
+    _tell_landing(landings, errors, log)
     before = session.epochs.store.version
     cut = {model.name for model in models if model.is_partitioned and model.name in selected}
     flushed = session.flush(
@@ -70,7 +74,7 @@ def run_epoch(
     errors |= {report.view: report.error for report in flushed.failed if report.error is not None}
     poison = failed_between(before, session.epochs.store.version)
     errors |= {f"{view}, partition {key}": remedy(view, key, one) for (view, key), one in poison.items()}
-    yield from _table_events(session, tables, landed, known, errors)
+    yield from _table_events(session, tables, landings, known, errors)
     yield from _view_events(session, models, flushed, set(selected) - cut, known, errors)
     for report in flushed.views:
         if report.view in cut:
@@ -113,7 +117,7 @@ def _table_events(
     errors: Mapping[str, str],
 ) -> Iterator[dg.MaterializeResult[Any]]:
     """Yield the tables' events; in a failing run also of those without news, which are not to look failed."""
-    version = session.store.refresh()
+    version = session.store.version
     for name in tables:
         if name not in errors and name in version.tables:
             event = table_event(name, version, landed.get(name), known.get(name), always=bool(errors))
@@ -130,7 +134,7 @@ def _view_events(
     errors: Mapping[str, str],
 ) -> Iterator[dg.MaterializeResult[Any]]:
     """Yield the views' events; in a failing run also of those that had nothing to do, which are not to look failed."""
-    version = session.epochs.store.refresh()
+    version = session.epochs.store.version
     relations = session.catalog.relations
     reads = {model.name: model.reads for model in models}
     waiting = set(session.lagging()) if errors else set()

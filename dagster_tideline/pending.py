@@ -57,12 +57,17 @@ class Pending:
 
 
 def find_pending(
-    store: Hummock, models: Sequence[Model], durable: Hummock | None = None, busy: Collection[str] = ()
+    store: Hummock,
+    models: Sequence[Model],
+    durable: Hummock | None = None,
+    busy: Collection[str] = (),
+    *,
+    are_polled: bool = False,
 ) -> Pending:
     """Compare every view with its inputs in the newest manifest, the folders with their records, models with the catalog.
 
     Of a store that shows what is on its way `durable` is the same without that: sinks take what is committed. Domains that are
-    `busy` are worked on already.
+    `busy` are worked on already, and sources that `are_polled` already are not looked at.
     """
     now = store.clock()
     version, stored = present(store, now)
@@ -74,7 +79,7 @@ def find_pending(
         for name, relation in stored.catalog.relations.items()
         if relation.kind == "materialized view" and domain_of(stored, name) in due
     )
-    files, folders = pending_digest(stored.catalog, store)
+    files, folders = (0, "") if are_polled else pending_digest(stored.catalog, store)
     plan = plan_sync(stored.catalog, models)
     work = hashlib.sha256(folders.encode())
     for name in lagging:

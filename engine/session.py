@@ -162,7 +162,8 @@ class Session:
     @property
     def stored(self) -> StoredCatalog:
         """Relations and incremental plans as they are now in the store."""
-        return load(self.store.refresh())
+        self.epochs.store.refresh()  # which asks nobody while commits are on their way: those bring the news
+        return load(self.store.version)
 
     def sql(
         self,
@@ -241,12 +242,12 @@ class Session:
         report = bring(background_seconds=background_seconds, partitions=partitions)
         sources = None if views is None else [*views, *(view.view for view in report.views)]
         deliver = partial(self.sinks.run, sources, eager=eager, wait_seconds=sink_seconds)
-        delivered = deliver()
+        delivered = deliver(self.store.version)
         for _ in range(sum(sink.into is not None for sink in delivered)):
             if not any(sink.into is not None and sink.rows for sink in delivered) or not self.lagging():
                 break
             report = report.followed_by(bring(background_seconds=0))
-            delivered = followed_by(delivered, deliver())
+            delivered = followed_by(delivered, deliver(self.store.version))
         return replace(report, sinks=delivered)
 
     def explain_flush(

@@ -10,7 +10,7 @@ import datetime
 import hashlib
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -243,35 +243,38 @@ def _changed(file: PendingFile) -> str:
     return f"the file was changed after it was taken {sizes} and is not taken again: land the change under a new name"
 
 
-def landing_relations(catalog: Catalog) -> tuple[Relation, ...]:
-    """Return the tables of the catalog that a landing folder feeds."""
+def landing_relations(catalog: Catalog, tables: Collection[str] | None = None) -> tuple[Relation, ...]:
+    """Return the tables of the catalog (or among `tables`) that a landing folder feeds."""
     return tuple(
         relation
         for relation in catalog.relations.values()
-        if relation.kind == "table" and source_options(relation.options).get("connector") == CONNECTOR
+        if relation.kind == "table"
+        and (tables is None or relation.name in tables)
+        and source_options(relation.options).get("connector") == CONNECTOR
     )
 
 
-def poll_all(catalog: Catalog, store: Hummock, tables: Sequence[str] | None = None) -> list[LandingReport]:
+def poll_all(catalog: Catalog, store: Hummock, tables: Collection[str] | None = None) -> list[LandingReport]:
     """Poll every landing source of the catalog (or of `tables`); one that fails is told in its report, the others go on."""
     reports = []
-    for relation in landing_relations(catalog):
-        if tables is None or relation.name in tables:
-            try:
-                reports.append(LandingSource.of_relation(store, relation).poll())
-            except TidelineError as error:
-                reports.append(LandingReport(relation.name, error=str(error)))
-            except Exception as error:  # a table's fault stops no other table, even one that nobody expected
-                _LOG.exception("polling the folder of %s", relation.name)
-                reports.append(LandingReport(relation.name, error=f"{type(error).__name__}: {error}"))
+    for relation in landing_relations(catalog, tables):
+        try:
+            reports.append(LandingSource.of_relation(store, relation).poll())
+        except TidelineError as error:
+            reports.append(LandingReport(relation.name, error=str(error)))
+        except Exception as error:  # a table's fault stops no other table, even one that nobody expected
+            _LOG.exception("polling the folder of %s", relation.name)
+            reports.append(LandingReport(relation.name, error=f"{type(error).__name__}: {error}"))
     return reports
 
 
-def pending_digest(catalog: Catalog, store: Hummock) -> tuple[int, str]:
-    """Return how many files are pending in all folders, and a digest of them; a folder that can't be read has none."""
+def pending_digest(
+    catalog: Catalog, store: Hummock, tables: Collection[str] | None = None
+) -> tuple[int, str]:
+    """Return how many files are pending, and a digest of them; a folder that can't be read has none."""
     digest = hashlib.sha256()
     count = 0
-    for relation in landing_relations(catalog):
+    for relation in landing_relations(catalog, tables):
         try:
             files = LandingSource.of_relation(store, relation).pending()
         except (TidelineError, OSError):

@@ -7,7 +7,7 @@ Rows and the number of the next event stand in one commit, which is refused if a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -195,33 +195,36 @@ class NexmarkSource:
         return None
 
 
-def nexmark_relations(catalog: Catalog) -> tuple[Relation, ...]:
-    """Return the tables of the catalog that the generator feeds."""
+def nexmark_relations(catalog: Catalog, tables: Collection[str] | None = None) -> tuple[Relation, ...]:
+    """Return the tables of the catalog (or among `tables`) that the generator feeds."""
     return tuple(
         relation
         for relation in catalog.relations.values()
-        if relation.kind == "table" and source_options(relation.options).get("connector") == CONNECTOR
+        if relation.kind == "table"
+        and (tables is None or relation.name in tables)
+        and source_options(relation.options).get("connector") == CONNECTOR
     )
 
 
 def poll_nexmark(
-    catalog: Catalog, store: Hummock, tables: Sequence[str] | None = None
+    catalog: Catalog, store: Hummock, tables: Collection[str] | None = None
 ) -> list[LandingReport]:
     """Poll every Nexmark source of the catalog (or of `tables`); one that fails is told in its report."""
     reports = []
-    for relation in nexmark_relations(catalog):
-        if tables is None or relation.name in tables:
-            try:
-                reports.append(NexmarkSource(store, relation).poll())
-            except SourceError as error:
-                reports.append(LandingReport(relation.name, error=str(error)))
+    for relation in nexmark_relations(catalog, tables):
+        try:
+            reports.append(NexmarkSource(store, relation).poll())
+        except SourceError as error:
+            reports.append(LandingReport(relation.name, error=str(error)))
     return reports
 
 
-def pending_nexmark(catalog: Catalog, store: Hummock) -> tuple[tuple[str, int], ...]:
-    """Return the sources with events that are due, each with the number of its next event."""
+def pending_nexmark(
+    catalog: Catalog, store: Hummock, tables: Collection[str] | None = None
+) -> tuple[tuple[str, int], ...]:
+    """Return the sources (or those of `tables`) with events that are due, each with the number of its next event."""
     found = []
-    for relation in nexmark_relations(catalog):
+    for relation in nexmark_relations(catalog, tables):
         try:
             start, stop = NexmarkSource(store, relation).pending()
         except SourceError:

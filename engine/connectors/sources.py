@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection
 
 from engine.connectors import landing
 from engine.connectors.landing import LandingReport
@@ -12,15 +12,17 @@ from engine.hummock import Hummock
 from engine.sql.catalog import Catalog
 
 
-def poll_all(catalog: Catalog, store: Hummock, tables: Sequence[str] | None = None) -> list[LandingReport]:
+def poll_all(catalog: Catalog, store: Hummock, tables: Collection[str] | None = None) -> list[LandingReport]:
     """Poll every source of the catalog (or of `tables`); one that fails is told in its report, the others go on."""
     return [*landing.poll_all(catalog, store, tables), *poll_nexmark(catalog, store, tables)]
 
 
-def pending_digest(catalog: Catalog, store: Hummock) -> tuple[int, str]:
+def pending_digest(
+    catalog: Catalog, store: Hummock, tables: Collection[str] | None = None
+) -> tuple[int, str]:
     """Return how many files and generators have something pending, and a digest of it that lasts until it is taken."""
-    count, digest = landing.pending_digest(catalog, store)
-    waiting = pending_nexmark(catalog, store)
+    count, digest = landing.pending_digest(catalog, store, tables)
+    waiting = pending_nexmark(catalog, store, tables)
     if not waiting:
         return count, digest
     text = digest + "".join(f"{name}\0{number}\n" for name, number in waiting)

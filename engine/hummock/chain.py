@@ -118,10 +118,15 @@ class ManifestChain:
         """Whether nothing was ever committed."""
         return self._version.number == 0
 
-    def refresh(self) -> Version:
-        """Follow the chain to its end: one GET where nothing is new, never a LIST."""
+    def refresh(self, seconds: float = 0.0) -> Version:
+        """Follow the chain to its end: one GET where nothing is new, never a LIST; none where one did `seconds` ago or less.
+
+        A commit that another thread makes meanwhile brings the news as well.
+        """
         with self._lock:
             asked = self._clock.monotonic()
+            if seconds and asked - self.known_at < seconds:
+                return self._version
             unwatched = asked - self.known_at > UNWATCHED_SECONDS
             version, read = self._manifests.follow(self._version)
             if unwatched and self._manifests.boundary() > version.number:

@@ -177,7 +177,7 @@ class Hummock:
         before = self._chain.version
         if self._news_seconds and self._clock.monotonic() - self._chain.known_at < self._news_seconds:
             return before
-        version = self._chain.refresh()
+        version = self._chain.refresh(self._news_seconds)
         if version is not before and self.options["auto_compact"] != "inline":
             prefetch(before, version, self.reader.files, self._background)
         return version

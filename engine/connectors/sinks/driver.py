@@ -46,15 +46,16 @@ class SinkDriver:
     def run(
         self,
         sources: Collection[str] | None = None,
+        version: Version | None = None,
         *,
         eager: bool = True,
         wait_seconds: float | None = None,
     ) -> tuple[SinkReport, ...]:
-        """Start what is due for the sinks of `sources` (None: all), wait a little, and tell how far each is.
+        """Start what is due at `version` (None: the newest) for the sinks of `sources` (None: all), and tell how far each is.
 
         Without `eager` a sink that failed is left alone until its time to be tried again has come.
         """
-        version = self.store.refresh()
+        version = version or self.store.refresh()
         wanted = [r for r in sinks(load(version)) if sources is None or source_of(r) in sources]
         gone = set(self._deliveries) - {relation.name for relation in sinks(load(version))}
         for name in gone:

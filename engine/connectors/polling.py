@@ -1,0 +1,86 @@
+"""Sources that are polled in a thread of their own: what lands next is read and committed while views take in what has landed."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Sequence
+
+from engine.connectors.landing import LandingReport
+from engine.connectors.sources import pending_digest, poll_all
+from engine.errors import TidelineError
+from engine.hummock import Hummock, Version
+from engine.meta.catalog_store import load
+
+_LOG = logging.getLogger(__name__)
+LOOK_SECONDS = 0.05
+CLOSE_SECONDS = 30.0
+
+
+class Polling:
+    """Polls the sources of some tables as soon as they have something, and again once somebody has taken the reports.
+
+    `look` gives the version whose sources are looked at. What `attempts` polls have left rests for `delay(attempts)` seconds.
+    """
+
+    def __init__(
+        self,
+        store: Hummock,
+        tables: Collection[str],
+        look: Callable[[], Version],
+        delay: Callable[[int], float],
+    ) -> None:
+        self._store, self._tables, self._look, self._delay = store, frozenset(tables), look, delay
+        self._changed = threading.Condition()
+        self._reports: Sequence[LandingReport] = ()
+        self._closed = threading.Event()
+        self._left, self._attempts, self._rests_until = "", 0, 0.0
+        self._thread = threading.Thread(target=self._poll_on, name="polling", daemon=True)
+        self._thread.start()
+
+    @property
+    def has_news(self) -> bool:
+        """Whether a source has landed or told something that nobody has taken."""
+        return bool(self._reports)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until there is news, so long at most; tell whether there is."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.has_news, seconds)
+
+    def take(self) -> Sequence[LandingReport]:
+        """Return what sources did since this was asked last, one report a table; the next poll may begin."""
+        reports, self._reports = self._reports, ()
+        return reports
+
+    def close(self) -> None:
+        """Let the poll that is under way end; no other begins."""
+        self._closed.set()
+        self._thread.join(CLOSE_SECONDS)
+
+    def _poll_on(self) -> None:
+        trouble = ""
+        while not self._closed.wait(LOOK_SECONDS):
+            if self.has_news:
+                continue
+            try:
+                self._poll()
+                trouble = ""
+            except Exception as error:  # a store that does not answer may be well again
+                if str(error) != trouble:
+                    trouble = str(error)
+                    expected = isinstance(error, TidelineError)
+                    _LOG.warning("sources could not be polled: %s", error, exc_info=not expected)
+
+    def _poll(self) -> None:
+        catalog = load(self._look()).catalog
+        count, digest = pending_digest(catalog, self._store, self._tables)
+        now = self._store.clock.monotonic()
+        if not count or (digest == self._left and now < self._rests_until):
+            return
+        found = poll_all(catalog, self._store, self._tables)
+        self._attempts = self._attempts + 1 if digest == self._left else 1
+        self._left, self._rests_until = digest, now + self._delay(self._attempts)
+        with self._changed:
+            self._reports = [one for one in found if one.epoch is not None or one.error or one.warnings]
+            self._changed.notify_all()

@@ -1,0 +1,149 @@
+"""Sources polled in a thread: each file once, one poll ahead of who takes the reports, through failures and to its close."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from engine.connectors.landing import LandingSource
+from engine.connectors.polling import Polling
+from engine.errors import Unavailable
+from engine.hummock import Version
+from engine.session import Session
+
+SECONDS = 30.0
+
+
+@contextmanager
+def polled(
+    lake: Session,
+    look: Callable[[], Version] | None = None,
+    delay: Callable[[int], float] = lambda tries: 0.0,
+) -> Iterator[Polling]:
+    polling = Polling(lake.store, {"orders"}, look or lake.store.refresh, delay)
+    try:
+        yield polling
+    finally:
+        polling.close()
+
+
+def land(folder: Path, name: str, text: str) -> None:
+    (folder / f"{name}.part").write_text(text)
+    (folder / f"{name}.part").rename(folder / name)
+
+
+def ids(lake: Session) -> list[int]:
+    lake.store.refresh()
+    return sorted(pa.Table.from_batches(lake.store.iter("orders"))["id"].to_pylist())
+
+
+def test_what_lands_is_committed_and_told_once(
+    lake: Session, folder: Path, orders: Callable[..., LandingSource]
+) -> None:
+    orders()
+    with polled(lake) as polling:
+        for n in range(5):
+            land(folder, f"{n}.csv", f"id,name,price\n{n},x,1.5\n")
+            assert polling.wait(SECONDS)
+            (report,) = polling.take()
+            assert (report.table, report.files, report.rows) == ("orders", 1, 1)
+            assert not polling.has_news
+    assert ids(lake) == [0, 1, 2, 3, 4]
+
+
+def test_no_poll_begins_before_the_reports_of_the_last_are_taken(
+    lake: Session, folder: Path, orders: Callable[..., LandingSource]
+) -> None:
+    orders()
+    looks = threading.Semaphore(0)
+
+    def look() -> Version:
+        looks.release()
+        return lake.store.refresh()
+
+    with polled(lake, look) as polling:
+        land(folder, "a.csv", "id,name,price\n1,x,1.5\n")
+        assert polling.wait(SECONDS)
+        while looks.acquire(blocking=False):
+            pass
+        land(folder, "b.csv", "id,name,price\n2,x,1.5\n")
+        assert not looks.acquire(timeout=0.5) and ids(lake) == [1]
+        polling.take()
+        assert looks.acquire(timeout=SECONDS) and polling.wait(SECONDS)
+        assert polling.take()[0].rows == 1
+    assert ids(lake) == [1, 2]
+
+
+def test_what_cannot_be_taken_is_tried_again_at_the_distance_that_was_asked_for(
+    lake: Session, folder: Path, orders: Callable[..., LandingSource], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders()
+    tried: list[int] = []
+
+    def fail(self: LandingSource) -> None:
+        raise OSError("no right to read it")
+
+    monkeypatch.setattr(LandingSource, "poll", fail)
+    land(folder, "a.csv", "id,name,price\n1,x,1.5\n")
+
+    def delay(attempts: int) -> float:
+        tried.append(attempts)
+        return 0.0 if attempts < 3 else 3600.0
+
+    with polled(lake, delay=delay) as polling:
+        for _ in range(3):
+            assert polling.wait(SECONDS)
+            (report,) = polling.take()
+            assert report.error is not None and "no right to read it" in report.error
+        assert not polling.wait(0.5)
+        monkeypatch.undo()
+        monkeypatch.setenv("TIDELINE_HOME", str(folder.parent))
+        land(folder, "b.csv", "id,name,price\n2,x,1.5\n")  # other work: it does not wait
+        assert polling.wait(SECONDS)
+    assert tried == [1, 2, 3, 1] and ids(lake) == [1, 2]
+
+
+def test_a_store_that_does_not_answer_ends_nothing(
+    lake: Session, folder: Path, orders: Callable[..., LandingSource], caplog: pytest.LogCaptureFixture
+) -> None:
+    orders()
+    away = threading.Event()
+    asked = threading.Semaphore(0)
+
+    def look() -> Version:
+        if away.is_set():
+            asked.release()
+            raise Unavailable("the store does not answer")
+        return lake.store.refresh()
+
+    with polled(lake, look) as polling:
+        away.set()
+        assert asked.acquire(timeout=SECONDS) and asked.acquire(timeout=SECONDS)
+        away.clear()
+        land(folder, "a.csv", "id,name,price\n1,x,1.5\n")
+        assert polling.wait(SECONDS)
+    assert ids(lake) == [1]
+    assert [r.message for r in caplog.records].count(
+        "sources could not be polled: the store does not answer"
+    ) == 1
+
+
+def test_tables_of_others_are_left_alone_and_nothing_is_polled_after_the_close(
+    lake: Session, folder: Path, orders: Callable[..., LandingSource]
+) -> None:
+    orders()
+    land(folder, "a.csv", "id,name,price\n1,x,1.5\n")
+    others = Polling(lake.store, {"another"}, lake.store.refresh, lambda tries: 0.0)
+    assert not others.wait(0.3)
+    others.close()
+    closed = Polling(lake.store, {"orders"}, lake.store.refresh, lambda tries: 0.0)
+    assert closed.wait(SECONDS)
+    closed.close()
+    land(folder, "b.csv", "id,name,price\n2,x,1.5\n")
+    closed.take()
+    assert not closed.wait(0.3) and ids(lake) == [1]
