@@ -328,8 +328,3 @@ def _only(rows: Counter, partition: str) -> Counter:
 
 def _without(rows: Counter, partition: str) -> Counter:
     return rows - _only(rows, partition)
-
-
-def bag_of(name: str, rows: dict[int, tuple[int, int]]) -> Counter:
-    """Return the rows that a table must hold, of which `rows` are numbers."""
-    return Counter(TABLES[name].row(number, *values) for number, values in rows.items())

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.crash.checks import Broken
+from tests.crash.broken import Broken
 
 
 def replayed(sink: str, objects: Mapping[str, bytes], key: Sequence[str]) -> Counter:

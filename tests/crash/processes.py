@@ -26,9 +26,9 @@ from engine.meta.recovery import failures
 from engine.meta.sinks import sinks, source_of
 from engine.meta.waits import waits
 from tests.crash.broken import Broken
-from tests.crash.checks import Checks, bag_of
+from tests.crash.checks import Checks
 from tests.crash.delivered import replayed
-from tests.crash.tables import TABLES
+from tests.crash.tables import TABLES, bag_of
 
 DEADLINE = 600.0
 """A life that takes longer is stuck."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -96,3 +97,8 @@ TABLES: dict[str, CrashTable] = {
 }
 WHOLE = ("a", "b")
 """Tables of whole numbers alone."""
+
+
+def bag_of(name: str, rows: dict[int, tuple[int, int]]) -> Counter:
+    """Return the rows that a table must hold, of which `rows` are numbers."""
+    return Counter(TABLES[name].row(number, *values) for number, values in rows.items())

@@ -23,7 +23,7 @@ from engine.runtime.epoch import epoch_run, mutation_run
 from engine.runtime.partitions.cut import Cut
 from engine.runtime.statements import drop
 from tests.crash.broken import Broken
-from tests.crash.program import Program
+from tests.crash.program.steps import Program
 
 SEEDS = 300
 Plant = Callable[[pytest.MonkeyPatch], None]

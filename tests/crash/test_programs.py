@@ -13,7 +13,7 @@ from engine.meta.recovery import failures
 from engine.runtime.executor import FragmentTask
 from engine.runtime.statements.drop import drop
 from engine.sql.statements import reader as st
-from tests.crash.program import Program
+from tests.crash.program.steps import Program
 
 SEEDS = int(os.environ.get("TIDELINE_SEEDS", "1000"))
 LANES = 20

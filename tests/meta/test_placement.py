@@ -8,8 +8,8 @@ from engine.hummock import TableOptions
 from engine.runtime.statements.alter import alter
 from engine.sql.catalog import watermark_name
 from engine.sql.statements import reader as st
-from tests.crash.program import Program
 from tests.crash.program.event_verbs import EVENTS
+from tests.crash.program.steps import Program
 from tests.crash.tables import TABLES
 
 

@@ -10,7 +10,7 @@ import pytest
 from engine.hummock import Put
 from engine.meta.catalog_store import load
 from engine.meta.waits import Wait, waits
-from tests.crash.program import Program
+from tests.crash.program.steps import Program
 
 
 @pytest.fixture

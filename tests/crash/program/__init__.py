@@ -1,5 +1,1 @@
 """A random program against control plane and storage engine, crashed at random object-store calls, checked against batch runs."""
-
-from tests.crash.program.steps import Program
-
-__all__ = ["Program"]

@@ -17,10 +17,11 @@ from engine.meta.recovery import failures
 from engine.meta.sinks import sinks, source_of, state_of
 from engine.meta.waits import quarantine_waits, waits
 from engine.sql.statements import reader as st
-from tests.crash.checks import Broken, bag_of
+from tests.crash.broken import Broken
 from tests.crash.program.event_verbs import check_events
 from tests.crash.program.sink_verbs import SinkVerbs
 from tests.crash.program.view_verbs import ViewVerbs
+from tests.crash.tables import bag_of
 
 DEADLINE = 600.0
 """A program takes a second or two; one that takes longer than this by the wall clock is stuck."""

@@ -15,10 +15,11 @@ from engine.meta.catalog_store import entries, load
 from engine.runtime.domains.flush import FlushRun
 from engine.runtime.executor import FragmentTask
 from engine.sql.catalog import Column, Relation
-from tests.crash.checks import Broken, Checks, bag_of
+from tests.crash.broken import Broken
+from tests.crash.checks import Checks
 from tests.crash.program.event_verbs import Arrived, check_events, create_events
 from tests.crash.reference import ReferenceExecutor
-from tests.crash.tables import TABLES, CrashTable
+from tests.crash.tables import TABLES, CrashTable, bag_of
 
 START = 1_790_000_000.0
 RETENTION = 600.0

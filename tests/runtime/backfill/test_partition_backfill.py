@@ -10,7 +10,7 @@ import pytest
 from engine.meta.catalog_store import load
 from engine.meta.partitions import quarantined
 from engine.meta.waits import waits
-from tests.crash.program import Program
+from tests.crash.program.steps import Program
 from tests.crash.program.table_verbs import POISONOUS
 from tests.crash.program.view_verbs import CHECKED
 

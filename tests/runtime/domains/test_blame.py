@@ -13,7 +13,7 @@ from engine.errors import RowFailed, Unavailable
 from engine.hummock import Put
 from engine.meta.recovery import FailedRow, failures
 from engine.runtime.executor import FragmentTask
-from tests.crash.program import Program
+from tests.crash.program.steps import Program
 
 ROW, OTHER = FailedRow("a", "{'id': 7}", 1), FailedRow("a", "{'id': 8}", 2)
 

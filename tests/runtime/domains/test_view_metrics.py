@@ -14,7 +14,7 @@ from engine.meta.catalog_store import load
 from engine.meta.partitions import Quarantined, entry
 from engine.meta.waits import Kind, waits
 from engine.runtime.domains.view_metrics import ViewCollector
-from tests.crash.program import Program
+from tests.crash.program.steps import Program
 
 COUNTER = "snapshot_backfill_consume_row_count_total"
 BY_G = "SELECT g, count(*) AS n FROM a GROUP BY g"
