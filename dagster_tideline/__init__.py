@@ -1,14 +1,23 @@
 """Tideline's views as Dagster assets: what a project's definitions are made of."""
 
-from dagster_tideline.component import TidelineModelsComponent
-from dagster_tideline.definitions import build_definitions, build_resources
-from dagster_tideline.hummock_resource import HummockResource
-from dagster_tideline.io_manager import TidelineIOManager
-from dagster_tideline.models import load_models
-from dagster_tideline.python_models import materialized_view
-from dagster_tideline.settings import Settings
-from dagster_tideline.spark_resource import SparkResource
-from dagster_tideline.sync import sync_models
+import gc
+
+_collecting = gc.isenabled()
+gc.disable()  # the collector would go through all modules again and again: a third of the time that loading them takes
+try:
+    from dagster_tideline.component import TidelineModelsComponent
+    from dagster_tideline.definitions import build_definitions, build_resources
+    from dagster_tideline.hummock_resource import HummockResource
+    from dagster_tideline.io_manager import TidelineIOManager
+    from dagster_tideline.models import load_models
+    from dagster_tideline.python_models import materialized_view
+    from dagster_tideline.settings import Settings
+    from dagster_tideline.spark_resource import SparkResource
+    from dagster_tideline.sync import sync_models
+finally:
+    gc.freeze()
+    if _collecting:
+        gc.enable()
 
 __all__ = [
     "HummockResource",

@@ -162,10 +162,10 @@ def test_a_store_that_fails_a_driver_does_not_end_it(
     monkeypatch.setattr(driver, "STORE_SECONDS", 0.01)
     look, failing = driver.find_pending, iter([error] * 3)
 
-    def failing_first(*given: object) -> object:
+    def failing_first(*given: object, **options: object) -> object:
         if (wrong := next(failing, None)) is not None:
             raise wrong
-        return look(*given)  # type: ignore[arg-type]
+        return look(*given, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(driver, "find_pending", failing_first)
     served.land("1.csv", "id,shop,price\n1,a,5\n")
@@ -185,8 +185,8 @@ def test_a_driver_that_is_ended_with_its_services_tells_what_waits_and_has_not_f
 ) -> None:
     look, looks = driver.find_pending, threading.Event()
 
-    def looking(*given: object) -> object:
-        found = look(*given)  # type: ignore[arg-type]
+    def looking(*given: object, **options: object) -> object:
+        found = look(*given, **options)  # type: ignore[arg-type]
         if not found:
             looks.set()
         return found
