@@ -21,7 +21,7 @@ WORK_TAG = "tideline/work"
 GROUP = "default"
 # The daemon looks every 5 s at the soonest. A tick that finds a run under way, or nothing to do, looks again for a
 # little while, so that what comes in meanwhile need not wait for the next tick. TIDELINE_SENSOR_WAIT=0 turns that off.
-WAIT_SECONDS = 4.0
+WAIT_SECONDS = 4.7
 WAIT_STEP_SECONDS = 0.25
 
 

@@ -61,7 +61,7 @@ OF_A_PROJECT: Mapping[str, Variable] = {
     "TIDELINE_MAX_LAG_SECONDS": Variable(
         "seconds that a view may lag before the job `freshness` fails with its name", "`900`"
     ),
-    "TIDELINE_SENSOR_WAIT": Variable("seconds for which the sensor watches at each evaluation", "`4`"),
+    "TIDELINE_SENSOR_WAIT": Variable("seconds for which the sensor watches at each evaluation", "`4.7`"),
 }
 OF_A_PROCESS: Mapping[str, Variable] = {
     "TIDELINE_STORE_DELAY_MS": Variable(
