@@ -132,6 +132,12 @@ LET_GO = Claim(
     "`going` of joins, by their conditions on times; the writers of tables with watermarks",
     "computing each epoch of such a join over the hidden rows as well, and comparing what both have written",
 )
+CHECK_STANDS = Claim(
+    "check stands",
+    "a check of a view whose hidden views an epoch has not touched comes out as it did before, so they are not read",
+    "`check_views`, by the tables that the epoch has brought on",
+    "asking it again before the epoch is committed, and comparing rows and keys",
+)
 
 CLAIMS = (
     NEW_KEYS,
@@ -154,4 +160,5 @@ CLAIMS = (
     NOT_CROSSED,
     CLOSED,
     LET_GO,
+    CHECK_STANDS,
 )
