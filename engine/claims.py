@@ -138,6 +138,18 @@ CHECK_STANDS = Claim(
     "`check_views`, by the tables that the epoch has brought on",
     "asking it again before the epoch is committed, and comparing rows and keys",
 )
+KNOWN_SCHEMA = Claim(
+    "known schema",
+    "a frame over Spark Connect has the columns that the client says it has, so that the server is not asked",
+    "`typed`, of frames whose schema is handed to Spark or is that of numbers",
+    "asking the server, and comparing names, types and nullability",
+)
+PREPARED_SESSION = Claim(
+    "prepared session",
+    "a session of a server that bears the mark of these settings and functions has them, so that they are not sent",
+    "`connect`, whose processes alone know the session, by a mark that it sets last",
+    "asking the server for the settings, and for the names of the functions",
+)
 
 CLAIMS = (
     NEW_KEYS,
@@ -161,4 +173,6 @@ CLAIMS = (
     CLOSED,
     LET_GO,
     CHECK_STANDS,
+    KNOWN_SCHEMA,
+    PREPARED_SESSION,
 )

@@ -72,8 +72,14 @@ def _session_class(java: Any) -> Any:
 
 def typed(frame: DataFrame, schema: StructType) -> DataFrame:
     """Return a frame of which the schema is known: a client of Spark Connect asks the server for it otherwise, each time."""
-    if not hasattr(frame, "_jdf"):
-        frame._cached_schema = schema  # type: ignore[attr-defined]  # that of Connect's frames
+    if hasattr(frame, "_jdf"):
+        return frame
+    from engine.claims import KNOWN_SCHEMA
+    from engine.verification import broken, verifying
+
+    if verifying() and (asked := frame.schema) != schema:
+        raise broken(KNOWN_SCHEMA, f"{schema.simpleString()} is {asked.simpleString()} by the server")
+    frame._cached_schema = schema  # type: ignore[attr-defined]  # that of Connect's frames
     return frame
 
 
