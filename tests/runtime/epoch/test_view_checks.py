@@ -6,6 +6,7 @@ import random
 import re
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -345,8 +346,8 @@ def test_a_check_that_is_not_asked_though_an_epoch_touches_it_breaks_a_claim(
     session.sql("INSERT INTO sale VALUES (3, 'a', 300)")
     session.sql("DELETE FROM sale WHERE shop = 'b'")
 
-    def forgetful(before: Version, after: Version, brought: set[str], epoch: int) -> Staged:
-        return Staged(before, after, {name for name in brought if not name.startswith("_c")}, epoch)
+    def forgetful(before: Version, after: Version, brought: set[str], *rest: Any) -> Staged:
+        return Staged(before, after, {name for name in brought if not name.startswith("_c")}, *rest)
 
     with monkeypatch.context() as patch:
         patch.setattr(domain_run, "Staged", forgetful)
