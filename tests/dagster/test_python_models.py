@@ -70,7 +70,7 @@ def test_a_frame_of_the_parameters_is_a_model_that_reads_them(tmp_path: Path) ->
         "    cheap = orders.where(orders.price < 10)\n"
         '    return cheap.join(shops, "shop").groupBy("city").agg(F.sum("price").alias("total"))\n',
     )
-    assert model.error is None and model.reads == ("orders", "shops")
+    assert model.error is None and set(model.reads) == {"orders", "shops"}
     assert model.sql.splitlines()[-1] == (
         "SELECT `city`, sum(`price`) AS `total` FROM (SELECT * FROM `orders` AS `frame_1` WHERE (`price` < 10)) AS `frame_2` "
         "JOIN `shops` AS `frame_3` USING (`shop`) GROUP BY `city`"
