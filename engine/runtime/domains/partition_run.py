@@ -160,8 +160,9 @@ class PartitionRun(DomainRun):
             if is_pending(self.domain, version, barrier.curr):  # it may be a row of another partition
                 alone = Cut(self.cut_views[view], again=frozenset(keys), only=frozenset())
                 again = self._failure(view, version, barrier, {view: alone})
-            if again is None:
-                raise
+            if again is None:  # it is: that one is left behind first, and those asked for are due yet
+                others = [self.run(version, barrier, generation)]
+                return [*others, *self._computed_again(view, keys, mint, attempts)]
             error, known = str(again), quarantined(version, view).get(keys[0])
             if known is not None and known.error.startswith(again.reason):
                 error = known.error  # which names the row as well
