@@ -1,9 +1,13 @@
-"""Views that Python declares: a function below `@materialized_view` returns the query, its name is the view's."""
+"""Views that Python declares: a function below `@materialized_view` returns the query, its name is the view's.
+
+The query is a text, or a Spark frame that is built from the function's parameters: the tables and views of their names.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
+import inspect
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -11,8 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from dagster_tideline.frame_sql import query_of
 from dagster_tideline.header import SAID_BY_TEXT, spoken
 from engine.errors import SqlError
+from engine.spark_internals import connect_relation, frames_without_spark
 from engine.sql.dialect import Dialect
 from engine.sql.statements.option_text import literal
 
@@ -22,7 +28,7 @@ class Declaration:
     """A view as Python declares it; `header` holds what comment lines say in a file of SQL."""
 
     name: str
-    query: Callable[[], str]
+    query: Callable[..., object]
     dialect: Dialect
     options: Mapping[str, str]
     header: Mapping[str, str]
@@ -30,23 +36,54 @@ class Declaration:
 
     def statement(self) -> str:
         """Return CREATE MATERIALIZED VIEW with the function's query; raises SqlError if it returns none."""
-        try:
-            query = self.query()
-        except Exception as error:
-            raise SqlError(
-                f"{self.name}() raises {type(error).__name__}: {error}",
-                hint="make it return the query's text",
-            ) from error
-        if not isinstance(query, str):
-            raise SqlError(
-                f"{self.name}() returns {type(query).__name__}, not the text of a query",
-                hint="return a SELECT: Tideline keeps what it can read, and a computed frame is not read",
-            )
+        query = self._query()
         shown = ", ".join(
             f"{key} = {literal(str(value), self.dialect)}" for key, value in self.options.items()
         )
         with_options = f" WITH ({shown})" if shown else ""
         return f"CREATE MATERIALIZED VIEW {self.name}{with_options} AS\n{query.strip()}"
+
+    def _query(self) -> str:
+        """Return what the function returns as a query."""
+        inputs = self._inputs()
+        try:
+            if not inputs:
+                found = self.query()
+            else:
+                with frames_without_spark(inputs) as frames:
+                    found = self.query(**frames)
+        except SqlError:
+            raise
+        except Exception as error:
+            raise SqlError(
+                f"{self.name}() raises {type(error).__name__}: {error}",
+                hint="make it return the query's text, or a Spark frame of its parameters",
+            ) from error
+        if isinstance(found, str):
+            return found
+        relation = connect_relation(found) if inputs else None
+        if relation is None:
+            raise SqlError(
+                f"{self.name}() returns {type(found).__name__}, not the text of a query",
+                hint="return a SELECT, or a Spark frame that is built from the function's parameters, which name what it reads",
+            )
+        if self.dialect != "spark":
+            raise SqlError(
+                f"{self.name}() returns a frame, and its dialect is {self.dialect}",
+                hint="leave the dialect out: a frame has the functions of Spark",
+            )
+        return query_of(relation)
+
+    def _inputs(self) -> tuple[str, ...]:
+        """Return the names of the tables and views that the function takes."""
+        parameters = inspect.signature(self.query).parameters.values()
+        for one in parameters:
+            if one.kind not in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY) or one.default is not one.empty:
+                raise SqlError(
+                    f"{self.name}() has the parameter {one}",
+                    hint="let each parameter be the name of a table or view that it reads, without a default",
+                )
+        return tuple(one.name for one in parameters)
 
 
 def materialized_view(
@@ -56,14 +93,16 @@ def materialized_view(
     tags: Mapping[str, str] | None = None,
     checks: Sequence[str] = (),
     **said: str,
-) -> Callable[[Callable[[], str]], Declaration]:
+) -> Callable[[Callable[..., object]], Declaration]:
     """Declare a materialized view by a function that returns its query; its docstring is the asset's description.
+
+    Parameters of the function are Spark frames of the tables and views that they are called as; it may return a frame of them.
 
     `said` are `group`, `freshness` and `automation`, as a header says them, and the options of CREATE MATERIALIZED VIEW …
     WITH (…), such as `partition_by="day"`.
     """
 
-    def declare(function: Callable[[], str]) -> Declaration:
+    def declare(function: Callable[..., object]) -> Declaration:
         header = {"description": " ".join((function.__doc__ or "").split())}
         header |= spoken(owners, tags or {}, {key: said[key] for key in SAID_BY_TEXT if key in said})
         options = {key: value for key, value in said.items() if key not in SAID_BY_TEXT}

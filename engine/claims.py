@@ -132,6 +132,24 @@ LET_GO = Claim(
     "`going` of joins, by their conditions on times; the writers of tables with watermarks",
     "computing each epoch of such a join over the hidden rows as well, and comparing what both have written",
 )
+CHECK_STANDS = Claim(
+    "check stands",
+    "a check of a view whose hidden views an epoch has not touched comes out as it did before, so they are not read",
+    "`check_views`, by the tables that the epoch has brought on",
+    "asking it again before the epoch is committed, and comparing rows and keys",
+)
+KNOWN_SCHEMA = Claim(
+    "known schema",
+    "a frame over Spark Connect has the columns that the client says it has, so that the server is not asked",
+    "`typed`, of frames whose schema is handed to Spark or is that of numbers",
+    "asking the server, and comparing names, types and nullability",
+)
+PREPARED_SESSION = Claim(
+    "prepared session",
+    "a session of a server that bears the mark of these settings and functions has them, so that they are not sent",
+    "`connect`, whose processes alone know the session, by a mark that it sets last",
+    "asking the server for the settings, and for the names of the functions",
+)
 
 CLAIMS = (
     NEW_KEYS,
@@ -154,4 +172,7 @@ CLAIMS = (
     NOT_CROSSED,
     CLOSED,
     LET_GO,
+    CHECK_STANDS,
+    KNOWN_SCHEMA,
+    PREPARED_SESSION,
 )

@@ -119,11 +119,19 @@ class RowFailed(EpochFailed):
 
 
 class CheckFailed(EpochFailed):
-    """A check of a view fails on what an epoch would commit; `checks` tells by view how all of its checks came out."""
+    """A check of a view fails on what an epoch would commit; `checks` tells by view how all of its checks came out.
 
-    def __init__(self, message: str, checks: Mapping[str, Any]) -> None:
+    `partitions` tells by view what fails in which of its partitions, where leaving those behind is enough for all of it.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        checks: Mapping[str, Any],
+        partitions: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    ) -> None:
         super().__init__(message)
-        self.checks = checks
+        self.checks, self.partitions = checks, partitions
 
 
 class RowSearch(Protocol):

@@ -5,7 +5,9 @@ What it imports it imports late: the Python workers of others load this file, to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -72,8 +74,14 @@ def _session_class(java: Any) -> Any:
 
 def typed(frame: DataFrame, schema: StructType) -> DataFrame:
     """Return a frame of which the schema is known: a client of Spark Connect asks the server for it otherwise, each time."""
-    if not hasattr(frame, "_jdf"):
-        frame._cached_schema = schema  # type: ignore[attr-defined]  # that of Connect's frames
+    if hasattr(frame, "_jdf"):
+        return frame
+    from engine.claims import KNOWN_SCHEMA
+    from engine.verification import broken, verifying
+
+    if verifying() and (asked := frame.schema) != schema:
+        raise broken(KNOWN_SCHEMA, f"{schema.simpleString()} is {asked.simpleString()} by the server")
+    frame._cached_schema = schema  # type: ignore[attr-defined]  # that of Connect's frames
     return frame
 
 
@@ -117,6 +125,69 @@ def spark_schema(schema: pa.Schema) -> StructType:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
+class _NoSpark:
+    """Stands where frames keep their session: what asks it for rows, types or a source is refused."""
+
+    is_mock_session = True
+    session_id = _session_id = "none"
+
+    def __getattr__(self, name: str) -> Any:
+        from engine.errors import SqlError
+
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise SqlError(
+            f"the frame asks Spark for {name}, and there is none where models are read",
+            hint="build the frame from the function's parameters alone: no rows, types or columns of it are known there",
+        )
+
+
+_WITHOUT_SPARK = threading.local()
+
+
+@contextmanager
+def frames_without_spark(names: Iterable[str]) -> Iterator[dict[str, DataFrame]]:
+    """Give frames of Spark Connect over some tables, which can be built upon though nobody serves them.
+
+    In this thread, meanwhile, functions of PySpark make columns of such frames, whatever Spark the process has.
+    """
+    from pyspark.sql import utils
+    from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
+    from pyspark.sql.connect.plan import Read
+
+    known = utils.is_remote
+    if not hasattr(known, "by_thread"):
+
+        def is_remote() -> bool:
+            return getattr(_WITHOUT_SPARK, "on", False) or known()
+
+        is_remote.by_thread = True  # type: ignore[attr-defined]
+        utils.is_remote = is_remote
+    session: Any = _NoSpark()
+    _WITHOUT_SPARK.on = True
+    try:
+        yield {name: ConnectFrame(Read(name), session) for name in names}
+    finally:
+        _WITHOUT_SPARK.on = False
+
+
+def connect_relation(frame: object) -> Any:
+    """Return the tree of operators that a frame of Spark Connect is, None for what is no such frame."""
+    from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
+
+    if not isinstance(frame, ConnectFrame):
+        return None
+    client: Any = _NoSpark()
+    return frame._plan.plan(client)
+
+
+def connect_type(kind: Any) -> str:
+    """Return a type of Spark Connect as SQL writes it."""
+    from pyspark.sql.connect.types import proto_schema_to_pyspark_data_type
+
+    return proto_schema_to_pyspark_data_type(kind).simpleString()
 
 
 def run_daemon(

@@ -309,7 +309,9 @@ class ReferenceExecutor:
                 rows = pa.Table.from_batches(batches) if batches else None
             if rows is not None:
                 text = f"SELECT DISTINCT {spark_sql(key)} AS `key` FROM ({node_sql(scan, lambda _: 'changed')}) AS s"
-                found.update(run(text, {"changed": rows}).column("key").to_pylist())
+                found.update(
+                    key for key in run(text, {"changed": rows}).column("key").to_pylist() if key is not None
+                )
         return tuple(sorted(found)[:most])
 
     def _difference(self, task: FragmentTask, fragment: Fragment, mine: Expr | None) -> list[pa.Table]:

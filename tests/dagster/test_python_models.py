@@ -61,6 +61,22 @@ def test_what_is_wrong_is_told_on_its_own_model(text: str, told: str, tmp_path: 
     assert re.search(told, model.error)
 
 
+def test_a_frame_of_the_parameters_is_a_model_that_reads_them(tmp_path: Path) -> None:
+    model = only(
+        tmp_path,
+        "from pyspark.sql import functions as F\n"
+        "@materialized_view()\n"
+        "def totals(orders, shops):\n"
+        "    cheap = orders.where(orders.price < 10)\n"
+        '    return cheap.join(shops, "shop").groupBy("city").agg(F.sum("price").alias("total"))\n',
+    )
+    assert model.error is None and set(model.reads) == {"orders", "shops"}
+    assert model.sql.splitlines()[-1] == (
+        "SELECT `city`, sum(`price`) AS `total` FROM (SELECT * FROM `orders` AS `frame_1` WHERE (`price` < 10)) AS `frame_2` "
+        "JOIN `shops` AS `frame_3` USING (`shop`) GROUP BY `city`"
+    )
+
+
 def test_python_without_declarations_is_not_run(tmp_path: Path) -> None:
     (tmp_path / "__init__.py").write_text("raise SystemExit(1)")
     assert load_models(tmp_path) == ()

@@ -220,8 +220,9 @@ class BackfillRun:
         built = Checkpoint(version)
         built.add(last)
         epoch = creations(version)[domain.name].epoch
-        staged = Staged(version, built.version, set(domain.tables), epoch)
-        return check_views(self.store.reader, stored, domain.members, staged)
+        behind = {view: quarantined(version, view).keys() for view in domain.members}
+        staged = Staged(version, built.version, set(domain.tables), epoch, behind)
+        return check_views(self.store.reader, stored, domain.members, staged, self.executor)
 
     def _check(self, owner: str, version: Version, task: FragmentTask, made: Sequence[NetChange]) -> None:
         """Raise RowFailed for rows that a view must not have; a state table of its plan may have any."""

@@ -68,8 +68,9 @@ class DomainRun:
         checkpoint, done = self.compute(version, barrier, cuts)
         started = time.perf_counter()
         brought = {epoch.table for epochs in done.fragments.values() for epoch in epochs}
-        staged = Staged(version, checkpoint.version, brought, barrier.curr)
-        judged = check_views(self.store.reader, self.stored, self.domain.members, staged)
+        behind = {view: cut.behind for view, cut in cuts.items()}
+        staged = Staged(version, checkpoint.version, brought, barrier.curr, behind)
+        judged = check_views(self.store.reader, self.stored, self.domain.members, staged, self.executor)
         closing = _closing(self.domain, version, self.store.version, done) | dict(catalog or {}) | judged
         timed = {f.table for _, f in self.domain.fragments if is_timed(f)} & brought
         closing |= forgotten(version, brought - timed)  # an earlier plan may have had a table of this name

@@ -1,7 +1,8 @@
 """Epochs of views that are cut into partitions: a poison one is found and put into quarantine, the others go on.
 
 An epoch in which no row fails costs what it costs without partitions. One that fails is halved by partition until those are found
-on which it does; then it is run without them. What is left behind is computed again as a whole, from its inputs alone.
+on which it does; then it is run without them. A check that fails names its partitions by the rows that break it. What is left
+behind is computed again as a whole, from its inputs alone.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from engine.errors import Conflict, Fenced, RowFailed
+from engine.errors import CheckFailed, Conflict, Fenced, RowFailed
 from engine.hummock import Commit, Version
 from engine.hummock.epoch import Clock
 from engine.meta.barrier import Barrier, closed
@@ -59,9 +60,10 @@ class PartitionRun(DomainRun):
         generation: int,
         again: Mapping[str, Collection[str]] | None = None,
     ) -> DomainEpoch:
-        """Bring the domain to the end of its barrier; partitions on which a row fails go into quarantine.
+        """Bring the domain to the end of its barrier; partitions on which a row fails, or a check of it, go into quarantine.
 
-        Those `again`, by view, are computed as a whole, and leave the quarantine; then a failing row is raised instead.
+        Those `again`, by view, are computed as a whole, and leave the quarantine; then a failing row is raised instead, and so is
+        a check that fails in one of them.
         """
         views = self.cut_views
         if not views:
@@ -90,14 +92,24 @@ class PartitionRun(DomainRun):
                 if not poison.failures.keys() - standing[failed].keys():
                     raise  # none, or only such as take no part already
                 found[failed] = found.get(failed, {}) | poison.failures
-                held = version.tables.get(failed)
+                errors = {failed: {key: str(one) for key, one in poison.failures.items()}}
+                suspects = poison.suspects
+            except CheckFailed as failure:
+                errors = {
+                    view: {key: text for key, text in told.items() if key not in cuts[view].again}
+                    for view, told in failure.partitions.items()
+                }
+                suspects = set()
+                if not any(errors.values()):
+                    raise
+            for view, told in errors.items():
+                held = version.tables.get(view)
                 committed = held.committed_epoch if held is not None else None
-                errors = {key: str(one) for key, one in poison.failures.items()}
-                standing[failed] = with_failures(
-                    standing[failed], errors, committed, barrier.curr, self.clock(), poison.suspects
+                standing[view] = with_failures(
+                    standing[view], told, committed, barrier.curr, self.clock(), suspects
                 )
-                catalog |= entry(failed, standing[failed])
-                cuts[failed] = replace(cuts[failed], behind=frozenset(standing[failed]))
+                catalog |= entry(view, standing[view])
+                cuts[view] = replace(cuts[view], behind=frozenset(standing[view]))
 
     def retry(self, version: Version, planned: Recomputation, mint: Mint) -> list[DomainEpoch]:
         """Compute partitions of a view again as a whole, as planned over a version.
@@ -131,6 +143,14 @@ class PartitionRun(DomainRun):
         version = self.store.version
         try:
             return [self.run(version, barrier, generation, {view: keys})]
+        except CheckFailed as failed:
+            told = {key: text for key, text in failed.partitions.get(view, {}).items() if key in keys}
+            if not told:
+                raise
+            committed, before = version.tables[view].committed_epoch, quarantined(version, view)
+            standing = with_failures(before, told, committed, barrier.curr, self.clock())
+            self._remember(view, standing, generation)
+            return self._computed_again(view, [key for key in keys if key not in told], mint, attempts)
         except RowFailed as failure:
             if len(keys) > 1:
                 middle = len(keys) // 2
@@ -140,8 +160,9 @@ class PartitionRun(DomainRun):
             if is_pending(self.domain, version, barrier.curr):  # it may be a row of another partition
                 alone = Cut(self.cut_views[view], again=frozenset(keys), only=frozenset())
                 again = self._failure(view, version, barrier, {view: alone})
-            if again is None:
-                raise
+            if again is None:  # it is: that one is left behind first, and those asked for are due yet
+                others = [self.run(version, barrier, generation)]
+                return [*others, *self._computed_again(view, keys, mint, attempts)]
             error, known = str(again), quarantined(version, view).get(keys[0])
             if known is not None and known.error.startswith(again.reason):
                 error = known.error  # which names the row as well

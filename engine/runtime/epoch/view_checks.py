@@ -1,24 +1,29 @@
 """How the checks of views come out over what an epoch is about to commit: the hidden views of what breaks them tell.
 
-A hidden view that an epoch has not touched says what it said before, so a check costs what changes.
+A hidden view that an epoch has not touched says what it said before (`CHECK_STANDS`), so a check costs what changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from textwrap import shorten
 
+from engine.claims import CHECK_STANDS
 from engine.errors import CheckFailed
 from engine.hummock import Reader, TableVersion, Version
 from engine.hummock.epoch import epoch_time
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.check_results import CheckedView, CheckResult, checked, noted
 from engine.meta.creation import computed
+from engine.runtime.executor import Executor
+from engine.runtime.partitions.broken_checks import BrokenChecks
 from engine.sql.catalog import Relation
 from engine.sql.checks import FAILED, PANDERA, ROWS, Check
+from engine.verification import broken as claim_broken
+from engine.verification import verifying
 
 SHOWN_KEYS = 3
 MOST_READ = 10_000
@@ -29,36 +34,51 @@ MOST_TEXT = 120
 
 @dataclass(frozen=True)
 class Staged:
-    """What is about to be committed: the version that it would make, at an epoch, and the tables in which that differs."""
+    """What is about to be committed: the version that it would make, at an epoch, and the tables in which that differs.
+
+    Partitions `behind`, by view, stay as they are: what breaks a check in them stops nobody else.
+    """
 
     before: Version
     after: Version
     brought: AbstractSet[str]
     epoch: int
+    behind: Mapping[str, AbstractSet[str]] = field(default_factory=dict)
 
 
 def check_views(
-    reader: Reader, stored: StoredCatalog, views: Iterable[str], staged: Staged
+    reader: Reader, stored: StoredCatalog, views: Iterable[str], staged: Staged, executor: Executor
 ) -> dict[str, str | None]:
     """Return the catalog entries that tell how the checks of some views come out over what nobody sees yet.
 
-    Raises CheckFailed if a check fails that is an error.
+    Raises CheckFailed if a check fails that is an error, in a partition that is not behind where it is one of partitions.
     """
     entries: dict[str, str | None] = {}
     broken: dict[str, CheckedView] = {}
+    partitions: dict[str, dict[str, str]] = {}
     told: list[str] = []
+    whole = False
     for view in views:
         relation = stored.catalog.relations[view]
         if not relation.checks and PANDERA not in relation.options:
             continue
         results = _Judged(reader, stored, relation, staged).results()
-        failing = [n for n, one in results.items() if not one.passed and one.severity == "error"]
+        failing = {n: one for n, one in results.items() if not one.passed and one.severity == "error"}
+        for check in (check for check in relation.checks if check.name in failing):
+            found = BrokenChecks(executor, stored).partitions(view, check, staged.after, staged.epoch)
+            apart = None if found is None else found - staged.behind.get(view, frozenset())
+            if apart is not None and not apart:
+                del failing[check.name]
+            whole = whole or apart is None
+            for key in apart or ():
+                of_it = partitions.setdefault(view, {})
+                of_it[key] = "; ".join(filter(None, [of_it.get(key), _wrong(relation, check, results)]))
         if failing:
             broken[view] = CheckedView(results, staged.epoch)
             told.append(_told(relation, failing, results, staged.before))
         entries |= noted(staged.before, view, CheckedView(results))
     if broken:
-        raise CheckFailed("\n".join(told), broken)
+        raise CheckFailed("\n".join(told), broken, {} if whole else partitions)
     return entries
 
 
@@ -80,15 +100,21 @@ class _Judged:
         return found
 
     def _result(self, check: Check) -> CheckResult:
-        known = self.known.get(check.name)
-        if (
-            known is not None
-            and check.kind != "fall"
-            and self.brought.isdisjoint({check.counts, check.breaks})
-        ):
-            return known
         if check.kind == "fall":
             return self._fall(check)
+        known = self.known.get(check.name)
+        if known is None or not self.brought.isdisjoint({check.counts, check.breaks}):
+            return self._asked(check)
+        if verifying() and (asked := self._asked(check)) != known:
+            raise claim_broken(
+                CHECK_STANDS,
+                f"check {check.name} of {self.relation.name}, of which the epoch is said to touch nothing, came out as "
+                f'"{known.text}" before; asked again it is "{asked.text}"',
+            )
+        return known
+
+    def _asked(self, check: Check) -> CheckResult:
+        """Return how a check comes out by its hidden views."""
         if not check.breaks:
             return CheckResult(True, check.severity)
         counts = self._counts(self.after, check.counts)
@@ -103,10 +129,16 @@ class _Judged:
 
     def _fall(self, check: Check) -> CheckResult:
         """Return whether too large a share of the rows goes."""
-        if check.counts not in self.brought or computed(self.before, check.counts) is None:
+        touched = check.counts in self.brought
+        if computed(self.before, check.counts) is None or not (touched or verifying()):
             return CheckResult(True, check.severity)
         had = sum(self._counts(self.before, check.counts).values())
         left = sum(self._counts(self.after, check.counts).values())
+        if not touched and had != left:
+            raise claim_broken(
+                CHECK_STANDS,
+                f"{self.relation.name}, whose count the epoch is said not to touch, had {had} rows before and has {left}",
+            )
         if had - left <= had * check.limit:
             return CheckResult(True, check.severity)
         note = f"{had - left:,} of {had:,} rows would go"
@@ -152,11 +184,10 @@ def _shown(value: object) -> str:
 
 
 def _told(
-    relation: Relation, failing: Iterable[str], results: Mapping[str, CheckResult], before: Version
+    relation: Relation, failing: Container[str], results: Mapping[str, CheckResult], before: Version
 ) -> str:
     """Return what is wrong with a view, what is seen of it until it is mended, and what to do."""
-    texts = {check.name: shorten(check.text, MOST_TEXT, placeholder=" …") for check in relation.checks}
-    wrong = "; ".join(f"check {n} of {relation.name} ({texts[n]}) fails: {results[n].text}" for n in failing)
+    wrong = "; ".join(_wrong(relation, check, results) for check in relation.checks if check.name in failing)
     table = computed(before, relation.name)
     stays = (
         "it has no content yet"
@@ -165,3 +196,9 @@ def _told(
     )
     hint = "correct the rows that it reads, or ALTER the view to have other checks"
     return f"{wrong}; {stays}: {hint}"
+
+
+def _wrong(relation: Relation, check: Check, results: Mapping[str, CheckResult]) -> str:
+    """Return in words that a check of a view fails, and on what."""
+    text = shorten(check.text, MOST_TEXT, placeholder=" …")
+    return f"check {check.name} of {relation.name} ({text}) fails: {results[check.name].text}"

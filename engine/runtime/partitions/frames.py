@@ -57,7 +57,10 @@ def rows_read(again: Again, context: EpochContext) -> int:
 def changed_partitions(
     keys: Sequence[tuple[Scan, Expr]], context: EpochContext, most: int
 ) -> tuple[str, ...]:
-    """Return at most `most` of the partitions of the rows that change in an epoch, or of all rows of a first build."""
+    """Return at most `most` of the partitions of the rows that change in an epoch, or of all rows of a first build.
+
+    A row whose key is null is in none.
+    """
     frames = []
     for scan, key in keys:
         rows = snapshot(scan, context) if context.old is None else delta(scan, context)
@@ -65,5 +68,5 @@ def changed_partitions(
             frames.append(as_frame(compute(rows, [("key", key)])))
     if not frames:
         return ()
-    found = reduce(DataFrame.union, frames).distinct().limit(most).collect()
+    found = reduce(DataFrame.union, frames).where("key IS NOT NULL").distinct().limit(most).collect()
     return tuple(sorted(row.key for row in found))

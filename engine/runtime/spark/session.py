@@ -12,12 +12,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
+from engine.claims import PREPARED_SESSION
 from engine.jars import check_java, jar_paths
+from engine.jsonb.functions import FUNCTIONS, PREFIX
 from engine.runtime.spark.connect import connect_to
 from engine.runtime.spark.functions import functions_digest, register_functions
 from engine.runtime.spark.local_java import driver_settings
 from engine.runtime.spark.logging import silence_own_calls
 from engine.spark_internals import activate, is_in_process
+from engine.verification import broken, verifying
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,8 +116,20 @@ def _prepared(session: SparkSession) -> SparkSession:
             session.conf.set(key, value)
         register_functions(session)
         session.conf.set(PREPARED, mark)
+    elif verifying():
+        _check_prepared(session)
     _OWN.add(session)
     return session
+
+
+def _check_prepared(session: SparkSession) -> None:
+    """Check `PREPARED_SESSION` of one that bears the mark; what epochs set anew may be anything."""
+    other = {key: found for key in SETTINGS if (found := session.conf.get(key, None)) != SETTINGS[key]}
+    known = {function.name for function in session.catalog.listFunctions(pattern=f"{PREFIX}*")}
+    lacking = sorted({function.name for function in FUNCTIONS} - known)
+    if other or lacking:
+        told = [f"{key} = {found}" for key, found in other.items()] + [f"no function {n}" for n in lacking]
+        raise broken(PREPARED_SESSION, f"a session that says it is prepared has {', '.join(told)}")
 
 
 def is_of_this_process(spark: object) -> bool:

@@ -54,7 +54,8 @@ def changed_checks(
     bare = msgspec.structs.replace(relation, options=kept, checks=())
     gone = removal(version, stored, set(companions(relation.checks)))
     left = {n: r for n, r in stored.catalog.relations.items() if f"relation/{n}" not in gone.catalog}
-    planned = plan_checks(Catalog(left), spark(), msgspec.structs.replace(bare, sql=statement.sql))
+    written = msgspec.structs.replace(bare, sql=statement.sql)
+    planned = plan_checks(Catalog(left), spark(), written, stored.plans[relation.name])
     sql = with_option(relation.sql, relation.dialect, OPTION, text)
     changed = msgspec.structs.replace(bare, sql=sql, checks=planned.checks)
     notes = forgotten(version, [relation.name]) | recovered(version, domain_of(stored, relation.name))

@@ -26,7 +26,7 @@ from engine.sql.incremental.access import index_name
 from engine.sql.incremental.fragments import IncrementalPlan
 from engine.sql.incremental.incremental_plan import build_incremental_plan
 from engine.sql.incremental.key_types import check_key_types, check_plain
-from engine.sql.incremental.partitions import declared
+from engine.sql.incremental.partitions import partitioning
 from engine.sql.parsing.refusals import offset
 from engine.sql.schemas import last_name
 from engine.sql.statements.check_list import WrittenCheck, checks_of, wrong
@@ -50,18 +50,16 @@ class CheckViews:
     plans: dict[str, IncrementalPlan] = field(default_factory=dict)
 
 
-def plan_checks(catalog: Catalog, spark: SparkSession, relation: Relation) -> CheckViews:
-    """Return how the checks of a new view are kept; raises SqlError with the place of a check that cannot be."""
+def plan_checks(
+    catalog: Catalog, spark: SparkSession, relation: Relation, plan: IncrementalPlan
+) -> CheckViews:
+    """Return how the checks of a view with a plan are kept; raises SqlError with the place of a check that cannot be."""
     text = relation.options.get(OPTION)
     if text is None:
         return CheckViews()
-    if declared(relation.options):
-        hint = "leave one of the two out, or make a view without partitions over it that has the checks"
-        message = (
-            f"{relation.name} is cut into partitions, which fail each by itself: checks are of a whole view"
-        )
-        raise wrong(message, 0, text, relation.sql, hint)
-    return _Planner(catalog, spark, relation, text).planned(checks_of(text, relation.sql))
+    cut = partitioning(plan, relation.options)
+    by = cut.columns if cut is not None else ()
+    return _Planner(catalog, spark, relation, text, by).planned(checks_of(text, relation.sql))
 
 
 @dataclass
@@ -70,6 +68,7 @@ class _Planner:
     spark: SparkSession
     relation: Relation
     text: str
+    by: tuple[str, ...]
     found: CheckViews = field(default_factory=CheckViews)
 
     def planned(self, written: Sequence[WrittenCheck]) -> CheckViews:
@@ -135,6 +134,7 @@ class _Planner:
         keys = [shown[name] for name in self.relation.primary_key if name in shown]
         if len(keys) < len(self.relation.primary_key):  # rows that are told apart by what nobody sees
             keys = list(shown.values())[:MOST_COLUMNS]
+        keys += [shown[name] for name in self.by if name in shown and shown[name] not in keys]
         parts = [
             f"CASE WHEN NOT (\n{one}\n) THEN {1 << bit} ELSE 0 END" for bit, one in enumerate(conditions)
         ]

@@ -297,7 +297,7 @@ def create_materialized_view(
             relations[name], plans[name] = index_of(
                 stored.catalog, stored.catalog.get(table), columns, dialect
             )
-    checks = plan_checks(stored.catalog, spark(), relation)
+    checks = plan_checks(stored.catalog, spark(), relation, plan)
     relations |= checks.relations | {relation.name: msgspec.structs.replace(relation, checks=checks.checks)}
     plans |= checks.plans
     check_sides(_check_domains(stored, relations, plans), statement.name, statement.sql)

@@ -143,7 +143,9 @@ def explain_incremental(
         assert isinstance(target, exp.Query)
         target = CreateMaterializedView("explained", target, statement.sql, {}, False, statement.sql)
     relation, plan = plan_view(stored.catalog, spark, target, dialect)
-    return _lines("\n".join([incremental_text(plan), *_checks(plan_checks(stored.catalog, spark, relation))]))
+    return _lines(
+        "\n".join([incremental_text(plan), *_checks(plan_checks(stored.catalog, spark, relation, plan))])
+    )
 
 
 def _checks(found: CheckViews) -> Iterator[str]:

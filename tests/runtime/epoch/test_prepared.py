@@ -5,12 +5,15 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from engine.claims import KEPT_FRAME
 from engine.runtime.epoch import prepared, spark_executor
 from engine.session import Session
 from tests.oracle.batch import assert_equal, by_duckdb, content
 
 JOINED = "SELECT b.id, b.price, a.item FROM bid b LEFT JOIN auction a ON b.auction = a.id"
 SUMS = "SELECT auction, count(*) AS n, sum(price) AS total FROM bid GROUP BY auction"
+
+BOTH = "SELECT id, price FROM bid WHERE price >= 0 UNION ALL SELECT id, NULL AS price FROM auction"
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +74,42 @@ def test_epochs_in_which_the_same_inputs_change_share_one_frame(session: Session
     session.compact("sums")
     check(session, views)
     assert sorted(planned) == ["joined", "joined", "sums"]
+
+
+def test_a_branch_that_does_not_change_is_left_out_of_a_kept_frame_until_it_does(
+    session: Session, planned: list[str]
+) -> None:
+    session.write("bid", bids(0))
+    session.write("auction", pa.table({"id": [0, 1], "item": ["a", "b"]}))
+    session.sql(f"CREATE MATERIALIZED VIEW both AS {BOTH}")
+    planned.clear()
+    for seed in (1, 2, 3):
+        session.write("bid", bids(seed))
+        check(session, {"both": BOTH})
+    assert planned == ["both"]
+    session.sql("UPDATE auction SET id = 7 WHERE item = 'b'")
+    check(session, {"both": BOTH})
+    session.write("bid", bids(4))
+    check(session, {"both": BOTH})
+    assert planned == ["both", "both"]
+
+
+def test_a_kept_frame_without_a_branch_that_has_changed_breaks_a_claim(
+    session: Session, planned: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDELINE_VERIFY", "1")
+    session.write("bid", bids(0))
+    session.sql(f"CREATE MATERIALIZED VIEW both AS {BOTH}")
+    shape = prepared.shape_of
+    for room in (prepared, spark_executor):  # as if a frame did not depend on which branches change
+        monkeypatch.setattr(room, "shape_of", lambda task: (shape(task)[0], (), False))
+    session.write("bid", bids(1))
+    check(session, {"both": BOTH})
+    session.write("auction", pa.table({"id": [1, 2], "item": ["x", "y"]}))
+    error = session.flush()["both"].error or ""
+    assert KEPT_FRAME.name in error and "both" in error and "got 0 rows, and 2" in error
+    monkeypatch.undo()
+    check(session, {"both": BOTH})
 
 
 def test_a_view_that_is_created_again_over_another_table_has_a_frame_of_its_own(

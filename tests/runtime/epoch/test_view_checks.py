@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import random
+import re
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from engine.claims import CHECK_STANDS
 from engine.errors import EpochFailed, StorageError
 from engine.hummock import Commit, Version
 from engine.meta.check_results import CheckResult, checked
+from engine.runtime.domains import domain_run
 from engine.runtime.epoch.spark_executor import SparkExecutor
+from engine.runtime.epoch.view_checks import Staged
 from engine.runtime.executor import Computed, FragmentTask
 from engine.session import Session
 from tests.oracle.batch import assert_equal, content, duckdb_over
@@ -323,3 +328,31 @@ def test_rows_without_a_key_are_told_by_their_columns_and_can_be_read(session: S
     assert report["one"].checks["few"].sample == ("n = 2",)
     rows = session.sql("SELECT * FROM _check_1_bag ORDER BY price")
     assert rows is not None and rows.to_pylist()[0] == {"shop": "a", "price": 1, "_failed": 1}
+
+
+@pytest.mark.parametrize(
+    ("check", "told"),
+    [
+        ("dear: total < 100 warn", r'check dear of v.*"passed" before; asked again it is "1 row: shop = .a.'),
+        ("unique(n) warn", r'check unique_n of v.*"1 row: n = 1" before; asked again it is "passed"'),
+        ("falls_at_most(0.9)", r"v, whose count .* had 2 rows before and has 1"),
+    ],
+)
+def test_a_check_that_is_not_asked_though_an_epoch_touches_it_breaks_a_claim(
+    session: Session, monkeypatch: pytest.MonkeyPatch, check: str, told: str
+) -> None:
+    sales(session)
+    session.sql(create("v", check, GROUPED))
+    session.sql("INSERT INTO sale VALUES (3, 'a', 300)")
+    session.sql("DELETE FROM sale WHERE shop = 'b'")
+
+    def forgetful(before: Version, after: Version, brought: set[str], *rest: Any) -> Staged:
+        return Staged(before, after, {name for name in brought if not name.startswith("_c")}, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(domain_run, "Staged", forgetful)
+        error = session.flush()["v"].error or ""
+    assert CHECK_STANDS.name in error and re.search(told, error), error
+    before = session.store.version.tables["v"].committed_epoch
+    assert session.flush()["v"].error is None
+    assert session.store.version.tables["v"].committed_epoch > before

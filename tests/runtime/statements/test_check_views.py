@@ -58,11 +58,6 @@ def test_a_wrong_check_is_refused_with_its_place_and_leaves_no_trace(
     assert list(sales.catalog.relations) == ["sale"]
 
 
-def test_checks_of_a_partitioned_view_are_refused(sales: Session) -> None:
-    with pytest.raises(SqlError, match="cut into partitions, which fail each by itself"):
-        sales.sql(create("n > 0", options=", partition_by = 'shop'"))
-
-
 def test_what_checks_are_kept_by_is_seen_in_the_plan_alone(sales: Session) -> None:
     sales.sql(create(CHECKS))
     shown = [row["name"] for row in sales.sql("SHOW ALL").to_pylist()]

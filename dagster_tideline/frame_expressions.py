@@ -1,0 +1,222 @@
+"""Expressions of Spark frames as SQL: the columns of Spark Connect are trees of calls by name."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from engine.errors import SqlError
+from engine.spark_internals import connect_type
+from engine.sql.expression.spark_sql import quote
+from engine.sql.statements.option_text import literal
+
+Resolve = Callable[[int], str | None]
+"""What a frame is called where an expression stands: None where its columns need no name before them."""
+
+_BINARY = {
+    **{sign: sign for sign in ("+", "-", "*", "/", "%", "<", "<=", ">", ">=", "<=>", "&", "|", "^")},
+    **{"==": "=", "!=": "<>", "and": "AND", "or": "OR", "like": "LIKE", "ilike": "ILIKE", "rlike": "RLIKE"},
+}
+_BEFORE = {"not": "NOT ", "!": "NOT ", "negative": "- ", "~": "~ "}
+_BEHIND = {"isnull": " IS NULL", "isnotnull": " IS NOT NULL"}
+_FRAMES = {1: "ROWS", 2: "RANGE"}
+_EPOCH = datetime.datetime(1970, 1, 1)
+_NAME = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
+
+
+def refused(what: str, hint: str) -> SqlError:
+    """Return the error for a part of a frame that no view can be made of."""
+    return SqlError(f"the frame has {what}", hint=hint)
+
+
+def identifier(text: str) -> str:
+    """Return the name of a column, as Spark's frames write it, with its parts in quotes."""
+    parts = [
+        (found[1] or "").replace("``", "`") if found[1] is not None else found[2]
+        for found in _NAME.finditer(text)
+    ]
+    return ".".join(map(quote, parts))
+
+
+def last_part(text: str) -> str:
+    """Return what a column is called after it was selected by a name."""
+    *_, last = _NAME.finditer(text)
+    return last[1].replace("``", "`") if last[1] is not None else last[2]
+
+
+class Expressions:
+    """Writes the expressions of one operator of a frame; `resolve` says what the frames below it are called there."""
+
+    def __init__(self, resolve: Resolve) -> None:
+        self._resolve = resolve
+        self._variables: dict[str, str] = {}
+
+    def text(self, expr: Any) -> str:
+        """Return an expression as SQL; raises SqlError for what SQL has no words for."""
+        kind = expr.WhichOneof("expr_type")
+        write = getattr(self, f"_{kind}", None)
+        if write is None:
+            shown = str(kind).replace("_", " ")
+            raise refused(
+                f"an expression of the kind {shown}", "write it with the functions of pyspark.sql.functions"
+            )
+        return str(write(getattr(expr, kind)))
+
+    def texts(self, exprs: Sequence[Any]) -> str:
+        """Return expressions with commas between them."""
+        return ", ".join(map(self.text, exprs))
+
+    def _unresolved_attribute(self, node: Any) -> str:
+        if node.is_metadata_column:
+            raise refused(f"the metadata column {node.unparsed_identifier}", "select the table's own columns")
+        place = self._resolve(node.plan_id) if node.HasField("plan_id") else None
+        return (
+            f"{quote(place)}.{identifier(node.unparsed_identifier)}"
+            if place
+            else identifier(node.unparsed_identifier)
+        )
+
+    def _unresolved_star(self, node: Any) -> str:
+        if node.HasField("unparsed_target"):
+            return f"{identifier(node.unparsed_target.removesuffix('.*'))}.*"
+        place = self._resolve(node.plan_id) if node.HasField("plan_id") else None
+        return f"{quote(place)}.*" if place else "*"
+
+    def _expression_string(self, node: Any) -> str:
+        return f"({node.expression})"
+
+    def _alias(self, node: Any) -> str:
+        return self.text(node.expr)  # a name inside an expression means nothing
+
+    def _cast(self, node: Any) -> str:
+        kind = node.type_str or connect_type(node.type)
+        word = "TRY_CAST" if node.eval_mode == 3 else "CAST"
+        return f"{word}({self.text(node.expr)} AS {kind})"
+
+    def _unresolved_extract_value(self, node: Any) -> str:
+        return f"{self.text(node.child)}[{self.text(node.extraction)}]"
+
+    def order(self, node: Any) -> str:
+        """Return by what rows are ordered, and where nulls stand."""
+        direction = "DESC" if node.direction == 2 else "ASC"
+        nulls = {1: "FIRST", 2: "LAST"}.get(node.null_ordering, "LAST" if direction == "DESC" else "FIRST")
+        return f"{self.text(node.child)} {direction} NULLS {nulls}"
+
+    def _sort_order(self, node: Any) -> str:
+        return self.order(node)
+
+    def _call_function(self, node: Any) -> str:
+        return f"{node.function_name}({self.texts(node.arguments)})"
+
+    def _unresolved_function(self, node: Any) -> str:
+        name, given = node.function_name, list(node.arguments)
+        if node.is_user_defined_function or node.is_internal:
+            raise refused(f"a call of {name}", "use functions that SQL has")
+        plain = name.lower()
+        if node.is_distinct:
+            return f"{name}(DISTINCT {self.texts(given)})"
+        if plain in _BINARY and len(given) == 2:
+            return f"({self.text(given[0])} {_BINARY[plain]} {self.text(given[1])})"
+        if plain in _BEFORE and len(given) == 1:
+            return f"({_BEFORE[plain]}{self.text(given[0])})"
+        if plain in _BEHIND and len(given) == 1:
+            return f"({self.text(given[0])}{_BEHIND[plain]})"
+        if plain == "in":
+            return f"({self.text(given[0])} IN ({self.texts(given[1:])}))"
+        if plain == "when":
+            pairs = zip(given[::2], given[1::2], strict=False)
+            cases = " ".join(f"WHEN {self.text(when)} THEN {self.text(then)}" for when, then in pairs)
+            other = f" ELSE {self.text(given[-1])}" if len(given) % 2 else ""
+            return f"CASE {cases}{other} END"
+        if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) is None:
+            raise refused(f"the operator {name}", "write it with the functions of pyspark.sql.functions")
+        return f"{name}({self.texts(given)})"
+
+    def _lambda_function(self, node: Any) -> str:
+        names = []
+        for argument in node.arguments:  # their own names count on from one process to the next
+            name = f"x{len(self._variables) + 1}"
+            self._variables[".".join(argument.name_parts)] = name
+            names.append(name)
+        heads = names[0] if len(names) == 1 else f"({', '.join(names)})"
+        return f"{heads} -> {self.text(node.function)}"
+
+    def _unresolved_named_lambda_variable(self, node: Any) -> str:
+        return self._variables[".".join(node.name_parts)]
+
+    def _common_inline_user_defined_function(self, node: Any) -> str:
+        raise refused(
+            f"the Python function {node.function_name}",
+            "use functions of pyspark.sql.functions: what Python computes of a row is not followed",
+        )
+
+    def _window(self, node: Any) -> str:
+        parts = [f"PARTITION BY {self.texts(node.partition_spec)}"] if node.partition_spec else []
+        if node.order_spec:
+            parts.append("ORDER BY " + ", ".join(map(self.order, node.order_spec)))
+        if node.HasField("frame_spec"):
+            frame = node.frame_spec
+            ends = (
+                f"{self._boundary(frame.lower, 'PRECEDING')} AND {self._boundary(frame.upper, 'FOLLOWING')}"
+            )
+            parts.append(f"{_FRAMES[frame.frame_type]} BETWEEN {ends}")
+        return f"{self.text(node.window_function)} OVER ({' '.join(parts)})"
+
+    def _boundary(self, end: Any, unbounded: str) -> str:
+        if end.WhichOneof("boundary") != "value":
+            return "CURRENT ROW" if end.current_row else f"UNBOUNDED {unbounded}"
+        value = end.value.literal
+        number = int(getattr(value, value.WhichOneof("literal_type")))
+        return f"{abs(number)} {'PRECEDING' if number < 0 else 'FOLLOWING'}"
+
+    def _literal(self, node: Any) -> str:
+        kind = node.WhichOneof("literal_type")
+        value = getattr(node, kind)
+        write = _LITERALS.get(kind)
+        if kind == "null":
+            known = connect_type(node.null)
+            return "NULL" if known == "void" else f"CAST(NULL AS {known})"
+        if kind in ("array", "specialized_array"):
+            values = (
+                value.elements if kind == "array" else getattr(value, value.WhichOneof("value_type")).values
+            )
+            shown = (self._literal(one) if hasattr(one, "WhichOneof") else str(one) for one in values)
+            return f"array({', '.join(shown)})"
+        if write is None:
+            raise refused(f"a constant of the kind {kind.replace('_', ' ')}", "write it with expr('…')")
+        return write(value)
+
+
+def _number(kind: str) -> Callable[[Any], str]:
+    """Return how a number is written that is no plain one in SQL."""
+    return lambda value: f"CAST('{value}' AS {kind})"
+
+
+def _moment(micros: int) -> str:
+    return str(_EPOCH + datetime.timedelta(microseconds=micros))
+
+
+def _seconds(micros: int) -> str:
+    return f"INTERVAL '{Decimal(micros) / 1_000_000:f}' SECOND"
+
+
+_LITERALS: Mapping[str, Callable[[Any], str]] = {
+    "boolean": lambda value: "TRUE" if value else "FALSE",
+    "byte": _number("TINYINT"),
+    "short": _number("SMALLINT"),
+    "integer": str,
+    "long": lambda value: f"{value}L",
+    "float": _number("FLOAT"),
+    "double": _number("DOUBLE"),
+    "decimal": lambda value: (
+        f"{Decimal(value.value):f}BD"
+    ),  # its type is that of its digits, whatever the client says
+    "string": lambda value: literal(value, "spark"),
+    "date": lambda days: f"DATE '{datetime.date(1970, 1, 1) + datetime.timedelta(days=days)}'",
+    "timestamp": lambda micros: f"TIMESTAMP '{_moment(micros)}'",
+    "timestamp_ntz": lambda micros: f"TIMESTAMP_NTZ '{_moment(micros)}'",
+    "day_time_interval": _seconds,
+}

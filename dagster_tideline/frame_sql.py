@@ -1,0 +1,325 @@
+"""The query that a Spark frame is: frames of Spark Connect are trees of operators that nobody has to compute, or even analyse.
+
+Each operator adds to a SELECT as long as SQL's order of clauses allows it, and reads it as a subquery from there on. Tables have
+no columns here, so what needs to know all of a frame's columns is refused unless a select below has named them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+
+from dagster_tideline.frame_expressions import Expressions, identifier, last_part, refused
+from engine.errors import SqlError
+from engine.sql.expression.spark_sql import quote
+
+_JOINS = {
+    1: "JOIN",
+    2: "FULL JOIN",
+    3: "LEFT JOIN",
+    4: "RIGHT JOIN",
+    5: "LEFT ANTI JOIN",
+    6: "LEFT SEMI JOIN",
+    7: "CROSS JOIN",
+}
+_LEFT_ALONE = (5, 6)
+_SETS = {1: "INTERSECT", 2: "UNION", 3: "EXCEPT"}
+_FROM, _WHERE, _SELECT, _ORDER, _OFFSET, _LIMIT = range(6)
+_SELECTED = (
+    "select the columns that you want by their names first: a table's own are not known where models are read"
+)
+
+
+@dataclass(frozen=True)
+class _Query:
+    """A SELECT under construction; `done` is the last of its clauses that is written.
+
+    `places` says of each frame in it, by Spark's number, what its columns are called by: None where by their names alone. `items`
+    counts what stands in FROM. `columns` are the names of what it gives, None where they are not known.
+    """
+
+    source: str
+    places: Mapping[int, str | None]
+    items: int = 1
+    done: int = _FROM
+    where: tuple[str, ...] = ()
+    select: str = "*"
+    group: str = ""
+    order: str = ""
+    limit: str = ""
+    offset: str = ""
+    columns: tuple[str, ...] | None = None
+    twice: frozenset[int] = frozenset()
+
+    @property
+    def text(self) -> str:
+        """The whole SELECT."""
+        where = f" WHERE {' AND '.join(self.where)}" if self.where else ""
+        return (
+            f"SELECT {self.select} FROM {self.source}{where}{self.group}{self.order}{self.limit}{self.offset}"
+        )
+
+
+@dataclass
+class _Writer:
+    names: int = 0
+
+    def query(self, relation: Any) -> _Query:
+        """Return the SELECT that an operator of a frame is."""
+        kind = relation.WhichOneof("rel_type")
+        write: Callable[[Any], _Query] | None = getattr(self, f"_{kind}", None)
+        if write is None:
+            shown = str(kind).replace("_", " ")
+            hint = "use select, filter, join, groupBy with agg, union, orderBy with limit, distinct, withColumn or drop"
+            raise refused(f"the operator {shown}, of which no view is made", hint)
+        found = write(getattr(relation, kind))
+        number = relation.common.plan_id
+        if number in found.places:
+            return found
+        alone = next(iter(found.places.values())) if found.items == 1 and found.places else None
+        return replace(found, places={**found.places, number: alone})
+
+    # ---- what stands in FROM ---------------------------------------------------------------------------------
+    def _fresh(self) -> str:
+        self.names += 1
+        return f"frame_{self.names}"
+
+    def _read(self, node: Any) -> _Query:
+        if node.WhichOneof("read_type") != "named_table" or node.is_streaming or node.named_table.options:
+            raise refused("a source of its own", "read what the function has as its parameters")
+        name = self._fresh()
+        return _Query(f"{identifier(node.named_table.unparsed_identifier)} AS {quote(name)}", {-1: name})
+
+    def _subquery_alias(self, node: Any) -> _Query:
+        return self._called(self.query(node.input), node.alias)
+
+    def _called(self, query: _Query, name: str) -> _Query:
+        """Return a query as one item of FROM under a name."""
+        if query.done == _FROM and query.items == 1:
+            source = f"{query.source.rpartition(' AS ')[0]} AS {quote(name)}"
+        else:
+            source = f"({query.text}) AS {quote(name)}"
+        return _Query(source, dict.fromkeys(query.places, name), columns=query.columns, twice=query.twice)
+
+    def _upto(self, relation: Any, clause: int) -> _Query:
+        """Return an operator's input as a SELECT to which a clause can be added."""
+        query = self.query(relation)
+        return query if query.done <= clause else self._called(query, self._fresh())
+
+    def _join(self, node: Any) -> _Query:
+        if node.join_type not in _JOINS:
+            raise refused("a join of no kind", "name one: inner, left, right, full, semi, anti or cross")
+        left, right = self._upto(node.left, _FROM), self._upto(node.right, _FROM)
+        if right.items > 1:
+            right = self._called(right, self._fresh())
+        shared = {number for number in left.places.keys() & right.places.keys() if number != -1}
+        inner = node.join_type == 1 and not node.using_columns and not node.HasField("join_condition")
+        word = "CROSS JOIN" if inner else _JOINS[node.join_type]
+        places = {**right.places, **left.places}
+        joined = _Query("", places, left.items + 1, twice=left.twice | right.twice | shared)
+        on = ""
+        if node.using_columns:
+            on = f" USING ({', '.join(map(quote, node.using_columns))})"
+        elif node.HasField("join_condition"):
+            on = f" ON {self._expressions(joined).text(node.join_condition)}"
+        source = f"{left.source} {word} {right.source}{on}"
+        if node.join_type in _LEFT_ALONE:
+            return replace(left, source=source, items=left.items + 1)
+        return replace(joined, source=source)
+
+    # ---- clauses ---------------------------------------------------------------------------------------------
+    def _expressions(self, query: _Query) -> Expressions:
+        def place(number: int) -> str | None:
+            if number in query.twice:
+                hint = "give each its own name: a = t.alias('a'), and col('a.x') for its column"
+                raise refused("a column of a frame that is joined with itself", hint)
+            if number not in query.places:
+                hint = "take columns of the frame itself, or by name: col('x')"
+                raise refused("a column of another frame than those that it is made of", hint)
+            return query.places[number] if query.items > 1 else None
+
+        return Expressions(place)
+
+    def _filter(self, node: Any) -> _Query:
+        query = self._upto(node.input, _WHERE)
+        condition = self._expressions(query).text(node.condition)
+        return replace(query, where=(*query.where, condition), done=_WHERE)
+
+    def _project(self, node: Any) -> _Query:
+        query = self._upto(node.input, _WHERE)
+        return self._selected(query, [self._item(query, one) for one in node.expressions])
+
+    def _selected(self, query: _Query, items: Sequence[tuple[str, str | None]], group: str = "") -> _Query:
+        """Return a query with its SELECT list: texts, and names where they are known."""
+        names = [name for _, name in items if name is not None]
+        known = tuple(names) if len(names) == len(items) else None
+        if len(items) == 1 and items[0][0] == "*":
+            known = query.columns
+        return replace(
+            query, select=", ".join(text for text, _ in items), columns=known, group=group, done=_SELECT
+        )
+
+    def _item(self, query: _Query, expr: Any) -> tuple[str, str | None]:
+        """Return an expression of a SELECT list, and what it is called; None for a star."""
+        write, kind = self._expressions(query), expr.WhichOneof("expr_type")
+        match kind:
+            case "unresolved_star":
+                return write.text(expr), None
+            case "unresolved_attribute":
+                return write.text(expr), last_part(expr.unresolved_attribute.unparsed_identifier)
+            case "expression_string":
+                return _written(expr.expression_string.expression)
+            case "alias":
+                if len(expr.alias.name) != 1:
+                    raise refused("a column with several names", "name one: alias('x')")
+                name = expr.alias.name[0]
+                return f"{write.text(expr.alias.expr)} AS {quote(name)}", name
+            case "cast" if expr.cast.expr.WhichOneof("expr_type") == "unresolved_attribute":
+                name = last_part(expr.cast.expr.unresolved_attribute.unparsed_identifier)
+                return f"{write.text(expr)} AS {quote(name)}", name
+        raise refused(f"a column without a name, {write.text(expr)}", "name it: alias('x')")
+
+    def _aggregate(self, node: Any) -> _Query:
+        words = {1: "", 2: "ROLLUP", 3: "CUBE"}
+        if node.group_type not in words:
+            raise refused(
+                "a pivot, or sets of groups",
+                "use groupBy, rollup or cube; a pivot is one sum(when(…)) a column",
+            )
+        query = self._upto(node.input, _WHERE)
+        write = self._expressions(query)
+        keys = []
+        for expr in node.grouping_expressions:
+            plain = expr.alias.expr if expr.WhichOneof("expr_type") == "alias" else expr
+            if plain.WhichOneof("expr_type") == "literal":
+                raise refused("a group by a constant", "leave it out")
+            keys.append(write.text(plain))
+        items = [self._item(query, one) for one in (*node.grouping_expressions, *node.aggregate_expressions)]
+        listed = ", ".join(keys)
+        group = (
+            f" GROUP BY {words[node.group_type]}({listed})"
+            if words[node.group_type]
+            else f" GROUP BY {listed}"
+        )
+        return self._selected(query, items, group if keys else "")
+
+    def _with_columns(self, node: Any) -> _Query:
+        query = self._upto(node.input, _WHERE)
+        added = [self._item(query, _wrapped(alias)) for alias in node.aliases]
+        if query.columns is None:
+            return self._selected(query, [("*", None), *added])
+        new = {name: text for text, name in added if name is not None}
+        items = [(new.pop(name, quote(name)), name) for name in query.columns]
+        return self._selected(query, [*items, *((text, name) for name, text in new.items())])
+
+    def _with_columns_renamed(self, node: Any) -> _Query:
+        query = self._upto(node.input, _WHERE)
+        if query.columns is None:
+            raise refused("a renamed column", f"select it by alias, or {_SELECTED}")
+        names = {one.col_name: one.new_col_name for one in node.renames}
+        items = [
+            (f"{quote(name)} AS {quote(names.get(name, name))}", names.get(name, name))
+            for name in query.columns
+        ]
+        return self._selected(query, items)
+
+    def _to_df(self, node: Any) -> _Query:
+        query = self._upto(node.input, _WHERE)
+        if query.columns is None or len(query.columns) != len(node.column_names):
+            raise refused("new names for all columns", _SELECTED)
+        items = [
+            (f"{quote(old)} AS {quote(new)}", new)
+            for old, new in zip(query.columns, node.column_names, strict=True)
+        ]
+        return self._selected(query, items)
+
+    def _drop(self, node: Any) -> _Query:
+        query = self._upto(node.input, _WHERE)
+        gone = {*node.column_names}
+        for expr in node.columns:
+            if expr.WhichOneof("expr_type") != "unresolved_attribute":
+                raise refused("a dropped expression", "drop columns by their names")
+            gone.add(last_part(expr.unresolved_attribute.unparsed_identifier))
+        if query.columns is None:
+            raise refused(f"dropped columns, {', '.join(sorted(gone))}", _SELECTED)
+        return self._selected(query, [(quote(name), name) for name in query.columns if name not in gone])
+
+    def _deduplicate(self, node: Any) -> _Query:
+        if not node.all_columns_as_keys or node.within_watermark:
+            hint = "say which row stays: filter row_number() over a window with an order"
+            raise refused("dropDuplicates of some columns, of whose rows any may stay", hint)
+        query = self._called(self.query(node.input), self._fresh())
+        return replace(query, select="DISTINCT *", done=_SELECT)
+
+    def _set_op(self, node: Any) -> _Query:
+        if node.by_name:
+            raise refused(
+                "unionByName", "select the same columns in the same order on both sides, and use union"
+            )
+        left, right = (
+            self._called(self.query(side), self._fresh()) for side in (node.left_input, node.right_input)
+        )
+        word = f"{_SETS[node.set_op_type]}{' ALL' if node.is_all else ''}"
+        both = f"({left.text} {word} {right.text})"
+        return _Query(f"{both} AS {quote(name := self._fresh())}", {-1: name}, columns=left.columns)
+
+    def _sort(self, node: Any) -> _Query:
+        if not node.is_global:
+            raise refused("sortWithinPartitions", "use orderBy: a view has no partitions of Spark's")
+        query = self._upto(node.input, _WHERE)
+        write = self._expressions(query)
+        orders = []
+        for one in node.order:
+            plain = one.child.WhichOneof("expr_type") == "literal"
+            if plain:
+                raise refused("an order by a constant", "leave it out")
+            orders.append(write.order(one))
+        return replace(query, order=f" ORDER BY {', '.join(orders)}", done=_ORDER)
+
+    def _offset(self, node: Any) -> _Query:
+        query = self._upto(node.input, _ORDER)
+        return replace(query, offset=f" OFFSET {node.offset}", done=_OFFSET)
+
+    def _limit(self, node: Any) -> _Query:
+        query = self._upto(node.input, _OFFSET)
+        return replace(query, limit=f" LIMIT {node.limit}", done=_LIMIT)
+
+    # ---- what says how, not what -----------------------------------------------------------------------------
+    def _repartition(self, node: Any) -> _Query:
+        return self.query(node.input)
+
+    def _repartition_by_expression(self, node: Any) -> _Query:
+        return self.query(node.input)
+
+    def _hint(self, node: Any) -> _Query:
+        return self.query(node.input)
+
+
+def query_of(relation: Any) -> str:
+    """Return the query that a frame's tree of Spark Connect is, in Spark's SQL; raises SqlError for what no view is made of."""
+    return _Writer().query(relation).text
+
+
+def _wrapped(alias: Any) -> Any:
+    """Return an alias as an expression of its own."""
+    found = type(alias.expr)()
+    found.alias.CopyFrom(alias)
+    return found
+
+
+def _written(text: str) -> tuple[str, str | None]:
+    """Return an item that is written in SQL, and its name."""
+    try:
+        found = sqlglot.parse_one(f"SELECT {text}", read="spark")
+    except sqlglot.errors.ParseError as error:
+        raise SqlError(f"the frame has the expression {text}, which is no SQL", hint="correct it") from error
+    (item,) = (
+        found.expressions if isinstance(found, exp.Select) and len(found.expressions) == 1 else (exp.Null(),)
+    )
+    if isinstance(item, exp.Star) or not item.alias_or_name:
+        raise refused(f"a column without a name, {text}", "name it: expr('… AS x')")
+    return text, item.alias_or_name

@@ -1,0 +1,151 @@
+"""What a client of Spark Connect does not ask the server for is asked where claims are verified, and what differs is told."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dagster_tideline.services import Services
+from engine.runtime.spark.connect import find
+
+PROJECT = Path(__file__).resolve().parents[3]
+CLIENT = """
+import random
+import sys
+from collections import Counter
+
+import pyarrow as pa
+
+from engine.runtime.spark.session import connect
+from engine.session import Session
+from tests.oracle.batch import assert_equal, content, duckdb_over
+
+address, url = sys.stdin.readline().strip(), sys.stdin.readline().strip()
+"""
+FOLLOWS = (
+    CLIENT
+    + """
+import engine.spark_internals as internals
+from pyspark.sql.connect.dataframe import DataFrame
+
+asked = Counter()
+schema = DataFrame.schema.fget
+DataFrame.schema = property(lambda frame: asked.update([frame._cached_schema is None]) or schema(frame))
+VIEWS = {
+    "totals": "SELECT g, count(*) AS n, sum(x) AS s, max(x) AS high FROM item GROUP BY g",
+    "named": "SELECT i.id, i.x, l.label FROM item AS i LEFT JOIN label AS l ON i.g = l.g",
+    "both": "SELECT g, x FROM item UNION ALL SELECT g, id FROM item WHERE x > 5",
+    "first": "SELECT id, g, x FROM (SELECT *, row_number() OVER (PARTITION BY g ORDER BY x NULLS LAST, id) AS r FROM item) WHERE r <= 2",
+    "steps": "SELECT id, x - lag(x) OVER (PARTITION BY g ORDER BY id) AS d FROM item",
+    "texts": "SELECT upper(label) AS t, median(g) AS m FROM label GROUP BY upper(label)",
+}
+dice = random.Random(5)
+with Session(url, address) as session:
+    session.sql("CREATE TABLE item (id BIGINT PRIMARY KEY, g BIGINT, x BIGINT)")
+    session.sql("CREATE TABLE label (g BIGINT PRIMARY KEY, label STRING)")
+    session.sql("INSERT INTO label VALUES (1, 'a'), (2, 'b')")
+    for name, query in VIEWS.items():
+        session.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+    for epoch in range(4):
+        keys = dice.sample(range(12), 5)
+        values = [dice.choice([None, 1, 7, 9]) for _ in keys]
+        rows = {"id": pa.array(keys, pa.int64()), "g": pa.array([k % 4 for k in keys], pa.int64())}
+        session.write("item", pa.table({**rows, "x": pa.array(values, pa.int64())}))
+        session.sql(f"DELETE FROM item WHERE id = {dice.randrange(12)}")
+        session.sql(f"UPDATE label SET label = 'c{epoch}' WHERE g = 1 + {epoch} % 2")
+        session.flush().raise_for_errors()
+        with duckdb_over({name: content(session, name) for name in ("item", "label")}) as judge:
+            for name, query in VIEWS.items():
+                assert_equal(content(session, name), judge.sql(query).to_arrow_table(), f"{name} {epoch}")
+assert asked[True] > 50, asked
+print("fine")
+"""
+)
+WRONG_SCHEMA = (
+    CLIENT
+    + """
+import engine.operators.in_arrow as in_arrow
+from pyspark.sql.types import IntegerType
+
+in_arrow.LongType = IntegerType
+with Session(url, address) as session:
+    session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY)")
+    session.sql("CREATE MATERIALIZED VIEW v AS SELECT max(id) AS m FROM t", build=False)
+    session.sql("INSERT INTO t VALUES (1)")
+    print(session.flush()["v"].error)
+"""
+)
+ANOTHER_SETTING = (
+    CLIENT
+    + """
+connect(address)
+spark = connect(address)
+spark.conf.set("spark.sql.shuffle.partitions", "9")
+spark = connect(address)
+spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+spark.sql("DROP TEMPORARY FUNCTION tideline_jsonb")
+try:
+    connect(address)
+except Exception as error:
+    print(error)
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Spark Connect server of this module's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIDELINE_DRIVER_MEMORY", "1g")
+        patch.setenv(
+            "JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
+        )
+        patch.setenv("TIDELINE_VERIFY", "1")
+        home = tmp_path_factory.mktemp("server")
+        with Services(home, {"TIDELINE_STORE": home.as_uri()}) as services:
+            services.spark_connect()
+            warm = find(home / ".tideline")
+            assert warm is not None
+            yield warm.address
+
+
+def said(script: str, address: str, folder: Path) -> str:
+    """Return what a client prints, in a session of its own; it is a process of its own, as this one has a Spark in it."""
+    address = re.sub("session_id=[^;]+", f"session_id={uuid.uuid4()}", address)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script],
+        input=f"{address}\n{(folder / 'store').as_uri()}\n",
+        env={name: value for name, value in os.environ.items() if name != "SPARK_REMOTE"}
+        | {"TIDELINE_VERIFY": "1"},
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_views_follow_with_every_schema_asked_for_as_well(address: str, tmp_path: Path) -> None:
+    assert said(FOLLOWS, address, tmp_path).splitlines()[-1:] == ["fine"]
+
+
+def test_a_frame_that_has_other_columns_than_the_client_says_breaks_a_claim(
+    address: str, tmp_path: Path
+) -> None:
+    told = said(WRONG_SCHEMA, address, tmp_path)
+    assert "known schema" in told and "struct<id:int> is struct<id:bigint> by the server" in told
+
+
+def test_a_session_that_says_it_is_prepared_and_is_not_breaks_a_claim(address: str, tmp_path: Path) -> None:
+    told = said(ANOTHER_SETTING, address, tmp_path)
+    assert "prepared session" in told
+    assert "spark.sql.session.timeZone = Asia/Tokyo, no function tideline_jsonb" in told
