@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
 
+from engine.errors import Conflict
 from engine.hummock import TableVersion, Version
 from engine.hummock.epoch import seconds_of
 from engine.meta.catalog_store import StoredCatalog
@@ -16,9 +17,14 @@ from engine.sql.catalog import Relation
 
 KIND: Literal["sink"] = "sink"
 SINK_PREFIX = "sink/"
+NEWEST_START = "sinks/start"
 GROUPS = "vnode_groups"
 Holds = dict[str, dict[str, int | None]]
 Phase = Literal["waiting", "snapshot", "log", "paused", "lapsed"]
+
+
+class BegunMeanwhile(Conflict):
+    """Another sink has begun since a beginning was made: over the newest version it gets another number."""
 
 
 class SinkState(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -79,6 +85,21 @@ def state_of(version: Version, name: str) -> SinkState:
 def state_entry(name: str, state: SinkState | None) -> dict[str, str | None]:
     """Return the catalog entry that keeps a sink's state; None removes it."""
     return {SINK_PREFIX + name: None if state is None else msgspec.json.encode(state).decode()}
+
+
+def begun(start: int) -> dict[str, str | None]:
+    """Return the catalog entry that keeps the number of the newest beginning of any sink, also of those that were dropped."""
+    return {NEWEST_START: str(start)}
+
+
+def is_newest(start: int) -> Callable[[Version], None]:
+    """Return the precondition that no sink has begun at an epoch, or later: one of the same name may have, and be gone."""
+
+    def check(version: Version) -> None:
+        if int(version.catalog.get(NEWEST_START) or 0) >= start:
+            raise BegunMeanwhile("another sink has begun at the same time; try again")
+
+    return check
 
 
 def consumers_of(relation: Relation) -> tuple[str, ...]:

@@ -254,7 +254,10 @@ def written(rows: Rows, table: Table, context: EpochContext) -> DataFrame:
         by = table.distribution_key or table.primary_key
         read = _read_in_place(rows, by, context)
         rows = placed_by_vnode(rows, by, context, "_place").drop("_place") if read is None else read
-    return Flow.of(rows).then(WriteTable(context.url, dict(context.options), table), RESULT_SCHEMA).frame
+    flow = (
+        rows if isinstance(rows, Flow) else Flow(rows, (), RESULT_SCHEMA)
+    )  # of rows that end here nobody asks more
+    return flow.then(WriteTable(context.url, dict(context.options), table), RESULT_SCHEMA).frame
 
 
 def _read_in_place(rows: Rows, by: tuple[str, ...], context: EpochContext) -> Rows | None:

@@ -11,13 +11,14 @@ import pyarrow as pa
 
 from engine.connectors.sinks.files import EPOCH, OPERATION
 from engine.connectors.sinks.options import SinkOptions, checked
-from engine.connectors.sinks.start import beginning
+from engine.connectors.sinks.start import beginning, provided
 from engine.errors import Conflict, SqlError
 from engine.hummock import Commit, Hummock, Version
 from engine.meta.catalog_store import StoredCatalog, entries, load
 from engine.meta.creation import computed
 from engine.meta.sinks import (
     KIND,
+    BegunMeanwhile,
     SinkState,
     released,
     sinks,
@@ -74,16 +75,21 @@ def create_sink(
 
 
 def _create(store: Hummock, statement: CreateSink, dialect: Dialect) -> None:
-    version = store.refresh()
-    stored = load(version)
-    relation = _relation(stored, statement, dialect)
-    table = computed(version, source_of(relation))
-    part = Commit(catalog=state_entry(relation.name, SinkState()))
-    if table is not None:
-        part = beginning(version, relation, table, SinkOptions.of(relation.options).snapshot)
-    catalog = entries({relation.name: relation}, {}) | dict(part.catalog)
-    check = _stands(relation, version)
-    store.commit(dataclasses.replace(part, catalog=catalog, precondition=check))
+    for attempt in range(RACE_ATTEMPTS):
+        version = store.refresh()
+        stored = load(version)
+        relation = _relation(stored, statement, dialect)
+        table = computed(version, source_of(relation))
+        part = Commit(catalog=state_entry(relation.name, SinkState()))
+        if table is not None:
+            part = beginning(version, relation, table, SinkOptions.of(relation.options).snapshot)
+        catalog = entries({relation.name: relation}, {}) | dict(part.catalog)
+        try:
+            store.commit(provided(dataclasses.replace(part, catalog=catalog), _stands(relation, version)))
+            return
+        except BegunMeanwhile:
+            if attempt == RACE_ATTEMPTS - 1:
+                raise
 
 
 def alter_sink(store: Hummock, statement: AlterSink) -> None:
@@ -96,7 +102,7 @@ def alter_sink(store: Hummock, statement: AlterSink) -> None:
         relation = _sink(load(version), statement.name, statement.sql)
         part = _altered(version, relation, statement.action)
         try:
-            store.commit(dataclasses.replace(part, precondition=_unaltered(version, relation)))
+            store.commit(provided(part, _unaltered(version, relation)))
             return
         except Conflict:
             if attempt == RACE_ATTEMPTS - 1:

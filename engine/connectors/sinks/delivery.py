@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import threading
 import time
@@ -13,7 +12,7 @@ import msgspec
 from engine.connectors.sinks.address import check_reachable
 from engine.connectors.sinks.files import EPOCH, OPERATION, FileSink
 from engine.connectors.sinks.options import SinkOptions
-from engine.connectors.sinks.start import beginning
+from engine.connectors.sinks.start import beginning, provided
 from engine.connectors.sinks.tables import TableSink
 from engine.connectors.sinks.target import Delivered, SinkTarget
 from engine.errors import Conflict, SinkError, TidelineError
@@ -191,7 +190,7 @@ class Delivery:
     def _attach(self, version: Version, table: TableVersion) -> None:
         """Hold the table's log from here on, for all groups at once."""
         part = beginning(version, self.relation, table, self.options.snapshot)
-        self._store.commit(dataclasses.replace(part, precondition=self._unchanged(version, table)))
+        self._store.commit(provided(part, self._unchanged(version, table)))
 
     def _unchanged(self, seen: Version, table: TableVersion) -> Callable[[Version], None]:
         key, name = next(iter(state_entry(self.relation.name, None))), self.relation.name

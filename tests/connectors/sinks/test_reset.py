@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,12 +12,13 @@ import pytest
 
 from engine.connectors.sinks.ddl import alter_sink, create_sink
 from engine.connectors.sinks.driver import SinkDriver
-from engine.hummock import Hummock
+from engine.hummock import Commit, Hummock, Version
 from engine.runtime.statements.drop import drop
 from engine.session import Session
 from engine.sql.statements import reader as st
 from tests.connectors.sinks.conftest import Target, applied, delete, put
 from tests.connectors.sinks.test_delivery import FILE_SINK, create
+from tests.crash.delivered import replayed
 
 
 class Outside:
@@ -378,3 +380,35 @@ def test_a_sink_that_is_created_anew_while_its_old_delivery_hangs_gets_its_own_r
     assert applied(targets["s3://b/new"].rows()) == {1: "a", 2: "b"}
     assert not driver.errors()
     driver.close()
+
+
+def test_a_sink_begins_after_one_of_its_name_that_came_and_went_meanwhile(
+    db: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of a later beginning are the newest by their names, so a CREATE may not commit a number that it read before."""
+    text = "CREATE SINK s FROM t WITH (connector = 'file', url = 's3://b/s', format = 'jsonl')"
+    target, other = Target(), Hummock.open(db.url)
+    put(db, {1: "a", 2: "b"})
+    commit, passed = Hummock.commit, []
+
+    def later(store: Hummock, made: Commit) -> Version:
+        if store is db.store and "relation/s" in made.catalog and not passed:
+            passed.append("one of the same name")
+            put(db, {3: "x"})
+            create_sink(other, st.parse(text, "spark"), "spark")  # type: ignore[arg-type]
+            driver = SinkDriver(other, open_target=lambda url: target, wait_seconds=60)
+            assert driver.run()[0].rows == 3
+            driver.close()
+            delete(db, 3)
+            drop(other, st.Drop("sink", "s", True, False, ""))
+            store.refresh()
+        return commit(store, made)
+
+    monkeypatch.setattr(Hummock, "commit", later)
+    create_sink(db.store, st.parse(text, "spark"), "spark")  # type: ignore[arg-type]
+    assert passed
+    put(db, {1: "c"})
+    driver = SinkDriver(db.store, open_target=lambda url: target, wait_seconds=60)
+    assert driver.run()[0].error is None
+    driver.close()
+    assert replayed("s", target.objects, ("id",)) == Counter({(1, "c"): 1, (2, "b"): 1})
