@@ -27,6 +27,8 @@ from engine.meta.catalog_store import load
 from engine.sql.catalog import Relation
 
 _LOG = logging.getLogger(__name__)
+VALIDATING = "DAGSTER_IS_DEFS_VALIDATION_CLI"
+"""Dagster sets it in `dg check defs` and `dagster definitions validate`, which fail by what loading raises."""
 
 
 def build_definitions(
@@ -44,9 +46,7 @@ def build_definitions(
     os.environ.setdefault("TIDELINE_HOME", str(settings.home))  # landing folders are relative to it
     resources = build_resources(settings) | dict(resources or {})
     models = load_models(settings.assets, said)
-    for model in models:
-        if model.error is not None:
-            _LOG.warning("%s can't be used:\n%s", model.name, model.error)
+    _tell_unusable(models)
     written = {key.to_user_string() for asset in assets for key in asset.keys}
     _check_written(models, written)
     built = build_assets(models, stored_relations(settings.store), written)
@@ -81,6 +81,17 @@ def build_definitions(
         resources=resources,
         executor=dg.in_process_executor,
     )
+
+
+def _tell_unusable(models: Sequence[Model]) -> None:
+    """Warn of models that can't be used, which stop no other; raises for them where Dagster only asks whether all is well."""
+    told = [f"{model.name} can't be used:\n{model.error}" for model in models if model.error is not None]
+    if told and os.environ.get(VALIDATING):
+        number = "one model" if len(told) == 1 else f"{len(told)} models"
+        others = f"{number} of {len(models)} can't be used; a code server loads the others"
+        raise dg.DagsterInvalidDefinitionError("\n\n".join((others, *told)))
+    for text in told:
+        _LOG.warning("%s", text)
 
 
 def _check_written(models: Sequence[Model], written: Collection[str]) -> None:

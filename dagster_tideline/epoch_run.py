@@ -55,7 +55,8 @@ def run_epoch(
     views = [
         m.name for m in models if m.kind == "materialized view" and m.name in selected and m.name in stored
     ]
-    views += [m.reads[0] for m in models if m.kind == "sink" and m.name in selected and m.name in stored]
+    sinks = [m for m in models if m.kind == "sink" and m.name in selected and m.name in stored]
+    views += [view for sink in sinks for view in sink.reads[:1]]
     if landed is None:
         landed = poll_all(session.catalog, session.store, tables)
     landings = {report.table: report for report in landed}

@@ -107,7 +107,7 @@ def sync_models(session: Session, models: Sequence[Model]) -> SyncReport:
             session.dialect = model.dialect
             session.sql(model.sql, build=False)
         except TidelineError as error:
-            errors[model.name] = f"{model.path}: {error}"
+            errors[model.name] = model.told(error)
         else:
             created.append(model.name)
         finally:
@@ -116,7 +116,7 @@ def sync_models(session: Session, models: Sequence[Model]) -> SyncReport:
         try:
             _alter_checks(session, model)
         except TidelineError as error:
-            errors[model.name] = f"{model.path}: {error}"
+            errors[model.name] = model.told(error)
     return SyncReport(tuple(created), tuple(dropped), errors)
 
 
