@@ -154,6 +154,9 @@ def _view_events(
                 _tables_read(name, reads, models),
                 always=bool(errors),
             )
+            if event is not None and session.spark_ui is not None:
+                shown = dg.MetadataValue.url(session.spark_ui)
+                event = event._replace(metadata={**(event.metadata or {}), "spark_ui": shown})
             if event is not None:
                 yield event
 

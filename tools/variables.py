@@ -72,6 +72,10 @@ OF_A_PROCESS: Mapping[str, Variable] = {
         "where decoded files are kept, a folder that is its user's alone",
         "`tideline-cache-<user>` of the temporary folder",
     ),
+    "TIDELINE_SPARK_UI": Variable(
+        "`1`: a Spark that is started here shows its page on loopback, which each run names in its log",
+        "`1` in `tideline up`, else `0`",
+    ),
     "TIDELINE_DRIVER_MEMORY": Variable("memory of a Spark that is started here", "`4g`"),
     "TIDELINE_DRIVER_ROWS_MB": Variable(
         "MiB of rows of one UPDATE, DELETE, INSERT … SELECT or CREATE TABLE AS that the process holds; "

@@ -162,6 +162,7 @@ def test_definitions_that_are_loaded_again_during_a_run_disturb_nothing(
         )
         until(lambda: project.run(run["runId"])["status"] in ENDED, "the run's end")
         assert project.run(run["runId"])["status"] == "SUCCESS", project.log(run["runId"])
+        assert "Spark shows what it does at http://127.0.0.1:" in project.log(run["runId"])
     judge(stored.url, spark, MANY + FEW, totals=changed, pairs=PAIRS)
 
 
