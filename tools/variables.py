@@ -97,6 +97,10 @@ OF_OTHERS: Mapping[str, Variable] = {
     ),
     "SPARK_CONNECT_AUTHENTICATE_TOKEN": Variable("the token that this server wants", "made by `make up`"),
     "SPARK_LOCAL_IP": Variable("the address that a Spark started here binds to", "`127.0.0.1`"),
+    "DAGSTER_IS_DEFS_VALIDATION_CLI": Variable(
+        "wrong models stop the loading of definitions, instead of being assets that say why",
+        "set by `dg check defs` and `dagster definitions validate`",
+    ),
     "JAVA_HOME": Variable("the Java that Spark runs on", "the one on PATH"),
     "JDK_JAVA_OPTIONS": Variable("options of that Java; tests set those that start it fast", "none"),
     "JAVA_TOOL_OPTIONS": Variable(
