@@ -123,10 +123,12 @@ def quarantine_checks(
 
 
 def remedy(view: str, key: str, one: Quarantined) -> str:
-    """Return what is the matter with a partition in quarantine, and what to do."""
+    """Return what is the matter with a partition in quarantine, and what to do; in one line, as Dagster's page shows it."""
+    told = "; ".join(line.strip() for line in one.text.splitlines())
+    rows = "It has no rows yet" if one.epoch is None else "Its rows are those of its epoch"
     return (
-        f"{one.text}\nIts rows are those of its epoch, all other partitions of {view} go on. Mend or delete the row that it "
-        f"names, then materialize partition {key}; the partition is also tried again by itself when what it reads changes."
+        f"{told}. {rows}, all other partitions of {view} go on. Mend or delete the row that it names, then materialize "
+        f"partition {key}; the partition is also tried again by itself when what it reads changes."
     )
 
 

@@ -69,10 +69,11 @@ def test_the_numbers_of_epochs_are_plotted(page: Page, served: Served) -> None:
 def test_a_model_that_fails_is_shown_with_its_error_and_its_place(page: Page, served: Served) -> None:
     page.goto(f"{served.address}/assets/misspelt")
     failed = page.get_by_text(re.compile("^Failed in")).first.inner_text().split()[-1]
+    expect(page.get_by_text(re.compile(r"^\d+/\d+/\d{4}$")).first).to_be_visible()  # below its history
     picture(page, "a_model_that_fails")
     page.goto(f"{served.address}/runs/{served.run(failed).run_id}")
     expect(page.get_by_text("there is no column shopp").first).to_be_visible()
-    expect(page.get_by_text(re.compile(r"line 1, column \d+")).first).to_be_visible()
+    expect(page.get_by_text("line 7, column 45").first).to_be_visible()  # of the file
 
 
 def test_what_is_healthy_does_not_look_failed_beside_it(page: Page, served: Served) -> None:
@@ -117,6 +118,7 @@ def test_one_partition_is_computed_again_by_a_click(page: Page, served: Served) 
     page.get_by_text("Select a partition or create one").click()
     page.get_by_text("mon", exact=True).locator("visible=true").last.click()
     page.keyboard.press("Escape")
+    expect(page.get_by_placeholder("Filter partitions")).to_have_count(0)
     picture(page, "one_partition_is_chosen")
     run = launched(page, page.get_by_text(re.compile("^Launch (backfill|1 run)$")))
     page.goto(f"{served.address}/runs/{run}")

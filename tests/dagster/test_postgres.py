@@ -7,6 +7,7 @@ import os
 import pwd
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ STORAGE = """
 storage:
   postgres:
     postgres_db:
+      scheme: postgresql+psycopg2
       hostname: 127.0.0.1
       port:
         env: DAGSTER_PG_PORT
@@ -82,48 +84,42 @@ def programs() -> Path:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    there, port = programs(), free_port()
-    user = None
-    folder = tmp_path / "postgres"
-    folder.mkdir()
+def server() -> Iterator[Server]:
+    there, port, user = programs(), free_port(), None
     if os.geteuid() == 0:  # which PostgreSQL refuses to run as
         try:
             user = pwd.getpwnam("postgres")
         except KeyError:
             pytest.skip("PostgreSQL does not run as root, and this machine has no user `postgres`")
-        os.chown(folder, user.pw_uid, user.pw_gid)
-        for parent in folder.parents:
-            if parent.stat().st_uid == 0 and parent.is_relative_to(tmp_path.parents[1]):
-                parent.chmod(parent.stat().st_mode | 0o011)
+    with tempfile.TemporaryDirectory(
+        prefix="tideline-postgres-"
+    ) as name:  # that user may not look into tmp_path
+        folder, secret = Path(name), Path(name) / "password"
+        secret.write_text(PASSWORD)
+        if user is not None:
+            for path in (folder, secret):
+                os.chown(path, user.pw_uid, user.pw_gid)
 
-    def run(program: str, *arguments: str) -> None:
-        subprocess.run(
-            [there / program, *arguments],
-            user=user.pw_uid if user else None,
-            group=user.pw_gid if user else None,
-            cwd=folder,
-            stdout=subprocess.DEVNULL,
-            check=True,
-        )
+        def run(program: str, *arguments: str) -> None:
+            subprocess.run(
+                [there / program, *arguments],
+                user=user.pw_uid if user else None,
+                group=user.pw_gid if user else None,
+                cwd=folder,
+                env={**os.environ, "PGPASSWORD": PASSWORD},
+                stdout=subprocess.DEVNULL,
+                check=True,
+            )
 
-    secret = folder / "password"
-    secret.write_text(PASSWORD)
-    secret.chmod(0o644)
-    data = str(folder / "data")
-    run("initdb", "-D", data, "-U", "dagster", "--auth=scram-sha-256", f"--pwfile={secret}", "--no-sync")
-    options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off"
-    run("pg_ctl", "-D", data, "-l", str(folder / "log"), "-w", "-o", options, "start")
-    try:
-        made = Server(port, there)
-        subprocess.run(
-            [there / "createdb", "-h", "127.0.0.1", "-p", str(port), "-U", "dagster", "dagster"],
-            env={**os.environ, "PGPASSWORD": PASSWORD},
-            check=True,
-        )
-        yield made
-    finally:
-        run("pg_ctl", "-D", data, "-m", "immediate", "stop")
+        data = str(folder / "data")
+        run("initdb", "-D", data, "-U", "dagster", "--auth=scram-sha-256", f"--pwfile={secret}", "--no-sync")
+        options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off"
+        run("pg_ctl", "-D", data, "-l", str(folder / "log"), "-w", "-o", options, "start")
+        try:
+            run("createdb", "-h", "127.0.0.1", "-p", str(port), "-U", "dagster", "dagster")
+            yield Server(port, there)
+        finally:
+            run("pg_ctl", "-D", data, "-m", "immediate", "stop")
 
 
 @pytest.mark.parametrize("runs", ["tick", "driver"])
