@@ -10,6 +10,7 @@ import dagster as dg
 
 from dagster_tideline.check_events import asked_for, check_events
 from dagster_tideline.epoch_events import Event, failure_text, sink_event, table_event, view_event
+from dagster_tideline.jobs import GROUP_TAG
 from dagster_tideline.models import Model
 from dagster_tideline.partitioned import partition_events, quarantine_checks, remedy
 from dagster_tideline.sync import sync_models
@@ -32,16 +33,13 @@ def run_epoch(
     selected: Collection[str],
     known: Mapping[str, str | None],
     context: dg.AssetExecutionContext | dg.OpExecutionContext,
-    *,
-    eager: bool = True,
     landed: Sequence[LandingReport] | None = None,
 ) -> Iterator[Event]:
     """Take all that is pending for the selected assets and yield one event for each that moved; of cut views one a partition.
 
     `known` are the data versions told last; `landed` tells what sources have landed already, which are polled here without it.
-    Without `eager` a view that failed lately rests until its time comes. Checks are told
-    of views that moved or failed, and of those that the run was asked for. Raises dg.Failure at the end, naming every table, view
-    and partition that failed.
+    A view that failed lately rests until its time comes, but in a run by hand. Checks are told of views that moved or failed, and
+    of those that the run was asked for. Raises dg.Failure at the end, naming every table, view and partition that failed.
     """
     instance = context.instance
     log: logging.Logger = context.log
@@ -51,12 +49,10 @@ def run_epoch(
     errors = {name: error for name, error in synced.errors.items() if name in selected}
     everything = {model.name for model in models if model.kind != "view"} <= set(selected)
     stored = session.catalog.relations
-    tables = [m.name for m in models if m.kind == "table" and m.name in selected and m.name in stored]
-    views = [
-        m.name for m in models if m.kind == "materialized view" and m.name in selected and m.name in stored
-    ]
-    sinks = [m for m in models if m.kind == "sink" and m.name in selected and m.name in stored]
-    views += [view for sink in sinks for view in sink.reads[:1]]
+    ours = [model for model in models if model.name in selected and model.name in stored]
+    tables = [model.name for model in ours if model.kind == "table"]
+    views = [model.name for model in ours if model.kind == "materialized view"]
+    views += [view for model in ours if model.kind == "sink" for view in model.reads[:1]]
     if landed is None:
         landed = poll_all(session.catalog, session.store, tables)
     landings = {report.table: report for report in landed}
@@ -67,7 +63,7 @@ def run_epoch(
     cut = {model.name for model in models if model.is_partitioned and model.name in selected}
     flushed = session.flush(
         None if everything else views,
-        eager=eager,
+        eager=not session.epochs.are_driven and GROUP_TAG not in context.run.tags,
         sink_seconds=PATIENCE_SECONDS if session.epochs.are_driven else SINK_SECONDS,
         wait=not session.epochs.are_driven,
     )
