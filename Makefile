@@ -8,12 +8,12 @@ SEEDS ?= 0:1000
 SPARK_SEEDS ?= 0:50
 STEPS ?= 20000
 FILES ?= 10000
-SLOW := not oracle and not crash and not browser and not cluster and not install
+SLOW := not oracle and not crash and not browser and not postgres and not cluster and not install
 
 export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup demo up test pages fuzz faults state-machine maintenance races outages first-view crash lint format oracle browser bench clean
+.PHONY: help setup demo up test pages fuzz faults state-machine maintenance races outages first-view crash lint format oracle browser postgres bench clean
 .DEFAULT_GOAL := help
 
 help: ## Show the targets.
@@ -88,6 +88,9 @@ oracle: setup ## Compare views with batch engines at length: TPC-H, Nexmark, ran
 browser: setup $(VENV)/.tideline-browser ## Look at Dagster's page in a real Chromium; pictures in build/screens.
 	$(BIN)/python -m pytest -m browser tests/browser
 
+postgres: setup $(VENV)/.tideline-postgres ## Run Dagster with its instance in PostgreSQL (needs the system's package postgresql).
+	$(BIN)/python -m pytest -m postgres tests/dagster
+
 bench: setup $(VENV)/.tideline-bench ## Measure seconds per epoch, and the storage engine beside other stores.
 	$(BIN)/python -m benchmarks.epochs
 	$(BIN)/python -m benchmarks.deep_views
@@ -95,6 +98,10 @@ bench: setup $(VENV)/.tideline-bench ## Measure seconds per epoch, and the stora
 
 $(VENV)/.tideline-browser: $(STAMP)
 	$(BIN)/python -m pip install --quiet --editable '.[browser]'
+	@touch $@
+
+$(VENV)/.tideline-postgres: $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable '.[postgres]'
 	@touch $@
 
 $(VENV)/.tideline-bench: $(STAMP)

@@ -10,7 +10,6 @@ from dagster_tideline.check_events import check_specs
 from dagster_tideline.epoch_events import Event, last_versions
 from dagster_tideline.epoch_run import run_epoch
 from dagster_tideline.hummock_resource import HummockResource
-from dagster_tideline.jobs import GROUP_TAG
 from dagster_tideline.models import Model
 from dagster_tideline.partitioned import partitioned_asset
 from dagster_tideline.spark_resource import SparkResource
@@ -54,8 +53,7 @@ def build_assets(
             context.instance, [dg.AssetKey(model.name) for model in models if model.kind != "view"]
         )
         with under_way(context), hummock.session(spark) as session:
-            by_hand = GROUP_TAG not in context.run.tags
-            for event in run_epoch(session, models, selected, known, context, eager=by_hand):
+            for event in run_epoch(session, models, selected, known, context):
                 if event.asset_key is None or event.asset_key.to_user_string() not in written:
                     yield event
 

@@ -21,12 +21,15 @@ from dagster_tideline.schedules import JOBS, build_schedules
 from dagster_tideline.sensors import build_driver_sensor, build_sensor
 from dagster_tideline.settings import Settings
 from dagster_tideline.spark_resource import SparkResource
-from engine.errors import SqlError, TidelineError
+from dagster_tideline.trial import refused
+from engine.errors import EnvironmentNotReady, SqlError, TidelineError
 from engine.hummock import Hummock
 from engine.meta.catalog_store import load
 from engine.sql.catalog import Relation
 
 _LOG = logging.getLogger(__name__)
+VALIDATING = "DAGSTER_IS_DEFS_VALIDATION_CLI"
+"""Dagster sets it in `dg check defs` and `dagster definitions validate`, which fail by what loading raises."""
 
 
 def build_definitions(
@@ -44,12 +47,12 @@ def build_definitions(
     os.environ.setdefault("TIDELINE_HOME", str(settings.home))  # landing folders are relative to it
     resources = build_resources(settings) | dict(resources or {})
     models = load_models(settings.assets, said)
-    for model in models:
-        if model.error is not None:
-            _LOG.warning("%s can't be used:\n%s", model.name, model.error)
+    stored = stored_relations(settings.store)
+    spark = resources["spark"]
+    _tell_unusable(models, stored, spark.address if isinstance(spark, SparkResource) else None)
     written = {key.to_user_string() for asset in assets for key in asset.keys}
     _check_written(models, written)
-    built = build_assets(models, stored_relations(settings.store), written)
+    built = build_assets(models, stored, written)
     keys = [dg.AssetKey(name) for name in sorted(epoch_models(models) - written)]
     schedules = build_schedules(settings.max_lag_seconds)
     upkeep: list[dg.AssetsDefinition | dg.AssetSpec] = [backfills, *MAINTENANCE_ASSETS, *FRESHNESS_ASSETS]
@@ -81,6 +84,24 @@ def build_definitions(
         resources=resources,
         executor=dg.in_process_executor,
     )
+
+
+def _tell_unusable(models: Sequence[Model], stored: Mapping[str, Relation], spark: str | None) -> None:
+    """Warn of models that can't be used, which stop no other; raises for them where Dagster only asks whether all is well."""
+    errors = {model.name: model.error for model in models if model.error is not None}
+    for name, error in errors.items():
+        _LOG.warning("%s can't be used:\n%s", name, error)
+    if not os.environ.get(VALIDATING):
+        return
+    try:
+        errors |= refused(models, stored, spark)
+    except EnvironmentNotReady as error:
+        _LOG.warning("models were read, but not tried: %s", error)
+    if errors:
+        number = "one model" if len(errors) == 1 else f"{len(errors)} models"
+        others = f"{number} of {len(models)} can't be used; a code server loads the others"
+        told = [f"{name} can't be used:\n{error}" for name, error in errors.items()]
+        raise dg.DagsterInvalidDefinitionError("\n\n".join((others, *told)))
 
 
 def _check_written(models: Sequence[Model], written: Collection[str]) -> None:

@@ -178,7 +178,6 @@ class Driver:
                 self.selected,
                 self.telling.versions,
                 self.context,
-                eager=False,
                 landed=None if self._polling is None else self._polling.take(),
             ):
                 found.append(event)

@@ -10,15 +10,17 @@ import dagster as dg
 
 from dagster_tideline.check_events import asked_for, check_events
 from dagster_tideline.epoch_events import Event, failure_text, sink_event, table_event, view_event
+from dagster_tideline.jobs import GROUP_TAG
 from dagster_tideline.models import Model
-from dagster_tideline.partitioned import partition_events, quarantine_checks, remedy
+from dagster_tideline.partitioned import partition_events, quarantine_check, remedy
 from dagster_tideline.sync import sync_models
 from engine.connectors.landing import LandingReport
 from engine.connectors.sources import poll_all
-from engine.meta.partitions import failed_between
+from engine.meta.partitions import failed_between, quarantined
 
 if TYPE_CHECKING:
-    from engine.session import FlushReport, Session
+    from engine.hummock import Version
+    from engine.session import FlushReport, Session, ViewReport
 
 _LOG = logging.getLogger(__name__)
 SINK_SECONDS = 60.0
@@ -32,16 +34,13 @@ def run_epoch(
     selected: Collection[str],
     known: Mapping[str, str | None],
     context: dg.AssetExecutionContext | dg.OpExecutionContext,
-    *,
-    eager: bool = True,
     landed: Sequence[LandingReport] | None = None,
 ) -> Iterator[Event]:
     """Take all that is pending for the selected assets and yield one event for each that moved; of cut views one a partition.
 
     `known` are the data versions told last; `landed` tells what sources have landed already, which are polled here without it.
-    Without `eager` a view that failed lately rests until its time comes. Checks are told
-    of views that moved or failed, and of those that the run was asked for. Raises dg.Failure at the end, naming every table, view
-    and partition that failed.
+    A view that failed lately rests until its time comes, but in a run by hand. Checks are told of views that moved or failed, and
+    of those that the run was asked for. Raises dg.Failure at the end, naming every table, view and partition that failed.
     """
     instance = context.instance
     log: logging.Logger = context.log
@@ -51,11 +50,10 @@ def run_epoch(
     errors = {name: error for name, error in synced.errors.items() if name in selected}
     everything = {model.name for model in models if model.kind != "view"} <= set(selected)
     stored = session.catalog.relations
-    tables = [m.name for m in models if m.kind == "table" and m.name in selected and m.name in stored]
-    views = [
-        m.name for m in models if m.kind == "materialized view" and m.name in selected and m.name in stored
-    ]
-    views += [m.reads[0] for m in models if m.kind == "sink" and m.name in selected and m.name in stored]
+    ours = [model for model in models if model.name in selected and model.name in stored]
+    tables = [model.name for model in ours if model.kind == "table"]
+    views = [model.name for model in ours if model.kind == "materialized view"]
+    views += [view for model in ours if model.kind == "sink" for view in model.reads[:1]]
     if landed is None:
         landed = poll_all(session.catalog, session.store, tables)
     landings = {report.table: report for report in landed}
@@ -66,7 +64,7 @@ def run_epoch(
     cut = {model.name for model in models if model.is_partitioned and model.name in selected}
     flushed = session.flush(
         None if everything else views,
-        eager=eager,
+        eager=not session.epochs.are_driven and GROUP_TAG not in context.run.tags,
         sink_seconds=PATIENCE_SECONDS if session.epochs.are_driven else SINK_SECONDS,
         wait=not session.epochs.are_driven,
     )
@@ -75,20 +73,45 @@ def run_epoch(
     poison = failed_between(before, session.epochs.store.version)
     errors |= {f"{view}, partition {key}": remedy(view, key, one) for (view, key), one in poison.items()}
     yield from _table_events(session, tables, landings, known, errors)
-    yield from _view_events(session, models, flushed, set(selected) - cut, known, errors)
-    for report in flushed.views:
-        if report.view in cut:
-            yield from partition_events(session, report, known.get(report.view), instance)
-            newly = {key for view, key in poison if view == report.view}
-            yield from quarantine_checks(report.view, newly, before, session.epochs.store.version)
-    asked = asked_for(context)
-    moved = {report.view for report in flushed.views if not report.skipped} & set(selected)
+    shown = list(_view_events(session, models, flushed, set(selected) - cut, known, errors))
+    yield from shown
+    yield from _cut_events(
+        session, [one for one in flushed.views if one.view in cut], known, instance, before
+    )
+    asked = asked_for(context) | _with_checks(flushed, selected, shown)
     for model in models:
-        if model.name in moved or model.name in asked:
+        if model.name in asked:
             yield from check_events(model, session.epochs.store.version)
     yield from _sink_events(flushed, selected, errors, log)
     if errors:
         raise dg.Failure(failure_text(errors), metadata={name: text for name, text in errors.items()})
+
+
+def _cut_events(
+    session: Session,
+    reports: Sequence[ViewReport],
+    known: Mapping[str, str | None],
+    instance: dg.DagsterInstance,
+    before: Version,
+) -> Iterator[Event]:
+    """Yield the events of views that are cut: of their partitions, and with them how the check of the quarantine comes out."""
+    after = session.epochs.store.version
+    failed = {view for view, _ in failed_between(before, after)}
+    for report in reports:
+        told = list(partition_events(session, report, known.get(report.view), instance))
+        yield from told
+        is_mended = quarantined(before, report.view) and not quarantined(after, report.view)
+        if told or is_mended or report.view in failed:
+            yield quarantine_check(report.view, after)
+
+
+def _with_checks(flushed: FlushReport, selected: Collection[str], shown: Sequence[Event]) -> set[str]:
+    """Return the views whose checks are told without being asked for: those that moved or failed, and all that are shown.
+
+    Dagster takes a check for one that was not evaluated when a later run shows its view without it.
+    """
+    moved = {report.view for report in flushed.views if not report.skipped} & set(selected)
+    return moved | {event.asset_key.to_user_string() for event in shown if event.asset_key is not None}
 
 
 def _tell_views(flushed: FlushReport, log: logging.Logger) -> None:
@@ -153,6 +176,9 @@ def _view_events(
                 _tables_read(name, reads, models),
                 always=bool(errors),
             )
+            if event is not None and session.spark_ui is not None:
+                shown = dg.MetadataValue.url(session.spark_ui)
+                event = event._replace(metadata={**(event.metadata or {}), "spark_ui": shown})
             if event is not None:
                 yield event
 

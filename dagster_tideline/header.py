@@ -47,10 +47,11 @@ class Header:
         return self.lines[key].value if key in self.lines else default
 
 
-def header_of(text: str, whole: str = "", begin: int = 0) -> Header:
+def header_of(text: str, whole: str = "", begin: int = 0, *, strict: bool = True) -> Header:
     """Read the comment lines at the top: `-- key: value`; others are the description. Raises SqlError with line and caret.
 
-    Places are those of the text `whole`, in which this one begins at a character.
+    Places are those of the text `whole`, in which this one begins at a character. Unless `strict`, no line is wrong, and
+    checks are left out.
     """
     found, prose = Header(), []
     whole, at = whole or text, begin
@@ -69,14 +70,15 @@ def header_of(text: str, whole: str = "", begin: int = 0) -> Header:
         if colon and name in KEYS:
             found.lines[name] = Line(value.strip(), start)
         elif colon and (said := _CHECK.fullmatch(key.strip())):
-            found.checks.append(_check(said, value.strip(), Line(whole, place), start))
+            if strict:
+                found.checks.append(_check(said, value.strip(), Line(whole, place), start))
         else:
             near = (
                 difflib.get_close_matches(name, (*KEYS, "check"), 1, 0.75)
                 if colon and _KEY.fullmatch(name)
                 else []
             )
-            if near and value.strip():
+            if near and value.strip() and strict:
                 raise wrong(f"there is no {name} of a model", place, whole, f"write -- {near[0]}: …")
             if content:
                 prose.append(content)

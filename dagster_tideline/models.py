@@ -6,7 +6,7 @@ import functools
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,13 @@ from dagster_tideline.header import (
     wrong,
 )
 from dagster_tideline.python_models import declarations
+from dagster_tideline.written import Written, created, in_file
 from engine.errors import SqlError, TidelineError
 from engine.sql.catalog import Column
 from engine.sql.checks import OPTION as CHECKS
 from engine.sql.checks import PANDERA
 from engine.sql.dialect import DIALECTS, Dialect, is_dialect
 from engine.sql.incremental.partitions import declared
-from engine.sql.parsing.refusals import offset
 from engine.sql.statements.check_list import checks_of
 from engine.sql.statements.option_text import with_option
 from engine.sql.statements.reader import (
@@ -63,6 +63,12 @@ class Model:
     tags: Mapping[str, str] = field(default_factory=dict)
     freshness: dg.FreshnessPolicy | None = None
     automation: dg.AutomationCondition[Any] | None = None
+    written: Written | None = None
+
+    def told(self, error: TidelineError) -> str:
+        """Return an error of the statement with the file, and the line and column that it has there."""
+        found = error if self.written is None else self.written.placed(error, self.sql)
+        return f"{self.path}: {found}"
 
     @property
     def checks(self) -> Mapping[str, str]:
@@ -117,30 +123,47 @@ def _of_file(path: Path, folder: Path, said: Mapping[str, str]) -> list[Model]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        return [_broken(path, shown, f"{shown} can't be read: {error}", "")]
+        return _broken(path, shown, f"{shown} can't be read: {error}", "")
+    shared = header_of(text, strict=False)  # it holds for all statements; what is wrong is told with its own
+    said_dialect, wrong_dialect = shared.get("dialect", "spark"), None
+    dialect: Dialect = "spark"
+    if is_dialect(said_dialect):
+        dialect = said_dialect
+    else:
+        hint = f"use one of {', '.join(DIALECTS)}"
+        told = f'dialect "{said_dialect}" is unknown'
+        wrong_dialect = wrong(told, shared.lines["dialect"].start, text, hint)
     try:
-        header = header_of(text)
-        dialect = header.get("dialect", "spark")
-        if not is_dialect(dialect):
-            hint = f"use one of {', '.join(DIALECTS)}"
-            raise wrong(f'dialect "{dialect}" is unknown', header.lines["dialect"].start, text, hint)
         statements = split(text, dialect)
     except TidelineError as error:
-        return [_broken(path, shown, f"{shown}: {error}", text)]
+        return _broken(path, shown, f"{shown}: {wrong_dialect or error}", text)
+    usual = {**_usual(path, folder, said), **shared.lines}
     models = []
     end = 0
     for number, statement in enumerate(statements):
         begin = text.index(statement, end)
         end = begin + len(statement)
         try:
+            if wrong_dialect is not None:
+                raise wrong_dialect
             own = header_of(statement, text, begin)
-            lines = {**_usual(path, folder, said), **header.lines, **own.lines}
-            models.append(_of_statement(statement, shown, dialect, Header(lines, own.checks), text))
+            header = Header({**usual, **own.lines}, own.checks)
+            models.append(_of_statement(statement, shown, dialect, header, text, begin))
         except TidelineError as error:
             suffix = f"_{number + 1}" if len(statements) > 1 else ""
-            told = _in_file(error, text, begin)
-            models.append(_broken(path, shown, f"{shown}: {told}", statement, suffix))
+            told = f"{shown}: {in_file(error, text, begin)}"
+            plain = Header({key: usual[key] for key in ("group", "owners", "description") if key in usual})
+            known = _without_its_header(statement, shown, dialect, plain, told)
+            models += [known] if known else _broken(path, shown, told, statement, suffix)[:1]
     return models
+
+
+def _without_its_header(text: str, path: str, dialect: Dialect, header: Header, error: str) -> Model | None:
+    """Return the model with an error of its header, by which it is still known; None if it is the statement that is wrong."""
+    try:
+        return replace(_of_statement(text, path, dialect, header, ""), error=error)
+    except TidelineError:
+        return None
 
 
 def _of_python(path: Path, folder: Path, said: Mapping[str, str]) -> list[Model]:
@@ -148,7 +171,7 @@ def _of_python(path: Path, folder: Path, said: Mapping[str, str]) -> list[Model]
     try:
         declared = declarations(path)
     except TidelineError as error:
-        return [_broken(path, shown, f"{shown}: {error}", "")]
+        return _broken(path, shown, f"{shown}: {error}", "")
     models = []
     for declaration in declared:
         own = {key: Line(value) for key, value in declaration.header.items()}
@@ -167,22 +190,19 @@ def _usual(path: Path, folder: Path, said: Mapping[str, str]) -> dict[str, Line]
     return {key: Line(value) for key, value in {"group": _group_of(path, folder), **said}.items()}
 
 
-def _in_file(error: TidelineError, text: str, begin: int) -> TidelineError:
-    """Return an error of a statement at its place in the file, where the statement begins at a character."""
-    if not isinstance(error, SqlError) or not error.line or error.sql == text:
-        return error
-    at = begin + offset(text[begin:], error.line, error.column)
-    return wrong(error.message, at, text, error.hint)
-
-
 def _group_of(path: Path, folder: Path) -> str:
     parent = path.parent.relative_to(folder).as_posix().replace("/", "_").replace("-", "_")
     return "default" if parent == "." else parent
 
 
-def _of_statement(text: str, path: str, dialect: Dialect, header: Header, whole: str) -> Model:
-    """Return the model that a statement is; places of the header are those of the text `whole`."""
+def _of_statement(
+    text: str, path: str, dialect: Dialect, header: Header, whole: str, begin: int = 0
+) -> Model:
+    """Return the model that a statement is; places are those of the text `whole`, in which it begins at a character."""
     statement = parse(text, dialect)
+    own = _without_header(statement.sql)
+    at = whole.find(own, begin) if whole else -1
+    written = Written(whole, at, own, header.checks[0].start if header.checks else at) if at >= 0 else None
     if header.checks:
         statement = parse(_with_checks(text, statement, dialect, header.checks, whole), dialect)
     model = functools.partial(
@@ -196,6 +216,7 @@ def _of_statement(text: str, path: str, dialect: Dialect, header: Header, whole:
         tags=tags_of(header.lines["tags"], whole) if "tags" in header.lines else {},
         freshness=freshness_of(header.lines["freshness"], whole) if "freshness" in header.lines else None,
         automation=automation_of(header.lines["automation"], whole) if "automation" in header.lines else None,
+        written=written,
     )
     _refuse_no_asset(statement, text)
     match statement:
@@ -271,9 +292,11 @@ def _without_header(text: str) -> str:
     return "\n".join(lines[first:])
 
 
-def _broken(path: Path, shown: str, error: str, sql: str, suffix: str = "") -> Model:
-    name = "".join(char if char.isalnum() or char == "_" else "_" for char in path.stem) + suffix
-    return Model(name, "materialized view", sql, shown, error=error)
+def _broken(path: Path, shown: str, error: str, sql: str, suffix: str = "") -> list[Model]:
+    """Return the models of a text that can't be read, under the names that it gives them if these can be seen."""
+    stem = "".join(char if char.isalnum() or char == "_" else "_" for char in path.stem)
+    named = created(sql) or [(stem + suffix, "materialized view")]
+    return [Model(name, kind, sql, shown, error=error) for name, kind in named]
 
 
 def _without_twins(models: Sequence[Model]) -> list[Model]:

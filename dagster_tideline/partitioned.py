@@ -1,6 +1,6 @@
 """Views that are cut into partitions, as partitioned assets: epoch runs tell which have changed, a click computes one again."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -108,25 +108,21 @@ def partition_events(
         )
 
 
-def quarantine_checks(
-    view: str, newly: Collection[str], before: "Version", after: "Version"
-) -> Iterator[dg.AssetCheckEvaluation]:
-    """Yield a failed check of a view of which partitions have failed `newly`, a passed one when none is left in quarantine."""
-    behind = quarantined(after, view)
-    if newly:
-        told = {key: remedy(view, key, one) for key, one in behind.items()}
-        yield dg.AssetCheckEvaluation(
-            dg.AssetKey(view), CHECK, passed=False, metadata=told, description=failure_text(told)
-        )
-    elif not behind and quarantined(before, view):
-        yield dg.AssetCheckEvaluation(dg.AssetKey(view), CHECK, passed=True)
+def quarantine_check(view: str, version: "Version") -> dg.AssetCheckEvaluation:
+    """Return the check of a view's quarantine, told with each event of the view: else Dagster takes it for not evaluated."""
+    told = {key: remedy(view, key, one) for key, one in quarantined(version, view).items()}
+    return dg.AssetCheckEvaluation(
+        dg.AssetKey(view), CHECK, passed=not told, metadata=told, description=failure_text(told) or None
+    )
 
 
 def remedy(view: str, key: str, one: Quarantined) -> str:
-    """Return what is the matter with a partition in quarantine, and what to do."""
+    """Return what is the matter with a partition in quarantine, and what to do; in one line, as Dagster's page shows it."""
+    told = "; ".join(line.strip() for line in one.text.splitlines())
+    rows = "It has no rows yet" if one.epoch is None else "Its rows are those of its epoch"
     return (
-        f"{one.text}\nIts rows are those of its epoch, all other partitions of {view} go on. Mend or delete the row that it "
-        f"names, then materialize partition {key}; the partition is also tried again by itself when what it reads changes."
+        f"{told}. {rows}, all other partitions of {view} go on. Mend or delete the row that it names, then materialize "
+        f"partition {key}; the partition is also tried again by itself when what it reads changes."
     )
 
 

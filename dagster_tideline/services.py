@@ -22,6 +22,7 @@ from urllib.request import urlopen
 from dagster_tideline.settings import Settings
 from engine.errors import EnvironmentNotReady
 from engine.jars import check_java, pyspark_folder
+from engine.runtime.spark import ui
 from engine.runtime.spark.connect import FILE, LOOPBACK, TOKEN_VARIABLE, WarmSpark, announce
 
 START_SECONDS = 120.0
@@ -129,6 +130,15 @@ class Services:
             # The runs of a project share one session of the server: its Python workers stay warm between runs.
             "spark.connect.session.manager.defaultSessionTimeout": "-1",
         }
+        environment = {
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": LOOPBACK,
+            "SPARK_NO_DAEMONIZE": "1",
+            TOKEN_VARIABLE: token,
+        }
+        page = free_port()
+        if shown := ui.ui_settings({**self.environment, **environment}, page):
+            settings |= shown | {ui.ADDRESS: f"http://{LOOPBACK}:{page}"}
         command = [str(pyspark_folder() / "bin" / "spark-class"), "org.apache.spark.deploy.SparkSubmit"]
         command += [
             "--class",
@@ -139,12 +149,6 @@ class Services:
         command += ["--driver-memory", os.environ.get("TIDELINE_DRIVER_MEMORY", "4g"), "--name", "tideline"]
         for key, value in settings.items():
             command += ["--conf", f"{key}={value}"]
-        environment = {
-            "PYSPARK_PYTHON": sys.executable,
-            "SPARK_LOCAL_IP": LOOPBACK,
-            "SPARK_NO_DAEMONIZE": "1",
-            TOKEN_VARIABLE: token,
-        }
         service = self._start("Spark", [*command, "spark-internal"], environment, f"sc://localhost:{port}")
         _await(service, lambda: _listens(port))
         self.environment["SPARK_REMOTE"] = f"{service.address}/;session_id={uuid.uuid4()}"
@@ -190,6 +194,7 @@ def project_environment(settings: Settings) -> dict[str, str]:
         "DAGSTER_HOME": str(dagster_home(settings.home)),
         "PYTHONUNBUFFERED": "1",
         "PYTHONWARNINGS": "ignore",
+        "TIDELINE_SPARK_UI": os.environ.get("TIDELINE_SPARK_UI") or "1",
     }
 
 

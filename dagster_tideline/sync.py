@@ -87,7 +87,6 @@ def sync_models(session: Session, models: Sequence[Model]) -> SyncReport:
     folders = _make_folders(models)
     catalog = session.catalog
     plan = plan_sync(catalog, models)
-    created: list[str] = []
     dropped: list[str] = []
     errors = folders | dict(plan.errors)
     for name in plan.drop:
@@ -95,9 +94,19 @@ def sync_models(session: Session, models: Sequence[Model]) -> SyncReport:
         if relation is not None:
             session.sql(f"DROP {relation.kind.upper()} {name} CASCADE")
             dropped.append(name)
-    for model in plan.create:
-        if model.name in folders:
-            continue
+    created = create_models(session, [model for model in plan.create if model.name not in folders], errors)
+    for model in plan.alter:
+        try:
+            _alter_checks(session, model)
+        except TidelineError as error:
+            errors[model.name] = model.told(error)
+    return SyncReport(tuple(created), tuple(dropped), errors)
+
+
+def create_models(session: Session, models: Sequence[Model], errors: dict[str, str]) -> list[str]:
+    """Create what models declare, inputs first; returns their names, and adds what is refused to the errors by model."""
+    created: list[str] = []
+    for model in models:
         missing = [name for name in model.reads if name in errors]
         if missing:
             errors[model.name] = f"it reads {', '.join(missing)}, which could not be created"
@@ -107,17 +116,12 @@ def sync_models(session: Session, models: Sequence[Model]) -> SyncReport:
             session.dialect = model.dialect
             session.sql(model.sql, build=False)
         except TidelineError as error:
-            errors[model.name] = f"{model.path}: {error}"
+            errors[model.name] = model.told(error)
         else:
             created.append(model.name)
         finally:
             session.dialect = dialect
-    for model in plan.alter:
-        try:
-            _alter_checks(session, model)
-        except TidelineError as error:
-            errors[model.name] = f"{model.path}: {error}"
-    return SyncReport(tuple(created), tuple(dropped), errors)
+    return created
 
 
 def _same(model: Model, relation: Relation) -> bool:

@@ -1,4 +1,4 @@
-"""What a run tells while it works: what the engine warns of, and that it was cancelled."""
+"""What a run tells while it works: what the engine warns of, where Spark shows its work, and that it was cancelled."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from contextlib import contextmanager
 import dagster as dg
 from dagster._core.errors import DagsterExecutionInterruptedError
 
+from engine.runtime.spark import ui
+
 ENGINE = "engine"
 CANCELLED = (
     "this run was ended before it was done: what it has committed stays, of what it was computing nothing is visible, "
@@ -17,11 +19,14 @@ CANCELLED = (
 
 
 class _Passing(logging.Handler):
-    """Passes what is warned of on to the log of a run."""
+    """Passes what is warned of, and where Spark shows its work, on to the log of a run."""
 
     def __init__(self, log: dg.DagsterLogManager) -> None:
-        super().__init__(logging.WARNING)
+        super().__init__(logging.INFO)
         self._log = log
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.levelno >= logging.WARNING or record.name == ui.__name__
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -32,8 +37,9 @@ class _Passing(logging.Handler):
 
 @contextmanager
 def under_way(context: dg.AssetExecutionContext | dg.OpExecutionContext) -> Iterator[None]:
-    """Pass the engine's warnings on to the log of a run as they come; say what it means where the run is ended early."""
+    """Pass what the engine tells on to the log of a run as it comes; say what it means where the run is ended early."""
     passing, engine = _Passing(context.log), logging.getLogger(ENGINE)
+    logging.getLogger(ui.__name__).setLevel(logging.INFO)
     engine.addHandler(passing)
     try:
         yield

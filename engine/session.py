@@ -40,6 +40,7 @@ from engine.runtime.partitions.checks import checked_partition, checked_partitio
 from engine.runtime.partitions.values import changed_partitions, partition_statuses
 from engine.runtime.reads.datasource import TidelineDataSource
 from engine.runtime.spark.session import SparkTarget, connect, is_of_this_process, register
+from engine.runtime.spark.ui import told_address
 from engine.runtime.statements.alter import set_option
 from engine.runtime.statements.statement_errors import told_at_its_place
 from engine.runtime.statements.statement_reading import statement_of, statements_of
@@ -93,6 +94,8 @@ class Session:
         self.store = Hummock.open(url, clock=clock, news_seconds=NEWS_SECONDS if drives else 0.0)
         self._spark_target = spark
         self._spark: SparkSession | None = None
+        self.spark_ui: str | None = None
+        """Where a browser on this machine sees what Spark does, None if that is not shown, or nothing has needed Spark yet."""
         self._has_source = False
         self._starting = threading.Lock()
         self.sinks = SinkDriver(self.store)
@@ -152,6 +155,7 @@ class Session:
         with self._starting:
             if self._spark is None:
                 self._spark = connect(self._spark_target)
+                self.spark_ui = told_address(self._spark)
             return self._spark
 
     @property

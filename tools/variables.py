@@ -72,6 +72,10 @@ OF_A_PROCESS: Mapping[str, Variable] = {
         "where decoded files are kept, a folder that is its user's alone",
         "`tideline-cache-<user>` of the temporary folder",
     ),
+    "TIDELINE_SPARK_UI": Variable(
+        "`1`: a Spark that is started here shows its page on loopback, which each run names in its log",
+        "`1` in `tideline up`, else `0`",
+    ),
     "TIDELINE_DRIVER_MEMORY": Variable("memory of a Spark that is started here", "`4g`"),
     "TIDELINE_DRIVER_ROWS_MB": Variable(
         "MiB of rows of one UPDATE, DELETE, INSERT … SELECT or CREATE TABLE AS that the process holds; "
@@ -93,6 +97,10 @@ OF_OTHERS: Mapping[str, Variable] = {
     ),
     "SPARK_CONNECT_AUTHENTICATE_TOKEN": Variable("the token that this server wants", "made by `make up`"),
     "SPARK_LOCAL_IP": Variable("the address that a Spark started here binds to", "`127.0.0.1`"),
+    "DAGSTER_IS_DEFS_VALIDATION_CLI": Variable(
+        "wrong models stop the loading of definitions, instead of being assets that say why",
+        "set by `dg check defs` and `dagster definitions validate`",
+    ),
     "JAVA_HOME": Variable("the Java that Spark runs on", "the one on PATH"),
     "JDK_JAVA_OPTIONS": Variable("options of that Java; tests set those that start it fast", "none"),
     "JAVA_TOOL_OPTIONS": Variable(

@@ -16,10 +16,15 @@ expect.set_options(timeout=WAIT_SECONDS * 1000)
 @pytest.fixture
 def page(browser_page: Page, served: Served, request: pytest.FixtureRequest) -> Page:
     """The browser's page; the picture of how it looked at the end is kept."""
-    request.addfinalizer(
-        lambda: browser_page.screenshot(path=SCREENS / f"{request.node.name.removeprefix('test_')}.png")
-    )
+    request.addfinalizer(lambda: picture(browser_page, request.node.name.removeprefix("test_")))
     return browser_page
+
+
+def picture(page: Page, name: str) -> None:
+    """Keep a picture of the page once nothing of it is still being loaded."""
+    expect(page.get_by_text(re.compile("^Loading")).locator("visible=true")).to_have_count(0)
+    expect(page.locator(".bp5-spinner, [class*=Spinner]").locator("visible=true")).to_have_count(0)
+    page.screenshot(path=SCREENS / f"{name}.png")
 
 
 _LAUNCHES = re.compile(r'"operationName":\s*"Launch(PipelineExecution|MultipleRuns|PartitionBackfill)"')
@@ -39,14 +44,14 @@ def launched(page: Page, button: Locator, name: str = "id|runId") -> str:
 
 
 def test_the_graph_shows_how_a_view_follows_from_its_table(page: Page, served: Served) -> None:
+    page.goto(f"{served.address}/runs")
+    expect(page.get_by_text(re.compile("^(Success|Failure)$")).first).to_be_visible()
     page.goto(f"{served.address}/locations/shop/asset-groups/sales")
     for name in ("orders", "sales_by_shop"):
         expect(page.get_by_text(name, exact=True).locator("visible=true").first).to_be_visible()
 
 
 def test_a_view_is_materialized_by_a_click(page: Page, served: Served) -> None:
-    page.goto(f"{served.address}/runs")  # the table that the view reads has rows when the first run has ended
-    expect(page.get_by_text(re.compile("^(Success|Failure)$")).first).to_be_visible()
     page.goto(f"{served.address}/assets/sales_by_shop")
     run = launched(page, page.get_by_text("Materialize", exact=True).first)
     page.goto(f"{served.address}/runs/{run}")
@@ -64,10 +69,11 @@ def test_the_numbers_of_epochs_are_plotted(page: Page, served: Served) -> None:
 def test_a_model_that_fails_is_shown_with_its_error_and_its_place(page: Page, served: Served) -> None:
     page.goto(f"{served.address}/assets/misspelt")
     failed = page.get_by_text(re.compile("^Failed in")).first.inner_text().split()[-1]
-    page.screenshot(path=SCREENS / "a_model_that_fails.png")
+    expect(page.get_by_text(re.compile(r"^\d+/\d+/\d{4}$")).first).to_be_visible()  # below its history
+    picture(page, "a_model_that_fails")
     page.goto(f"{served.address}/runs/{served.run(failed).run_id}")
     expect(page.get_by_text("there is no column shopp").first).to_be_visible()
-    expect(page.get_by_text(re.compile(r"line 1, column \d+")).first).to_be_visible()
+    expect(page.get_by_text("line 7, column 45").first).to_be_visible()  # of the file
 
 
 def test_what_is_healthy_does_not_look_failed_beside_it(page: Page, served: Served) -> None:
@@ -95,7 +101,7 @@ def test_a_check_names_the_partition_that_fails_and_passes_once_it_is_mended(
     page.goto(f"{served.address}/assets/takings_by_day?view=checks")
     page.get_by_text("no_partition_in_quarantine").first.click()
     expect(page.get_by_text("DIVIDE_BY_ZERO").first).to_be_visible()
-    page.screenshot(path=SCREENS / "a_check_that_fails.png")
+    picture(page, "a_check_that_fails")
     served.land("takings/2.csv", "id,day,cents\n3,wed,2\n")
     expect(page.get_by_text("Passed", exact=True).first).to_be_visible()
 
@@ -112,7 +118,8 @@ def test_one_partition_is_computed_again_by_a_click(page: Page, served: Served) 
     page.get_by_text("Select a partition or create one").click()
     page.get_by_text("mon", exact=True).locator("visible=true").last.click()
     page.keyboard.press("Escape")
-    page.screenshot(path=SCREENS / "one_partition_is_chosen.png")
+    expect(page.get_by_placeholder("Filter partitions")).to_have_count(0)
+    picture(page, "one_partition_is_chosen")
     run = launched(page, page.get_by_text(re.compile("^Launch (backfill|1 run)$")))
     page.goto(f"{served.address}/runs/{run}")
     expect(page.get_by_text("Success", exact=True).first).to_be_visible()

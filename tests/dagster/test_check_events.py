@@ -67,6 +67,19 @@ def test_a_run_tells_how_checks_came_out_and_one_that_fails_names_the_check(proj
     assert outcomes(project.run()) == {}, "a run without news tells nothing"
 
 
+def test_a_run_that_shows_a_view_without_news_since_another_fails_shows_its_checks_too(
+    project: Project,
+) -> None:
+    project.model("shop/totals.sql", CHECKED)
+    project.model("shop/wrong.sql", "CREATE MATERIALIZED VIEW wrong AS SELECT nothing FROM orders")
+    project.land("1.csv", FIRST)
+    for _ in range(2):
+        result = project.run()
+        shown = {one.asset_key for one in result.get_asset_materialization_events()}
+        assert not result.success and dg.AssetKey("totals") in shown
+        assert set(outcomes(result)) == {"check_1", "few"}
+
+
 def test_a_run_that_was_asked_for_checks_tells_them_without_news(
     project: Project, definitions: Callable[[], dg.Definitions]
 ) -> None:

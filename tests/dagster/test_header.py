@@ -9,7 +9,9 @@ import dagster as dg
 import pytest
 
 from dagster_tideline.component import TidelineModelsComponent
+from dagster_tideline.definitions import VALIDATING, build_definitions
 from dagster_tideline.models import Model, load_models
+from dagster_tideline.settings import Settings
 from dagster_tideline.view_spec import spec_of
 
 VIEW = "CREATE MATERIALIZED VIEW v AS\nSELECT a, n FROM t"
@@ -167,6 +169,50 @@ def test_an_error_of_a_later_statement_is_at_its_line_of_the_file(tmp_path: Path
     (error,) = [model.error for model in models if model.error]
     assert "line 3, column 10:\n    -- tags: no good\n             ^" in error
     assert [model.name for model in models if model.error is None] == ["t"]
+
+
+def test_models_keep_name_kind_and_inputs_under_a_wrong_header(tmp_path: Path) -> None:
+    (tmp_path / "two.sql").write_text(
+        "-- owner: ann\n-- group: shop\nCREATE TABLE t (n INT PRIMARY KEY) WITH (connector = 'landing', path = 'l');\n"
+        "-- check: not_nul(n)\nCREATE MATERIALIZED VIEW v AS SELECT n FROM t;\n"
+        "CREATE SINK s FROM v INTO t WITH (;\nCREATE VIEW w AS SELECT n FROM v;"
+    )
+    (tmp_path / "open.sql").write_text(
+        "CREATE MATERIALIZED VIEW a AS SELECT 'x;\ncreate view b as SELECT 1 AS n;\n"
+    )
+    models = {model.name: model for model in load_models(tmp_path)}
+    told = {
+        name: (model.kind, model.reads, (model.error or "").partition("\n")[0])
+        for name, model in models.items()
+    }
+    assert told == {
+        "a": ("materialized view", (), "open.sql: a string is not closed"),
+        "b": ("view", (), "open.sql: a string is not closed"),
+        "t": ("table", (), "two.sql: there is no owner of a model"),
+        "v": ("materialized view", ("t",), "two.sql: there is no check not_nul"),
+        "s": ("sink", (), "two.sql: an option needs a name and a value"),
+        "w": ("view", ("v",), ""),
+    }
+    assert models["t"].options["path"] == "l" and {models[name].group for name in "tvw"} == {"shop"}
+
+
+def test_a_code_server_loads_what_is_well_and_a_check_of_definitions_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "t.sql").write_text("CREATE TABLE t (a INT, n INT PRIMARY KEY)")
+    (tmp_path / "v.sql").write_text("-- tags: no good\n" + VIEW)
+    settings = Settings(project=tmp_path, home=tmp_path, assets=tmp_path, store=(tmp_path / "store").as_uri())
+    loaded = build_definitions(settings)
+    assert {dg.AssetKey("t"), dg.AssetKey("v")} <= set(loaded.resolve_all_asset_keys())
+    monkeypatch.setenv(VALIDATING, "1")
+    with pytest.raises(dg.DagsterInvalidDefinitionError) as told:
+        build_definitions(settings)
+    assert "one model of 2 can't be used" in str(told.value)
+    assert 'v.sql: "no good" is no tag\n  line 1, column 10:\n    -- tags: no good\n             ^' in str(
+        told.value
+    )
+    (tmp_path / "v.sql").write_text(VIEW)
+    assert build_definitions(settings).resolve_all_asset_keys()
 
 
 def test_a_wrong_argument_of_a_decorator_is_told_with_its_function(tmp_path: Path) -> None:

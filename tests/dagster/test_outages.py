@@ -93,16 +93,17 @@ def test_a_run_that_is_cancelled_in_the_page_leaves_nothing_behind_and_the_next_
     tmp_path: Path, spark: SparkSession, stored: Hummock, runs: str
 ) -> None:
     models = {"m.sql": TABLE + view("totals", TOTALS) + view("pairs", PAIRS)}
-    with served(tmp_path, models, runs=runs, warm=runs == "tick") as project:
+    at_once = {"TIDELINE_SENSOR_WAIT": "0"}  # no tick that looks on while its sensor is stopped
+    with served(tmp_path, models, runs=runs, warm=runs == "tick", environment=at_once) as project:
         project.land("item", "1.csv", rows(0, MANY))
         until(lambda: is_current(stored, "totals"), "totals")
         (run,) = project.runs(JOBS[runs], "STARTED")
+        project.stop_sensors()
         before = processes(tmp_path)
         started = {pid: words for pid, words in before.items() if "java" in words}
         until(lambda: "barrier/pairs" in stored.refresh().catalog, "the second view's turn")
         spent = sum(map(seconds_of, started))
         until(lambda: sum(map(seconds_of, started)) > spent + 2, "work")
-        project.stop_sensors()
         project.terminate(run["runId"])
         until(lambda: project.run(run["runId"])["status"] in ENDED, "its end", 30)
         assert project.run(run["runId"])["status"] == "CANCELED"
@@ -118,7 +119,7 @@ def test_a_run_that_is_cancelled_in_the_page_leaves_nothing_behind_and_the_next_
         until(lambda: not workers or not still(tmp_path, workers), "the end of the run's process", 60)
         project.land("item", "2.csv", rows(MANY, MANY + FEW))
         project.start_sensors()
-        until(lambda: is_current(stored, "totals", "pairs"), "both views")
+        until(lambda: has_rows(stored, MANY + FEW) and is_current(stored, "totals", "pairs"), "both views")
     until(lambda: not processes(tmp_path), "the end of all processes", 30)
     judge(stored.url, spark, MANY + FEW, totals=TOTALS, pairs=PAIRS)
 
@@ -153,13 +154,15 @@ def test_definitions_that_are_loaded_again_during_a_run_disturb_nothing(
         project.land("item", "2.csv", rows(MANY, MANY + FEW))
         until(
             lambda: (
-                is_current(stored, "totals", "pairs") and "% 5" in stored.version.catalog["relation/totals"]
+                has_rows(stored, MANY + FEW)
+                and is_current(stored, "totals", "pairs")
+                and "% 5" in stored.version.catalog["relation/totals"]
             ),
-            "the changed view",
+            "the changed view and the other",
         )
-        until(lambda: is_current(stored, "totals", "pairs"), "both views")
         until(lambda: project.run(run["runId"])["status"] in ENDED, "the run's end")
         assert project.run(run["runId"])["status"] == "SUCCESS", project.log(run["runId"])
+        assert "Spark shows what it does at http://127.0.0.1:" in project.log(run["runId"])
     judge(stored.url, spark, MANY + FEW, totals=changed, pairs=PAIRS)
 
 

@@ -27,6 +27,18 @@ except TidelineError as error:
 """
 
 
+PAGE = """
+import sys
+from urllib.request import urlopen
+from engine.session import Session
+with Session(sys.argv[1], sys.stdin.readline().strip()) as session:
+    assert session.spark_ui is None
+    session.computing.range(5).count()
+    assert session.spark_ui.startswith("http://127.0.0.1:"), session.spark_ui
+    assert "connect" in urlopen(session.spark_ui + "/connect/", timeout=60).read().decode().lower()
+"""
+
+
 def test_a_home_is_held_by_one_process_at_a_time(tmp_path: Path) -> None:
     with (
         Services(tmp_path, {}),
@@ -77,7 +89,8 @@ def test_the_spark_of_a_project_answers_those_who_know_its_token_and_listens_on_
     monkeypatch.setenv(
         "JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
     )
-    with Services(tmp_path, {"TIDELINE_STORE": "file:///store"}) as services:
+    shown = {"TIDELINE_SPARK_UI": "1"}
+    with Services(tmp_path, {"TIDELINE_STORE": "file:///store", **shown}) as services:
         service = services.spark_connect()
         warm = find(tmp_path / ".tideline")
         assert warm is not None and services.environment[TOKEN_VARIABLE] == warm.token
@@ -86,6 +99,7 @@ def test_the_spark_of_a_project_answers_those_who_know_its_token_and_listens_on_
         assert "refused" in _answer(f"{bare}/;token=wrong")
         assert _answer(warm.address) == "5"
         assert _answer(bare, {TOKEN_VARIABLE: warm.token}) == "5"
+        assert _answer(warm.address, shown, PAGE, (tmp_path / "store").as_uri()) == ""
         assert warm.token not in subprocess.check_output(["ps", "-eo", "args"], text=True)
         assert warm.token not in service.log.read_text(errors="replace")
         assert _addresses(service.process.pid) <= {"127.0.0.1", "::ffff:127.0.0.1"}
@@ -97,11 +111,13 @@ def test_what_a_project_keeps_is_closed_to_other_users(tmp_path: Path) -> None:
         assert stat.S_IMODE(services.state.stat().st_mode) == 0o700
 
 
-def _answer(address: str, environment: dict[str, str] | None = None) -> str:
+def _answer(
+    address: str, environment: dict[str, str] | None = None, client: str = CLIENT, *arguments: str
+) -> str:
     """Return what a client in a process of its own is told; the address goes by its input, as arguments are seen by all."""
     own = {key: value for key, value in os.environ.items() if key not in (TOKEN_VARIABLE, "SPARK_REMOTE")}
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", CLIENT],
+        [sys.executable, "-W", "ignore", "-c", client, *arguments],
         input=address,
         env={**own, **(environment or {})},
         capture_output=True,

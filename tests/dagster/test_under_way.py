@@ -17,6 +17,7 @@ def test_warnings_of_the_engine_and_an_early_end_are_told_in_the_log_of_the_run(
         with under_way(context):
             logging.getLogger("engine.hummock").warning("no answer from %s", "the bucket")
             logging.getLogger("engine.hummock").info("nothing to speak of")
+            logging.getLogger("engine.runtime.spark.ui").info("Spark shows what it does at %s", "its page")
             if error is not None:
                 raise error
 
@@ -36,5 +37,6 @@ def test_warnings_of_the_engine_and_an_early_end_are_told_in_the_log_of_the_run(
             for record in instance.get_records_for_run(run.run_id).records
             if not record.event_log_entry.is_dagster_event
         ]
-    assert told == ["no answer from the bucket", *([CANCELLED] if error is not None else [])]
+    page = "Spark shows what it does at its page"
+    assert told == ["no answer from the bucket", page, *([CANCELLED] if error is not None else [])]
     assert not logging.getLogger("engine").handlers

@@ -47,3 +47,10 @@ def test_a_view_of_ones_own_file_is_current_within_ten_minutes_of_an_empty_envir
     found = run(str(programs / "tideline"), "sql", query, "--format", "csv", folder=project)
     print("", *told, sep="\n")
     assert found.replace('"', "").split() == ["page,visits", "home,2", "news,1"]
+    # what the environment was given is all that Dagster's own programs need there
+    assert "All definitions loaded successfully" in run(str(programs / "dg"), "check", "defs", folder=project)
+    run(str(programs / "dagster"), "definitions", "validate", folder=project)
+    listed = run(str(programs / "dg"), "list", "defs", folder=project)
+    assert all(
+        name in listed for name in ("orders", "sales_by_shop", "visits", "visits_by_page", "epoch_run")
+    )

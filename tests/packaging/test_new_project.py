@@ -37,8 +37,10 @@ class Environment:
         """Run a program of the environment and return what it prints; fails with that if it fails."""
         return self.finished(*command, folder=folder).stdout
 
-    def finished(self, *command: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """Run a program of the environment to its end; fails with what it prints if it fails."""
+    def finished(
+        self, *command: str, folder: Path | None = None, status: int = 0
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program of the environment to its end; fails with what it prints if it ends with another status."""
         own = {
             k: v for k, v in os.environ.items() if not k.startswith(("TIDELINE_", "DAGSTER_", "SPARK_REMOTE"))
         }
@@ -58,7 +60,8 @@ class Environment:
             timeout=LONGEST_SECONDS,
             check=False,
         )
-        assert done.returncode == 0, f"{' '.join(command)}:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+        told = f"{' '.join(command)}:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+        assert done.returncode == status, told
         return done
 
 
@@ -161,14 +164,23 @@ def test_wrong_models_are_told_with_file_line_and_caret_and_stop_no_other(enviro
     (project / "assets" / "header.sql").write_text(header)
     statement = "CREATE MATERIALIZED VIEW statement AS\nSELECT shop FROM orders WHERE (;\n"
     (project / "assets" / "statement.sql").write_text(statement)
-    told = environment.finished("dg", "check", "defs", folder=project).stderr
+    query = "CREATE MATERIALIZED VIEW query AS SELECT shop,\n  pric FROM orders;\n"
+    reader = "CREATE MATERIALIZED VIEW reader AS SELECT shop FROM query;\n"
+    (project / "assets" / "query.sql").write_text("-- Prices.\n" + query + reader)
+    told = environment.finished("dg", "check", "defs", folder=project, status=1).stdout
+    assert "3 models of 6 can't be used" in told
     assert "header.sql: " in told and "statement.sql: " in told
     assert "  line 2, column 10:\n    -- tags: no good\n             ^\n" in told, told
     shown = statement.splitlines()[1]
     assert f"  line 2, column 31:\n    {shown}\n    {' ' * 30}^\n" in told, told
+    assert (
+        "query.sql: there is no column pric\n  line 3, column 3:\n      pric FROM orders;\n      ^\n" in told
+    ), told
     listed = environment.run("dg", "list", "defs", folder=project)
-    assert all(name in listed for name in ("orders", "sales_by_shop", "header", "statement"))
+    assert all(name in listed for name in ("orders", "sales_by_shop", "header", "statement", "reader"))
     assert "can't be used" in listed
+    validated = environment.finished("dagster", "definitions", "validate", folder=project, status=1)
+    assert "statement.sql: " in validated.stderr + validated.stdout
 
 
 def test_the_tests_of_the_project_pass(environment: Environment, project: Path) -> None:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, TypeAlias
 from engine.claims import PREPARED_SESSION
 from engine.jars import check_java, jar_paths
 from engine.jsonb.functions import FUNCTIONS, PREFIX
-from engine.runtime.spark.connect import connect_to
+from engine.runtime.spark.connect import LOOPBACK, connect_to
 from engine.runtime.spark.functions import functions_digest, register_functions
 from engine.runtime.spark.local_java import driver_settings
 from engine.runtime.spark.logging import silence_own_calls
+from engine.runtime.spark.ui import ui_settings
 from engine.spark_internals import activate, is_in_process
 from engine.verification import broken, verifying
 
@@ -220,13 +221,19 @@ def _classic(master: str) -> SparkSession:
     if (session := _running()) is not None:
         return session
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     memory = os.environ.get("TIDELINE_DRIVER_MEMORY", "4g")
     apart = local_settings() if master.partition("[")[0] == "local" else {"spark.jars": ",".join(jar_paths())}
     with _without_remote(), _interrupts_kept():
         builder = SparkSession.builder.master(master).appName("tideline")
         builder = builder.config("spark.driver.memory", memory)
-        for key, value in {**STATIC_SETTINGS, **SETTINGS, **CHANGED_SETTINGS, **apart}.items():
+        for key, value in {
+            **STATIC_SETTINGS,
+            **ui_settings(os.environ),
+            **SETTINGS,
+            **CHANGED_SETTINGS,
+            **apart,
+        }.items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

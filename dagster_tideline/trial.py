@@ -1,0 +1,44 @@
+"""Models tried out before any run: each is made in an empty store, where the engine says what it does not take."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from dagster_tideline.models import Model
+from dagster_tideline.sync import create_models
+from engine.sql.catalog import Relation
+
+
+def refused(
+    models: Sequence[Model], stored: Mapping[str, Relation], spark: str | None = None
+) -> dict[str, str]:
+    """Return what is wrong with models that the engine refuses, by model; starts Spark.
+
+    Not tried are sinks, which may reach out to others, and models over what somebody has made in the store by hand: `stored` is
+    what it holds.
+    """
+    from engine.session import Session
+
+    apart = {model.name for model in models if model.error is not None or model.kind == "sink"}
+    apart |= stored.keys() - {model.name for model in models}
+    tried: list[Model] = []
+    for model in models:  # inputs come before their readers
+        if model.name in apart or apart.intersection(model.reads):
+            apart.add(model.name)
+        else:
+            tried.append(model)
+    errors: dict[str, str] = {}
+    with (
+        tempfile.TemporaryDirectory(prefix="tideline-check-") as folder,
+        Session(Path(folder).as_uri(), spark) as session,
+    ):
+        _ = session.computing  # what the machine lacks is no fault of a model
+        for function in stored.values():
+            if function.kind == "function":
+                session.dialect = function.dialect
+                session.sql(function.sql)
+        create_models(session, tried, errors)
+    reads = {model.name: model.reads for model in tried}
+    return {name: error for name, error in errors.items() if not errors.keys() & set(reads[name])}

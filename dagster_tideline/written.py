@@ -1,0 +1,56 @@
+"""Where models stand in their files: errors of statements are told there, and names are seen where nothing else can be read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from dagster_tideline.header import wrong
+from engine.errors import SqlError, TidelineError
+from engine.sql.parsing.names import NAME, written_name
+from engine.sql.parsing.refusals import offset
+
+_CREATE = re.compile(
+    rf"^\s*CREATE\s+(?:OR\s+REPLACE\s+)?(MATERIALIZED\s+VIEW|VIEW|TABLE|SOURCE|SINK)\s+(?:IF\s+NOT\s+EXISTS\s+)?({NAME})",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class Written:
+    """A statement in the text of its file, where it begins at a character; `checks` is where those of its header begin."""
+
+    text: str
+    begin: int
+    statement: str
+    checks: int
+
+    def placed(self, error: TidelineError, sql: str) -> TidelineError:
+        """Return an error of `sql`, the statement with the checks of its header in it, at its place in the file."""
+        if not isinstance(error, SqlError) or not error.line or error.sql != sql:
+            return error
+        at, longer = offset(sql, error.line, error.column), len(sql) - len(self.statement)
+        added = next(
+            (i for i, pair in enumerate(zip(sql, self.statement, strict=False)) if pair[0] != pair[1]),
+            len(sql),
+        )
+        if longer and added <= at < added + longer:
+            return wrong(error.message, self.checks, self.text, error.hint)
+        return wrong(error.message, self.begin + (at if at < added else at - longer), self.text, error.hint)
+
+
+def in_file(error: TidelineError, text: str, begin: int) -> TidelineError:
+    """Return an error of a statement at its place in the file, where the statement begins at a character."""
+    if not isinstance(error, SqlError) or not error.line or error.sql == text:
+        return error
+    at = begin + offset(text[begin:], error.line, error.column)
+    return wrong(error.message, at, text, error.hint)
+
+
+def created(text: str) -> list[tuple[str, str]]:
+    """Return name and kind of what a text can be seen to create, without those that no asset can have as its name."""
+    kinds = {"source": "table"}
+    found = [
+        (written_name(one[2], "spark"), " ".join(one[1].lower().split())) for one in _CREATE.finditer(text)
+    ]
+    return [(name, kinds.get(kind, kind)) for name, kind in found if re.fullmatch(r"[A-Za-z0-9_]+", name)]
