@@ -3,6 +3,7 @@
 import os
 import platform
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 
 import dagster as dg
 
@@ -10,6 +11,7 @@ from dagster_tideline.check_events import check_specs
 from dagster_tideline.epoch_events import Event, last_versions
 from dagster_tideline.epoch_run import run_epoch
 from dagster_tideline.hummock_resource import HummockResource
+from dagster_tideline.meanwhile import taken_meanwhile
 from dagster_tideline.models import Model
 from dagster_tideline.partitioned import partitioned_asset
 from dagster_tideline.spark_resource import SparkResource
@@ -53,7 +55,11 @@ def build_assets(
             context.instance, [dg.AssetKey(model.name) for model in models if model.kind != "view"]
         )
         with under_way(context), hummock.session(spark) as session:
-            for event in run_epoch(session, models, selected, known, context):
+            epochs = chain(
+                run_epoch(session, models, selected, known, context),
+                taken_meanwhile(context, session, models, selected),
+            )
+            for event in epochs:
                 if event.asset_key is None or event.asset_key.to_user_string() not in written:
                     yield event
 
