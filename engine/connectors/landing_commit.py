@@ -26,6 +26,7 @@ from engine.connectors.landing_watch import PendingFile
 from engine.errors import Conflict, InvalidRow, SourceError, WriteStopped
 from engine.hummock import Delete, Hummock, Put, TableVersion, Version
 from engine.hummock.batch import Operation
+from engine.hummock.preconditions import Precondition
 from engine.meta.dead_letters import DEAD_LETTER, DEAD_LETTER_SCHEMA
 from engine.runtime.rows import with_row_ids
 from engine.runtime.writes.watermarks import Arrivals
@@ -72,6 +73,8 @@ class LandingCommits:
     append_only: bool
     refuses_known_keys: bool
     report: LandingReport
+    same: Precondition
+    """That the table is the one for which rows are read."""
     records: dict[str, TakenFile | None] = field(default_factory=dict)
     """The record that each file is expected to have in the store."""
     relation: Relation | None = None
@@ -120,10 +123,8 @@ class LandingCommits:
         return lost
 
     def _version(self) -> TableVersion:
-        try:
-            return self.store.version.tables[self.table]
-        except KeyError:
-            raise SourceError(f"table {self.table} was dropped while its folder was polled") from None
+        self.same(self.store.version)
+        return self.store.version.tables[self.table]
 
     def _ingest(self, parts: Sequence[Part]) -> None:
         table = self._version()
@@ -193,10 +194,8 @@ class LandingCommits:
         expected = {path: self.records[path] for path in paths}
 
         def check(version: Version) -> None:
-            now = version.tables.get(self.table)
-            if now is None or now.table_id != table.table_id:
-                raise SourceError(f"table {self.table} was dropped while its folder was polled")
-            if self.append_only and now.committed_epoch != table.committed_epoch:
+            self.same(version)
+            if self.append_only and version.tables[self.table].committed_epoch != table.committed_epoch:
                 raise Conflict(f"{self.table} was written by another process at the same time")
             records = version.tables[FILES]
             if records.committed_epoch == seen:
