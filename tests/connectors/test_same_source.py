@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from engine.connectors import landing, nexmark
+from engine.connectors import nexmark
 from engine.connectors.landing import LandingSource
+from engine.connectors.landing_files import read_landing_file
 from engine.connectors.sources import poll_all
 from engine.session import Session
 from tests.connectors.test_polling import land
@@ -30,15 +31,15 @@ def rows(session: Session, table: str) -> list[tuple[Any, ...]]:
 
 def while_a_file_is_read(monkeypatch: pytest.MonkeyPatch, then: Callable[[], object]) -> None:
     """Do something once, between the reading of a file and its commit."""
-    real, todo = landing.read_landing_file, [then]
+    todo = [then]
 
     def read(*given: Any) -> Iterator[Any]:
-        for batch in real(*given):
+        for batch in read_landing_file(*given):
             yield batch
             if todo:
                 todo.pop()()
 
-    monkeypatch.setattr(landing, "read_landing_file", read)
+    monkeypatch.setattr("engine.connectors.landing.read_landing_file", read)
 
 
 @pytest.mark.parametrize("statement", ALTERED)
