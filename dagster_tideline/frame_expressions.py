@@ -6,6 +6,7 @@ import datetime
 import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from itertools import count
 from typing import Any
 
 from engine.errors import SqlError
@@ -13,8 +14,8 @@ from engine.spark_internals import connect_type
 from engine.sql.expression.spark_sql import quote
 from engine.sql.statements.option_text import literal
 
-Resolve = Callable[[int], str | None]
-"""What a frame is called where an expression stands: None where its columns need no name before them."""
+Resolve = Callable[[int, str | None], str | None]
+"""What a frame is called where a column of it stands (None: all of them): None where they need no name before them."""
 
 _BINARY = {
     **{sign: sign for sign in ("+", "-", "*", "/", "%", "<", "<=", ">", ">=", "<=>", "&", "|", "^")},
@@ -34,17 +35,23 @@ def refused(what: str, hint: str) -> SqlError:
 
 def identifier(text: str) -> str:
     """Return the name of a column, as Spark's frames write it, with its parts in quotes."""
-    parts = [
-        (found[1] or "").replace("``", "`") if found[1] is not None else found[2]
-        for found in _NAME.finditer(text)
-    ]
-    return ".".join(map(quote, parts))
+    return ".".join(map(quote, _parts(text)))
+
+
+def first_part(text: str) -> str:
+    """Return the column of a name: what follows it are fields in it."""
+    return _parts(text)[0]
 
 
 def last_part(text: str) -> str:
     """Return what a column is called after it was selected by a name."""
-    *_, last = _NAME.finditer(text)
-    return last[1].replace("``", "`") if last[1] is not None else last[2]
+    return _parts(text)[-1]
+
+
+def _parts(text: str) -> list[str]:
+    return [
+        found[1].replace("``", "`") if found[1] is not None else found[2] for found in _NAME.finditer(text)
+    ]
 
 
 class Expressions:
@@ -72,17 +79,15 @@ class Expressions:
     def _unresolved_attribute(self, node: Any) -> str:
         if node.is_metadata_column:
             raise refused(f"the metadata column {node.unparsed_identifier}", "select the table's own columns")
-        place = self._resolve(node.plan_id) if node.HasField("plan_id") else None
-        return (
-            f"{quote(place)}.{identifier(node.unparsed_identifier)}"
-            if place
-            else identifier(node.unparsed_identifier)
-        )
+        name = identifier(node.unparsed_identifier)
+        first = first_part(node.unparsed_identifier)
+        place = self._resolve(node.plan_id, first) if node.HasField("plan_id") else None
+        return f"{quote(place)}.{name}" if place else name
 
     def _unresolved_star(self, node: Any) -> str:
         if node.HasField("unparsed_target"):
             return f"{identifier(node.unparsed_target.removesuffix('.*'))}.*"
-        place = self._resolve(node.plan_id) if node.HasField("plan_id") else None
+        place = self._resolve(node.plan_id, None) if node.HasField("plan_id") else None
         return f"{quote(place)}.*" if place else "*"
 
     def _expression_string(self, node: Any) -> str:
@@ -118,6 +123,10 @@ class Expressions:
         plain = name.lower()
         if node.is_distinct:
             return f"{name}(DISTINCT {self.texts(given)})"
+        if plain == "struct":  # whose fields are called as its arguments are
+            return f"struct({', '.join(map(self._field, given))})"
+        if plain == "arrays_zip" and any(one.WhichOneof("expr_type") == "alias" for one in given):
+            raise refused("a name inside arrays_zip", "give the lists their names in a select before")
         if plain in _BINARY and len(given) == 2:
             return f"({self.text(given[0])} {_BINARY[plain]} {self.text(given[1])})"
         if plain in _BEFORE and len(given) == 1:
@@ -135,10 +144,20 @@ class Expressions:
             raise refused(f"the operator {name}", "write it with the functions of pyspark.sql.functions")
         return f"{name}({self.texts(given)})"
 
+    def _field(self, expr: Any) -> str:
+        if expr.WhichOneof("expr_type") != "alias":
+            return self.text(expr)
+        return f"{self.text(expr.alias.expr)} AS {quote(expr.alias.name[0])}"
+
     def _lambda_function(self, node: Any) -> str:
         names = []
+        taken = {
+            *re.findall(r"\w+", str(node).lower()),
+            *self._variables.values(),
+        }  # a column of the name would be hidden
+        free = (name for number in count(1) if (name := f"x{number}") not in taken)
         for argument in node.arguments:  # their own names count on from one process to the next
-            name = f"x{len(self._variables) + 1}"
+            name = next(free)
             self._variables[".".join(argument.name_parts)] = name
             names.append(name)
         heads = names[0] if len(names) == 1 else f"({', '.join(names)})"

@@ -14,6 +14,7 @@ import sqlglot
 from sqlglot import exp
 
 from dagster_tideline.frame_expressions import Expressions, identifier, last_part, refused
+from dagster_tideline.frame_places import Place
 from engine.errors import SqlError
 from engine.sql.expression.spark_sql import quote
 
@@ -27,8 +28,10 @@ _JOINS = {
     7: "CROSS JOIN",
 }
 _LEFT_ALONE = (5, 6)
+_LEFT_STAYS, _RIGHT_STAYS = (1, 3, 5, 6), (1, 4)
+"""Joins USING some columns after which those are the left side's, or the right side's."""
 _SETS = {1: "INTERSECT", 2: "UNION", 3: "EXCEPT"}
-_FROM, _WHERE, _SELECT, _ORDER, _OFFSET, _LIMIT = range(6)
+_FROM, _WHERE, _SELECT, _ORDER, _LIMIT = range(5)
 _SELECTED = (
     "select the columns that you want by their names first: a table's own are not known where models are read"
 )
@@ -38,20 +41,21 @@ _SELECTED = (
 class _Query:
     """A SELECT under construction; `done` is the last of its clauses that is written.
 
-    `places` says of each frame in it, by Spark's number, what its columns are called by: None where by their names alone. `items`
-    counts what stands in FROM. `columns` are the names of what it gives, None where they are not known.
+    `places` says of each frame in it, by Spark's number, where its columns stand. `items` counts what stands in FROM. `columns`
+    are the names of what it gives, None where they are not known. It is `mixed` if it reads what is ordered, without saying how.
     """
 
     source: str
-    places: Mapping[int, str | None]
+    places: Mapping[int, Place]
     items: int = 1
     done: int = _FROM
     where: tuple[str, ...] = ()
     select: str = "*"
     group: str = ""
     order: str = ""
-    limit: str = ""
-    offset: str = ""
+    limit: int | None = None
+    offset: int = 0
+    mixed: bool = False
     columns: tuple[str, ...] | None = None
     twice: frozenset[int] = frozenset()
 
@@ -59,9 +63,9 @@ class _Query:
     def text(self) -> str:
         """The whole SELECT."""
         where = f" WHERE {' AND '.join(self.where)}" if self.where else ""
-        return (
-            f"SELECT {self.select} FROM {self.source}{where}{self.group}{self.order}{self.limit}{self.offset}"
-        )
+        limit = f" LIMIT {self.limit}" if self.limit is not None else ""
+        offset = f" OFFSET {self.offset}" if self.offset else ""
+        return f"SELECT {self.select} FROM {self.source}{where}{self.group}{self.order}{limit}{offset}"
 
 
 @dataclass
@@ -80,8 +84,8 @@ class _Writer:
         number = relation.common.plan_id
         if number in found.places:
             return found
-        alone = next(iter(found.places.values())) if found.items == 1 and found.places else None
-        return replace(found, places={**found.places, number: alone})
+        called = next(iter(found.places.values())).called if found.items == 1 else None
+        return replace(found, places={**found.places, number: Place(called)})
 
     # ---- what stands in FROM ---------------------------------------------------------------------------------
     def _fresh(self) -> str:
@@ -92,7 +96,9 @@ class _Writer:
         if node.WhichOneof("read_type") != "named_table" or node.is_streaming or node.named_table.options:
             raise refused("a source of its own", "read what the function has as its parameters")
         name = self._fresh()
-        return _Query(f"{identifier(node.named_table.unparsed_identifier)} AS {quote(name)}", {-1: name})
+        return _Query(
+            f"{identifier(node.named_table.unparsed_identifier)} AS {quote(name)}", {-1: Place(name)}
+        )
 
     def _subquery_alias(self, node: Any) -> _Query:
         return self._called(self.query(node.input), node.alias)
@@ -103,7 +109,9 @@ class _Writer:
             source = f"{query.source.rpartition(' AS ')[0]} AS {quote(name)}"
         else:
             source = f"({query.text}) AS {quote(name)}"
-        return _Query(source, dict.fromkeys(query.places, name), columns=query.columns, twice=query.twice)
+        places = {number: place.below(name) for number, place in query.places.items()}
+        mixed = query.mixed or bool(query.order)
+        return _Query(source, places, columns=query.columns, twice=query.twice, mixed=mixed)
 
     def _upto(self, relation: Any, clause: int) -> _Query:
         """Return an operator's input as a SELECT to which a clause can be added."""
@@ -120,6 +128,9 @@ class _Writer:
         inner = node.join_type == 1 and not node.using_columns and not node.HasField("join_condition")
         word = "CROSS JOIN" if inner else _JOINS[node.join_type]
         places = {**right.places, **left.places}
+        for side, stay in ((left, _LEFT_STAYS), (right, _RIGHT_STAYS)):
+            if node.using_columns and node.join_type not in stay:
+                places |= {n: one.merged_by(node.using_columns) for n, one in side.places.items()}
         joined = _Query("", places, left.items + 1, twice=left.twice | right.twice | shared)
         on = ""
         if node.using_columns:
@@ -128,21 +139,30 @@ class _Writer:
             on = f" ON {self._expressions(joined).text(node.join_condition)}"
         source = f"{left.source} {word} {right.source}{on}"
         if node.join_type in _LEFT_ALONE:
-            return replace(left, source=source, items=left.items + 1)
+            return replace(left, source=source, items=left.items + 1, mixed=False)
         return replace(joined, source=source)
 
     # ---- clauses ---------------------------------------------------------------------------------------------
     def _expressions(self, query: _Query) -> Expressions:
-        def place(number: int) -> str | None:
+        def resolve(number: int, name: str | None) -> str | None:
             if number in query.twice:
                 hint = "give each its own name: a = t.alias('a'), and col('a.x') for its column"
                 raise refused("a column of a frame that is joined with itself", hint)
             if number not in query.places:
                 hint = "take columns of the frame itself, or by name: col('x')"
                 raise refused("a column of another frame than those that it is made of", hint)
-            return query.places[number] if query.items > 1 else None
+            place = query.places[number]
+            if not place.has(name):
+                hint = "take it along in the select, or say which one is meant by its name alone: col('x')"
+                told = "all columns" if name is None else f"the column {name}"
+                raise refused(
+                    f"{told} of a frame from before a select or join that made others of them", hint
+                )
+            if name is None and query.items > 1 and place.called is None:
+                raise refused("all columns of a joined frame beside those of another", _SELECTED)
+            return place.called if query.items > 1 else None
 
-        return Expressions(place)
+        return Expressions(resolve)
 
     def _filter(self, node: Any) -> _Query:
         query = self._upto(node.input, _WHERE)
@@ -159,9 +179,9 @@ class _Writer:
         known = tuple(names) if len(names) == len(items) else None
         if len(items) == 1 and items[0][0] == "*":
             known = query.columns
-        return replace(
-            query, select=", ".join(text for text, _ in items), columns=known, group=group, done=_SELECT
-        )
+        places = {number: place.selected(items, query.items > 1) for number, place in query.places.items()}
+        select = ", ".join(text for text, _ in items)
+        return replace(query, select=select, places=places, columns=known, group=group, done=_SELECT)
 
     def _item(self, query: _Query, expr: Any) -> tuple[str, str | None]:
         """Return an expression of a SELECT list, and what it is called; None for a star."""
@@ -205,37 +225,33 @@ class _Writer:
             if words[node.group_type]
             else f" GROUP BY {listed}"
         )
-        return self._selected(query, items, group if keys else "")
+        return replace(self._selected(query, items, group if keys else ""), mixed=False)
 
     def _with_columns(self, node: Any) -> _Query:
         query = self._upto(node.input, _WHERE)
         added = [self._item(query, _wrapped(alias)) for alias in node.aliases]
         if query.columns is None:
             return self._selected(query, [("*", None), *added])
-        new = {name: text for text, name in added if name is not None}
-        items = [(new.pop(name, quote(name)), name) for name in query.columns]
-        return self._selected(query, [*items, *((text, name) for name, text in new.items())])
+        new = {name.lower(): (text, name) for text, name in added if name is not None}
+        known = {name.lower() for name in query.columns}
+        items = [new.get(name.lower(), (quote(name), name)) for name in query.columns]
+        return self._selected(query, [*items, *(one for name, one in new.items() if name not in known)])
 
     def _with_columns_renamed(self, node: Any) -> _Query:
         query = self._upto(node.input, _WHERE)
         if query.columns is None:
             raise refused("a renamed column", f"select it by alias, or {_SELECTED}")
-        names = {one.col_name: one.new_col_name for one in node.renames}
-        items = [
-            (f"{quote(name)} AS {quote(names.get(name, name))}", names.get(name, name))
-            for name in query.columns
-        ]
-        return self._selected(query, items)
+        names = list(query.columns)
+        for one in node.renames:  # one after the other, as Spark does it
+            names = [one.new_col_name if name.lower() == one.col_name.lower() else name for name in names]
+        return self._selected(query, [_renamed(*pair) for pair in zip(query.columns, names, strict=True)])
 
     def _to_df(self, node: Any) -> _Query:
         query = self._upto(node.input, _WHERE)
         if query.columns is None or len(query.columns) != len(node.column_names):
             raise refused("new names for all columns", _SELECTED)
-        items = [
-            (f"{quote(old)} AS {quote(new)}", new)
-            for old, new in zip(query.columns, node.column_names, strict=True)
-        ]
-        return self._selected(query, items)
+        pairs = zip(query.columns, node.column_names, strict=True)
+        return self._selected(query, [_renamed(*pair) for pair in pairs])
 
     def _drop(self, node: Any) -> _Query:
         query = self._upto(node.input, _WHERE)
@@ -243,17 +259,19 @@ class _Writer:
         for expr in node.columns:
             if expr.WhichOneof("expr_type") != "unresolved_attribute":
                 raise refused("a dropped expression", "drop columns by their names")
+            self._expressions(query).text(expr)  # of another frame, a column of this name is another one
             gone.add(last_part(expr.unresolved_attribute.unparsed_identifier))
         if query.columns is None:
             raise refused(f"dropped columns, {', '.join(sorted(gone))}", _SELECTED)
-        return self._selected(query, [(quote(name), name) for name in query.columns if name not in gone])
+        left = {name.lower() for name in gone}
+        return self._selected(query, [(quote(n), n) for n in query.columns if n.lower() not in left])
 
     def _deduplicate(self, node: Any) -> _Query:
         if not node.all_columns_as_keys or node.within_watermark:
             hint = "say which row stays: filter row_number() over a window with an order"
             raise refused("dropDuplicates of some columns, of whose rows any may stay", hint)
         query = self._called(self.query(node.input), self._fresh())
-        return replace(query, select="DISTINCT *", done=_SELECT)
+        return replace(query, select="DISTINCT *", done=_SELECT, mixed=False)
 
     def _set_op(self, node: Any) -> _Query:
         if node.by_name:
@@ -265,7 +283,7 @@ class _Writer:
         )
         word = f"{_SETS[node.set_op_type]}{' ALL' if node.is_all else ''}"
         both = f"({left.text} {word} {right.text})"
-        return _Query(f"{both} AS {quote(name := self._fresh())}", {-1: name}, columns=left.columns)
+        return _Query(f"{both} AS {quote(name := self._fresh())}", {-1: Place(name)}, columns=left.columns)
 
     def _sort(self, node: Any) -> _Query:
         if not node.is_global:
@@ -278,15 +296,24 @@ class _Writer:
             if plain:
                 raise refused("an order by a constant", "leave it out")
             orders.append(write.order(one))
-        return replace(query, order=f" ORDER BY {', '.join(orders)}", done=_ORDER)
+        return replace(query, order=f" ORDER BY {', '.join(orders)}", mixed=False, done=_ORDER)
 
     def _offset(self, node: Any) -> _Query:
-        query = self._upto(node.input, _ORDER)
-        return replace(query, offset=f" OFFSET {node.offset}", done=_OFFSET)
+        query = self._in_order(node.input)
+        left = None if query.limit is None else max(query.limit - node.offset, 0)
+        return replace(query, offset=query.offset + node.offset, limit=left)
 
     def _limit(self, node: Any) -> _Query:
-        query = self._upto(node.input, _OFFSET)
-        return replace(query, limit=f" LIMIT {node.limit}", done=_LIMIT)
+        query = self._in_order(node.input)
+        return replace(query, limit=node.limit if query.limit is None else min(query.limit, node.limit))
+
+    def _in_order(self, relation: Any) -> _Query:
+        """Return an operator's input as a SELECT of which the first rows can be taken, or left out."""
+        query = self.query(relation)
+        if query.mixed:
+            hint = "put orderBy right before limit or offset, and what selects or filters before orderBy or behind them"
+            raise refused("a limit or an offset of what was ordered before it was selected or filtered", hint)
+        return replace(query, done=_LIMIT)
 
     # ---- what says how, not what -----------------------------------------------------------------------------
     def _repartition(self, node: Any) -> _Query:
@@ -302,6 +329,11 @@ class _Writer:
 def query_of(relation: Any) -> str:
     """Return the query that a frame's tree of Spark Connect is, in Spark's SQL; raises SqlError for what no view is made of."""
     return _Writer().query(relation).text
+
+
+def _renamed(old: str, new: str) -> tuple[str, str]:
+    """Return a column under another name as an item of a SELECT list."""
+    return (quote(old) if old == new else f"{quote(old)} AS {quote(new)}"), new
 
 
 def _wrapped(alias: Any) -> Any:
@@ -320,6 +352,8 @@ def _written(text: str) -> tuple[str, str | None]:
     (item,) = (
         found.expressions if isinstance(found, exp.Select) and len(found.expressions) == 1 else (exp.Null(),)
     )
-    if isinstance(item, exp.Star) or not item.alias_or_name:
-        raise refused(f"a column without a name, {text}", "name it: expr('… AS x')")
-    return text, item.alias_or_name
+    if isinstance(item, exp.Column | exp.Alias) and not isinstance(item.this, exp.Star):
+        return text, item.alias_or_name
+    if isinstance(item, exp.Cast) and isinstance(item.this, exp.Column):
+        return f"{text} AS {quote(item.this.name)}", item.this.name
+    raise refused(f"a column without a name, {text}", "name it: expr('… AS x')")

@@ -25,6 +25,7 @@ from engine.connectors.landing_rows import OPERATION, ROW_ID, Target
 from engine.connectors.landing_tables import CHANGED_FILE_LINE, ensure_tables, source_options
 from engine.connectors.landing_watch import FolderWatch, PendingFile, watch
 from engine.connectors.read_limits import ReadLimits
+from engine.connectors.same_source import same_source
 from engine.errors import SourceError, TidelineError
 from engine.hummock import Hummock, TableVersion
 from engine.sql.catalog import Catalog, Column, Relation
@@ -156,6 +157,7 @@ class LandingSource:
             self._append_only,
             self._refuses_known_keys,
             report,
+            same_source(self.store.version, self.table, self._relation),
             relation=self._relation,
         )
         gathered = _Gathered()

@@ -26,6 +26,7 @@ from engine.connectors.landing_watch import PendingFile
 from engine.errors import Conflict, InvalidRow, SourceError, WriteStopped
 from engine.hummock import Delete, Hummock, Put, TableVersion, Version
 from engine.hummock.batch import Operation
+from engine.hummock.preconditions import Precondition
 from engine.meta.dead_letters import DEAD_LETTER, DEAD_LETTER_SCHEMA
 from engine.runtime.rows import with_row_ids
 from engine.runtime.writes.watermarks import Arrivals
@@ -72,6 +73,8 @@ class LandingCommits:
     append_only: bool
     refuses_known_keys: bool
     report: LandingReport
+    same: Precondition
+    """That the table is the one for which rows are read."""
     records: dict[str, TakenFile | None] = field(default_factory=dict)
     """The record that each file is expected to have in the store."""
     relation: Relation | None = None
@@ -82,16 +85,24 @@ class LandingCommits:
         self.records[file.path] = file.taken
 
     def commit(self, parts: Sequence[Part]) -> set[str]:
-        """Commit parts of files; returns the paths of those that another poller has taken first, of which nothing was."""
+        """Commit parts of files; returns the paths of those that another poller has taken first, of which nothing was.
+
+        All that an attempt asks it asks of one version: other threads bring the store's own on at any moment.
+        """
         lost: set[str] = set()
         stopped = 0
         for _ in range(RACE_ATTEMPTS):
-            lost |= self._lost(parts)
+            version = self.store.version
+            self.same(version)
+            lost |= self._lost(version, parts)
             parts = [part for part in parts if part.file.path not in lost]
             if not parts:
                 return lost
             try:
-                self._ingest(self._without_known_keys(parts) if self.refuses_known_keys else parts)
+                if self.refuses_known_keys:
+                    self._ingest(version, self._without_known_keys(version, parts))
+                else:
+                    self._ingest(version, parts)
                 return lost
             except Conflict:
                 self.store.refresh()
@@ -103,9 +114,9 @@ class LandingCommits:
                 return lost | self._one_by_one(parts, error)
         raise SourceError(f"table {self.table}: other writers were faster {RACE_ATTEMPTS} times: poll again")
 
-    def _lost(self, parts: Sequence[Part]) -> set[str]:
+    def _lost(self, version: Version, parts: Sequence[Part]) -> set[str]:
         paths = list(dict.fromkeys(part.file.path for part in parts))
-        stored = taken_files(self.store, self.table, self._version().table_id, paths)
+        stored = taken_files(self.store, version, self.table, version.tables[self.table].table_id, paths)
         return {path for path in paths if stored.get(path) != self.records[path]}
 
     def _one_by_one(self, parts: Sequence[Part], error: InvalidRow) -> set[str]:
@@ -119,21 +130,15 @@ class LandingCommits:
             lost |= self.commit([part for part in parts if part.file.path == path])
         return lost
 
-    def _version(self) -> TableVersion:
-        try:
-            return self.store.version.tables[self.table]
-        except KeyError:
-            raise SourceError(f"table {self.table} was dropped while its folder was polled") from None
-
-    def _ingest(self, parts: Sequence[Part]) -> None:
-        table = self._version()
+    def _ingest(self, version: Version, parts: Sequence[Part]) -> None:
+        table = version.tables[self.table]
         landed = [part.batch.landed for part in parts if part.batch.landed is not None]
         by_file: dict[str, list[Part]] = {}
         for part in parts:
             by_file.setdefault(part.file.path, []).append(part)
         records = {path: self._record(of, table.table_id) for path, of in by_file.items()}
         dead = [(part.file.path, bad) for part in parts for bad in part.batch.bad]
-        arrivals = Arrivals(self.store, self.store.version, self.relation)
+        arrivals = Arrivals(self.store, version, self.relation)
         operations = self._operations(landed, table, arrivals)
         writes: dict[str, Sequence[Operation]] = {FILES: [Put(rows_of(list(records.values())))]}
         writes |= arrivals.writes()
@@ -141,7 +146,7 @@ class LandingCommits:
             writes[DEAD_LETTER] = [*writes.get(DEAD_LETTER, ()), Put(_dead_letters(self.table, dead))]
         if operations:
             writes[self.table] = operations
-        unchanged = arrivals.unmoved(self._still_ours(list(by_file), table))
+        unchanged = arrivals.unmoved(self._still_ours(list(by_file), version))
         epoch = self.store.ingest_batch(writes, precondition=unchanged, watermarks=arrivals.watermarks())
         self.records |= records
         self.report = replace(
@@ -186,17 +191,15 @@ class LandingCommits:
         position = None if last.last else last.taken
         return TakenFile(self.table, file.path, table_id, size, time_ns, size, time_ns, rows, dead, position)
 
-    def _still_ours(self, paths: list[str], table: TableVersion) -> Callable[[Version], None]:
-        """The commit stands only if none of the files was recorded, and an APPEND ONLY table not written, meanwhile."""
-        seen = self.store.version.tables[FILES].committed_epoch
+    def _still_ours(self, paths: list[str], before: Version) -> Callable[[Version], None]:
+        """The commit stands only if none of the files was recorded, and an APPEND ONLY table not written, since then."""
+        table, seen = before.tables[self.table], before.tables[FILES].committed_epoch
         keys = pa.table({"source": [self.table] * len(paths), "path": paths})
         expected = {path: self.records[path] for path in paths}
 
         def check(version: Version) -> None:
-            now = version.tables.get(self.table)
-            if now is None or now.table_id != table.table_id:
-                raise SourceError(f"table {self.table} was dropped while its folder was polled")
-            if self.append_only and now.committed_epoch != table.committed_epoch:
+            self.same(version)
+            if self.append_only and version.tables[self.table].committed_epoch != table.committed_epoch:
                 raise Conflict(f"{self.table} was written by another process at the same time")
             records = version.tables[FILES]
             if records.committed_epoch == seen:
@@ -208,9 +211,9 @@ class LandingCommits:
 
         return check
 
-    def _without_known_keys(self, parts: Sequence[Part]) -> list[Part]:
+    def _without_known_keys(self, version: Version, parts: Sequence[Part]) -> list[Part]:
         """Set aside rows of an APPEND ONLY table whose key exists already, or came earlier in these parts."""
-        table = self._version()
+        table = version.tables[self.table]
         key = list(table.primary_key)
         landed = [part.batch.landed for part in parts if part.batch.landed is not None]
         if not landed:

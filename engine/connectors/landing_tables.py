@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.errors import Conflict, TableExists
-from engine.hummock import Commit, Hummock, Table
+from engine.hummock import Commit, Hummock, Table, Version
 from engine.hummock.altering import altered
 from engine.hummock.preconditions import unaltered
 from engine.meta.dead_letters import DEAD_LETTER_COLUMNS, DEAD_LETTER_TABLE, absent, schema_of
@@ -75,9 +75,11 @@ def ensure_tables(store: Hummock) -> None:
             store.refresh()  # another poller was faster
 
 
-def taken_files(store: Hummock, source: str, table_id: int, paths: Sequence[str]) -> dict[str, TakenFile]:
+def taken_files(
+    store: Hummock, version: Version, source: str, table_id: int, paths: Sequence[str]
+) -> dict[str, TakenFile]:
     """Return the records of those of these files that were taken for a table, by path; costs what is asked for."""
-    records = store.version.tables.get(FILES)
+    records = version.tables.get(FILES)
     if records is None or not paths:
         return {}
     keys = pa.table({"source": pa.repeat(source, len(paths)), "path": pa.array(paths, pa.string())})

@@ -162,10 +162,12 @@ class FolderWatch:
 
     def _records(self, store: Hummock, paths: list[str]) -> dict[str, TakenFile | None]:
         """Return the records of files, None where there is none; asked for once as long as no record changes."""
-        table = store.version.tables.get(FILES)
+        version = store.version
+        table = version.tables.get(FILES)
         epoch = None if table is None else table.committed_epoch
         known = self._asked[1] if self._asked[0] == epoch else {}
-        found = taken_files(store, self._table, self.table_id, [path for path in paths if path not in known])
+        asked = [path for path in paths if path not in known]
+        found = taken_files(store, version, self._table, self.table_id, asked)
         records = {path: known[path] if path in known else found.get(path) for path in paths}
         self._asked = (epoch, records)
         return records

@@ -15,9 +15,11 @@ import pyarrow as pa
 from engine.connectors.landing import LandingReport
 from engine.connectors.landing_tables import source_options
 from engine.connectors.nexmark_events import SIZES, NexmarkEvents
+from engine.connectors.same_source import same_source
 from engine.errors import Conflict, SourceError, TableExists
 from engine.hummock import Commit, Hummock, Put, Table, TableVersion, Version
 from engine.hummock.batch import Operation
+from engine.hummock.preconditions import Precondition
 from engine.meta.catalog_store import entries
 from engine.runtime.writes.watermarks import Arrivals
 from engine.sql.catalog import Catalog, Column, Relation
@@ -90,6 +92,7 @@ class NexmarkSource:
         started = time.perf_counter()
         self.store.refresh()
         _ensure_offsets(self.store)
+        same = same_source(self.store.version, self.relation.name, self.relation)
         rows, epoch, target, losses = 0, None, None, 0
         while losses < RACE_ATTEMPTS:
             offset = self._offset(self.store.version)
@@ -101,7 +104,8 @@ class NexmarkSource:
                     self.relation.name, rows=rows, seconds=time.perf_counter() - started, epoch=epoch
                 )
             try:
-                written, epoch = self._commit(offset, Offset(max(stop, begun.next_event), begun.started_us))
+                then = Offset(max(stop, begun.next_event), begun.started_us)
+                written, epoch = self._commit(offset, then, same)
                 rows += written
             except Conflict:
                 losses += 1
@@ -119,7 +123,8 @@ class NexmarkSource:
         due = passed * self.rate // 1_000_000
         return max(offset.next_event, due if self.limit is None else min(due, self.limit))
 
-    def _commit(self, seen: Offset | None, then: Offset) -> tuple[int, int]:
+    def _commit(self, seen: Offset | None, then: Offset, same: Precondition) -> tuple[int, int]:
+        same(self.store.version)
         table = self._table(self.store.version)
         rows = self._rows(0 if seen is None else seen.next_event, then.next_event)
         record = pa.Table.from_pylist(
@@ -140,8 +145,8 @@ class NexmarkSource:
             writes[table.name] = [Put(taken)]
 
         def unchanged(version: Version) -> None:
-            now = self._table(version)
-            if now.table_id != table.table_id or self._offset(version) != seen:
+            same(version)
+            if self._offset(version) != seen:
                 raise Conflict(
                     f"events of {self.relation.name} were taken by another process at the same time"
                 )

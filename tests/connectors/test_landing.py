@@ -15,6 +15,7 @@ from engine.connectors.landing import LandingOptions, LandingReport, LandingSour
 from engine.connectors.landing_commit import LandingCommits
 from engine.connectors.landing_options import wrong_option
 from engine.connectors.landing_tables import FILES
+from engine.connectors.same_source import same_source
 from engine.errors import SourceError, SqlError, UnsupportedSql
 from engine.hummock import Hummock
 from engine.meta.dead_letters import DEAD_LETTER
@@ -265,7 +266,8 @@ def test_two_pollers_that_see_the_same_file_take_it_once(lake: Session, folder: 
     with Hummock.open(lake.store.url) as other_store:
         second = LandingSource(other_store, "orders", folder)
         assert len(second.pending()) == 1
-        commits = LandingCommits(other_store, "orders", False, False, LandingReport("orders"))
+        same = same_source(other_store.version, "orders")
+        commits = LandingCommits(other_store, "orders", False, False, LandingReport("orders"), same)
         commits.begin(second.pending()[0])
         parts = list(second._parts(second.pending()[0]))
         assert first.poll().files == 1

@@ -12,7 +12,7 @@ import pytest
 from engine.connectors import landing_watch
 from engine.connectors.landing import LandingSource
 from engine.connectors.landing_tables import FILES
-from engine.hummock import Hummock
+from engine.hummock import Hummock, Version
 from engine.session import Session
 
 Source = Callable[..., LandingSource]
@@ -39,9 +39,11 @@ class Counted:
             self.records += found.num_rows
             return found
 
-        def counted_some(store: Hummock, source: str, table_id: int, paths: list[str]) -> object:
+        def counted_some(
+            store: Hummock, version: Version, source: str, table_id: int, paths: list[str]
+        ) -> object:
             self.records += len(paths)
-            return taken_files(store, source, table_id, paths)
+            return taken_files(store, version, source, table_id, paths)
 
         monkeypatch.setattr(os, "scandir", counted_scandir)
         monkeypatch.setattr(landing_watch, "look_at", counted_look)

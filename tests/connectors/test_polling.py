@@ -6,11 +6,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from engine.connectors.landing import LandingSource
+from engine.connectors.landing import LandingSource, poll_all
+from engine.connectors.landing_commit import LandingCommits
 from engine.connectors.polling import Polling
 from engine.errors import Unavailable
 from engine.hummock import Version
@@ -131,6 +133,36 @@ def test_a_store_that_does_not_answer_ends_nothing(
     assert [r.message for r in caplog.records].count(
         "sources could not be polled: the store does not answer"
     ) == 1
+
+
+@pytest.mark.parametrize("columns", ["(name STRING)", "(id INT PRIMARY KEY, name STRING) APPEND ONLY"])
+def test_a_file_that_another_process_takes_while_it_is_compared_is_taken_once(
+    lake: Session,
+    folder: Path,
+    orders: Callable[..., LandingSource],
+    monkeypatch: pytest.MonkeyPatch,
+    columns: str,
+) -> None:
+    lake.sql(f"CREATE TABLE orders {columns} WITH (connector = 'landing', path = 'landing')")
+    orders().poll()
+    land(folder, "a.csv", "id,name,price\n1,x,1.5\n")
+    real, todo = LandingCommits._lost, [1]
+
+    def lost(self: LandingCommits, *given: Any) -> set[str]:
+        found = real(self, *given)
+        if todo:
+            todo.pop()
+            with Session(lake.url) as other:
+                (report,) = poll_all(other.catalog, other.store)
+                assert report.files == 1
+            lake.store.refresh()  # as the thread that computes does it
+        return found
+
+    monkeypatch.setattr(LandingCommits, "_lost", lost)
+    (report,) = poll_all(lake.catalog, lake.store)
+    assert (report.files, report.dead_rows, report.error) == (0, 0, None)
+    lake.store.refresh()
+    assert sum(batch.num_rows for batch in lake.store.iter("orders")) == 1
 
 
 def test_tables_of_others_are_left_alone_and_nothing_is_polled_after_the_close(

@@ -166,9 +166,46 @@ def constants(item: DataFrame) -> DataFrame:
     )
 
 
+def pages(item: DataFrame) -> DataFrame:
+    return item.select("id", "x").orderBy(F.desc("id")).limit(7).offset(2).offset(1).limit(3).limit(5)
+
+
+def spelled(item: DataFrame) -> DataFrame:
+    found = item.select("id", "g", "x", "note").drop("G").withColumnRenamed("ID", "key")
+    return found.withColumn("X", F.coalesce("x", F.lit(0))).withColumnsRenamed({"note": "n", "N": "m"})
+
+
+def fields(item: DataFrame) -> DataFrame:
+    low = F.struct((-F.col("x")).alias("low"), "id", F.lit(1))
+    found = item.groupBy("g").agg(F.max(low).alias("m"), F.max(F.to_json(low)).alias("j"))
+    return found.select("g", "m.low", F.col("m.id").alias("i"), "j")
+
+
+def hidden(item: DataFrame) -> DataFrame:
+    found = item.select("id", "xs", F.col("x").alias("x1"), F.col("g").alias("X2"))
+    return found.select("id", F.transform("xs", lambda e: e + F.col("x1") * F.col("X2")).alias("ys"))
+
+
+def own(item: DataFrame) -> DataFrame:
+    some = item.select("id", "g", "x")
+    found = some.withColumn("x", some.x + 5).where((F.col("x") > 6) & (some.g > 1))
+    return found.select(some.id, "x", F.expr("CAST(g AS INT)"))
+
+
+def keyed(item: DataFrame, label: DataFrame) -> DataFrame:
+    found = item.join(label, "g", "left").withColumn("y", F.col("x") + 1).where(item.g > 1)
+    return found.groupBy(item.g).agg(F.sum("y").alias("s")).where(item.g < 3)
+
+
+def starred(item: DataFrame, label: DataFrame) -> DataFrame:
+    found = item.select("id", "g").join(label, item.g == label.g, "left")
+    return found.select(item["*"], label.label).where(item.id > 1)
+
+
 FUNCTIONS: tuple[Made, ...] = (
     picked, summed, counted, overall, rolled, cubed, named, shared, outer_rows, without, within, pairs, crossed, three, widened, replaced,
     both_sides, once, shared_keys, lone_keys, first_rows, numbered, moving, listed, exploded, matched, constants,
+    pages, spelled, fields, hidden, own, keyed, starred,
 )  # fmt: skip
 
 
@@ -247,6 +284,15 @@ REFUSED: tuple[tuple[Made, str], ...] = (
     (lambda item: item.sparkSession.sql("SELECT 1"), "asks Spark for sql"),
     (lambda item: item.groupBy(F.lit(1)).agg(F.sum("x").alias("s")), "a group by a constant"),
     (lambda item: item.select(F.col("s").withField("a", F.lit(1)).alias("t")), "of the kind update fields"),
+    (lambda item: item.orderBy("x").select("id").limit(3), "ordered before it was selected or filtered"),
+    (lambda item: item.orderBy("x").where("x > 1").offset(3), "ordered before it was selected or filtered"),
+    (lambda item: item.orderBy("x").limit(3).alias("i").limit(2), "ordered before it was selected"),
+    (lambda item: item.select("id", (item.x * 2).alias("x")).where(item.x > 6), "the column x of a frame from before"),
+    (lambda item: item.select("id").orderBy(item.x).limit(2), "the column x of a frame from before"),
+    (lambda item: item.groupBy("g").agg(F.sum("x").alias("x")).where(item.x > 1), "the column x of a frame"),
+    (lambda item: item.select("id", "x").where("x > 1").select(item["*"]), "all columns of a frame from before"),
+    (lambda item: item.select(F.arrays_zip(F.col("xs").alias("p"), "xs").alias("z")), "a name inside arrays_zip"),
+    (lambda item: item.select("id", F.expr("upper('x')")), r"a column without a name, upper\('x'\)"),
     (mapped, "asks Spark for"),
     (udf, "the Python function"),
     (lambda item: 3, "returns int, not the text of a query"),
@@ -257,6 +303,39 @@ REFUSED: tuple[tuple[Made, str], ...] = (
 
 @pytest.mark.parametrize(("function", "told"), REFUSED)
 def test_what_no_view_is_made_of_is_refused_with_what_to_do(function: Made, told: str) -> None:
+    with pytest.raises(SqlError, match=told) as error:
+        materialized_view()(function).statement()
+    assert error.value.hint
+
+
+def other_side(item: DataFrame, label: DataFrame) -> DataFrame:
+    return item.join(label, "g", "full").withColumn("y", F.lit(1)).where(item.g.isNull())
+
+
+def merged(item: DataFrame, label: DataFrame) -> DataFrame:
+    both = item.join(label, "g")
+    return both.join(label.select("g"), "g", "right").select(both.g.alias("h"))
+
+
+def everything(item: DataFrame, label: DataFrame) -> DataFrame:
+    both = item.join(label, item.g == label.g)
+    return both.join(item.select("id"), F.col("x") > 1).select(both["*"])
+
+
+def kept_alone(item: DataFrame, label: DataFrame) -> DataFrame:
+    return item.select("id", "g").join(label, item.g == label.g, "semi").drop(label.g)
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (other_side, "the column g of a frame from before"),
+        (merged, "the column g of a frame from before"),
+        (everything, "all columns of a joined frame"),
+        (kept_alone, "a column of another frame"),
+    ],
+)
+def test_a_column_that_is_another_side_s_after_a_join_is_refused(function: Made, told: str) -> None:
     with pytest.raises(SqlError, match=told) as error:
         materialized_view()(function).statement()
     assert error.value.hint
