@@ -44,6 +44,10 @@ RUNS_ANEW = frozenset(
 )
 """Physical operators that compute everything anew in each job; exchanges, caches and adaptive plans keep their first result."""
 
+_TOLD = "tideline.told:"
+_TAGS = "spark.job.tags"
+_MOST_TOLD = 32_768
+
 
 def is_in_process(session: SparkSession) -> bool:
     """Tell whether the driver is in this process: it is not where the session is one of Spark Connect."""
@@ -86,15 +90,71 @@ def typed(frame: DataFrame, schema: StructType) -> DataFrame:
 
 
 def collect(frame: DataFrame) -> Iterator[tuple[Any, ...]]:
-    """Run a frame and yield its few rows; a client of Spark Connect makes rows of a table by asking the server how."""
+    """Run a frame and yield its few rows."""
+    return runnable(frame)()
+
+
+def runnable(frame: DataFrame) -> Callable[[], Iterator[tuple[Any, ...]]]:
+    """Return what runs a frame, as often as it is called, and yields its few rows.
+
+    For a server its plan is put into a request once; to make rows of a table a client would ask the server how.
+    """
     if hasattr(frame, "_jdf"):
-        return iter(frame.collect())
-    found = frame.toArrow()
-    return zip(*(column.to_pylist() for column in found.columns), strict=True)
+        return lambda: iter(frame.collect())
+    plan: Any = frame._plan
+    client: Any = frame.sparkSession.client
+    request = plan.to_proto(client)
+
+    def run() -> Iterator[tuple[Any, ...]]:
+        table, *_ = client.to_table(request, plan.observations)
+        return zip(*(column.to_pylist() for column in table.columns), strict=True)
+
+    return run
+
+
+def can_tell(session: SparkSession, text: str) -> bool:
+    """Tell whether a text is short enough for `telling`: a server keeps the tags of its last thousand jobs."""
+    return is_in_process(session) or len(text) <= _MOST_TOLD
+
+
+@contextmanager
+def telling(session: SparkSession, text: str) -> Iterator[None]:
+    """Let the tasks of the jobs that this thread starts meanwhile know a text in base64.
+
+    To a server it goes as a tag of the request: one becomes a tag of the jobs, which their tasks are told as well.
+    """
+    if is_in_process(session):
+        context = session.sparkContext
+        context.setLocalProperty(_TOLD, text)
+        try:
+            yield
+        finally:
+            context.setLocalProperty(_TOLD, None)  # type: ignore[arg-type]  # None takes it away
+    else:
+        session.addTag(_TOLD + text)
+        try:
+            yield
+        finally:
+            session.removeTag(_TOLD + text)
+
+
+def told() -> str | None:
+    """Return, in a task, what its job was started with by `telling`."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        return None
+    text = context.getLocalProperty(_TOLD)
+    if text is None:
+        _, _, text = (context.getLocalProperty(_TAGS) or "").partition(_TOLD)
+    return text.partition(",")[0] or None
 
 
 def runs_anew(frame: DataFrame) -> bool:
-    """Tell whether each job of a frame computes all of it, by the operators of its physical plan."""
+    """Tell whether each job of a frame computes all of it, by the operators of its physical plan; a server plans each anew."""
+    if not hasattr(frame, "_jdf"):
+        return True
     java: Any = frame._jdf
     return all(name in RUNS_ANEW for name in _operators(java.queryExecution().executedPlan()))
 

@@ -1,4 +1,4 @@
-"""From expressions to values that Arrow computes: whole numbers, comparisons, truth values, and their folds by group.
+"""From expressions to values that Arrow computes: whole numbers, quotients, dates, comparisons, and their folds by group.
 
 A small subset on purpose. What is outside of it has no form here and is left to Spark; what is inside but cannot be computed
 exactly (`arrow_values.Inexact`) makes Spark compute the epoch instead, its error included.
@@ -14,6 +14,7 @@ from pyspark.sql.types import (
     ByteType,
     DataType,
     DateType,
+    DoubleType,
     IntegerType,
     LongType,
     ShortType,
@@ -52,7 +53,13 @@ _CASTS: dict[str, DataType] = {
     "int": IntegerType(),
     "bigint": LongType(),
     "date": DateType(),
+    "double": DoubleType(),
 }
+_KINDS = {kind.simpleString(): kind for kind in ARROW_TYPES}
+_COMPARED = frozenset(ARROW_TYPES) - {DoubleType()}
+"""Types of which Arrow knows which values are the same, and which comes first, as Spark does: NaN and -0.0 are others to it."""
+_DATE_PARTS = {"year": "year", "quarter": "quarter", "month": "month", "day": "day", "dayofmonth": "day"}
+_TIME_PARTS = {"hour": "hour", "minute": "minute"}
 _COMPARISONS = {
     "=": "equal",
     "<>": "not_equal",
@@ -98,7 +105,7 @@ class Compiler:
     def grouped(self, keys: Sequence[Item], calls: Sequence[Item]) -> tuple[GroupBy, StructType] | None:
         """Return the body that groups by `keys` and computes `calls`, and the schema of its rows."""
         by = [(name, self.value(expr)) for name, expr in keys]
-        if any(value is None or value.kind not in ARROW_TYPES for _, value in by):
+        if any(value is None or value.kind not in _COMPARED for _, value in by):
             return None
         self._folds = []
         results = [(name, self.value(expr)) for name, expr in calls]
@@ -137,16 +144,50 @@ class Compiler:
             case Call() if expr.function in _FOLDS:
                 return self._fold(expr)
             case Unary(operator="-"):
-                return _negated(self._number(expr.value))
+                return _negated(self._any_number(expr.value))
             case Cast():
                 return self._cast(expr)
             case Arithmetic() if expr.operator in _ARITHMETIC:
                 function = _ARITHMETIC[expr.operator]
+                operand = self._number if expr.operator == "&" else self._any_number
+                return reduce(lambda left, right: _binary(function, left, right), map(operand, expr.operands))
+            case Arithmetic(operator="/"):
                 return reduce(
-                    lambda left, right: _binary(function, left, right), map(self._number, expr.operands)
+                    lambda left, right: Value(DoubleType(), "divide", (left, right)),
+                    (_as_double(self._value(operand)) for operand in expr.operands),
                 )
+            case Arithmetic(operator="||") | Call(function="concat", arguments=(_, *_)):
+                return self._concatenated(expr.operands if isinstance(expr, Arithmetic) else expr.arguments)
+            case Call(function="make_date", arguments=(_, _, _)):
+                parts = tuple(self._number(part) for part in expr.arguments)
+                if any(part.kind == LongType() for part in parts):
+                    raise _Unknown
+                return Value(DateType(), "make_date", parts)
+            case Call(arguments=(argument,)) if expr.function in _DATE_PARTS:
+                return Value(IntegerType(), _DATE_PARTS[expr.function], (self._day(self._value(argument)),))
+            case Call(arguments=(argument,)) if expr.function in _TIME_PARTS:
+                moment = self._value(argument)
+                self._day(moment)
+                if isinstance(moment.kind, DateType):
+                    raise _Unknown
+                return Value(IntegerType(), _TIME_PARTS[expr.function], (moment,))
             case Comparison():
                 return self._compared(expr)
+        raise _Unknown
+
+    def _concatenated(self, parts: Sequence[Expr]) -> Value:
+        values = tuple(self._value(part) for part in parts)
+        if any(value.kind != StringType() for value in values):
+            raise _Unknown
+        return Value(StringType(), "concat", values)
+
+    def _day(self, value: Value) -> Value:
+        """Return the date of a date or a moment."""
+        plain = isinstance(value.kind, TimestampNTZType)
+        if isinstance(value.kind, DateType):
+            return value
+        if plain or (isinstance(value.kind, TimestampType) and self._utc()):
+            return Value(DateType(), "cast", (value,))
         raise _Unknown
 
     def _connected(self, expr: And | Or) -> Value:
@@ -158,6 +199,8 @@ class Compiler:
 
     def _compared(self, expr: Comparison) -> Value:
         sides = _alike(self._value(expr.left), self._value(expr.right))
+        if sides[0].kind not in _COMPARED:
+            raise _Unknown
         function = _COMPARISONS[expr.operator]
         if isinstance(sides[0].kind, BooleanType) and function not in ("equal", "not_equal", "same"):
             raise _Unknown
@@ -175,6 +218,10 @@ class Compiler:
             raise _Unknown
         return value
 
+    def _any_number(self, expr: Expr) -> Value:
+        value = self._value(expr)
+        return value if value.kind == DoubleType() else self._number(expr)
+
     def _choice(self, cases: Sequence[tuple[Expr, Expr]], default: Expr | None) -> Value:
         """Return the value of the first case that holds; NULL stands wherever it is written, or nothing is."""
         tests = [self._truth(test) for test, _ in cases]
@@ -191,7 +238,7 @@ class Compiler:
 
     def _variadic(self, expr: Call) -> Value:
         values = _alike(*(self._value(each) for each in expr.arguments))
-        if expr.function != "coalesce" and isinstance(values[0].kind, (BooleanType, StringType)):
+        if expr.function != "coalesce" and isinstance(values[0].kind, (BooleanType, StringType, DoubleType)):
             raise _Unknown
         return Value(values[0].kind, expr.function, values)
 
@@ -206,6 +253,8 @@ class Compiler:
         return Value(value.kind, "shift_right", (value, _widened(bits, value.kind)))
 
     def _cast(self, expr: Cast) -> Value:
+        if expr.value == NULL and expr.to.lower() in _KINDS:
+            return Value(_KINDS[expr.to.lower()], "constant")
         inner, kind = self._value(expr.value), _CASTS.get(expr.to.lower())
         if kind is None:
             raise _Unknown
@@ -213,11 +262,10 @@ class Compiler:
             return inner
         if kind in _WIDTH and inner.kind in _WIDTH and _WIDTH[inner.kind] < _WIDTH[kind]:
             return _widened(inner, kind)
-        days = isinstance(inner.kind, TimestampNTZType) or (
-            isinstance(inner.kind, TimestampType) and self._utc()
-        )
-        if isinstance(kind, DateType) and days:
-            return Value(kind, "cast", (inner,))
+        if isinstance(kind, DoubleType):
+            return _as_double(inner)
+        if isinstance(kind, DateType):
+            return self._day(inner)
         raise _Unknown
 
     def _fold(self, expr: Call) -> Value:
@@ -248,7 +296,7 @@ class Compiler:
                 return "count", Value(LongType(), "if", (self._truth(argument), _ONE, _NONE))
             case "max" | "min", (argument,):
                 value = self._value(argument)
-                if value.kind in ARROW_TYPES and not isinstance(value.kind, BooleanType):
+                if value.kind in _COMPARED and not isinstance(value.kind, BooleanType):
                     return expr.function, value
         raise _Unknown
 
@@ -263,6 +311,8 @@ def _constant(expr: Literal) -> Value:
         return Value(StringType(), "constant", constant=expr.text)
     if expr.kind == "boolean":
         return Value(BooleanType(), "constant", constant=expr.text == "TRUE")
+    if expr.kind == "double":
+        return Value(DoubleType(), "constant", constant=float(expr.text))
     if not expr.text.isdigit() or expr.kind not in ("number", *_WHOLE) or int(expr.text) >= 2**63:
         raise _Unknown
     number = int(expr.text)
@@ -271,14 +321,28 @@ def _constant(expr: Literal) -> Value:
 
 
 def _binary(function: str, left: Value, right: Value) -> Value:
-    sides = _alike(left, right)
+    sides = (left, right) if left.kind == right.kind else _widest(left, right)
     return Value(sides[0].kind, function, sides)
 
 
+def _widest(left: Value, right: Value) -> tuple[Value, ...]:
+    floating = DoubleType() in (left.kind, right.kind)
+    return (_as_double(left), _as_double(right)) if floating else _alike(left, right)
+
+
 def _negated(value: Value) -> Value:
-    if value.function == "constant" and isinstance(value.constant, int):
+    if value.function == "constant" and isinstance(value.constant, (int, float)):
         return Value(value.kind, "constant", constant=-value.constant)
     return Value(value.kind, "negate_checked", (value,))
+
+
+def _as_double(value: Value) -> Value:
+    """Return a number as one of floating point: a whole one that it cannot be exactly is not computed."""
+    if value.kind == DoubleType():
+        return value
+    if value.kind not in _WIDTH:
+        raise _Unknown
+    return Value(DoubleType(), "cast", (value,))
 
 
 def _widened(value: Value, kind: DataType) -> Value:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import (
@@ -16,6 +18,7 @@ from pyspark.sql.types import (
     ByteType,
     DataType,
     DateType,
+    DoubleType,
     IntegerType,
     LongType,
     ShortType,
@@ -38,9 +41,14 @@ _KINDS = (
     TimestampType(),
     TimestampNTZType(),
     StringType(),
+    DoubleType(),
 )
 ARROW_TYPES: dict[DataType, pa.DataType] = {kind: arrow_type(kind) for kind in _KINDS}
 _LARGEST = float(2**63 - 2**12)
+_MAY_FAIL = frozenset(
+    {"add_checked", "subtract_checked", "multiply_checked", "negate_checked", "divide", "make_date"}
+)
+"""Functions that are computed of no row but those that ask for their value."""
 
 
 class Inexact(ArithmeticError):
@@ -58,7 +66,7 @@ class Value:
     function: str
     arguments: tuple[Value, ...] = ()
     name: str = ""
-    constant: int | bool | str | None = None
+    constant: int | float | bool | str | None = None
 
     def over(self, batch: pa.RecordBatch) -> pa.Array[Any]:
         """Return the value of each row of a batch; raises Inexact."""
@@ -66,6 +74,8 @@ class Value:
             return batch.column(self.name)
         if self.function == "constant":
             return repeated(pa.scalar(self.constant, ARROW_TYPES[self.kind]), batch.num_rows)
+        if self.function == "if" and any(argument.may_fail for argument in self.arguments[1:]):
+            return _chosen(self.arguments, batch)
         given = [argument.over(batch) for argument in self.arguments]
         try:
             if self.function == "cast":
@@ -74,6 +84,23 @@ class Value:
             return function(*given)
         except pa.ArrowException as error:  # an overflow, or a type that Arrow has no kernel for
             raise Inexact(error) from error
+
+    @cached_property
+    def may_fail(self) -> bool:
+        """Whether there are rows of which it has no value."""
+        rounds = self.function == "cast" and isinstance(self.kind, DoubleType)
+        return rounds or self.function in _MAY_FAIL or any(value.may_fail for value in self.arguments)
+
+
+def _chosen(arguments: tuple[Value, ...], batch: pa.RecordBatch) -> pa.Array[Any]:
+    """Return the value of the branch of each row, computed of the rows of its branch alone."""
+    test, yes, no = arguments
+    taken = holds(test.over(batch))
+    if taken.all() or not taken.any():
+        return (yes if taken.all() else no).over(batch)
+    parts = [yes.over(batch.filter(pa.array(taken))), no.over(batch.filter(pa.array(~taken)))]
+    places = np.where(taken, np.cumsum(taken) - 1, len(parts[0]) + np.cumsum(~taken) - 1)
+    return pa.concat_arrays(parts).take(pa.array(places, pa.int64()))
 
 
 def _same(left: pa.Array[Any], right: pa.Array[Any]) -> pa.Array[Any]:
@@ -90,6 +117,36 @@ def _extreme(pick: Callable[..., pa.Array[Any]]) -> Callable[..., pa.Array[Any]]
     return of
 
 
+def _divided(left: pa.Array[Any], right: pa.Array[Any]) -> pa.Array[Any]:
+    """Return a quotient of floating point; of a division by zero Spark has an error of its own."""
+    if (holds(pc.equal(right, pa.scalar(0.0))) & holds(left.is_valid())).any():
+        raise Inexact("a division by zero")
+    return pc.divide(left, right)
+
+
+def _date(year: pa.Array[Any], month: pa.Array[Any], day: pa.Array[Any]) -> pa.Array[Any]:
+    """Return dates by year, month and day of the proleptic Gregorian calendar."""
+    known = holds(year.is_valid()) & holds(month.is_valid()) & holds(day.is_valid())
+    years, months, days = (_numbers(part) for part in (year, month, day))
+    if (known & ((years < 1) | (years > _LAST_YEAR) | (months < 1) | (months > 12))).any():
+        raise Inexact("a month or a year that there is not")
+    begins = np.where(known, (years - 1970) * 12 + months - 1, 0).astype("datetime64[M]")
+    found = begins.astype("datetime64[D]") + np.where(known, days - 1, 0)
+    if (found.astype("datetime64[M]") != begins).any():
+        raise Inexact("a day that its month does not have")
+    return pa.array(found.astype(np.int64).astype(np.int32), pa.int32(), mask=~known).cast(pa.date32())
+
+
+def _numbers(given: pa.Array[Any]) -> np.ndarray:
+    numbers: np.ndarray = given.cast(pa.int64()).fill_null(1).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _part(function: Callable[..., pa.Array[Any]]) -> Callable[..., pa.Array[Any]]:
+    return lambda given: function(given).cast(pa.int32())
+
+
+_LAST_YEAR = 9999
 _OWN: dict[str, Callable[..., pa.Array[Any]]] = {
     "and": pc.and_kleene,
     "or": pc.or_kleene,
@@ -97,6 +154,10 @@ _OWN: dict[str, Callable[..., pa.Array[Any]]] = {
     "greatest": _extreme(pc.max_element_wise),
     "least": _extreme(pc.min_element_wise),
     "same": _same,
+    "divide": _divided,
+    "make_date": _date,
+    "concat": lambda *given: pc.binary_join_element_wise(*given, ""),
+    **{part: _part(getattr(pc, part)) for part in ("year", "quarter", "month", "day", "hour", "minute")},
 }
 """Functions that are not pyarrow's of the same name."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -27,7 +27,6 @@ from engine.hummock.ordering import (
 )
 from engine.operators.context import EpochContext, placed_by_vnode
 from engine.operators.flow import MOST_READERS, Flow, Rows
-from engine.spark_internals import collect
 
 _COUNTS = ("inserted", "updated", "deleted", "again")
 RESULT_SCHEMA = StructType(
@@ -274,8 +273,7 @@ def _read_in_place(rows: Rows, by: tuple[str, ...], context: EpochContext) -> Ro
     return rows.apart(by, readers)
 
 
-def collected(frame: DataFrame) -> list[NetChange]:
-    """Run a fragment's action and return what each task wrote."""
-    rows = collect(frame)
+def collected(rows: Iterable[tuple[Any, ...]]) -> list[NetChange]:
+    """Return what each task of a fragment's action has written, by the rows that they gave."""
     decode = msgspec.msgpack.Decoder(tuple[SstInfo, ...]).decode
     return [NetChange(decode(bytes(ssts)), *counts) for ssts, *counts in rows]

@@ -1,6 +1,6 @@
 """What a task reads, named in its frame and told with each run, so that the frame of a small epoch is planned once and run again.
 
-Method: prepared statements. A frame's bodies hold names of tables; versions and epochs travel as a local property of the job.
+Method: prepared statements. A frame's bodies hold names of tables; versions and epochs travel beside the job.
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ from functools import lru_cache
 from typing import Protocol
 
 import pyarrow as pa
-from pyspark import TaskContext
 
 from engine.hummock import TableVersion
-
-PROPERTY = "tideline.epoch"
+from engine.spark_internals import told
 
 
 @dataclass(frozen=True)
@@ -41,8 +39,7 @@ class TableParameter:
 
     def now(self) -> TableAt:
         """Return what the running job was told of the table."""
-        context = TaskContext.get()
-        text = None if context is None else context.getLocalProperty(PROPERTY)
+        text = told()
         assert text is not None, f"a frame over {self.name} runs without being told its epoch"
         return _arguments(text)[self.name]
 

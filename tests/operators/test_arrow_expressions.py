@@ -41,8 +41,10 @@ def random_rows(count: int = 200) -> pa.Table:
             "u": pa.array(some(None, True, False), pa.bool_()),
             "d": pa.array(some(None, datetime.date(1969, 12, 31), datetime.date(2024, 2, 29)), pa.date32()),
             "at": pa.array(some(None, AT, AT + datetime.timedelta(seconds=1)), pa.timestamp("us", "UTC")),
-            "f": pa.array(some(None, 1.5, float("nan")), pa.float64()),
+            "f": pa.array(some(None, 1.5, -0.0, 0.1, float("inf"), float("nan")), pa.float64()),
             "m": pa.array(some(None, Decimal("1.50")), pa.decimal128(10, 2)),
+            "y": pa.array(some(None, 1, 1582, 1969, 2024, 9999), pa.int32()),
+            "big": pa.array(some(None, 1, 2**63 - 1, 2**53 + 1), pa.int64()),
             "_w": pa.array(some(1, -1), pa.int64()),
         }
     )
@@ -103,6 +105,30 @@ VALUES = [
     "'a\\nb'",
     "f",
     "m",
+    "a / 2",
+    "f / i",
+    "CAST(i AS DOUBLE) / s / 3",
+    "IF(a = 0, NULL, CAST(`b:x` AS DOUBLE) / CAST(a AS DOUBLE))",
+    "IF(a <> 0, i / a, f)",
+    "CASE WHEN a = 0 THEN -1D WHEN a > 5 THEN i / a ELSE CAST(s AS DOUBLE) END",
+    "IF(big < 10000000, big + 9223372036854770000L, 0L)",
+    "coalesce(f, CAST(a AS DOUBLE))",
+    "f IS NULL",
+    "f + 0D",
+    "-f * 0.1D - a",
+    "f - 1.5e300D * 1e300D * f",
+    "CAST(NULL AS DOUBLE)",
+    "IF(t, k, CAST(NULL AS STRING))",
+    "CAST(NULL AS TIMESTAMP)",
+    "make_date(y, i + 5, 1)",
+    "make_date(y, 2, IF(y = 2024, 29, 28))",
+    "IF(y > 0, make_date(y, 12, 31), d)",
+    "year(d)",
+    "month(at) + quarter(d)",
+    "day(d) * dayofmonth(at)",
+    "hour(at) * 60 + minute(at)",
+    "k || '-' || k",
+    "concat(k, 'x', k)",
 ]
 
 
@@ -163,15 +189,24 @@ def test_groups_are_those_of_spark(spark: SparkSession, keys: list[str]) -> None
 @pytest.mark.parametrize(
     "text",
     [
-        "a / 2",
-        "f + 1",
+        "f % 2",
+        "f & 1",
+        "f + 1.5",
+        "CAST(NULL AS DECIMAL(3, 1))",
+        "f < 1",
+        "f <=> f",
+        "greatest(f, f)",
+        "m / 2",
+        "IF(t, f, i)",
+        "make_date(a, 1, 1)",
+        "hour(d)",
+        "k || i",
         "f = f",
         "m * 2",
         "a % 2",
         "a + '1'",
         "d = '2024-01-01'",
         "lower(k)",
-        "k || 'x'",
         "greatest(k, 'b')",
         "CAST(a AS INT)",
         "CAST(a AS STRING)",
@@ -201,6 +236,26 @@ def test_floats_are_no_keys_and_days_need_a_session_in_utc() -> None:
     schema = spark_schema(random_rows().schema)
     assert Compiler(schema, lambda: True).grouped(items([("k", "f")]), items([("x", "sum(a)")])) is None
     assert Compiler(schema, lambda: False).value(read("CAST(at AS DATE)")) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a / 0",
+        "i / a",
+        "make_date(y, 13, 1)",
+        "make_date(y, 2, 30)",
+        "make_date(0, 1, 1)",
+        "make_date(10000, 1, 1)",
+        "CAST(big AS DOUBLE)",
+    ],
+)
+def test_what_has_no_value_or_another_one_to_spark_is_not_computed(text: str) -> None:
+    rows = random_rows()
+    value = Compiler(spark_schema(rows.schema), lambda: True).value(read(text))
+    assert value is not None
+    with pytest.raises(Inexact, match=MARK):
+        value.over(rows.combine_chunks().to_batches()[0])
 
 
 def test_an_overflow_is_not_computed() -> None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from engine.hummock import Table
 from engine.operators.context import SPREAD_ROWS
 from engine.operators.materialize import NetChange, collected
-from engine.operators.table_parameters import PROPERTY, TableParameters
+from engine.operators.table_parameters import TableParameters
 from engine.runtime.executor import FragmentTask
-from engine.spark_internals import is_in_process, runs_anew
+from engine.spark_internals import can_tell, runnable, runs_anew, telling
 from engine.sql.incremental.fragments import Fragment
 
 MOST_FRAMES = 2_000
@@ -30,6 +33,11 @@ class Prepared:
     frame: DataFrame
     parameters: TableParameters
 
+    @cached_property
+    def rows(self) -> Callable[[], Iterator[tuple[Any, ...]]]:
+        """What runs the frame."""
+        return runnable(self.frame)
+
     def fits(self, task: FragmentTask) -> bool:
         """Tell whether the frame computes `task` as well."""
         same = self.fragment is task.fragment or self.fragment == task.fragment
@@ -39,14 +47,14 @@ class Prepared:
         """Tell whether a second run would compute everything anew, over the epoch that it is told."""
         return not self.parameters.closed and runs_anew(self.frame)
 
+    def can_be_told(self, spark: SparkSession, task: FragmentTask) -> bool:
+        """Tell whether the tables of `task` are few and small enough to be told with a run."""
+        return can_tell(spark, self.parameters.arguments(task.tables, task.old, task.new))
+
     def run(self, spark: SparkSession, task: FragmentTask) -> list[NetChange]:
         """Run the frame over the epoch of `task`."""
-        context = spark.sparkContext
-        context.setLocalProperty(PROPERTY, self.parameters.arguments(task.tables, task.old, task.new))
-        try:
-            return collected(self.frame)
-        finally:
-            context.setLocalProperty(PROPERTY, None)  # type: ignore[arg-type]  # None takes it away
+        with telling(spark, self.parameters.arguments(task.tables, task.old, task.new)):
+            return collected(self.rows())
 
 
 class PreparedFrames:
@@ -70,10 +78,9 @@ class PreparedFrames:
                 self._frames.popitem(last=False)
 
 
-def may_be_kept(spark: SparkSession, task: FragmentTask) -> bool:
-    """Tell whether a task's frame can be kept: that of a small epoch, in a session whose jobs can be told something."""
-    small = task.old is not None and task.piece is None and task.again is None and not task.is_large
-    return small and is_in_process(spark)
+def may_be_kept(task: FragmentTask) -> bool:
+    """Tell whether a task's frame can be kept: that of a small epoch."""
+    return task.old is not None and task.piece is None and task.again is None and not task.is_large
 
 
 def shape_of(task: FragmentTask) -> Shape:

@@ -28,7 +28,7 @@ from engine.runtime.epoch.prepared import Prepared, PreparedFrames, may_be_kept,
 from engine.runtime.executor import Computed, FragmentTask
 from engine.runtime.partitions.frames import changed_partitions, rows_read, with_partitions
 from engine.runtime.spark.session import beside, configure, mark_jobs, parallelism, share_fairly, stop_jobs
-from engine.spark_internals import activate
+from engine.spark_internals import activate, collect, is_in_process
 from engine.sql.expression.nodes import Expr
 from engine.sql.incremental.emptiness import is_empty_over_nothing
 from engine.sql.incremental.rules import FullRefresh, IndexCopy
@@ -103,7 +103,7 @@ class SparkExecutor:
     def _computed(self, task: FragmentTask, exact: bool) -> Computed:
         """Compute a task in one Spark action; with `exact` Spark computes every expression of it."""
         started, spark = time.perf_counter(), self._spark(task)
-        keep = may_be_kept(spark, task) and not exact
+        keep = may_be_kept(task) and not exact
         context = self._context(task, spark, TableParameters() if keep else None, exact)
         context = context_of(task.fragment, context)
         if task.again is not None:
@@ -114,11 +114,16 @@ class SparkExecutor:
             frame = prepared.frame if prepared is not None else self._frame(task, context)
             if prepared is None and frame is not None and context.parameters is not None:
                 prepared = Prepared(shape_of(task), task.fragment, task.table, frame, context.parameters)
+            if prepared is not None and not prepared.can_be_told(spark, task):
+                prepared, known = None, False
+                frame = self._frame(task, replace(context, parameters=None))
+            if known and not is_in_process(spark):  # a server plans it anew, by the settings that it has then
+                self._configure(task, context)
             planned = time.perf_counter()
             if frame is None:
                 changes = []
             elif prepared is None:
-                changes = collected(frame)
+                changes = collected(collect(frame))
             else:
                 changes = prepared.run(spark, task)
                 if known and verifying():
@@ -145,7 +150,7 @@ class SparkExecutor:
         """Compute a task by a new frame for a check; what that writes is nobody's, and goes again."""
         context = context_of(task.fragment, self._context(task, self._spark(task), None, False))
         frame = self._frame(task, context)
-        anew = [] if frame is None else collected(frame)
+        anew = [] if frame is None else collected(collect(frame))
         try:
             yield anew
         finally:
@@ -174,15 +179,20 @@ class SparkExecutor:
 
     def _frame(self, task: FragmentTask, context: EpochContext) -> DataFrame | None:
         """Return the frame of a task's one action; None where nothing changes."""
+        self._configure(task, context)
+        frame = fragment_change(task.fragment, context, whole=task.whole, mine=task.mine)
+        if task.again is not None:
+            frame = with_partitions(frame, task.again, task.table, context)
+        return None if frame is None else written(frame, task.table, context)
+
+    @staticmethod
+    def _configure(task: FragmentTask, context: EpochContext) -> None:
+        """Set what the plan of a task depends on."""
         whole = task.old is None or task.whole or isinstance(task.fragment.rule, FullRefresh)
         whole = whole or is_batch_step(task.fragment, context)
         adapts = whole and not context.small  # in one partition there is nothing to adapt
         configure(context.spark, "spark.sql.adaptive.enabled", "true" if adapts else "false")
         configure(context.spark, "spark.sql.shuffle.partitions", str(context.partitions))
-        frame = fragment_change(task.fragment, context, whole=task.whole, mine=task.mine)
-        if task.again is not None:
-            frame = with_partitions(frame, task.again, task.table, context)
-        return None if frame is None else written(frame, task.table, context)
 
     def _copy_index(self, task: FragmentTask) -> tuple[NetChange, ...]:
         """Write the change of the indexed table, or its first rows, as the index's own."""

@@ -133,18 +133,18 @@ def test_a_small_change_of_a_join_of_plain_columns_is_one_pass_through_python(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plans: list[str] = []
-    collected = prepared.collected
+    runnable = prepared.runnable
 
     def noted(frame):  # type: ignore[no-untyped-def]
         plans.append(frame._jdf.queryExecution().executedPlan().toString())
-        return collected(frame)
+        return runnable(frame)
 
     session.sql("CREATE TABLE bid (id BIGINT PRIMARY KEY, auction BIGINT, price BIGINT)")
     session.sql("CREATE TABLE auction (id BIGINT PRIMARY KEY, item STRING)")
     session.write("bid", bids(0))
     session.write("auction", pa.table({"id": [0, 1], "item": ["a", "b"]}))
     session.sql(f"CREATE MATERIALIZED VIEW joined AS {JOINED}")
-    monkeypatch.setattr(prepared, "collected", noted)
+    monkeypatch.setattr(prepared, "runnable", noted)
     session.write("bid", bids(1))
     session.write("auction", pa.table({"id": [1, 2], "item": ["x", "y"]}))
     check(session, {"joined": JOINED})

@@ -33,6 +33,7 @@ FOLLOWS = (
     CLIENT
     + """
 import engine.spark_internals as internals
+from engine.runtime.epoch.prepared import PreparedFrames
 from pyspark.sql.connect.dataframe import DataFrame
 
 asked = Counter()
@@ -46,6 +47,20 @@ VIEWS = {
     "steps": "SELECT id, x - lag(x) OVER (PARTITION BY g ORDER BY id) AS d FROM item",
     "texts": "SELECT upper(label) AS t, median(g) AS m FROM label GROUP BY upper(label)",
 }
+MOST = None
+if MOST is not None:
+    internals._MOST_TOLD = MOST
+kept = Counter()
+take = PreparedFrames.take
+
+
+def taken(frames, task):
+    found = take(frames, task)
+    kept[found is not None] += 1
+    return found
+
+
+PreparedFrames.take = taken
 dice = random.Random(5)
 with Session(url, address) as session:
     session.sql("CREATE TABLE item (id BIGINT PRIMARY KEY, g BIGINT, x BIGINT)")
@@ -65,7 +80,7 @@ with Session(url, address) as session:
             for name, query in VIEWS.items():
                 assert_equal(content(session, name), judge.sql(query).to_arrow_table(), f"{name} {epoch}")
 assert asked[True] > 50, asked
-print("fine")
+print("fine", *(kept[known] > 8 for known in (True, False)))
 """
 )
 WRONG_SCHEMA = (
@@ -135,7 +150,14 @@ def said(script: str, address: str, folder: Path) -> str:
 
 
 def test_views_follow_with_every_schema_asked_for_as_well(address: str, tmp_path: Path) -> None:
-    assert said(FOLLOWS, address, tmp_path).splitlines()[-1:] == ["fine"]
+    assert said(FOLLOWS, address, tmp_path).splitlines()[-1:] == ["fine True True"]
+
+
+def test_a_frame_whose_tables_are_too_many_to_be_told_to_a_server_is_made_anew(
+    address: str, tmp_path: Path
+) -> None:
+    short = FOLLOWS.replace("MOST = None", "MOST = 100")
+    assert said(short, address, tmp_path).splitlines()[-1:] == ["fine False True"]
 
 
 def test_a_frame_that_has_other_columns_than_the_client_says_breaks_a_claim(
