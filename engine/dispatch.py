@@ -142,7 +142,8 @@ class Dispatch:
             case st.CreateMaterializedView():
                 self._create_materialized_view(statement)
             case st.CreateSink():
-                if create_sink(store, statement, dialect, self._create_materialized_view) and self.build:
+                make, spark = self._create_materialized_view, lambda: session.computing
+                if create_sink(store, statement, dialect, make, spark) and self.build:
                     session.sinks.run([statement.source])
 
     def _create_materialized_view(self, statement: st.CreateMaterializedView) -> None:

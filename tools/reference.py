@@ -87,6 +87,8 @@ def _sinks() -> Iterator[str]:
     yield from _entries(sinks.COMMON_OPTIONS)
     yield "\n### Of files\n"
     yield from _entries(sinks.FILE_OPTIONS)
+    yield "\n### Of Delta tables\n"
+    yield from _entries(sinks.DELTA_OPTIONS)
     yield ""
 
 

@@ -27,6 +27,18 @@ class BegunMeanwhile(Conflict):
     """Another sink has begun since a beginning was made: over the newest version it gets another number."""
 
 
+class Promise(msgspec.Struct, frozen=True):
+    """The range that a sink delivers next, up to the epoch `upto`: whoever delivers it, and however often, its bounds are these.
+
+    `number` is the store's epoch when it was promised, so above that of every promise before it, whatever became of the sink in
+    between; `first` is that of the first promise since the sink began.
+    """
+
+    upto: int
+    number: int
+    first: int
+
+
 class SinkState(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a sink needs beside its relation: `table_id` is the table that it reads (0: none yet), `since` from which epoch.
 
@@ -39,6 +51,7 @@ class SinkState(msgspec.Struct, frozen=True, omit_defaults=True):
     paused: bool = False
     lapsed: str = ""
     start: int = 0
+    promise: Promise | None = None
 
 
 @dataclass(frozen=True)
@@ -152,6 +165,7 @@ def _positions(table: TableVersion, relation: Relation) -> tuple[Mapping[str, in
 __all__ = [
     "GROUPS",
     "KIND",
+    "Promise",
     "SinkState",
     "Standing",
     "consumers_of",
