@@ -8,9 +8,8 @@ from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
-from engine.connectors.sinks.delta_checks import checked_delta
+from engine.connectors.sinks.delta_checks import OpenSpark, checked_delta
 from engine.connectors.sinks.options import EPOCH, OPERATION, SinkOptions, checked
 from engine.connectors.sinks.start import beginning, provided
 from engine.errors import Conflict, SqlError
@@ -48,7 +47,7 @@ def create_sink(
     statement: CreateSink,
     dialect: Dialect,
     make_view: Callable[[CreateMaterializedView], None] | None = None,
-    spark: Callable[[], SparkSession] = connect,
+    spark: OpenSpark = connect,
 ) -> bool:
     """Create a sink; it holds the log of its view from now on. Returns False if it exists and IF NOT EXISTS is said.
 
@@ -77,9 +76,7 @@ def create_sink(
     return True
 
 
-def _create(
-    store: Hummock, statement: CreateSink, dialect: Dialect, spark: Callable[[], SparkSession]
-) -> None:
+def _create(store: Hummock, statement: CreateSink, dialect: Dialect, spark: OpenSpark) -> None:
     for attempt in range(RACE_ATTEMPTS):
         version = store.refresh()
         stored = load(version)

@@ -28,11 +28,10 @@ from engine.sql.typing.types import to_arrow
 
 _MANY = ("array<", "map<", "struct<")
 Wrong = Callable[[str, str, str], SqlError]
+OpenSpark = Callable[[], SparkSession]
 
 
-def checked_delta(
-    store_url: str, relation: Relation, statement: CreateSink, spark: Callable[[], SparkSession]
-) -> Relation:
+def checked_delta(store_url: str, relation: Relation, statement: CreateSink, spark: OpenSpark) -> Relation:
     """Return a new sink with its name in the table's transactions, the same if it is created again. Raises SqlError."""
 
     def wrong(option: str, message: str, hint: str) -> SqlError:
@@ -69,7 +68,7 @@ def _check_columns(relation: Relation, wrong: Wrong) -> None:
         raise wrong("partition_by", "no column would be left in the files", "name fewer columns")
 
 
-def _check_table(relation: Relation, spark: Callable[[], SparkSession], wrong: Wrong) -> None:
+def _check_table(relation: Relation, spark: OpenSpark, wrong: Wrong) -> None:
     """Raise SqlError if Spark cannot reach the place of a table, or if the table that is there cannot take the rows."""
     options = SinkOptions.of(relation.options)
     try:
