@@ -74,8 +74,11 @@ class DeltaSink:
         activate(session)
         share_fairly(session, "sinks")
         configure(session, "spark.sql.shuffle.partitions", str(tasks_for(session, portion)))
-        with telling(f"sink {self._relation.name}", self._url), turn_at(self._url):
-            return self._taken(session, portion)
+        try:
+            with telling(f"sink {self._relation.name}", self._url), turn_at(self._url):
+                return self._taken(session, portion)
+        finally:
+            session.catalog.dropTempView(_VIEW)
 
     def _opened(self) -> SparkSession:
         if self._session is None:

@@ -79,8 +79,9 @@ def no_changes(session: SparkSession, table: TableVersion, columns: Sequence[str
 
 
 def tasks_for(session: SparkSession, portion: Portion) -> int:
-    """Return how many tasks a shuffle of a range should have."""
-    return partitions_for(_rows(portion.table, portion.part), parallelism(session))
+    """Return how many tasks a shuffle should have that may rewrite the rows of the whole table with those of a range."""
+    rows = max(portion.table.row_count, _rows(portion.table, portion.part))
+    return partitions_for(rows, parallelism(session))
 
 
 def _schema(table: TableVersion, columns: Sequence[str]) -> pa.Schema:
