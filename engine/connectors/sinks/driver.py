@@ -74,6 +74,8 @@ class SinkDriver:
                 self._deliveries[relation.name] = delivery
             delivery.follow(version)
             if not self._is_running(relation.name):
+                if delivery.error is None:
+                    self._slow.discard(relation.name)
                 delivery.idle()
                 if delivery.is_due(standing(version, relation), eager):
                     due.append(delivery)
