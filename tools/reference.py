@@ -15,6 +15,7 @@ from engine.connectors import landing_options, nexmark
 from engine.connectors.sinks import options as sinks
 from engine.connectors.table_options import WATERMARK_OPTIONS
 from engine.runtime.reads.datasource import SOURCE_OPTIONS
+from engine.sql.statements.copy_options import COPY_OPTIONS
 from engine.sql.statements.settings import ALIASES, SETTINGS, Setting
 from engine.sql.statements.view_options import CHANGEABLE, VIEW_OPTIONS, ViewOption
 from tools.variables import GROUPS, Variable
@@ -56,6 +57,10 @@ def _views() -> Iterator[str]:
     yield ""
     for name, option in VIEW_OPTIONS.items():
         yield from _entry(name, _of_a_view(option))
+    yield ""
+    yield "### Of a view's own Delta table\n"
+    yield "`… WITH (connector = 'delta', path = 'folder')`; see [sinks.md](sinks.md#delta-tables).\n"
+    yield from _entries(COPY_OPTIONS)
     yield ""
 
 

@@ -18,6 +18,8 @@ from engine.sql.catalog import Relation
 KIND: Literal["sink"] = "sink"
 SINK_PREFIX = "sink/"
 NEWEST_START = "sinks/start"
+COPY = "copy"
+"""The option of a sink that belongs to its view, whose statement made both: it goes with the view."""
 GROUPS = "vnode_groups"
 Holds = dict[str, dict[str, int | None]]
 Phase = Literal["waiting", "snapshot", "log", "paused", "lapsed"]
@@ -82,6 +84,16 @@ def sinks(stored: StoredCatalog) -> Iterator[Relation]:
     for relation in stored.catalog.relations.values():
         if relation.kind == KIND:
             yield relation
+
+
+def is_copy(relation: Relation) -> bool:
+    """Tell whether a relation is the sink that keeps a view's Delta table, made by the view's own statement."""
+    return relation.kind == KIND and relation.options.get(COPY) == "true"
+
+
+def copies_of(stored: StoredCatalog, view: str) -> tuple[Relation, ...]:
+    """Return the sinks that belong to a view: one, or none."""
+    return tuple(one for one in sinks(stored) if is_copy(one) and source_of(one) == view)
 
 
 def source_of(relation: Relation) -> str:

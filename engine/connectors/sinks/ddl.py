@@ -80,7 +80,7 @@ def _create(store: Hummock, statement: CreateSink, dialect: Dialect, spark: Open
     for attempt in range(RACE_ATTEMPTS):
         version = store.refresh()
         stored = load(version)
-        relation = _relation(stored, statement, dialect)
+        relation = sink_relation(stored, statement, dialect)
         if relation.options.get("connector") == "delta":
             relation = checked_delta(store.url, relation, statement, spark)
         table = computed(version, source_of(relation))
@@ -177,7 +177,8 @@ def _shown(source: Relation) -> str:
     return "the query" if source.name.startswith("_") else source.name
 
 
-def _relation(stored: StoredCatalog, statement: CreateSink, dialect: Dialect) -> Relation:
+def sink_relation(stored: StoredCatalog, statement: CreateSink, dialect: Dialect) -> Relation:
+    """Return a new sink as the catalog has it; raises SqlError for what it could not do."""
     source = _named(stored.catalog, statement, statement.source, "table or view")
     if source.kind not in ("table", "materialized view"):
         hint = "CREATE MATERIALIZED VIEW of it, and a sink FROM that"

@@ -31,8 +31,13 @@ Wrong = Callable[[str, str, str], SqlError]
 OpenSpark = Callable[[], SparkSession]
 
 
-def checked_delta(store_url: str, relation: Relation, statement: CreateSink, spark: OpenSpark) -> Relation:
-    """Return a new sink with its name in the table's transactions, the same if it is created again. Raises SqlError."""
+def checked_delta(
+    store_url: str, relation: Relation, statement: CreateSink, spark: OpenSpark, *, alone: bool = False
+) -> Relation:
+    """Return a new sink with its name in the table's transactions, the same if it is created again. Raises SqlError.
+
+    One that is `alone` writes no table that somebody else has made.
+    """
 
     def wrong(option: str, message: str, hint: str) -> SqlError:
         place = statement.places.get(option, statement.places.get("url", 0))
@@ -42,7 +47,7 @@ def checked_delta(store_url: str, relation: Relation, statement: CreateSink, spa
     app = f"tideline/{xxhash.xxh64_hexdigest(store_url)}/{relation.name}"
     relation = msgspec.structs.replace(relation, options={**relation.options, APP: app})
     _check_columns(relation, wrong)
-    _check_table(relation, spark, wrong)
+    _check_table(relation, spark, wrong, alone)
     return relation
 
 
@@ -68,7 +73,7 @@ def _check_columns(relation: Relation, wrong: Wrong) -> None:
         raise wrong("partition_by", "no column would be left in the files", "name fewer columns")
 
 
-def _check_table(relation: Relation, spark: OpenSpark, wrong: Wrong) -> None:
+def _check_table(relation: Relation, spark: OpenSpark, wrong: Wrong, alone: bool) -> None:
     """Raise SqlError if Spark cannot reach the place of a table, or if the table that is there cannot take the rows."""
     options = SinkOptions.of(relation.options)
     try:
@@ -78,6 +83,11 @@ def _check_table(relation: Relation, spark: OpenSpark, wrong: Wrong) -> None:
             owner = owner_of(session, options.url)
             if owner in (None, relation.options[APP]):
                 return
+            if alone:
+                hint = (
+                    "name another path, or delete the table; CREATE SINK merges rows into one that is there"
+                )
+                raise wrong("path", f"at {options.url} is a table that this view has not made", hint)
             lacking_columns(relation, columns_of(session, options.url))
             there = partitions_of(session, options.url)
     except SinkError as error:

@@ -12,6 +12,7 @@ from engine.errors import PathNotAllowed, SqlError
 from engine.log_store.sink import VNODES
 from engine.sql.catalog import Relation
 from engine.sql.parsing.refusals import line_and_column
+from engine.sql.statements.option_text import listed
 from engine.sql.statements.sink_statements import CreateSink
 
 OPERATION, EPOCH = "_op", "_epoch"
@@ -81,8 +82,8 @@ class SinkOptions:
             retention_seconds=float(options["retention"]),
             vnode_groups=int(options.get("vnode_groups", "1")),
             rows_per_file=int(options.get("rows_per_file", ROWS_PER_FILE)),
-            partition_by=_names(options.get("partition_by", "")),
-            cluster_by=_names(options.get("cluster_by", "")),
+            partition_by=listed(options.get("partition_by", "")),
+            cluster_by=listed(options.get("cluster_by", "")),
         )
 
 
@@ -144,14 +145,6 @@ def _of_delta(statement: CreateSink) -> dict[str, str]:
             statement, "cluster_by", "a Delta table is partitioned or clustered, not both", "choose one"
         )
     return {"connector": "delta", "url": re.sub(r"^s3:", "s3a:", _address(statement)), **laid}
-
-
-def _names(text: str) -> tuple[str, ...]:
-    """Return the names of a list such as 'a, `b c`'."""
-    found = re.findall(r"`((?:[^`]|``)+)`|([^,`]+)", text)
-    return tuple(
-        quoted.replace("``", "`") or plain.strip() for quoted, plain in found if quoted or plain.strip()
-    )
 
 
 def _address(statement: CreateSink) -> str:

@@ -17,6 +17,7 @@ from engine.sql.parsing.tokens import tokens_of
 from engine.sql.schemas import last_name, schema_of
 from engine.sql.statements.clauses import Clauses
 from engine.sql.statements.column_list import columns_of, key_only
+from engine.sql.statements.copy_options import divided
 from engine.sql.statements.statement_types import (
     CreateFunction,
     CreateIndex,
@@ -171,9 +172,11 @@ def _view(
         raise mistake("a view needs AS SELECT …", tree.this, sql, "CREATE VIEW v AS SELECT …")
     if materialized:
         options = with_known_names(options, clauses.places, sql)
+        options, copy = divided(options, clauses.places, sql)
         check_view_options(options, clauses.places, sql)
-        closes = clauses.on_window_close
-        return CreateMaterializedView(name, query, text, options, exists, sql, columns, closes)
+        return CreateMaterializedView(
+            name, query, text, options, exists, sql, columns, clauses.on_window_close, copy, clauses.places
+        )
     if options:
         hint = "leave it out, or CREATE MATERIALIZED VIEW"
         raise unsupported("WITH options of a plain view are not offered", tree.this, sql, hint)

@@ -37,9 +37,9 @@ def create(session: Session, folder: str) -> None:
     statements = (
         "CREATE TABLE IF NOT EXISTS t (id BIGINT PRIMARY KEY, v BIGINT)",
         "CREATE TABLE IF NOT EXISTS done (who BIGINT PRIMARY KEY, batch BIGINT)",
-        "CREATE MATERIALIZED VIEW IF NOT EXISTS by_value AS SELECT v, count(*) AS n FROM t GROUP BY v",
+        f"CREATE MATERIALIZED VIEW IF NOT EXISTS by_value WITH (connector = 'delta', path = '{folder}/by_value') "
+        "AS SELECT v, count(*) AS n FROM t GROUP BY v",
         f"CREATE SINK IF NOT EXISTS st FROM t WITH (connector = 'delta', path = '{folder}/t')",
-        f"CREATE SINK IF NOT EXISTS sv FROM by_value WITH (connector = 'delta', path = '{folder}/by_value')",
     )
     for statement in statements:
         for _ in range(20):
