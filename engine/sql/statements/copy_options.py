@@ -31,7 +31,7 @@ def divided(
     Raises UnsupportedSql, with the place, for one that neither has.
     """
     if CONNECTOR not in options:
-        for name in options.keys() & COPY_OPTIONS.keys():
+        for name in (option for option in options if option in COPY_OPTIONS):
             hint = "connector = 'delta' keeps a Delta table of the view"
             raise refusal(f"option {name} stands without a connector", sql, places.get(name, 0), hint)
         return dict(options), {}
@@ -51,6 +51,13 @@ def divided(
             message = f"neither a materialized view nor its Delta table has an option {name}"
             raise refusal(message, sql, places.get(name, 0), hint)
     return own, {**copy, CONNECTOR: "delta"}
+
+
+def check_written(elsewhere: Mapping[str, str], places: Mapping[str, int], sql: str) -> None:
+    """Raise UnsupportedSql, with the place, for an option of a Delta table that stands elsewhere than in WITH."""
+    for name in (option for option in elsewhere if option in COPY_OPTIONS):
+        hint = "WITH (connector = 'delta', path = 'folder') behind the view's name keeps a Delta table of it"
+        raise refusal(f"the {name} of a view's Delta table stands in WITH", sql, places[name], hint)
 
 
 def of_sink(name: str) -> str:

@@ -164,6 +164,21 @@ def test_what_cannot_be_is_refused_before_anything_is_there(
     assert not (tmp_path / "v").exists()
 
 
+@pytest.mark.parametrize(
+    ("written", "option"),
+    [
+        ("USING delta LOCATION '{}'", "path"),
+        ("TBLPROPERTIES ('connector' = 'delta', 'path' = '{}')", "connector"),
+    ],
+)
+def test_options_outside_of_with_are_refused(
+    session: Session, tmp_path: Path, written: str, option: str
+) -> None:
+    session.sql(BID)
+    with pytest.raises(SqlError, match=rf"the ({option}) of a view's Delta table stands in WITH"):
+        session.sql(f"CREATE MATERIALIZED VIEW v {written.format(tmp_path / 'v')} AS {QUERY}")
+
+
 def test_tables_of_others_and_names_that_are_taken_are_refused(
     session: Session, spark, tmp_path: Path
 ) -> None:
@@ -310,3 +325,13 @@ def test_a_view_that_is_built_in_the_background_brings_its_table_later(
     session.wait(["v"])
     brought(session)
     assert rows(spark, tmp_path / "v") == content(session, "v")
+
+
+def test_rows_that_only_come_are_appended(session: Session, spark, tmp_path: Path) -> None:
+    session.sql("CREATE TABLE e (at DATE, price DECIMAL(10, 2)) APPEND ONLY")
+    session.sql("INSERT INTO e VALUES (DATE '2024-01-01', 1.5), (DATE '2024-01-01', 1.5), (NULL, NULL)")
+    created(session, view(tmp_path, query="SELECT at, price * 2 AS twice FROM e"))
+    session.sql("INSERT INTO e VALUES (DATE '2024-01-01', 1.5)")
+    brought(session)
+    assert rows(spark, tmp_path / "v") == content(session, "v")
+    assert operations(tmp_path / "v") == ["CREATE OR REPLACE TABLE AS SELECT", "WRITE"]
