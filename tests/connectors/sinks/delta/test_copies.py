@@ -322,9 +322,11 @@ def test_a_view_that_is_built_in_the_background_brings_its_table_later(
     session.sql(view(tmp_path, ", background = true"))
     (shown,) = session.sql("SHOW SINKS").to_pylist()
     assert shown["phase"] == "waiting" and not (tmp_path / "v").exists()
+    session.sql("ALTER MATERIALIZED VIEW v RENAME COLUMN s TO total")
     session.wait(["v"])
     brought(session)
     assert rows(spark, tmp_path / "v") == content(session, "v")
+    assert spark.read.format("delta").load(str(tmp_path / "v")).columns == ["auction", "n", "total"]
 
 
 def test_rows_that_only_come_are_appended(session: Session, spark, tmp_path: Path) -> None:
