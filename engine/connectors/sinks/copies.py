@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -11,7 +12,7 @@ from engine.connectors.sinks.delta_checks import OpenSpark, checked_delta
 from engine.errors import Conflict, SqlError
 from engine.hummock import Commit, Hummock, Version
 from engine.meta.catalog_store import StoredCatalog, catalog_unchanged, entries, load
-from engine.meta.sinks import COPY, SinkState, copies_of, state_entry
+from engine.meta.sinks import COPY, SinkState, copies_of, sinks, state_entry
 from engine.runtime.relations import known
 from engine.sql.dialect import Dialect
 from engine.sql.parsing.refusals import line_and_column
@@ -52,11 +53,11 @@ def set_copy(store: Hummock, statement: Alter, options: Mapping[str, str], spark
     if statement.if_exists and statement.name not in stored.catalog.relations:
         return ""
     view = known(stored, "materialized view", statement.name, statement.sql)
-    words = {name: statement.sql.lower().find(name) for name in options}
-    places = {name: max(at, 0) for name, at in words.items()}
+    said = {name: re.search(rf"\b{re.escape(name)}\b\s*=", statement.sql, re.IGNORECASE) for name in options}
+    places = {name: found.start() for name, found in said.items() if found is not None}
 
     def refused(message: str, hint: str) -> SqlError:
-        line, column = line_and_column(statement.sql, places[CONNECTOR])
+        line, column = line_and_column(statement.sql, places.get(CONNECTOR, 0))
         return SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
 
     own, copy = divided(options, places, statement.sql)
@@ -92,7 +93,15 @@ def _made(
         message = f"the sink of the view's Delta table is {name}, and a {stored.catalog.get(name).kind} has that name"
         hint = "call the view otherwise; or leave connector out, and CREATE SINK under another name"
         raise SqlError(message, sql=asked.sql, line=line, column=column, hint=hint)
-    relation = checked_delta(store_url, sink_relation(stored, asked, dialect), asked, spark, alone=True)
+    relation = sink_relation(stored, asked, dialect)
+    for other in sinks(stored):
+        if other.options.get("url") == relation.options["url"]:
+            line, column = line_and_column(asked.sql, asked.places.get("path", asked.places["url"]))
+            message = (
+                f"sink {other.name} writes {relation.options['url']}, and the table is to be the view's own"
+            )
+            raise SqlError(message, sql=asked.sql, line=line, column=column, hint="name another path")
+    relation = checked_delta(store_url, relation, asked, spark, alone=True)
     told = ", ".join(f"{option} = {literal(value, dialect)}" for option, value in asked.options.items())
     text = f"CREATE SINK {written(name, dialect)} FROM {written(view, dialect)} WITH ({told})"
     relation = msgspec.structs.replace(relation, sql=text, options={**relation.options, COPY: "true"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from sqlglot import Token, TokenType
 
@@ -35,30 +35,32 @@ def with_option(sql: str, dialect: Dialect, name: str, value: str | None) -> str
     >>> with_option("CREATE MATERIALIZED VIEW v WITH (a = '1', b = '2') AS SELECT 1", "postgres", "a", None)
     "CREATE MATERIALIZED VIEW v WITH (b = '2') AS SELECT 1"
     """
-    tokens = tokens_of(sql, dialect)
-    begin, body = _clause(tokens)
-    said = f"{name} = {literal(value, dialect)}" if value is not None else ""
-    if begin is None:
-        at = tokens[body].start
-        return f"{sql[:at]}WITH ({said}) {sql[at:]}" if said else sql
-    items = _items(tokens, begin + 2)
-    kept = [sql[tokens[a].start : tokens[b].end + 1] for a, b in items if _name(tokens, a) != name]
-    end = tokens[items[-1][1] + 1]
-    told = ", ".join([said, *kept] if said else kept)
-    if not told:
-        return sql[: tokens[begin].start] + sql[end.end + 1 :].lstrip()
-    return f"{sql[: tokens[begin + 1].end + 1]}{told}{sql[end.start :]}"
+    return _changed(sql, dialect, {name}, f"{name} = {literal(value, dialect)}" if value is not None else "")
 
 
-def without_options(sql: str, dialect: Dialect, names: Iterable[str]) -> str:
+def without_options(sql: str, dialect: Dialect, names: Collection[str]) -> str:
     """Return a statement without some options in its WITH clause.
 
     >>> without_options("CREATE MATERIALIZED VIEW v WITH (a.x = '1', b = '2') AS SELECT 1", "spark", ["a.x", "c"])
     "CREATE MATERIALIZED VIEW v WITH (b = '2') AS SELECT 1"
     """
-    for name in names:
-        sql = with_option(sql, dialect, name, None)
-    return sql
+    return _changed(sql, dialect, names, "")
+
+
+def _changed(sql: str, dialect: Dialect, gone: Collection[str], said: str) -> str:
+    """Return a statement without some options, and with what is `said` before the others."""
+    tokens = tokens_of(sql, dialect)
+    begin, body = _clause(tokens)
+    if begin is None:
+        at = tokens[body].start
+        return f"{sql[:at]}WITH ({said}) {sql[at:]}" if said else sql
+    items = _items(tokens, begin + 2)
+    kept = [sql[tokens[a].start : tokens[b].end + 1] for a, b in items if _name(tokens, a) not in gone]
+    end = tokens[items[-1][1] + 1]
+    told = ", ".join([said, *kept] if said else kept)
+    if not told:
+        return sql[: tokens[begin].start] + sql[end.end + 1 :].lstrip()
+    return f"{sql[: tokens[begin + 1].end + 1]}{told}{sql[end.start :]}"
 
 
 def _clause(tokens: tuple[Token, ...]) -> tuple[int | None, int]:

@@ -186,6 +186,10 @@ def test_tables_of_others_and_names_that_are_taken_are_refused(
     spark.sql(f"CREATE TABLE delta.`{tmp_path}/v` (auction BIGINT, n BIGINT, s BIGINT) USING delta")
     with pytest.raises(SqlError, match="is a table that this view has not made"):
         session.sql(view(tmp_path))
+    session.sql(f"CREATE SINK s FROM bid WITH (connector = 'delta', path = '{tmp_path}/w', snapshot = false)")
+    with pytest.raises(SqlError, match=r"sink s writes \S+/w, and the table is to be the view's own"):
+        session.sql(view(tmp_path, name="w"))
+    session.sql("DROP SINK s")
     session.sql("CREATE TABLE w_delta (id BIGINT PRIMARY KEY)")
     with pytest.raises(SqlError, match="is w_delta, and a table has that name"):
         session.sql(view(tmp_path, name="w"))
