@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -24,8 +25,17 @@ class HummockResource(dg.ConfigurableResource[None]):
 
         return Hummock.open(self.url)
 
+    def kept(self) -> Hummock:
+        """Return the store, opened once in this process and kept: for who looks at it again and again."""
+        return _kept(self.url)
+
     def session(self, spark: SparkResource, epochs_in_flight: int | None = None) -> Session:
         """Open a session over the store; Spark starts when first needed. With `epochs_in_flight` it is a driver's."""
         from engine.session import Session
 
         return Session(self.url, spark.address, epochs_in_flight=epochs_in_flight)
+
+
+@cache
+def _kept(url: str) -> Hummock:
+    return HummockResource(url=url).open()

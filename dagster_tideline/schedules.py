@@ -18,7 +18,6 @@ from dagster_tideline.maintenance import (
     MAINTENANCE_JOBS,
 )
 from dagster_tideline.turns import ask_or_skip, last_has_failed
-from engine.hummock import Hummock
 
 RUNNING = dg.DefaultScheduleStatus.RUNNING
 FULL_TAG = "tideline/full"
@@ -108,7 +107,6 @@ def _schedule(name: str, times: Times, config: Mapping[str, object]) -> dg.Sched
 
 def _backfill_schedule() -> dg.ScheduleDefinition:
     """Return the schedule of progress; it asks for a run where a backfill has moved since it asked for the last one."""
-    opened: dict[str, Hummock] = {}
     told: dict[str, Progress] = {}
 
     @dg.schedule(
@@ -121,9 +119,7 @@ def _backfill_schedule() -> dg.ScheduleDefinition:
     def tick(
         context: dg.ScheduleEvaluationContext, hummock: HummockResource
     ) -> dg.RunRequest | dg.SkipReason:
-        if hummock.url not in opened:
-            opened[hummock.url] = hummock.open()
-        now = progress(opened[hummock.url].refresh())
+        now = progress(hummock.kept().refresh())
         if now == told and not last_has_failed(context.instance, BACKFILL_PROGRESS):
             return dg.SkipReason("no view is under construction, or none has moved on since it was told of")
         answer = ask_or_skip(context.instance, BACKFILL_PROGRESS, time.time(), long_seconds=120.0)

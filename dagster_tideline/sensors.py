@@ -27,7 +27,6 @@ WAIT_STEP_SECONDS = 0.25
 
 def build_sensor(models: Sequence[Model], job: UnresolvedAssetJobDefinition) -> dg.SensorDefinition:
     """Return the sensor over these models; it opens the store once and then probes for the next manifest."""
-    opened: dict[str, Hummock] = {}
 
     @dg.sensor(
         name="frontier_sensor",
@@ -39,11 +38,9 @@ def build_sensor(models: Sequence[Model], job: UnresolvedAssetJobDefinition) -> 
     def frontier_sensor(
         context: dg.SensorEvaluationContext, hummock: HummockResource
     ) -> dg.RunRequest | dg.SkipReason:
-        if hummock.url not in opened:
-            opened[hummock.url] = hummock.open()
         deadline = time.monotonic() + float(os.environ.get("TIDELINE_SENSOR_WAIT", WAIT_SECONDS))
         while True:
-            answer = evaluate(context.instance, opened[hummock.url], models)
+            answer = evaluate(context.instance, hummock.kept(), models)
             if isinstance(answer, dg.RunRequest) or time.monotonic() >= deadline:
                 return answer
             time.sleep(WAIT_STEP_SECONDS)

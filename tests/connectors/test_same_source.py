@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -31,13 +32,14 @@ def rows(session: Session, table: str) -> list[tuple[Any, ...]]:
 
 def while_a_file_is_read(monkeypatch: pytest.MonkeyPatch, then: Callable[[], object]) -> None:
     """Do something once, between the reading of a file and its commit."""
-    todo = [then]
+    done = threading.Event()
 
     def read(*given: Any) -> Iterator[Any]:
         for batch in read_landing_file(*given):
             yield batch
-            if todo:
-                todo.pop()()
+            if not done.is_set():
+                done.set()
+                then()
 
     monkeypatch.setattr("engine.connectors.landing.read_landing_file", read)
 
@@ -99,11 +101,11 @@ def test_events_do_not_land_in_a_table_that_was_made_anew_meanwhile(
 ) -> None:
     made = "CREATE SOURCE person (id BIGINT, name STRING) WITH (connector = 'nexmark', max_events = '50', seed = '{}')"
     lake.sql(made.format(1))
-    before, real, todo = lake.catalog, nexmark.NexmarkSource._rows, [1]
+    before, real, made_anew = lake.catalog, nexmark.NexmarkSource._rows, threading.Event()
 
     def make(self: nexmark.NexmarkSource, start: int, stop: int) -> Any:
-        if todo:
-            todo.pop()
+        if not made_anew.is_set():
+            made_anew.set()
             lake.sql("DROP TABLE person")
             lake.sql(made.format(2))
         return real(self, start, stop)

@@ -25,6 +25,13 @@ TOTALS = "CREATE MATERIALIZED VIEW totals AS SELECT shop, sum(price) AS total FR
 LARGE = "CREATE MATERIALIZED VIEW large AS SELECT shop, total FROM totals WHERE total > 10;"
 
 
+def failure(result: dg.ExecuteInProcessResult) -> str:
+    """Return why the one step of a run that failed did."""
+    (event,) = result.get_step_failure_events()
+    data = event.step_failure_data.user_failure_data
+    return "" if data is None else str(data.description)
+
+
 @dataclass
 class Project:
     """The parts of a project that the tests work on."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dagster as dg
 import pytest
 
 from dagster_tideline.freshness import FRESHNESS, FreshnessConfig, lags
 from engine.meta.catalog_store import load
 from engine.meta.crossing import present
-from tests.dagster.conftest import Project
+from tests.dagster.conftest import Project, failure
 
 FAILING = "CREATE MATERIALIZED VIEW halves AS SELECT shop, assert_true(max(price) < 50) AS ok FROM orders GROUP BY shop"
 
@@ -19,12 +18,6 @@ def current(project: Project) -> Project:
     project.land("1.csv", "id,shop,price\n1,a,10\n2,b,30\n")
     assert project.run().success
     return project
-
-
-def failure(result: dg.ExecuteInProcessResult) -> str:
-    (event,) = result.get_step_failure_events()
-    data = event.step_failure_data.user_failure_data
-    return "" if data is None else str(data.description)
 
 
 def test_current_views_are_fresh(current: Project) -> None:

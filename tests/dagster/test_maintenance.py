@@ -8,7 +8,7 @@ import pytest
 from dagster_tideline.maintenance import COMPACTION, compact, one_op_job, table
 from engine.errors import Conflict, StorageError
 from engine.hummock import Commit, Hummock
-from tests.dagster.conftest import Project
+from tests.dagster.conftest import Project, failure
 
 DAY = 86_400.0
 
@@ -21,12 +21,6 @@ def written(project: Project) -> Project:
         project.session.sql(f"INSERT INTO orders VALUES ({number}, 'x', 20)")
         project.session.flush()
     return project
-
-
-def failure(result: dg.ExecuteInProcessResult) -> str:
-    (event,) = result.get_step_failure_events()
-    data = event.step_failure_data.user_failure_data
-    return "" if data is None else str(data.description)
 
 
 def test_compaction_merges_tables_and_keeps_their_rows(written: Project) -> None:

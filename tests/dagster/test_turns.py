@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -108,10 +109,10 @@ class Work:
         return thread
 
 
-def test_of_two_runs_one_waits_for_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_runs_one_waits_for_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "LOOK_SECONDS", 0.02)
     work, results = Work(), list[bool]()
-    with dg.DagsterInstance.ephemeral() as instance:
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
         threads = [work.start(instance, results)]
         assert work.arrived.acquire(timeout=60) and work.begun.wait(60)
         threads.append(work.start(instance, results))
@@ -123,10 +124,12 @@ def test_of_two_runs_one_waits_for_the_other(monkeypatch: pytest.MonkeyPatch) ->
     assert results == [True, True] and work.most == 1
 
 
-def test_a_run_that_is_never_let_in_says_for_whom_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_is_never_let_in_says_for_whom_it_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(turns, "LOOK_SECONDS", 0.02)
     work, results = Work(seconds=0.1), list[bool]()
-    with dg.DagsterInstance.ephemeral() as instance:
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
         thread = work.start(instance, results)
         assert work.begun.wait(60)
         late = work.job.execute_in_process(instance=instance, raise_on_error=False)

@@ -140,12 +140,17 @@ def test_closing_ends_what_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> No
     assert broken_off.is_set() and not found.busy()
 
 
-def test_leaving_a_session_by_an_interrupt_waits_for_no_slow_view(
-    tmp_path: Path, session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def make_view(session: Session) -> None:
+    """Make a view that has no content yet over a table of one row."""
     session.sql("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
     session.write("t", pa.table({"id": [1], "n": [2]}))
     session.sql("CREATE MATERIALIZED VIEW v AS SELECT n, count(*) AS c FROM t GROUP BY n", build=False)
+
+
+def test_leaving_a_session_by_an_interrupt_waits_for_no_slow_view(
+    tmp_path: Path, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_view(session)
     monkeypatch.setattr(lanes, "PATIENCE_SECONDS", 0.0)
     executor = Endless()
     waited: list[bool] = []
@@ -188,9 +193,7 @@ class Endless:
 def test_a_run_that_is_interrupted_leaves_no_failure_of_a_view(
     tmp_path: Path, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session.sql("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
-    session.write("t", pa.table({"id": [1], "n": [2]}))
-    session.sql("CREATE MATERIALIZED VIEW v AS SELECT n, count(*) AS c FROM t GROUP BY n", build=False)
+    make_view(session)
     executor = Endless()
     monkeypatch.setattr(Lanes, "_wait", interrupting(executor.begun))
     with Hummock.open(session.url) as store:
