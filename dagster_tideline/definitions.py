@@ -11,6 +11,7 @@ import dagster as dg
 
 from dagster_tideline.asset_builder import build_assets, epoch_models
 from dagster_tideline.backfills import backfills
+from dagster_tideline.delta_upkeep import DELTA_ASSETS
 from dagster_tideline.driver import DriverConfig, build_driver_job
 from dagster_tideline.freshness import FRESHNESS_ASSETS
 from dagster_tideline.hummock_resource import HummockResource
@@ -55,7 +56,12 @@ def build_definitions(
     built = build_assets(models, stored, written)
     keys = [dg.AssetKey(name) for name in sorted(epoch_models(models) - written)]
     schedules = build_schedules(settings.max_lag_seconds)
-    upkeep: list[dg.AssetsDefinition | dg.AssetSpec] = [backfills, *MAINTENANCE_ASSETS, *FRESHNESS_ASSETS]
+    upkeep: list[dg.AssetsDefinition | dg.AssetSpec] = [
+        backfills,
+        *MAINTENANCE_ASSETS,
+        *DELTA_ASSETS,
+        *FRESHNESS_ASSETS,
+    ]
     if not keys:
         return dg.Definitions(
             assets=[*assets, *upkeep], jobs=[*JOBS.values()], schedules=schedules, resources=resources

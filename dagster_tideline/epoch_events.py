@@ -124,12 +124,12 @@ def sink_event(report: SinkReport, *, always: bool = False) -> dg.MaterializeRes
         return None
     metadata: dict[str, Metadata] = {
         "rows_out": report.rows,
-        "files": report.files,
-        "bytes": report.bytes,
         "lag_rows": report.lag_rows,
         "lag_seconds": round(report.lag_seconds, 3),
         "seconds_total": round(report.seconds, 3),
     }
+    if report.files:
+        metadata |= {"files": report.files, "bytes": report.bytes}
     if report.epoch is not None:
         metadata["epoch"] = epoch_text(report.epoch)
     version = dg.DataVersion(str(report.epoch)) if report.epoch is not None else None

@@ -17,6 +17,7 @@ from dagster_tideline.sync import sync_models
 from engine.connectors.landing import LandingReport
 from engine.connectors.sources import poll_all
 from engine.meta.partitions import failed_between, quarantined
+from engine.meta.sinks import copies_of
 
 if TYPE_CHECKING:
     from engine.hummock import Version
@@ -82,7 +83,7 @@ def run_epoch(
     for model in models:
         if model.name in asked:
             yield from check_events(model, session.epochs.store.version)
-    yield from _sink_events(flushed, selected, errors, log)
+    yield from _sink_events(session, flushed, selected, errors, log)
     if errors:
         raise dg.Failure(failure_text(errors), metadata={name: text for name, text in errors.items()})
 
@@ -180,15 +181,32 @@ def _view_events(
                 shown = dg.MetadataValue.url(session.spark_ui)
                 event = event._replace(metadata={**(event.metadata or {}), "spark_ui": shown})
             if event is not None:
-                yield event
+                yield event._replace(metadata={**(event.metadata or {}), **_of_copy(session, flushed, name)})
+
+
+def _of_copy(session: Session, flushed: FlushReport, view: str) -> dict[str, int]:
+    """Return what the Delta table of a view was brought, in numbers; nothing of a view without one."""
+    own = {sink.name for sink in copies_of(session.stored, view)}
+    for report in flushed.sinks:
+        if report.sink in own:
+            return {"delta_rows_out": report.rows, "delta_lag_rows": report.lag_rows}
+    return {}
 
 
 def _sink_events(
-    flushed: FlushReport, selected: Collection[str], errors: dict[str, str], log: logging.Logger
+    session: Session,
+    flushed: FlushReport,
+    selected: Collection[str],
+    errors: dict[str, str],
+    log: logging.Logger,
 ) -> Iterator[dg.MaterializeResult[Any]]:
-    """Yield an event for each sink that has delivered something; those that fail go to the errors, or to the log."""
+    """Yield an event for each sink that has delivered something; those that fail go to the errors, or to the log.
+
+    The sink of a view's own Delta table is no asset: it fails with its view's, whose event tells its numbers.
+    """
+    own = {sink.name for view in selected for sink in copies_of(session.stored, view)}
     for report in flushed.sinks:
-        if report.error is not None and report.sink in selected:
+        if report.error is not None and (report.sink in selected or report.sink in own):
             errors[report.sink] = report.error
         elif report.error is not None:
             log.warning(f"sink {report.sink}: {report.error}")

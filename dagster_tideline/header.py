@@ -14,7 +14,8 @@ from dagster._utils.schedules import is_valid_cron_string
 
 from engine.errors import SqlError
 
-KEYS = ("group", "owners", "description", "dialect", "tags", "freshness", "automation")
+DELTA = "delta"
+KEYS = ("group", "owners", "description", "dialect", "tags", "freshness", "automation", DELTA)
 """What a line `-- key: value` may say; `-- check name (warn): …` says a check."""
 SAID_BY_TEXT = ("group", "freshness", "automation")
 SHORTEST_SECONDS = 60

@@ -15,6 +15,7 @@ import sqlglot
 from sqlglot import TokenType, exp
 
 from dagster_tideline.header import (
+    DELTA,
     Header,
     Line,
     automation_of,
@@ -64,6 +65,8 @@ class Model:
     freshness: dg.FreshnessPolicy | None = None
     automation: dg.AutomationCondition[Any] | None = None
     written: Written | None = None
+    copy: Mapping[str, str] = field(default_factory=dict)
+    """The options of the Delta table that a materialized view keeps beside it, none without one."""
 
     def told(self, error: TidelineError) -> str:
         """Return an error of the statement with the file, and the line and column that it has there."""
@@ -202,9 +205,15 @@ def _of_statement(
     statement = parse(text, dialect)
     own = _without_header(statement.sql)
     at = whole.find(own, begin) if whole else -1
-    written = Written(whole, at, own, header.checks[0].start if header.checks else at) if at >= 0 else None
+    delta = header.lines.get(DELTA)
+    places = (header.checks[0].start if header.checks else at, delta.start if delta else None)
+    written = Written(whole, at, own, *places) if at >= 0 else None
     if header.checks:
-        statement = parse(_with_checks(text, statement, dialect, header.checks, whole), dialect)
+        text = _with_checks(text, statement, dialect, header.checks, whole)
+    if delta is not None:
+        text = _with_delta(text, statement, dialect, delta, whole)
+    if header.checks or delta is not None:
+        statement = parse(text, dialect)
     model = functools.partial(
         Model,
         sql=_without_header(statement.sql),
@@ -225,7 +234,10 @@ def _of_statement(
             return model(statement.name, "table", columns=columns, options=dict(statement.options))
         case CreateMaterializedView():
             reads = relations_read(statement.query)
-            return model(statement.name, "materialized view", reads=reads, options=dict(statement.options))
+            options = dict(statement.options)
+            return model(
+                statement.name, "materialized view", reads=reads, options=options, copy=statement.copy
+            )
         case CreateView():
             return model(statement.name, "view", reads=relations_read(statement.query))
         case CreateSink():
@@ -277,6 +289,21 @@ def _with_checks(
     told = ";\n".join(check.value for check in checks)
     _refuse_wrong(told, first, whole)
     return with_option(text, dialect, CHECKS, told)
+
+
+def _with_delta(text: str, statement: Statement, dialect: Dialect, line: Line, whole: str) -> str:
+    """Return a statement with the place of its header's Delta table as the options that it is; raises SqlError at its line."""
+    if not isinstance(statement, CreateMaterializedView):
+        hint = "take the line out: CREATE SINK … FROM it keeps a Delta table of what is no materialized view"
+        raise wrong("a Delta table is kept of a materialized view", line.start, whole, hint)
+    if statement.copy:
+        raise wrong(
+            "a Delta table stands in the header and in WITH", line.start, whole, "leave one of the two out"
+        )
+    if not line.value:
+        raise wrong("this line names no place", line.start, whole, "write -- delta: folder, or an address")
+    option = "url" if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", line.value) else "path"
+    return with_option(with_option(text, dialect, option, line.value), dialect, "connector", "delta")
 
 
 def _refuse_wrong(checks: str, at: int, whole: str) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import dagster as dg
 
 from dagster_tideline.backfills import BACKFILL_PROGRESS, Progress, backfill_job, progress
+from dagster_tideline.delta_upkeep import DELTA_UPKEEP, delta_upkeep_job
 from dagster_tideline.freshness import FRESHNESS, freshness_job
 from dagster_tideline.hummock_resource import HummockResource
 from dagster_tideline.maintenance import (
@@ -57,6 +58,9 @@ SCHEDULES: dict[str, Times] = {
     ),
     "expired_pins_schedule": Times(
         EXPIRED_PINS, "1-59/30 * * * *", "Takes away pins and claims whose time is over."
+    ),
+    "delta_upkeep_schedule": Times(
+        DELTA_UPKEEP, "50 3 * * *", "Optimizes and vacuums the Delta tables of sinks.", long_seconds=7200.0
     ),
     "freshness_schedule": Times(
         FRESHNESS,
@@ -127,5 +131,10 @@ def _backfill_schedule() -> dg.ScheduleDefinition:
     return tick
 
 
-JOBS = {**MAINTENANCE_JOBS, FRESHNESS: freshness_job, BACKFILL_PROGRESS: backfill_job}
+JOBS = {
+    **MAINTENANCE_JOBS,
+    DELTA_UPKEEP: delta_upkeep_job,
+    FRESHNESS: freshness_job,
+    BACKFILL_PROGRESS: backfill_job,
+}
 """All jobs of maintenance by name."""

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dagster_tideline.models import Model, normalised
-from engine.connectors.landing import CONNECTOR
+from engine.connectors.landing import CONNECTOR as LANDING
 from engine.connectors.landing_folder import landing_path
 from engine.errors import PathNotAllowed, TidelineError
+from engine.meta.sinks import copies_of, is_copy
 from engine.sql.catalog import COMPANIONS, Catalog, Relation
 from engine.sql.checks import OPTION as CHECKS
-from engine.sql.statements.option_text import literal, with_option
+from engine.sql.statements.copy_options import CONNECTOR, COPY_OPTIONS
+from engine.sql.statements.option_text import literal, without_options
+from engine.sql.statements.reader import CreateMaterializedView, parse
 
 if TYPE_CHECKING:
     from engine.session import Session
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 class SyncPlan:
     """What a sync will do, in this order: drop views (readers go with them), then create; `errors` are by model.
 
-    Views of which only the checks are others keep their rows: they are in `alter`.
+    Views of which only the checks, or the Delta table beside them, are others keep their rows: they are in `alter`.
     """
 
     drop: tuple[str, ...] = ()
@@ -63,7 +66,7 @@ def plan_sync(catalog: Catalog, models: Sequence[Model]) -> SyncPlan:
                 f'undo the change, or run `tideline sql "DROP TABLE {model.name} CASCADE"`'
             )
             continue
-        if _same_but_checks(model, relation):
+        if _same_but_options(model, relation):
             altered[model.name] = model
             continue
         changed[model.name] = None
@@ -76,7 +79,10 @@ def plan_sync(catalog: Catalog, models: Sequence[Model]) -> SyncPlan:
     create += [
         _of_relation(stored[name])
         for name in catalog.order()
-        if name in gone and name not in declared and not name.startswith("_")  # a sink makes its own view
+        if name in gone
+        and name not in declared
+        and not name.startswith("_")  # a sink makes its own view
+        and not is_copy(stored[name])  # and a view its own sink
     ]
     alter = tuple(model for name, model in altered.items() if name not in gone)
     return SyncPlan(tuple(changed), tuple(create), alter, errors)
@@ -97,7 +103,7 @@ def sync_models(session: Session, models: Sequence[Model]) -> SyncReport:
     created = create_models(session, [model for model in plan.create if model.name not in folders], errors)
     for model in plan.alter:
         try:
-            _alter_checks(session, model)
+            _alter(session, model)
         except TidelineError as error:
             errors[model.name] = model.told(error)
     return SyncReport(tuple(created), tuple(dropped), errors)
@@ -129,24 +135,43 @@ def _same(model: Model, relation: Relation) -> bool:
         return False
     if normalised(model.sql, model.dialect) == normalised(relation.sql, relation.dialect):
         return True
-    return _same_but_checks(model, relation) and model.options.get(CHECKS) == relation.options.get(CHECKS)
+    return _same_but_options(model, relation) and not _others(model, relation)
 
 
-def _same_but_checks(model: Model, relation: Relation) -> bool:
-    """Tell whether a materialized view differs from its model in its checks alone."""
+def _same_but_options(model: Model, relation: Relation) -> bool:
+    """Tell whether a materialized view differs from its model in its checks and its Delta table alone."""
     if model.kind != "materialized view" or (model.kind, model.dialect) != (relation.kind, relation.dialect):
         return False
-    texts = (with_option(one.sql, model.dialect, CHECKS, None) for one in (model, relation))
+    texts = (without_options(one.sql, model.dialect, (CHECKS, *COPY_OPTIONS)) for one in (model, relation))
     return len({normalised(text, model.dialect) for text in texts}) == 1
 
 
-def _alter_checks(session: Session, model: Model) -> None:
-    """Give a view the checks of its model; the run that follows asks them over all of its rows."""
-    dialect, text = session.dialect, model.options.get(CHECKS, "default")
+def _others(model: Model, relation: Relation) -> set[str]:
+    """Return which of a view's options that can be set are others in its model: its checks, its Delta table."""
+    kept = parse(relation.sql, relation.dialect)
+    assert isinstance(kept, CreateMaterializedView)
+    found = {CHECKS} if model.options.get(CHECKS) != relation.options.get(CHECKS) else set[str]()
+    return found | ({CONNECTOR} if model.copy != kept.copy else set())
+
+
+def _alter(session: Session, model: Model) -> None:
+    """Give a view the checks and the Delta table of its model; the run that follows asks and brings all rows."""
+    stored, dialect = session.stored, session.dialect
+    others = _others(model, stored.catalog.get(model.name))
     try:
         session.dialect = model.dialect
         name = exp.to_identifier(model.name, quoted=True).sql(dialect=model.dialect)
-        session.sql(f"ALTER MATERIALIZED VIEW {name} SET (checks = {literal(text, model.dialect)})")
+        if CHECKS in others:
+            text = literal(model.options.get(CHECKS, "default"), model.dialect)
+            session.sql(f"ALTER MATERIALIZED VIEW {name} SET (checks = {text})")
+        if CONNECTOR in others:
+            for sink in copies_of(stored, model.name):
+                session.sql(
+                    f"DROP SINK {exp.to_identifier(sink.name, quoted=True).sql(dialect=model.dialect)}"
+                )
+            told = ", ".join(f"{key} = {literal(value, model.dialect)}" for key, value in model.copy.items())
+            if told:
+                session.sql(f"ALTER MATERIALIZED VIEW {name} SET ({told})", build=False)
     finally:
         session.dialect = dialect
 
@@ -164,7 +189,7 @@ def _make_folders(models: Sequence[Model]) -> dict[str, str]:
     errors = {}
     for model in models:
         options = {name.lower(): value for name, value in model.options.items()}
-        if options.get("connector") == CONNECTOR and options.get("path"):
+        if options.get("connector") == LANDING and options.get("path"):
             try:
                 landing_path(options["path"]).mkdir(parents=True, exist_ok=True)
             except PathNotAllowed as error:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from dagster_tideline.models import Model
 from dagster_tideline.sync import create_models
 from engine.sql.catalog import Relation
+from engine.sql.statements.copy_options import COPY_OPTIONS
+from engine.sql.statements.option_text import without_options
 
 
 def refused(
@@ -16,8 +19,8 @@ def refused(
 ) -> dict[str, str]:
     """Return what is wrong with models that the engine refuses, by model; starts Spark.
 
-    Not tried are sinks, which may reach out to others, and models over what somebody has made in the store by hand: `stored` is
-    what it holds.
+    Not tried are sinks and the Delta tables of views, which may reach out to others, and models over what somebody has made in
+    the store by hand: `stored` is what it holds.
     """
     from engine.session import Session
 
@@ -28,7 +31,8 @@ def refused(
         if model.name in apart or apart.intersection(model.reads):
             apart.add(model.name)
         else:
-            tried.append(model)
+            bare = without_options(model.sql, model.dialect, COPY_OPTIONS) if model.copy else model.sql
+            tried.append(replace(model, sql=bare))
     errors: dict[str, str] = {}
     with (
         tempfile.TemporaryDirectory(prefix="tideline-check-") as folder,

@@ -44,7 +44,7 @@ def spec_of(model: Model, relation: Relation | None, catalog: Catalog | None = N
         group_name=_group(model.group),
         code_version=model.code_version,
         owners=owners,
-        kinds={"tideline"} if model.kind in ("table", "sink") else {"spark", "sql", "tideline"},
+        kinds=_kinds(model),
         tags={**model.tags, "tideline/kind": model.kind.replace(" ", "_")},
         freshness_policy=model.freshness,
         automation_condition=model.automation,
@@ -106,6 +106,12 @@ def _lineage(found: Mapping[str, Sequence[tuple[str, str]]]) -> dg.TableColumnLi
             for name, sources in found.items()
         }
     )
+
+
+def _kinds(model: Model) -> set[str]:
+    if model.kind in ("table", "sink"):
+        return {"tideline"}
+    return {"spark", "sql", "tideline", *(("deltalake",) if model.copy else ())}
 
 
 def _description(model: Model) -> str:

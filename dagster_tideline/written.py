@@ -18,15 +18,19 @@ _CREATE = re.compile(
 
 @dataclass(frozen=True)
 class Written:
-    """A statement in the text of its file, where it begins at a character; `checks` is where those of its header begin."""
+    """A statement in the text of its file, where it begins at a character.
+
+    `checks` is where those of its header begin, and `delta` where its header names a Delta table, if it does.
+    """
 
     text: str
     begin: int
     statement: str
     checks: int
+    delta: int | None = None
 
     def placed(self, error: TidelineError, sql: str) -> TidelineError:
-        """Return an error of `sql`, the statement with the checks of its header in it, at its place in the file."""
+        """Return an error of `sql`, the statement with what its header says in it, at its place in the file."""
         if not isinstance(error, SqlError) or not error.line or error.sql != sql:
             return error
         at, longer = offset(sql, error.line, error.column), len(sql) - len(self.statement)
@@ -35,7 +39,9 @@ class Written:
             len(sql),
         )
         if longer and added <= at < added + longer:
-            return wrong(error.message, self.checks, self.text, error.hint)
+            is_check = self.delta is None or 0 < sql.find("checks = ", added) <= at
+            place = self.checks if self.delta is None or is_check else self.delta
+            return wrong(error.message, place, self.text, error.hint)
         return wrong(error.message, self.begin + (at if at < added else at - longer), self.text, error.hint)
 
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from engine.connectors.sinks.copies import copy_beside, copy_of, set_copy
 from engine.connectors.sinks.ddl import alter_sink, create_sink, show_sinks
 from engine.connectors.table_options import RETENTION_OF_ANY, check_table_options
 from engine.meta.domain import BACKGROUND
+from engine.meta.sinks import copies_of
 from engine.runtime.reads import query
 from engine.runtime.relations import known
 from engine.runtime.statements import ddl
@@ -25,6 +27,7 @@ from engine.runtime.statements.statement_errors import told_at_its_place
 from engine.runtime.statements.watermarks import show_watermarks
 from engine.runtime.writes import dml
 from engine.sql.statements import reader as st
+from engine.sql.statements.copy_options import CONNECTOR
 
 if TYPE_CHECKING:
     from engine.session import Session
@@ -142,15 +145,23 @@ class Dispatch:
             case st.CreateMaterializedView():
                 self._create_materialized_view(statement)
             case st.CreateSink():
-                if create_sink(store, statement, dialect, self._create_materialized_view) and self.build:
+                make, spark = self._create_materialized_view, lambda: session.computing
+                if create_sink(store, statement, dialect, make, spark) and self.build:
                     session.sinks.run([statement.source])
 
     def _create_materialized_view(self, statement: st.CreateMaterializedView) -> None:
         session = self.session
         statement = replace(statement, options={**session.settings.view_options(), **statement.options})
-        created = ddl.create_materialized_view(
-            session.store, lambda: session.computing, statement, session.dialect
-        )
+        spark, dialect = lambda: session.computing, session.dialect
+        beside = copy_beside(session.store.url, statement, dialect, spark) if statement.copy else None
+        created = ddl.create_materialized_view(session.store, spark, statement, dialect, beside)
+        if created and beside is not None:
+            session.notice(_of_copy(copy_of(statement.name), statement.name))
+        elif beside is not None and not copies_of(session.stored, statement.name):
+            session.notice(
+                f"{statement.name} is there and keeps no Delta table; ALTER MATERIALIZED VIEW {statement.name} "
+                "SET (connector = 'delta', path = …) gives it one"
+            )
         if created and self.build and statement.options.get(BACKGROUND, "").lower() != "true":
             report = session.flush([statement.name])
             if report.failed:
@@ -177,6 +188,11 @@ class Dispatch:
                 drop(session.store, statement)
             case st.AlterSink():
                 alter_sink(session.store, statement)
+            case st.Alter(action=st.SetOptions(options)) if CONNECTOR in options:
+                sink = set_copy(session.store, statement, options, lambda: session.computing)
+                session.notice(_of_copy(sink, statement.name) if sink else "")
+                if sink and self.build:
+                    session.sinks.run([statement.name])
             case st.Alter():
                 session.notice(alter(session.store, lambda: session.computing, statement))
             case st.Comment():
@@ -192,3 +208,7 @@ class Dispatch:
                 session.notice(statement.notice)
             case _:
                 raise AssertionError(statement)
+
+
+def _of_copy(sink: str, view: str) -> str:
+    return f"sink {sink} keeps the Delta table of {view}"

@@ -98,7 +98,7 @@ class Session:
         """Where a browser on this machine sees what Spark does, None if that is not shown, or nothing has needed Spark yet."""
         self._has_source = False
         self._starting = threading.Lock()
-        self.sinks = SinkDriver(self.store)
+        self.sinks = SinkDriver(self.store, lambda: self.computing)
         self.epochs = Epochs(
             self.store,
             lambda store: SparkExecutor(store, lambda: self.computing, large_apart=drives),

@@ -15,6 +15,7 @@ from engine.connectors import landing_options, nexmark
 from engine.connectors.sinks import options as sinks
 from engine.connectors.table_options import WATERMARK_OPTIONS
 from engine.runtime.reads.datasource import SOURCE_OPTIONS
+from engine.sql.statements.copy_options import COPY_OPTIONS
 from engine.sql.statements.settings import ALIASES, SETTINGS, Setting
 from engine.sql.statements.view_options import CHANGEABLE, VIEW_OPTIONS, ViewOption
 from tools.variables import GROUPS, Variable
@@ -57,6 +58,10 @@ def _views() -> Iterator[str]:
     for name, option in VIEW_OPTIONS.items():
         yield from _entry(name, _of_a_view(option))
     yield ""
+    yield "### Of a view's own Delta table\n"
+    yield "`… WITH (connector = 'delta', path = 'folder')`; see [sinks.md](sinks.md#delta-tables).\n"
+    yield from _entries(COPY_OPTIONS)
+    yield ""
 
 
 def _of_a_view(option: ViewOption) -> str:
@@ -87,6 +92,8 @@ def _sinks() -> Iterator[str]:
     yield from _entries(sinks.COMMON_OPTIONS)
     yield "\n### Of files\n"
     yield from _entries(sinks.FILE_OPTIONS)
+    yield "\n### Of Delta tables\n"
+    yield from _entries(sinks.DELTA_OPTIONS)
     yield ""
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from engine.errors import Conflict
-from engine.hummock import Commit, Hummock, TableVersion, Version
+from engine.hummock import Commit, Hummock, Reader, TableVersion, Version
 from engine.hummock.change_log import net_changes
 from engine.hummock.expiry import ageless
 from engine.hummock.merge import HashRange
@@ -103,16 +103,7 @@ class SinkLogStore:
 
     def read(self, table: TableVersion, part: LogRange) -> Iterator[Changes]:
         """Yield the changes of a range in the order of (hash, key); memory follows the parts, not the range."""
-        reader, hashes = self._store.reader, self.group.hash_range
-        if part.snapshot:
-            for batch in reader.scan(table, part.upto, columns=self._columns, hash_range=hashes):
-                yield Changes.inserted(pa.Table.from_batches([batch]))
-            return
-        came = ageless(
-            table
-        )  # a row that has left by itself has come all the same, and nothing says that it went
-        for change in net_changes(reader.files, came, part.after, part.upto, self._columns, hashes):
-            yield Changes.of(change, self._columns)
+        return read_changes(self._store.reader, table, part, self._columns, self.group.hash_range)
 
     def truncate(self, table: TableVersion, upto: int) -> Commit:
         """Return the part of a commit that acknowledges everything up to an epoch; a snapshot's pin goes with it."""
@@ -141,6 +132,21 @@ class SinkLogStore:
                 raise Conflict(f"{self.consumer} was moved on by another process at the same time")
 
         return check
+
+
+def read_changes(
+    reader: Reader, table: TableVersion, part: LogRange, columns: Sequence[str], hashes: HashRange
+) -> Iterator[Changes]:
+    """Yield the changes of a range in the order of (hash, key), those of the keys with certain hashes."""
+    if part.snapshot:
+        for batch in reader.scan(table, part.upto, columns=columns, hash_range=hashes):
+            yield Changes.inserted(pa.Table.from_batches([batch]))
+        return
+    came = ageless(
+        table
+    )  # a row that has left by itself has come all the same, and nothing says that it went
+    for change in net_changes(reader.files, came, part.after, part.upto, columns, hashes):
+        yield Changes.of(change, columns)
 
 
 def attach(table: TableVersion, consumers: Sequence[str], snapshot: bool) -> Commit:

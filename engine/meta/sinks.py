@@ -18,6 +18,8 @@ from engine.sql.catalog import Relation
 KIND: Literal["sink"] = "sink"
 SINK_PREFIX = "sink/"
 NEWEST_START = "sinks/start"
+COPY = "copy"
+"""The option of a sink that belongs to its view, whose statement made both: it goes with the view."""
 GROUPS = "vnode_groups"
 Holds = dict[str, dict[str, int | None]]
 Phase = Literal["waiting", "snapshot", "log", "paused", "lapsed"]
@@ -25,6 +27,18 @@ Phase = Literal["waiting", "snapshot", "log", "paused", "lapsed"]
 
 class BegunMeanwhile(Conflict):
     """Another sink has begun since a beginning was made: over the newest version it gets another number."""
+
+
+class Promise(msgspec.Struct, frozen=True):
+    """The range that a sink delivers next, up to the epoch `upto`: whoever delivers it, and however often, its bounds are these.
+
+    `number` is the store's epoch when it was promised, so above that of every promise before it, whatever became of the sink in
+    between; `first` is that of the first promise since the sink began.
+    """
+
+    upto: int
+    number: int
+    first: int
 
 
 class SinkState(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -39,6 +53,7 @@ class SinkState(msgspec.Struct, frozen=True, omit_defaults=True):
     paused: bool = False
     lapsed: str = ""
     start: int = 0
+    promise: Promise | None = None
 
 
 @dataclass(frozen=True)
@@ -69,6 +84,16 @@ def sinks(stored: StoredCatalog) -> Iterator[Relation]:
     for relation in stored.catalog.relations.values():
         if relation.kind == KIND:
             yield relation
+
+
+def is_copy(relation: Relation) -> bool:
+    """Tell whether a relation is the sink that keeps a view's Delta table, made by the view's own statement."""
+    return relation.kind == KIND and relation.options.get(COPY) == "true"
+
+
+def copies_of(stored: StoredCatalog, view: str) -> tuple[Relation, ...]:
+    """Return the sinks that belong to a view: one, or none."""
+    return tuple(one for one in sinks(stored) if is_copy(one) and source_of(one) == view)
 
 
 def source_of(relation: Relation) -> str:
@@ -152,6 +177,7 @@ def _positions(table: TableVersion, relation: Relation) -> tuple[Mapping[str, in
 __all__ = [
     "GROUPS",
     "KIND",
+    "Promise",
     "SinkState",
     "Standing",
     "consumers_of",

@@ -7,6 +7,7 @@ from typing import Literal
 
 from engine.errors import SqlError
 from engine.meta.catalog_store import StoredCatalog
+from engine.meta.sinks import is_copy
 from engine.sql.catalog import COMPANIONS, Relation, RelationKind
 from engine.sql.parsing.refusals import line_and_column, words
 from engine.sql.schemas import last_name
@@ -35,11 +36,13 @@ def known(
 def readers(stored: StoredCatalog, name: str) -> tuple[str, ...]:
     """Return everything that users made and that is computed from `name`, nearer ones first; indexes and checks are not.
 
-    Neither is the view that a sink AS SELECT has for itself: the sink is.
+    Neither are the view that a sink AS SELECT has for itself, since the sink is, and the sink that a view's own statement made.
     """
     found = (stored.catalog.get(other) for other in stored.catalog.dependents(name))
     return tuple(
-        other.name for other in found if other.kind not in COMPANIONS and not other.name.startswith("_")
+        other.name
+        for other in found
+        if other.kind not in COMPANIONS and not other.name.startswith("_") and not is_copy(other)
     )
 
 

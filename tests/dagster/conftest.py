@@ -87,7 +87,10 @@ class Project:
         (node,) = found.nodes
         return found.execute_in_process(
             instance=self.instance,
-            resources={"hummock": HummockResource(url=self.session.url)},
+            resources={
+                "hummock": HummockResource(url=self.session.url),
+                "spark": SparkResource(target="local[2]"),
+            },
             run_config={"ops": {node.name: {"config": config}}} if config else None,
             raise_on_error=False,
         )

@@ -48,6 +48,7 @@ def test_what_maintenance_tells_of_are_assets_that_no_epoch_run_takes(
     assert told == {
         "tideline_backfills",
         "tideline_compaction",
+        "tideline_delta_upkeep",
         "tideline_expired_pins",
         "tideline_freshness",
         "tideline_garbage_collection",

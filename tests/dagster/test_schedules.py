@@ -25,7 +25,8 @@ def test_a_tick_asks_for_a_run_that_its_job_takes_and_for_none_beside_it(name: s
         asked = tick(instance, name)
         assert isinstance(asked, dg.RunRequest)
         bound = dg.Definitions(
-            jobs=[JOBS[times.job]], resources={"hummock": dg.ResourceDefinition.none_resource()}
+            jobs=[JOBS[times.job]],
+            resources=dict.fromkeys(("hummock", "spark"), dg.ResourceDefinition.none_resource()),
         )
         job = bound.resolve_job_def(times.job)
         assert dg.validate_run_config(job, asked.run_config) is not None

@@ -27,6 +27,19 @@ WRONG = [
         6,
         3,
     ),
+    (
+        "-- check: n > 0\n-- delta: s3://b/v\nCREATE MATERIALIZED VIEW v AS SELECT a, n FROM t;\n",
+        "s3a://b/v:",
+        4,
+        11,
+    ),
+    (
+        "-- delta: s3://b/v\n-- check: m > 0\nCREATE MATERIALIZED VIEW v AS SELECT a, n FROM t;\n",
+        "m",
+        4,
+        11,
+    ),
+    ("-- delta: s3://b/v\nCREATE MATERIALIZED VIEW v AS SELECT x FROM t;\n", "x", 4, 38),
 ]
 
 

@@ -21,6 +21,9 @@ CREATE MATERIALIZED VIEW checked AS SELECT a FROM good;
 CREATE MATERIALIZED VIEW nothing AS SELECT a FROM nobody;
 CREATE MATERIALIZED VIEW over_by_hand AS SELECT b FROM by_hand;
 CREATE SINK out FROM wrong INTO t;
+-- delta: s3://nowhere/copied
+CREATE MATERIALIZED VIEW copied AS SELECT a FROM good;
+CREATE MATERIALIZED VIEW miscopied WITH (connector = 'delta', path = 'x') AS SELECT a, m FROM good;
 """
 
 
@@ -39,7 +42,8 @@ def test_what_the_engine_refuses_is_told_and_what_only_the_store_knows_is_not(
     models = load_models(folder)
     assert all(model.error is None for model in models)
     told = refused(models, stored)
-    assert told.keys() == {"wrong", "checked", "nothing"}, told
+    assert told.keys() == {"wrong", "checked", "nothing", "miscopied"}, told
+    assert "there is no column m" in told["miscopied"] and not (tmp_path / "x").exists()
     assert "m.sql: there is no column m\n  line 3, column 45:" in told["wrong"]
     assert "\n  line 5, column 11:\n    -- check: z > 0\n              ^" in told["checked"]
     assert "nobody" in told["nothing"] and "line 7" in told["nothing"]

@@ -20,6 +20,7 @@ NAMES = [
     *nexmark.OPTIONS,
     *sinks.COMMON_OPTIONS,
     *sinks.FILE_OPTIONS,
+    *sinks.DELTA_OPTIONS,
     *SOURCE_OPTIONS,
     *SETTINGS,
     *(name for group in variables.GROUPS.values() for name in group),

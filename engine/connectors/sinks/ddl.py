@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Mapping
 import msgspec
 import pyarrow as pa
 
-from engine.connectors.sinks.files import EPOCH, OPERATION
-from engine.connectors.sinks.options import SinkOptions, checked
+from engine.connectors.sinks.delta_checks import OpenSpark, checked_delta
+from engine.connectors.sinks.options import EPOCH, OPERATION, SinkOptions, checked
 from engine.connectors.sinks.start import beginning, provided
 from engine.errors import Conflict, SqlError
 from engine.hummock import Commit, Hummock, Version
@@ -28,6 +28,7 @@ from engine.meta.sinks import (
     state_of,
 )
 from engine.runtime.rows import ROW_ID
+from engine.runtime.spark.session import connect
 from engine.runtime.statements.create_schema import check_schema
 from engine.runtime.statements.drop import drop_own_view
 from engine.sql.catalog import Catalog, Column, Relation
@@ -46,10 +47,11 @@ def create_sink(
     statement: CreateSink,
     dialect: Dialect,
     make_view: Callable[[CreateMaterializedView], None] | None = None,
+    spark: OpenSpark = connect,
 ) -> bool:
     """Create a sink; it holds the log of its view from now on. Returns False if it exists and IF NOT EXISTS is said.
 
-    One AS SELECT has a view of its own, made by `make_view`, which goes with it.
+    One AS SELECT has a view of its own, made by `make_view`, which goes with it. `spark` is asked about Delta tables.
     """
     stored = load(store.refresh())
     if statement.name in stored.catalog.relations:
@@ -60,25 +62,27 @@ def create_sink(
         raise _error(statement, statement.name, f"{statement.name} exists already: it is a {kind}", hint)
     check_schema(stored.catalog, statement.name, statement.sql)
     if statement.query is None:
-        _create(store, statement, dialect)
+        _create(store, statement, dialect, spark)
         return True
     drop_own_view(store, statement.name)  # of a statement that was broken off
     query, text = statement.query, statement.query_sql
     assert make_view is not None, "only a session can make views"
     make_view(CreateMaterializedView(statement.source, query, text, {}, False, statement.sql))
     try:
-        _create(store, statement, dialect)
+        _create(store, statement, dialect, spark)
     except BaseException:
         drop_own_view(store, statement.name)
         raise
     return True
 
 
-def _create(store: Hummock, statement: CreateSink, dialect: Dialect) -> None:
+def _create(store: Hummock, statement: CreateSink, dialect: Dialect, spark: OpenSpark) -> None:
     for attempt in range(RACE_ATTEMPTS):
         version = store.refresh()
         stored = load(version)
-        relation = _relation(stored, statement, dialect)
+        relation = sink_relation(stored, statement, dialect)
+        if relation.options.get("connector") == "delta":
+            relation = checked_delta(store.url, relation, statement, spark)
         table = computed(version, source_of(relation))
         part = Commit(catalog=state_entry(relation.name, SinkState()))
         if table is not None:
@@ -173,7 +177,8 @@ def _shown(source: Relation) -> str:
     return "the query" if source.name.startswith("_") else source.name
 
 
-def _relation(stored: StoredCatalog, statement: CreateSink, dialect: Dialect) -> Relation:
+def sink_relation(stored: StoredCatalog, statement: CreateSink, dialect: Dialect) -> Relation:
+    """Return a new sink as the catalog has it; raises SqlError for what it could not do."""
     source = _named(stored.catalog, statement, statement.source, "table or view")
     if source.kind not in ("table", "materialized view"):
         hint = "CREATE MATERIALIZED VIEW of it, and a sink FROM that"
@@ -206,7 +211,7 @@ def _relation(stored: StoredCatalog, statement: CreateSink, dialect: Dialect) ->
         _check_target(stored, statement, source, target, shown, key)
         options["into"] = target.name
         depends_on = (source.name, target.name)
-    elif upsert:
+    elif SinkOptions.of(options).has_operations:
         _check_free(statement, source, shown)
         shown = [Column(OPERATION, "string", False), *shown, Column(EPOCH, "bigint", False)]
     return Relation(

@@ -8,22 +8,26 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
+from pyspark.sql import SparkSession
 
 from engine.connectors.sinks.address import check_reachable
-from engine.connectors.sinks.files import EPOCH, OPERATION, FileSink
-from engine.connectors.sinks.options import SinkOptions
+from engine.connectors.sinks.delta import DeltaSink
+from engine.connectors.sinks.files import FileSink
+from engine.connectors.sinks.options import SinkOptions, log_columns
+from engine.connectors.sinks.promises import fulfilled, promised, with_promise
 from engine.connectors.sinks.start import beginning, provided
 from engine.connectors.sinks.tables import TableSink
-from engine.connectors.sinks.target import Delivered, SinkTarget
+from engine.connectors.sinks.target import Delivered, Portion, SinkTarget
 from engine.errors import Conflict, SinkError, TidelineError
 from engine.hummock import Commit, Hummock, TableVersion, Version
 from engine.hummock.object_store import ObjectStore
 from engine.log_store.fan_out import Channel
-from engine.log_store.sink import SinkLogStore, VnodeGroup
+from engine.log_store.sink import LogRange, SinkLogStore, VnodeGroup
 from engine.meta.catalog_store import load
 from engine.meta.creation import computed
 from engine.meta.sinks import Standing, consumers_of, released, source_of, standing, state_entry, state_of
 from engine.runtime.epoch.report import SinkReport
+from engine.runtime.spark.session import connect
 from engine.sql.catalog import Relation
 
 RANGES_PER_COMMIT = 64
@@ -39,10 +43,12 @@ class Delivery:
         relation: Relation,
         open_target: Callable[[str], ObjectStore],
         clock: Callable[[], float],
+        spark: Callable[[], SparkSession] = connect,
     ) -> None:
         self.relation, self.options = relation, SinkOptions.of(relation.options)
         self.error: str | None = None
         self._store, self._open_target, self._clock = store, open_target, clock
+        self._spark = spark
         self._target: SinkTarget | None = None
         self._start = 0
         self._stopped = threading.Event()
@@ -50,7 +56,7 @@ class Delivery:
         self._retry_at = 0.0
         self._done = Delivered(0)
         self._seconds = 0.0
-        columns = [c.source for c in relation.columns if c.name not in (OPERATION, EPOCH)]
+        columns = log_columns(relation)
         groups = self.options.vnode_groups
         self.readers = [
             SinkLogStore(store, source_of(relation), consumer, columns, VnodeGroup(number, groups))
@@ -86,10 +92,9 @@ class Delivery:
     @property
     def fan_out_key(self) -> tuple[object, ...] | None:
         """Sinks with the same key read the same epochs of the same log, and can share the reading; None reads for itself."""
-        if self.options.into is not None:
+        if self.options.connector != "file":
             return None  # it takes all that waits as one net change
-        columns = tuple(c.source for c in self.relation.columns if c.name not in (OPERATION, EPOCH))
-        return source_of(self.relation), columns, self.options.vnode_groups
+        return source_of(self.relation), tuple(log_columns(self.relation)), self.options.vnode_groups
 
     def share(self, channels: Mapping[str, Channel]) -> None:
         """Take what a common reading of the log gives in the next run, by reader."""
@@ -207,15 +212,20 @@ class Delivery:
 
     def _round(self, reader: SinkLogStore, seen: Version, table: TableVersion) -> bool:
         """Deliver some ranges and acknowledge them in one commit; False if there are none."""
-        target = self._opened(state_of(seen, self.relation.name).start)
+        state = state_of(seen, self.relation.name)
+        target = self._opened(state.start)
         some = itertools.islice(reader.ranges(table, each_epoch=target.each_epoch), RANGES_PER_COMMIT)
         upto: int | None = None
         done: list[Delivered] = []
-        for part in some:
+        for waiting in some:
+            if target.promises and not fulfilled(state, waiting):
+                self._promise(reader, seen, table, waiting)
+                return True
+            part = promised(state, waiting) if target.promises else waiting
             channel = self._channels.get(reader.consumer)
             shared = channel is not None and channel.covers(part)
             changes = channel.read(part) if channel and shared else reader.read(table, part)
-            done.append(target.take(part, reader.group, changes))
+            done.append(target.take(Portion(part, reader.group, table, changes, state.promise)))
             upto = part.upto
             if self._stopped.is_set() or not target.each_epoch:
                 break
@@ -225,6 +235,12 @@ class Delivery:
         reader.acknowledged()
         self._done = _sum([self._done, *done])
         return True
+
+    def _promise(self, reader: SinkLogStore, seen: Version, table: TableVersion, part: LogRange) -> None:
+        """Commit the bounds of the range that is delivered next, so that who repeats it repeats just that."""
+        state = with_promise(state_of(seen, self.relation.name), part, seen.epoch)
+        check = _all_of([self._unchanged(seen, table), reader.unmoved(table)])
+        self._store.commit(Commit(catalog=state_entry(self.relation.name, state), precondition=check))
 
     def _acknowledge(
         self,
@@ -251,8 +267,11 @@ class Delivery:
         if self._target is None or self._target.start != start:
             if self.options.into is not None:
                 self._target = TableSink(self._store, self.relation, start)
+                return self._target
+            check_reachable(self.options.url)  # a link may lead elsewhere since CREATE SINK
+            if self.options.connector == "delta":
+                self._target = DeltaSink(self._store, self.relation, start, self._spark)
             else:
-                check_reachable(self.options.url)  # a link may lead elsewhere since CREATE SINK
                 self._target = FileSink(self.relation, self._open_target(self.options.url), start)
         return self._target
 

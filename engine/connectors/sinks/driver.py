@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
+from pyspark.sql import SparkSession
+
 from engine.connectors.sinks.delivery import Delivery
 from engine.hummock import Hummock, Version
 from engine.hummock.object_store import ObjectStore, open_object_store
@@ -14,6 +16,7 @@ from engine.meta.catalog_store import load
 from engine.meta.creation import computed
 from engine.meta.sinks import sinks, source_of, standing
 from engine.runtime.epoch.report import SinkReport
+from engine.runtime.spark.session import connect
 
 MOST_THREADS = 16
 WAIT_SECONDS = 5.0
@@ -24,12 +27,13 @@ class SinkDriver:
     """Delivers what is due for the sinks of a store.
 
     A run waits for its deliveries at most `wait_seconds`; one that takes longer goes on beside the following runs, which do not
-    wait for it again until it has caught up.
+    wait for it again until it has caught up. `spark` gives the session that sinks of Delta tables write by.
     """
 
     def __init__(
         self,
         store: Hummock,
+        spark: Callable[[], SparkSession] = connect,
         *,
         open_target: Callable[[str], ObjectStore] = open_object_store,
         clock: Callable[[], float] | None = None,
@@ -37,6 +41,7 @@ class SinkDriver:
     ) -> None:
         self.store, self.wait_seconds = store, wait_seconds
         self._open_target, self._clock = open_target, clock or store.clock
+        self._spark = spark
         self._deliveries: dict[str, Delivery] = {}
         self._running: dict[str, Future[None]] = {}
         self._retired: list[Future[None]] = []
@@ -65,10 +70,12 @@ class SinkDriver:
             delivery = self._deliveries.get(relation.name)
             if delivery is None or delivery.relation != relation:
                 self._retire(relation.name)
-                delivery = Delivery(self.store, relation, self._open_target, self._clock)
+                delivery = Delivery(self.store, relation, self._open_target, self._clock, self._spark)
                 self._deliveries[relation.name] = delivery
             delivery.follow(version)
             if not self._is_running(relation.name):
+                if delivery.error is None:
+                    self._slow.discard(relation.name)
                 delivery.idle()
                 if delivery.is_due(standing(version, relation), eager):
                     due.append(delivery)

@@ -8,7 +8,6 @@ import decimal
 import io
 import json
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -16,15 +15,13 @@ import pyarrow.parquet as pq
 
 from engine.arrow import Column
 from engine.connectors.sinks.options import SinkOptions
-from engine.connectors.sinks.target import Delivered
+from engine.connectors.sinks.target import Delivered, Portion
 from engine.errors import SinkError
 from engine.hummock.object_store import ObjectStore
 from engine.log_store.changes import DELETE, Changes, in_pieces
 from engine.log_store.sink import LogRange, VnodeGroup
 from engine.sql.catalog import Relation
 from engine.sql.typing.types import to_arrow
-
-OPERATION, EPOCH = "_op", "_epoch"
 
 
 class FileSink:
@@ -36,6 +33,7 @@ class FileSink:
     """
 
     each_epoch = True
+    promises = False
 
     def __init__(self, relation: Relation, objects: ObjectStore, start: int) -> None:
         self.start = start
@@ -43,9 +41,10 @@ class FileSink:
         self._schema = pa.schema([(column.name, to_arrow(column.type)) for column in relation.columns])
         self._objects = objects
 
-    def take(self, part: LogRange, group: VnodeGroup, changes: Iterator[Changes]) -> Delivered:
+    def take(self, portion: Portion) -> Delivered:
         """Write the files of a range; durable when it returns. Raises SinkError if another sink's file is in the way."""
-        tables = (table for one in changes if (table := self._rows(one, part.upto)).num_rows)
+        part, group = portion.part, portion.group
+        tables = (table for one in portion.changes if (table := self._rows(one, part.upto)).num_rows)
         rows = files = size = 0
         for number, piece in enumerate(in_pieces(tables, self.options.rows_per_file)):
             data = encoded(piece, self.options.format)

@@ -10,9 +10,13 @@ from engine.connectors.landing_folder import project_path
 from engine.connectors.sinks.address import check_reachable
 from engine.errors import PathNotAllowed, SqlError
 from engine.log_store.sink import VNODES
+from engine.sql.catalog import Relation
 from engine.sql.parsing.refusals import line_and_column
+from engine.sql.statements.option_text import listed
 from engine.sql.statements.sink_statements import CreateSink
 
+OPERATION, EPOCH = "_op", "_epoch"
+"""The columns that files of changes have beside those of the view."""
 FORMATS = ("parquet", "jsonl")
 TYPES = ("upsert", "append-only")
 ROWS_PER_FILE = 500_000
@@ -23,22 +27,30 @@ FILE_OPTIONS: Mapping[str, str] = {
     "format": "parquet (without it) or jsonl",
     "rows_per_file": f"the most rows of one file; {ROWS_PER_FILE:,} without it",
 }
+DELTA_OPTIONS: Mapping[str, str] = {
+    "path": "the folder of the table; a relative one starts at TIDELINE_HOME",
+    "url": "instead of path: file:///folder or s3a://bucket/prefix",
+    "partition_by": "columns by whose values the files lie in folders, as 'a, b'; where the sink makes the table",
+    "cluster_by": "columns by which OPTIMIZE lays rows close together (liquid clustering), as 'a, b'; not with partition_by",
+}
 COMMON_OPTIONS: Mapping[str, str] = {
-    "connector": "'file'; left out where the sink goes INTO a table",
+    "connector": "'file' or 'delta'; left out where the sink goes INTO a table",
     "type": "upsert: changes with what they are; append-only: just rows, the default where rows are only added",
     "force_append_only": "true: of a changed row its new version is a row, deletions are left out; false without it",
     "snapshot": "false: begin with the next change, not with the rows as they are; true without it",
     "retention": "how long a failing or paused sink may hold the view's log, such as '2 days'; 7 days without it",
     "vnode_groups": f"the number of readers, each for the keys of some vnodes, 1 to {VNODES}; 1 without it",
 }
-"""The options of all sinks and those of sinks of files, and what they mean; `docs/reference.md` is made of these tables."""
+"""The options of all sinks, and those by connector, and what they mean; `docs/reference.md` is made of these tables."""
+OF_CONNECTORS: Mapping[str, Mapping[str, str]] = {"file": FILE_OPTIONS, "delta": DELTA_OPTIONS}
 _UNITS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
 
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """What a sink was created with; `into` or `url` says where its rows go."""
+    """What a sink was created with; `into` or `url` says where its rows go, and `connector` how: "table", "file" or "delta"."""
 
+    connector: str
     into: str | None
     url: str
     format: str
@@ -48,11 +60,19 @@ class SinkOptions:
     retention_seconds: float
     vnode_groups: int
     rows_per_file: int
+    partition_by: tuple[str, ...]
+    cluster_by: tuple[str, ...]
+
+    @property
+    def has_operations(self) -> bool:
+        """Whether each row comes with what became of it, in columns of its own."""
+        return self.connector == "file" and self.upsert
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> SinkOptions:
         """Return the options as the catalog keeps them."""
         return cls(
+            connector="table" if "into" in options else options.get("connector", "file"),
             into=options.get("into"),
             url=options.get("url", ""),
             format=options.get("format", FORMATS[0]),
@@ -62,17 +82,25 @@ class SinkOptions:
             retention_seconds=float(options["retention"]),
             vnode_groups=int(options.get("vnode_groups", "1")),
             rows_per_file=int(options.get("rows_per_file", ROWS_PER_FILE)),
+            partition_by=listed(options.get("partition_by", "")),
+            cluster_by=listed(options.get("cluster_by", "")),
         )
+
+
+def log_columns(relation: Relation) -> list[str]:
+    """Return the columns of a sink's source, as they are stored, that it delivers."""
+    own = (OPERATION, EPOCH) if SinkOptions.of(relation.options).has_operations else ()
+    return [column.source for column in relation.columns if column.name not in own]
 
 
 def checked(statement: CreateSink, append_only: bool) -> dict[str, str]:
     """Return the options of a new sink as the catalog keeps them; `append_only` says what its view is. Raises SqlError."""
     given = statement.options
-    expected = "table" if statement.into else "file"
-    if given.get("connector", expected if statement.into else "") != expected:
-        hint = "connector = 'file' with a path or url, or INTO a table without connector"
-        raise _error(statement, "connector", "the connector of a sink is file", hint)
-    known = COMMON_OPTIONS if statement.into else {**COMMON_OPTIONS, **FILE_OPTIONS}
+    connector = given.get("connector", "table" if statement.into else "")
+    if connector not in (("table",) if statement.into else OF_CONNECTORS):
+        hint = "connector = 'file' or 'delta' with a path or url, or INTO a table without connector"
+        raise _error(statement, "connector", "the connector of a sink is file or delta", hint)
+    known = {**COMMON_OPTIONS, **OF_CONNECTORS.get(connector, {})}
     for name in given:
         if name not in known:
             raise _error(statement, name, f"a sink has no option {name}", f"options are {', '.join(known)}")
@@ -90,6 +118,8 @@ def checked(statement: CreateSink, append_only: bool) -> dict[str, str]:
     }
     if statement.into:
         return {**found, "into": statement.into}
+    if connector == "delta":
+        return {**found, **_of_delta(statement)}
     form = given.get("format", FORMATS[0]).lower()
     if form not in FORMATS:
         raise _error(statement, "format", f'format "{form}" is not offered', f"choose {' or '.join(FORMATS)}")
@@ -103,11 +133,25 @@ def checked(statement: CreateSink, append_only: bool) -> dict[str, str]:
     }
 
 
+def _of_delta(statement: CreateSink) -> dict[str, str]:
+    if statement.options.get("vnode_groups", "1") != "1":
+        hint = "leave vnode_groups out: the work of one MERGE is divided among Spark's tasks"
+        raise _error(statement, "vnode_groups", "readers of their own would meet in one Delta table", hint)
+    laid: dict[str, str] = {
+        name: statement.options[name] for name in ("partition_by", "cluster_by") if name in statement.options
+    }
+    if len(laid) == 2:
+        raise _error(
+            statement, "cluster_by", "a Delta table is partitioned or clustered, not both", "choose one"
+        )
+    return {"connector": "delta", "url": re.sub(r"^s3:", "s3a:", _address(statement)), **laid}
+
+
 def _address(statement: CreateSink) -> str:
     path, url = statement.options.get("path"), statement.options.get("url")
     if bool(path) == bool(url):
         hint = "path = 'folder' (relative to TIDELINE_HOME), or url = 'file:///…' or 's3://bucket/prefix'"
-        raise _error(statement, "url", "a file sink needs a path or a url", hint)
+        raise _error(statement, "url", f"a {statement.options['connector']} sink needs a path or a url", hint)
     if path and re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", path):
         hint = f"write url = '{path}', or path = 'folder'"
         raise _error(statement, "path", f'the path "{path}" is an address', hint)

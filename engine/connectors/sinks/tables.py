@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pyarrow as pa
 
 from engine.connectors.sinks.options import SinkOptions
-from engine.connectors.sinks.target import Delivered
+from engine.connectors.sinks.target import Delivered, Portion
 from engine.errors import Conflict
 from engine.hummock import Commit, Delete, Hummock, Put, TableVersion, Version
 from engine.hummock.batch import TableBuffer, finish, gather
 from engine.hummock.ordering import equal_values, one_chunk
 from engine.log_store.changes import DELETE, INSERT, Changes
-from engine.log_store.sink import LogRange, VnodeGroup
 from engine.meta.catalog_store import load
 from engine.runtime.rows import stored_names, typed_rows, with_row_ids
 from engine.runtime.writes.conflicts import UPDATE_IF_NOT_NULL, not_null, unchanged
@@ -27,6 +24,7 @@ class TableSink:
     """Writes net changes into a table; the view's key is a part of the table's key, so no two view rows meet in one row."""
 
     each_epoch = False
+    promises = False
 
     def __init__(self, store: Hummock, relation: Relation, start: int) -> None:
         self.start = start
@@ -34,7 +32,7 @@ class TableSink:
         self._store = store
         self._columns = [column.name for column in relation.columns]
 
-    def take(self, part: LogRange, group: VnodeGroup, changes: Iterator[Changes]) -> Delivered:
+    def take(self, portion: Portion) -> Delivered:
         """Write the changes as files of the table that its commit makes visible. Raises InvalidRow for rows that do not fit."""
         into = self.options.into
         assert into is not None
@@ -46,7 +44,7 @@ class TableSink:
         merges = target.on_conflict == UPDATE_IF_NOT_NULL or bool(target.version_columns)
         arrivals = Arrivals(self._store, version, target)
         rows = 0
-        for change in changes:
+        for change in portion.changes:
             shown = _renamed(change, self._columns)
             if self.options.upsert:
                 gone = shown.old.filter(pa.array(_leaves(shown, key)))

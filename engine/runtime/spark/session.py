@@ -8,7 +8,7 @@ import socket
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -106,6 +106,15 @@ def beside(session: SparkSession) -> SparkSession:
     """Return another session on the same Spark, with settings of its own, the same for all who ask."""
     found = _beside(session)
     return found if found in _OWN else _prepared(found)
+
+
+def apart(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """Return one more session on the same Spark, the caller's alone, with settings beside SETTINGS; without functions."""
+    clone = getattr(session, "cloneSession", None)
+    made: SparkSession = clone() if clone is not None else session.newSession()
+    for key, value in {**SETTINGS, **settings}.items():
+        made.conf.set(key, value)
+    return made
 
 
 def _prepared(session: SparkSession) -> SparkSession:

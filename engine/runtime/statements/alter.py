@@ -30,6 +30,7 @@ from engine.runtime.statements.alter_column import altered_column
 from engine.runtime.statements.column_users import users_of
 from engine.runtime.statements.create_schema import check_schema
 from engine.runtime.statements.rename import rename, swap
+from engine.runtime.statements.renamed_copy import renamed_copy
 from engine.sql.catalog import Catalog, Column, Relation
 from engine.sql.checks import OPTION as CHECKS
 from engine.sql.expression.spark_sql import quote
@@ -89,7 +90,7 @@ def _alter(store: Hummock, spark: Callable[[], SparkSession], statement: Alter) 
         case SwapWith(name):
             commit = swap(version, stored, relation, name, statement)
         case RenameColumn(old, new):
-            commit = _rename_column(stored, relation, old, new, statement)
+            commit = _rename_column(version, stored, relation, old, new, statement)
         case AddColumn(column, if_not_exists):
             if if_not_exists and column.name.lower() in _names(relation):
                 return ""
@@ -134,7 +135,9 @@ def comment(store: Hummock, statement: Comment) -> None:
     )
 
 
-def _rename_column(stored: StoredCatalog, relation: Relation, old: str, new: str, statement: Alter) -> Commit:
+def _rename_column(
+    version: Version, stored: StoredCatalog, relation: Relation, old: str, new: str, statement: Alter
+) -> Commit:
     if relation.kind not in ("table", "view", "materialized view"):
         raise _error(f"a {relation.kind} has no columns to rename", relation.name, statement.sql, "")
     column = _column(relation, old, statement.sql)
@@ -160,7 +163,8 @@ def _rename_column(stored: StoredCatalog, relation: Relation, old: str, new: str
         if other.kind == "index" and relation.name in (*other.depends_on, other.options.get("on")):
             columns = tuple(_renamed_in_index(c, renamed) for c in other.columns)
             relations[name] = msgspec.structs.replace(other, columns=columns)
-    return Commit(catalog=entries(relations, {}))
+    copy = renamed_copy(version, stored, relation, column, renamed, statement)
+    return dataclasses.replace(copy, catalog=entries(relations, {}) | dict(copy.catalog))
 
 
 def _renamed_in_index(column: Column, renamed: Column) -> Column:

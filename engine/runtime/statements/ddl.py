@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from engine.errors import Conflict, SqlError, UnsupportedSql
 from engine.hummock import Commit, Hummock, SstInfo, Table, TableOptions, Version
 from engine.hummock.epoch import epoch_at
+from engine.hummock.preconditions import all_of
 from engine.meta.catalog_store import StoredCatalog, catalog_unchanged, entries, load
 from engine.meta.dead_letters import ensure_dead_letters
 from engine.meta.domain import domains
@@ -281,9 +282,16 @@ def _plan_incremental(
 
 
 def create_materialized_view(
-    store: Hummock, spark: Callable[[], SparkSession], statement: CreateMaterializedView, dialect: Dialect
+    store: Hummock,
+    spark: Callable[[], SparkSession],
+    statement: CreateMaterializedView,
+    dialect: Dialect,
+    beside: Callable[[StoredCatalog], Commit] | None = None,
 ) -> bool:
-    """Create a materialized view with the indexes that it needs; its content comes with the next epoch run."""
+    """Create a materialized view with the indexes that it needs; its content comes with the next epoch run.
+
+    `beside` tells, of the catalog with the view in it, what is made with the view in the same commit.
+    """
     stored = load(store.refresh())
     if is_there(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
         return False
@@ -300,11 +308,17 @@ def create_materialized_view(
     checks = plan_checks(stored.catalog, spark(), relation, plan)
     relations |= checks.relations | {relation.name: msgspec.structs.replace(relation, checks=checks.checks)}
     plans |= checks.plans
-    check_sides(_check_domains(stored, relations, plans), statement.name, statement.sql)
+    after = _check_domains(stored, relations, plans)
+    check_sides(after, statement.name, statement.sql)
+    made = Commit() if beside is None else beside(after)
+    checks_of_commit = [inputs_stand(statement.name, relation.depends_on + relation.through)]
+    if made.precondition is not None:
+        checks_of_commit.append(made.precondition)
     store.commit(
-        Commit(
-            catalog=entries(relations, plans),
-            precondition=inputs_stand(statement.name, relation.depends_on + relation.through),
+        replace(
+            made,
+            catalog=entries(relations, plans) | dict(made.catalog),
+            precondition=all_of(*checks_of_commit),
         )
     )
     return True

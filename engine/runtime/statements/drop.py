@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
 
 from engine.errors import Conflict, SqlError
 from engine.hummock import Commit, Hummock, Version
@@ -15,10 +17,12 @@ from engine.meta.mutation import CONTROL_PREFIX, stopped
 from engine.meta.partitions import forgotten
 from engine.meta.recovery import recovered
 from engine.meta.sinks import KIND as SINK
-from engine.meta.sinks import Holds, released, state_entry
+from engine.meta.sinks import Holds, is_copy, released, sinks, source_of, state_entry
 from engine.runtime.relations import known, place_of, readers
 from engine.sql.catalog import COMPANIONS, Relation, watermark_name
 from engine.sql.incremental.access import index_name
+from engine.sql.statements.copy_options import COPY_OPTIONS
+from engine.sql.statements.option_text import without_options
 from engine.sql.statements.sink_statements import view_of
 from engine.sql.statements.statement_types import DeleteFrom, Drop, Several, Statement
 
@@ -93,6 +97,7 @@ def removal(version: Version, stored: StoredCatalog, named: set[str]) -> Commit:
         changed |= forgotten(version, name)
         if stored.catalog.get(name).kind == SINK:
             changed |= state_entry(name, None)
+    left = {source_of(sink) for sink in map(stored.catalog.get, gone) if is_copy(sink)} - gone
     for name in touched:
         stay = sorted(o for o in stored.plans if o not in gone and domain_of(stored, o) == name)
         changed |= recovered(version, name) | stopped(version, name, gone, stay)
@@ -100,18 +105,20 @@ def removal(version: Version, stored: StoredCatalog, named: set[str]) -> Commit:
         drop=tuple(sorted(dropped)),
         acks={upstream: consumers for upstream, consumers in acks.items() if upstream not in dropped},
         pins={upstream: consumers for upstream, consumers in pins.items() if upstream not in dropped},
-        catalog=entries(dict.fromkeys(gone), dict.fromkeys(planned)) | changed,
+        catalog=entries(dict.fromkeys(gone) | _without_copies(stored, left), dict.fromkeys(planned))
+        | changed,
         precondition=_unchanged(version),
     )
 
 
 def _gone(stored: StoredCatalog, named: set[str]) -> set[str]:
-    """Return all that goes with relations: indexes, checks, views of sinks, and the system's indexes that nobody else uses."""
+    """Return all that goes with relations: indexes, checks, own sinks and views, the system's indexes that nobody else uses."""
     gone = named | {n for name in named if (n := watermark_name(name)) in stored.catalog.relations}
     gone |= {view_of(name) for name in named if _has_own_view(stored.catalog.get(name))}
     gone |= {
         n for one in gone for n in stored.catalog.dependents(one) if stored.catalog.get(n).kind in COMPANIONS
     }
+    gone |= {sink.name for sink in sinks(stored) if is_copy(sink) and source_of(sink) in gone}
     kept = [plan for name, plan in stored.plans.items() if name not in gone]
     used = {index_name(table, by) for plan in kept for table, by in plan.indexes}
     for name, other in stored.catalog.relations.items():
@@ -136,6 +143,16 @@ def _let_go(stored: StoredCatalog, gone: set[str], fragments: set[str]) -> tuple
                     if table not in gone | fragments:
                         held.setdefault(table, {}).update(consumers)
     return acks, pins
+
+
+def _without_copies(stored: StoredCatalog, views: Iterable[str]) -> dict[str, Relation | None]:
+    """Return views whose Delta tables are not kept any more, as their statements are without them."""
+    found: dict[str, Relation | None] = {}
+    for name in views:
+        view = stored.catalog.get(name)
+        text = without_options(view.sql, view.dialect, COPY_OPTIONS)
+        found[name] = msgspec.structs.replace(view, sql=text)
+    return found
 
 
 def _has_own_view(relation: Relation) -> bool:

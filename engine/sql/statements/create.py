@@ -17,6 +17,7 @@ from engine.sql.parsing.tokens import tokens_of
 from engine.sql.schemas import last_name, schema_of
 from engine.sql.statements.clauses import Clauses
 from engine.sql.statements.column_list import columns_of, key_only
+from engine.sql.statements.copy_options import check_written, divided
 from engine.sql.statements.statement_types import (
     CreateFunction,
     CreateIndex,
@@ -53,6 +54,8 @@ def create(
     if kind not in ("TABLE", "VIEW"):
         raise not_offered(sql)
     more, places, materialized = _properties(tree, sql)
+    if materialized and kind == "VIEW":
+        check_written(more, places, sql)
     clauses = replace(clauses, options={**more, **clauses.options}, places={**places, **clauses.places})
     target = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
     name = check_relation_name(table_name(target, sql), kind.lower(), sql, *place(target, sql))
@@ -171,9 +174,11 @@ def _view(
         raise mistake("a view needs AS SELECT …", tree.this, sql, "CREATE VIEW v AS SELECT …")
     if materialized:
         options = with_known_names(options, clauses.places, sql)
+        options, copy = divided(options, clauses.places, sql)
         check_view_options(options, clauses.places, sql)
-        closes = clauses.on_window_close
-        return CreateMaterializedView(name, query, text, options, exists, sql, columns, closes)
+        return CreateMaterializedView(
+            name, query, text, options, exists, sql, columns, clauses.on_window_close, copy, clauses.places
+        )
     if options:
         hint = "leave it out, or CREATE MATERIALIZED VIEW"
         raise unsupported("WITH options of a plain view are not offered", tree.this, sql, hint)

@@ -295,7 +295,7 @@ class _Reader:
         many = self.take("(")
         options: dict[str, str] = {}
         while True:
-            name = self.name("the option", hint)
+            name = self.relation("the option", hint)  # it may have a dot, too
             if not (self.take("=") or self.take("TO") or (name == "parallelism" and not many)):
                 raise self.wrong("= and a value are missing", hint)
             if self.at >= len(self.tokens):

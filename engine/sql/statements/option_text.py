@@ -1,6 +1,9 @@
-"""One WITH option in the text of a CREATE MATERIALIZED VIEW: written, replaced or taken out; all else stays as it was typed."""
+"""WITH options in the text of a CREATE MATERIALIZED VIEW: written, replaced or taken out; all else stays as it was typed."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Collection
 
 from sqlglot import Token, TokenType
 
@@ -14,20 +17,45 @@ def literal(text: str, dialect: Dialect) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def listed(text: str) -> tuple[str, ...]:
+    """Return the names of a list that is an option of a Delta table.
+
+    >>> listed("a, `b, c`")
+    ('a', 'b, c')
+    """
+    found = re.findall(r"`((?:[^`]|``)+)`|([^,`]+)", text)
+    return tuple(
+        quoted.replace("``", "`") or plain.strip() for quoted, plain in found if quoted or plain.strip()
+    )
+
+
 def with_option(sql: str, dialect: Dialect, name: str, value: str | None) -> str:
     """Return a statement with an option in its WITH clause, None: without it.
 
     >>> with_option("CREATE MATERIALIZED VIEW v WITH (a = '1', b = '2') AS SELECT 1", "postgres", "a", None)
     "CREATE MATERIALIZED VIEW v WITH (b = '2') AS SELECT 1"
     """
+    return _changed(sql, dialect, {name}, f"{name} = {literal(value, dialect)}" if value is not None else "")
+
+
+def without_options(sql: str, dialect: Dialect, names: Collection[str]) -> str:
+    """Return a statement without some options in its WITH clause.
+
+    >>> without_options("CREATE MATERIALIZED VIEW v WITH (a.x = '1', b = '2') AS SELECT 1", "spark", ["a.x", "c"])
+    "CREATE MATERIALIZED VIEW v WITH (b = '2') AS SELECT 1"
+    """
+    return _changed(sql, dialect, names, "")
+
+
+def _changed(sql: str, dialect: Dialect, gone: Collection[str], said: str) -> str:
+    """Return a statement without some options, and with what is `said` before the others."""
     tokens = tokens_of(sql, dialect)
     begin, body = _clause(tokens)
-    said = f"{name} = {literal(value, dialect)}" if value is not None else ""
     if begin is None:
         at = tokens[body].start
         return f"{sql[:at]}WITH ({said}) {sql[at:]}" if said else sql
     items = _items(tokens, begin + 2)
-    kept = [sql[tokens[a].start : tokens[b].end + 1] for a, b in items if tokens[a].text.lower() != name]
+    kept = [sql[tokens[a].start : tokens[b].end + 1] for a, b in items if _name(tokens, a) not in gone]
     end = tokens[items[-1][1] + 1]
     told = ", ".join([said, *kept] if said else kept)
     if not told:
@@ -45,6 +73,14 @@ def _clause(tokens: tuple[Token, ...]) -> tuple[int | None, int]:
         if depth == 0 and token.token_type == TokenType.ALIAS:
             return begin, at
     raise AssertionError(tokens)
+
+
+def _name(tokens: tuple[Token, ...], at: int) -> str:
+    """Return the name of the option that begins at a token; names may have dots."""
+    end = at
+    while tokens[end].token_type not in (TokenType.EQ, TokenType.COMMA, TokenType.R_PAREN):
+        end += 1
+    return "".join(token.text for token in tokens[at:end]).lower()
 
 
 def _items(tokens: tuple[Token, ...], at: int) -> list[tuple[int, int]]:

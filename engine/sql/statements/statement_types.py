@@ -46,7 +46,8 @@ class CreateTable:
 class CreateMaterializedView:
     """CREATE MATERIALIZED VIEW; `query_sql` is the query as it was written, `columns` the names after the view's, if any.
 
-    One with `on_window_close` shows rows that no row yet to come can change.
+    One with `on_window_close` shows rows that no row yet to come can change. `copy` are the options of the Delta table that is
+    kept beside it, none: there is no such table; `places` are where options stand.
     """
 
     name: str
@@ -57,6 +58,8 @@ class CreateMaterializedView:
     sql: str
     columns: tuple[str, ...] = ()
     on_window_close: bool = False
+    copy: dict[str, str] = field(default_factory=dict)
+    places: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

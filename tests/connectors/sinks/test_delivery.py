@@ -25,7 +25,7 @@ from engine.runtime.statements import ddl
 from engine.runtime.writes import dml
 from engine.session import Session
 from engine.sql.statements.reader import CreateSink, CreateTable, parse
-from tests.connectors.sinks.conftest import Target, applied, delete, put
+from tests.connectors.sinks.conftest import Clock, Target, applied, delete, put
 from tests.log_store.faults import Crash, DyingClient, MemoryObjectStore
 
 FILE_SINK = "CREATE SINK s FROM t WITH (connector = 'file', url = 's3://b/out', format = 'jsonl')"
@@ -109,6 +109,29 @@ def test_a_sink_that_hangs_delays_no_view_and_no_other_sink(db: Session, clock) 
     driver.run()
     driver.wait(60)
     assert sorted(r["id"] for r in target.rows()) == sorted([*range(1, 6)] * 2)
+    driver.close()
+
+
+def test_a_sink_that_was_slow_and_has_caught_up_is_waited_for_again(db: Session, clock: Clock) -> None:
+    free = threading.Event()
+
+    class Slow(Target):
+        def put_if_absent(self, path: str, data: bytes) -> bool:
+            assert free.wait(60)
+            return super().put_if_absent(path, data)
+
+    create(db, FILE_SINK)
+    driver = SinkDriver(db.store, open_target=lambda url: target, clock=clock, wait_seconds=0.2)
+    target = Slow()
+    put(db, {1: "a"})
+    assert driver.run()[0].phase == "delivering"
+    free.set()
+    driver.wait(60)
+    free.clear()
+    put(db, {2: "b"})
+    threading.Timer(0.5, free.set).start()
+    (report,) = driver.run(wait_seconds=60)
+    assert report.phase == "log" and report.lag_rows == 0
     driver.close()
 
 

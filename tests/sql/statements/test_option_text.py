@@ -1,11 +1,11 @@
-"""One option in the text of a statement: written, replaced, taken out."""
+"""Options in the text of a statement: written, replaced, taken out."""
 
 from __future__ import annotations
 
 import pytest
 
 from engine.sql.dialect import Dialect
-from engine.sql.statements.option_text import with_option
+from engine.sql.statements.option_text import listed, with_option, without_options
 from engine.sql.statements.reader import CreateMaterializedView, parse
 
 HEAD, QUERY = "CREATE MATERIALIZED VIEW v", " AS WITH x AS (SELECT 1 AS a) SELECT a FROM x"
@@ -41,3 +41,22 @@ def test_an_option_is_written_read_and_taken_out(
         "checks": "n > 0",
     }
     assert statement.sql.endswith(QUERY)
+
+
+@pytest.mark.parametrize("dialect", ["spark", "postgres"])
+def test_names_with_dots_and_in_quotes_are_taken_out_and_their_likes_stay(dialect: Dialect) -> None:
+    options = " WITH (retention = '1 hour', 'connector' = 'delta', delta.retention = '2 days', PATH='a, (b')"
+    names = ("delta.retention", "connector", "path", "nothing")
+    assert (
+        without_options(HEAD + options + QUERY, dialect, names)
+        == f"{HEAD} WITH (retention = '1 hour'){QUERY}"
+    )
+    text = with_option(HEAD + options + QUERY, dialect, "delta.retention", "1 day")
+    statement = parse(text, dialect)
+    assert isinstance(statement, CreateMaterializedView)
+    assert statement.copy == {"connector": "delta", "path": "a, (b", "delta.retention": "1 day"}
+    assert without_options(text, dialect, (*names, "retention")) == HEAD + QUERY
+
+
+def test_a_list_of_names_may_have_quotes() -> None:
+    assert listed("a,`b, c` , ``") == ("a", "b, c") and listed("`a``b`") == ("a`b",) and listed(" ") == ()

@@ -1,0 +1,206 @@
+"""A Delta table as the target of a sink: a range of net changes is one MERGE, or one append, that counts once.
+
+Method: Delta's idempotent writes. The number of the range's promise is the version of the transaction (`txnVersion`) of the sink
+(`txnAppId`), so whoever repeats a range, or comes late with one, finds that the table has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from engine.connectors.delta_tables import (
+    OWNER,
+    SETTINGS,
+    SHARED,
+    columns_of,
+    delta_name,
+    listed,
+    literal,
+    needs_mapping,
+    owner_of,
+    path_of,
+    rows_of_last,
+    telling,
+    transaction,
+    turn_at,
+)
+from engine.connectors.sinks.delta_changes import CODE, frame_of_changes, no_changes, place, tasks_for
+from engine.connectors.sinks.options import SinkOptions, log_columns
+from engine.connectors.sinks.target import Delivered, Portion
+from engine.errors import SinkError
+from engine.hummock import Hummock
+from engine.hummock.epoch import epoch_text
+from engine.log_store.changes import DELETE
+from engine.runtime.spark.session import apart, configure, share_fairly
+from engine.spark_internals import activate
+from engine.sql.catalog import Column, Relation
+from engine.sql.expression.spark_sql import quote
+from engine.sql.typing.types import to_arrow
+
+APP = "app"
+"""The option of a sink's relation that names it in the transactions of its table, whatever becomes of the store's address."""
+_VIEW = "delivered"
+"""The temporary view, in the sink's own session, of what it writes."""
+
+
+class DeltaSink:
+    """Keeps a Delta table as its view is.
+
+    The rows with which a sink begins take the place of those of its own table, in one commit. Into a table that somebody else has
+    made, or that others have written, they are merged.
+    """
+
+    each_epoch = False
+    promises = True
+
+    def __init__(
+        self, store: Hummock, relation: Relation, start: int, spark: Callable[[], SparkSession]
+    ) -> None:
+        self.start = start
+        self.options = SinkOptions.of(relation.options)
+        self._store, self._relation, self._spark = store, relation, spark
+        self._app = relation.options[APP]
+        self._url, self._name = self.options.url, delta_name(self.options.url)
+        self._columns = log_columns(relation)
+        self._session: SparkSession | None = None
+
+    def take(self, portion: Portion) -> Delivered:
+        """Bring a range to the table, once; durable when it returns. Raises Conflict if another process was faster."""
+        session = self._opened()
+        activate(session)
+        share_fairly(session, "sinks")
+        configure(session, "spark.sql.shuffle.partitions", str(tasks_for(session, portion)))
+        try:
+            with telling(f"sink {self._relation.name}", self._url), turn_at(self._url):
+                return self._taken(session, portion)
+        finally:
+            session.catalog.dropTempView(_VIEW)
+
+    def _opened(self) -> SparkSession:
+        if self._session is None:
+            self._session = apart(self._spark(), SETTINGS)
+        return self._session
+
+    def _taken(self, session: SparkSession, portion: Portion) -> Delivered:
+        promise = portion.promise
+        assert promise is not None
+        begins = promise.number == promise.first
+        owner = owner_of(session, self._url)
+        if portion.part.snapshot and owner in (None, self._app):
+            changes, _ = frame_of_changes(session, self._store, portion, self._columns)
+            with self._once(session, portion) as told:
+                self._make(session, changes)
+            return Delivered(rows_of_last(session, self._url, told))
+        if owner is None:
+            if not begins:
+                raise SinkError(
+                    f"sink {self._relation.name}: there is no table at {self._url} any more; ALTER SINK {self._relation.name} "
+                    "RESET makes it anew with the rows as they are"
+                )
+            self._make(session, no_changes(session, portion.table, self._columns))
+        elif begins:
+            self._join(session, owner)
+        changes, count = frame_of_changes(session, self._store, portion, self._columns)
+        if count == 0:
+            return Delivered(0)
+        with self._once(session, portion) as told:
+            if self.options.upsert:
+                return Delivered(self._merge(session, changes))
+            self._append(changes)
+            return Delivered(rows_of_last(session, self._url, told))
+
+    def _once(self, session: SparkSession, portion: Portion) -> AbstractContextManager[str]:
+        part, promise = portion.part, portion.promise
+        assert promise is not None
+        what = "the rows" if part.snapshot else f"the changes after epoch {epoch_text(part.after)}"
+        told = f"sink {self._relation.name}: {what}, up to epoch {epoch_text(part.upto)}"
+        return transaction(session, self._app, promise.number, told)
+
+    def _make(self, session: SparkSession, changes: DataFrame) -> None:
+        """Make the table, or make it anew, with these rows, in one commit."""
+        properties = {OWNER: self._app}
+        if any(needs_mapping(to_arrow(column.type), column.name) for column in self._relation.columns):
+            properties["delta.columnMapping.mode"] = "name"
+        rows, laid = self._rows(changes), ""
+        if self.options.partition_by:
+            laid = f"PARTITIONED BY ({listed(self.options.partition_by)})"
+            rows = rows.repartition(*(F.col(quote(name)) for name in self.options.partition_by))
+        elif self.options.cluster_by:
+            laid = f"CLUSTER BY ({listed(self.options.cluster_by)})"
+        rows.createOrReplaceTempView(_VIEW)
+        told = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
+        session.sql(
+            f"CREATE OR REPLACE TABLE {self._name} USING delta {laid} TBLPROPERTIES ({told}) AS SELECT * FROM {_VIEW}"
+        )
+
+    def _join(self, session: SparkSession, owner: str) -> None:
+        """Let a table that is there take the sink's rows: say that it is not one sink's, and add the columns that it lacks."""
+        if owner not in ("", self._app, SHARED):
+            session.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ({literal(OWNER)} = {literal(SHARED)})")
+        lacking = lacking_columns(self._relation, columns_of(session, self._url))
+        if lacking:
+            told = ", ".join(f"{quote(column.name)} {column.type}" for column in lacking)
+            session.sql(f"ALTER TABLE {self._name} ADD COLUMNS ({told})")
+
+    def _merge(self, session: SparkSession, changes: DataFrame) -> int:
+        names = [column.name for column in self._relation.columns]
+        keys = {
+            n: column
+            for n, column in enumerate(self._relation.columns)
+            if column.name in self._relation.primary_key
+        }
+        meet = " AND ".join(
+            f"t.{quote(key.name)} {'<=>' if key.nullable else '='} s.{place(n)}" for n, key in keys.items()
+        )
+        new = ", ".join(f"t.{quote(name)} = s.{place(n)}" for n, name in enumerate(names))
+        values = ", ".join(f"s.{place(n)}" for n in range(len(names)))
+        changes.selectExpr(CODE, *self._values()).createOrReplaceTempView(_VIEW)
+        done = session.sql(
+            f"MERGE INTO {self._name} AS t USING {_VIEW} AS s ON {meet or 'TRUE'} "
+            f"WHEN MATCHED AND s.{CODE} = {DELETE} THEN DELETE WHEN MATCHED THEN UPDATE SET {new} "
+            f"WHEN NOT MATCHED AND s.{CODE} <> {DELETE} THEN INSERT ({listed(names)}) VALUES ({values})"
+        )
+        return sum(row["num_affected_rows"] for row in done.toArrow().to_pylist())
+
+    def _append(self, changes: DataFrame) -> None:
+        rows = self._rows(changes.where(f"{CODE} <> {DELETE}"))
+        rows.write.format("delta").mode("append").save(path_of(self._url))
+
+    def _rows(self, changes: DataFrame) -> DataFrame:
+        """Return changes as rows of the view; what is a deletion must not be among them."""
+        return changes.selectExpr(*self._values()).toDF(*(column.name for column in self._relation.columns))
+
+    def _values(self) -> list[str]:
+        """Return the columns of changes; one by which Delta partitions is checked for what it would make a null of."""
+        partitions = set(self.options.partition_by)
+        return [
+            _without_empty_texts(self._relation, column.name, place(n))
+            if column.name in partitions and column.type == "string"
+            else place(n)
+            for n, column in enumerate(self._relation.columns)
+        ]
+
+
+def lacking_columns(relation: Relation, there: Mapping[str, str]) -> list[Column]:
+    """Return the columns of a sink that a table lacks; raises SinkError for one that the table has with another type."""
+    known = {name.lower(): kind for name, kind in there.items()}
+    for column in relation.columns:
+        kind = known.get(column.name.lower(), column.type)
+        if to_arrow(kind) != to_arrow(column.type):
+            raise SinkError(
+                f"sink {relation.name}: column {column.name} is {column.type} and {kind} in the Delta table: CAST it to {kind} "
+                "in the view, or name another path"
+            )
+    return [column for column in relation.columns if column.name.lower() not in known]
+
+
+def _without_empty_texts(relation: Relation, name: str, value: str) -> str:
+    told = literal(
+        f"sink {relation.name}: column {name} is an empty text, of which Delta makes a null where it partitions by it: write "
+        "NULL or a word in the view, or take cluster_by instead"
+    )
+    return f"CASE WHEN {value} = '' THEN CAST(raise_error({told}) AS STRING) ELSE {value} END AS {value}"

@@ -1,0 +1,102 @@
+"""The changes of a range as a Spark frame: few of them are Arrow in this process, many are read from the log by tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from engine.arrow import as_values
+from engine.connectors.sinks.target import Portion
+from engine.hummock import Hummock, Reader, TableVersion
+from engine.log_store.changes import Changes
+from engine.log_store.sink import LogRange, read_changes
+from engine.operators.context import SMALL_CHANGE_ROWS, partitions_for
+from engine.operators.in_arrow import map_in_arrow, task_numbers
+from engine.operators.scan import hash_ranges
+from engine.runtime.rows import frame_of
+from engine.runtime.spark.session import parallelism
+from engine.runtime.writes.driver_rows import driver_bytes
+from engine.spark_internals import spark_schema
+
+CODE = "op"
+"""The column that says what became of a row, by the codes of `Changes`; the others are `c0`, `c1`, …"""
+
+
+def place(number: int) -> str:
+    """Return the name of a column of the view in a frame of changes."""
+    return f"c{number}"
+
+
+@dataclass(frozen=True)
+class ReadChanges:
+    """A task's body: reads the changes of a range for the hash ranges that its input rows name."""
+
+    url: str
+    options: Mapping[str, Any]
+    table: TableVersion
+    part: LogRange
+    columns: tuple[str, ...]
+    parts: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        reader, ranges = Reader.open(self.url, self.options), hash_ranges(self.parts)
+        for batch in batches:
+            for number in as_values(batch.column(0)):
+                for changes in read_changes(reader, self.table, self.part, self.columns, ranges[number]):
+                    yield from coded(changes, self.table, self.columns).to_batches()
+
+
+def coded(changes: Changes, table: TableVersion, columns: Sequence[str]) -> pa.Table:
+    """Return changes as the rows of a frame."""
+    schema = _schema(table, columns)
+    arrays = [pa.chunked_array([pa.array(changes.operations, pa.int8())]), *changes.rows.columns]
+    return pa.Table.from_arrays(arrays, schema=schema).combine_chunks()
+
+
+def frame_of_changes(
+    session: SparkSession, store: Hummock, portion: Portion, columns: Sequence[str]
+) -> tuple[DataFrame, int | None]:
+    """Return the changes of a range as a frame, and how many they are where that is known."""
+    table, part = portion.table, portion.part
+    rows = _rows(table, part)
+    if rows <= SMALL_CHANGE_ROWS and _bytes(table, part) <= driver_bytes():
+        found = [coded(changes, table, columns) for changes in portion.changes]
+        whole = pa.concat_tables([_schema(table, columns).empty_table(), *found])
+        return frame_of(session, whole), whole.num_rows
+    parts = partitions_for(rows, parallelism(session))
+    body = ReadChanges(store.url, dict(store.options), table, part, tuple(columns), parts)
+    schema = spark_schema(_schema(table, columns))
+    return map_in_arrow(task_numbers(session, parts), body, schema), None
+
+
+def no_changes(session: SparkSession, table: TableVersion, columns: Sequence[str]) -> DataFrame:
+    """Return a frame of changes without any."""
+    return frame_of(session, _schema(table, columns).empty_table())
+
+
+def tasks_for(session: SparkSession, portion: Portion) -> int:
+    """Return how many tasks a shuffle should have that may rewrite the rows of the whole table with those of a range."""
+    rows = max(portion.table.row_count, _rows(portion.table, portion.part))
+    return partitions_for(rows, parallelism(session))
+
+
+def _schema(table: TableVersion, columns: Sequence[str]) -> pa.Schema:
+    fields = [pa.field(place(n), table.schema.field(column).type) for n, column in enumerate(columns)]
+    return pa.schema([pa.field(CODE, pa.int8()), *fields])
+
+
+def _rows(table: TableVersion, part: LogRange) -> int:
+    if part.snapshot:
+        return sum(sst.rows for run in table.as_of(part.upto) for sst in run)
+    return sum(entry.rows for entry in table.changes(part.after, part.upto))
+
+
+def _bytes(table: TableVersion, part: LogRange) -> int:
+    """Return how large the rows of a range are at most, in memory."""
+    if part.snapshot:
+        return sum(sst.size for run in table.as_of(part.upto) for sst in run)
+    return sum(sst.size for entry in table.changes(part.after, part.upto) for sst in entry.ssts)

@@ -1,0 +1,101 @@
+"""What CREATE SINK asks before a sink writes a Delta table: whether Delta has its types, and what is there can take its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import xxhash
+from pyspark.sql import SparkSession
+
+from engine.connectors.delta_tables import (
+    SETTINGS,
+    columns_of,
+    owner_of,
+    partitions_of,
+    telling,
+    without_counterpart,
+)
+from engine.connectors.sinks.delta import APP, lacking_columns
+from engine.connectors.sinks.options import SinkOptions
+from engine.errors import SinkError, SqlError
+from engine.runtime.spark.session import apart
+from engine.spark_internals import activate
+from engine.sql.catalog import Relation
+from engine.sql.parsing.refusals import line_and_column
+from engine.sql.statements.sink_statements import CreateSink
+from engine.sql.typing.types import to_arrow
+
+_MANY = ("array<", "map<", "struct<")
+Wrong = Callable[[str, str, str], SqlError]
+OpenSpark = Callable[[], SparkSession]
+
+
+def checked_delta(
+    store_url: str, relation: Relation, statement: CreateSink, spark: OpenSpark, *, alone: bool = False
+) -> Relation:
+    """Return a new sink with its name in the table's transactions, the same if it is created again. Raises SqlError.
+
+    One that is `alone` writes no table that somebody else has made.
+    """
+
+    def wrong(option: str, message: str, hint: str) -> SqlError:
+        place = statement.places.get(option, statement.places.get("url", 0))
+        line, column = line_and_column(statement.sql, place)
+        return SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
+
+    app = f"tideline/{xxhash.xxh64_hexdigest(store_url)}/{relation.name}"
+    relation = msgspec.structs.replace(relation, options={**relation.options, APP: app})
+    _check_columns(relation, wrong)
+    _check_table(relation, spark, wrong, alone)
+    return relation
+
+
+def _check_columns(relation: Relation, wrong: Wrong) -> None:
+    """Raise SqlError if Delta has no type for a column, or cannot lay rows out by one."""
+    options = SinkOptions.of(relation.options)
+    types = {column.name: column.type for column in relation.columns}
+    for name, kind in types.items():
+        if missing := without_counterpart(to_arrow(kind)):
+            hint = f"CAST it in the view, for instance {name}::STRING, or leave it out"
+            raise wrong("connector", f"column {name} is {kind}, and Delta has no type {missing}", hint)
+    for option, names in (("partition_by", options.partition_by), ("cluster_by", options.cluster_by)):
+        for name in names:
+            if name not in types:
+                raise wrong(option, f"there is no column {name}", f"columns are {', '.join(types)}")
+            if types[name].startswith(_MANY) or types[name] == "binary":
+                raise wrong(
+                    option, f"column {name} is {types[name]}, which has no order", "name another column"
+                )
+        if len(set(names)) < len(names):
+            raise wrong(option, "a column stands twice", "name each once")
+    if len(options.partition_by) == len(types):
+        raise wrong("partition_by", "no column would be left in the files", "name fewer columns")
+
+
+def _check_table(relation: Relation, spark: OpenSpark, wrong: Wrong, alone: bool) -> None:
+    """Raise SqlError if Spark cannot reach the place of a table, or if the table that is there cannot take the rows."""
+    options = SinkOptions.of(relation.options)
+    try:
+        session = apart(spark(), SETTINGS)
+        activate(session)
+        with telling(f"sink {relation.name}", options.url):
+            owner = owner_of(session, options.url)
+            if owner in (None, relation.options[APP]):
+                return
+            if alone:
+                hint = (
+                    "name another path, or delete the table; CREATE SINK merges rows into one that is there"
+                )
+                raise wrong("path", f"at {options.url} is a table that this view has not made", hint)
+            lacking_columns(relation, columns_of(session, options.url))
+            there = partitions_of(session, options.url)
+    except SinkError as error:
+        raise wrong("path", str(error), "") from error
+    if options.upsert and not relation.primary_key:
+        message = "the view is one row without a key, which nobody could tell from others in the table that is there"
+        raise wrong("path", message, "name another path")
+    if there != options.partition_by:
+        is_so = f"partitioned by {', '.join(there)}" if there else "not partitioned"
+        hint = f"partition_by = '{', '.join(there)}'" if there else "leave partition_by out"
+        raise wrong("path", f"the table that is there is {is_so}", hint)

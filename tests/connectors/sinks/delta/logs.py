@@ -1,0 +1,33 @@
+"""What stands in the log of a Delta table, read as the files that it is, and its rows, read by Spark."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+
+def actions(table: Path) -> list[dict[str, Any]]:
+    """Return all actions of a table's commits, in their order."""
+    commits = sorted((table / "_delta_log").glob("*.json"))
+    return [json.loads(line) for commit in commits for line in commit.read_text().splitlines()]
+
+
+def versions(table: Path, app: str | None = None) -> list[int]:
+    """Return the versions of the transactions of sinks, in the order of the commits."""
+    found = [action["txn"] for action in actions(table) if "txn" in action]
+    return [txn["version"] for txn in found if app is None or txn["appId"] == app]
+
+
+def operations(table: Path) -> list[str]:
+    """Return what each commit of a table was."""
+    return [action["commitInfo"]["operation"] for action in actions(table) if "commitInfo" in action]
+
+
+def rows(spark: SparkSession, table: Path) -> Counter:
+    """Return the rows of a table, each with how often it is there."""
+    found = spark.read.format("delta").load(str(table)).toArrow().to_pylist()
+    return Counter(tuple(repr(value) for value in row.values()) for row in found)
