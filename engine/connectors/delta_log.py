@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
+from pathlib import Path
+from urllib.parse import unquote
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.arrow import as_values
+from engine.connectors.confinement import allowed_path, defined_home
 from engine.connectors.landing_folder import landing_path
 from engine.errors import SourceError, StorageError
 from engine.hummock.object_store import ObjectInfo, ObjectStore, open_object_store
@@ -39,7 +43,14 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
         return self.configuration.get(FEED, "").lower() == "true"
 
 
+class _Vector(msgspec.Struct, rename="camel"):
+    storage_type: str = ""
+    path_or_inline_dv: str = ""
+
+
 class _File(msgspec.Struct, rename="camel"):
+    path: str = ""
+    deletion_vector: _Vector | None = None
     data_change: bool = True
     size: int | None = 0
 
@@ -68,6 +79,8 @@ class DeltaCommit(msgspec.Struct, frozen=True):
     changes: bool
     size: int
     metadata: Metadata | None
+    elsewhere: tuple[str, ...] = ()
+    """The files that it names by their full paths."""
 
 
 @dataclass(frozen=True)
@@ -82,12 +95,25 @@ class DeltaPlace:
         """Whether a look costs a request."""
         return self.spark.startswith("s3a:")
 
+    @property
+    def is_confined(self) -> bool:
+        """Whether a table may name only files in places that are allowed."""
+        return not self.is_remote and defined_home() is not None
+
+    def check(self, files: Iterable[str]) -> None:
+        """Raise PathNotAllowed for a file, given by its full path, that this table's own folder does not allow to read."""
+        home, prefix = defined_home(), self.spark + "/"
+        if home is None or not self.is_confined:
+            return
+        for file in files:
+            plain = re.sub(r"^file:/+", "file:/", file)
+            if not plain.startswith(prefix) and not unquote(plain).startswith(prefix):
+                allowed_path(Path(unquote(plain).removeprefix("file:")), home)
+
     def open(self) -> ObjectStore:
         """Return its files; raises StorageError where there is no such folder."""
         if self.is_remote:
             return open_object_store("s3" + self.spark.removeprefix("s3a"), create=False)
-        from pathlib import Path
-
         return LocalObjectStore(Path(self.spark.removeprefix("file:")), create=False)
 
 
@@ -126,6 +152,9 @@ class DeltaLog:
         actions = self._actions(version, data)
         data_files = [f for a in actions for f in (a.add, a.remove) if f is not None and f.data_change]
         told = [a.cdc for a in actions if a.cdc is not None]
+        every = [f for a in actions for f in (a.add, a.remove, a.cdc) if f is not None]
+        vectors = [f.deletion_vector for f in every if f.deletion_vector is not None]
+        names = [f.path for f in every] + [v.path_or_inline_dv for v in vectors if v.storage_type == "p"]
         return DeltaCommit(
             version,
             _digest(data),
@@ -133,6 +162,7 @@ class DeltaLog:
             bool(data_files or told),
             sum(file.size or 0 for file in told or data_files),
             next((a.meta_data for a in actions if a.meta_data is not None), None),
+            tuple(name for name in names if name.startswith("/") or _SCHEME.match(name)),
         )
 
     def digest(self, version: int) -> str | None:

@@ -76,6 +76,7 @@ def next_step(log: DeltaLog, table: str, at: Position, most: int = STEP_BYTES) -
         its: Literal["feed", "difference"] = "feed" if metadata.has_feed else "difference"
         if wrong or (kind == "feed" and metadata.schema_string != then.metadata.schema_string):
             break
+        log.place.check(commit.elsewhere)
         if commit.changes:
             if kind not in ("nothing", its) or (kind == "feed" and size + commit.size > most):
                 break
