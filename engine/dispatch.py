@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from engine.connectors.delta_columns import with_columns
+from engine.connectors.resync import resync
 from engine.connectors.sinks.ddl import alter_sink, create_sink, show_sinks
 from engine.connectors.table_options import RETENTION_OF_ANY, check_table_options
 from engine.meta.domain import BACKGROUND
@@ -25,6 +27,7 @@ from engine.runtime.statements.statement_errors import told_at_its_place
 from engine.runtime.statements.watermarks import show_watermarks
 from engine.runtime.writes import dml
 from engine.sql.statements import reader as st
+from engine.sql.statements.statement_types import Resync
 
 if TYPE_CHECKING:
     from engine.session import Session
@@ -130,7 +133,7 @@ class Dispatch:
             case st.CreateTable():
                 any_retention = session.settings.is_on(RETENTION_OF_ANY)
                 check_table_options(statement, any_retention=any_retention)
-                ddl.create_table(store, lambda: session.computing, statement, dialect)
+                ddl.create_table(store, lambda: session.computing, with_columns(statement), dialect)
             case st.CreateIndex():
                 if ddl.create_index(store, statement, dialect) and self.build:
                     table = session.catalog.get(statement.name).options["table"]
@@ -177,6 +180,9 @@ class Dispatch:
                 drop(session.store, statement)
             case st.AlterSink():
                 alter_sink(session.store, statement)
+            case st.Alter(action=Resync()):
+                stored = session.stored
+                session.notice(resync(session.store, stored, statement, lambda: session.computing))
             case st.Alter():
                 session.notice(alter(session.store, lambda: session.computing, statement))
             case st.Comment():
