@@ -177,7 +177,7 @@ class DeltaSource:
         """Commit a step's rows with the offset behind them, under the condition that nobody has gone on meanwhile."""
         table = self._table(version)
         columns = taken_columns(self.relation, step.then.metadata, self.place)
-        warnings, told = self._lacking(step, () if seen is None else seen.told, set(columns.values()))
+        warnings, told = self._lacking(step, seen, set(columns.values()))
         note = "" if step.then.metadata.has_feed else NO_FEED
         if note and (seen is None or seen.note != note):
             warnings.append(note)
@@ -248,19 +248,19 @@ class DeltaSource:
         return found if found.num_rows <= SMALL_ROWS else None
 
     def _lacking(
-        self, step: Step, told: tuple[str, ...], taken: Collection[str]
+        self, step: Step, seen: Offset | None, taken: Collection[str]
     ) -> tuple[list[str], tuple[str, ...]]:
         """Return what to say of columns that the table lacks, each once, and of which it is said by now."""
         there = {column.name: column for column in delta_columns(step.then.metadata.schema_string)}
         lacking = [name for name in there if name not in taken]
-        if step.kind == "snapshot":  # what the user has left out
+        if seen is None:  # what the user has left out
             return [], tuple(lacking)
         name = self.relation.name
         warnings = [
             f"the Delta table has a new column {column}, which {name} lacks: "
             f"ALTER TABLE {name} ADD COLUMN {column} {(there[column].type or '…').upper()} takes it from there on"
             for column in lacking
-            if column not in told
+            if column not in seen.told
         ]
         return warnings, tuple(lacking)
 
