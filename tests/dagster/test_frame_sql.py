@@ -198,8 +198,9 @@ def keyed(item: DataFrame, label: DataFrame) -> DataFrame:
 
 
 def starred(item: DataFrame, label: DataFrame) -> DataFrame:
-    found = item.select("id", "g").join(label, item.g == label.g, "left")
-    return found.select(item["*"], label.label).where(item.id > 1)
+    some = item.select("id", "g")
+    found = some.join(label, some.g == label.g, "left")
+    return found.select(some["*"], label.label).where(some.id > 1)
 
 
 FUNCTIONS: tuple[Made, ...] = (

@@ -196,14 +196,24 @@ def test_models_keep_name_kind_and_inputs_under_a_wrong_header(tmp_path: Path) -
     assert models["t"].options["path"] == "l" and {models[name].group for name in "tvw"} == {"shop"}
 
 
+def asset_keys(definitions: dg.Definitions) -> set[dg.AssetKey]:
+    """Return the keys of what definitions hold; Dagster's own way asks an instance that another test may have ended."""
+    return {
+        key
+        for asset in definitions.assets or ()
+        for key in (asset.keys if isinstance(asset, dg.AssetsDefinition) else [asset.key])  # type: ignore[union-attr]
+    }
+
+
 def test_a_code_server_loads_what_is_well_and_a_check_of_definitions_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("TIDELINE_HOME", str(tmp_path))  # which definitions set where it is not
     (tmp_path / "t.sql").write_text("CREATE TABLE t (a INT, n INT PRIMARY KEY)")
     (tmp_path / "v.sql").write_text("-- tags: no good\n" + VIEW)
     settings = Settings(project=tmp_path, home=tmp_path, assets=tmp_path, store=(tmp_path / "store").as_uri())
     loaded = build_definitions(settings)
-    assert {dg.AssetKey("t"), dg.AssetKey("v")} <= set(loaded.resolve_all_asset_keys())
+    assert {dg.AssetKey("t"), dg.AssetKey("v")} <= asset_keys(loaded)
     monkeypatch.setenv(VALIDATING, "1")
     with pytest.raises(dg.DagsterInvalidDefinitionError) as told:
         build_definitions(settings)
@@ -212,7 +222,7 @@ def test_a_code_server_loads_what_is_well_and_a_check_of_definitions_fails(
         told.value
     )
     (tmp_path / "v.sql").write_text(VIEW)
-    assert build_definitions(settings).resolve_all_asset_keys()
+    assert dg.AssetKey("v") in asset_keys(build_definitions(settings))
 
 
 def test_a_wrong_argument_of_a_decorator_is_told_with_its_function(tmp_path: Path) -> None:
