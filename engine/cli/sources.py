@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -16,6 +16,7 @@ from engine.errors import SqlError
 
 if TYPE_CHECKING:
     from engine.cli.standing import Listing
+    from engine.connectors.declared_sources import Refused
     from engine.connectors.source_trial import Finding
     from engine.session import Session
     from engine.sql.catalog import Relation
@@ -41,56 +42,62 @@ def test(
     spark: Spark = "",
 ) -> None:
     """Say in words whether each source can be connected to, read and resumed; writes nothing, status 1 if one cannot."""
-    from engine.connectors.source_trial import sources_of, try_source
+    from engine.connectors.source_trial import sources_of
     from engine.sql.dialect import DIALECTS, is_dialect
 
     if not is_dialect(dialect):
         raise SqlError(f'dialect "{dialect}" is unknown: use one of {", ".join(DIALECTS)}')
     with session(store, spark, dialect) as running:
-        found = sources_of(running.catalog) if file is None else _written(running, file)
+        found = sources_of(running.catalog) if file is None else _declared(running, file)
         if name is not None:
-            found = tuple(one for one in found if one.name == name.lower())
+            found = tuple(one for one in found if one.name in (name.lower(), ""))
             if not found:
                 where = "the store" if file is None else str(file)
                 raise SqlError(
                     f"there is no source {name} in {where}", hint="SHOW TABLES lists what there is"
                 )
-        findings = [(one, try_source(running.store, one, lambda: running.computing)) for one in found]
-    print_listing(_listing(findings), output)
-    if not all(each.works for _, several in findings for each in several):
+        lines = [line for one in found for line in _lines(running, one)]
+    print_listing(_listing(lines), output)
+    if not all(line.finding.works for line in lines):
         raise typer.Exit(1)
 
 
-def _written(running: Session, file: Path) -> tuple[Relation, ...]:
-    """Return the sources that the statements of a file would make."""
-    from engine.connectors.delta_columns import with_columns
-    from engine.connectors.source_trial import connector_of
-    from engine.connectors.table_options import check_table_options
-    from engine.runtime.statements.ddl import table_relation
-    from engine.runtime.statements.statement_reading import statement_of, statements_of
-    from engine.sql.statements.statement_types import CreateTable
-
-    made = []
-    for text in statements_of(file.read_text(encoding="utf-8-sig"), running.dialect):
-        statement = statement_of(text, None, running.settings, lambda: running.catalog)
-        if isinstance(statement, CreateTable) and statement.as_query is None:
-            check_table_options(statement, any_retention=True)
-            statement = with_columns(statement)
-            columns, key = statement.columns, statement.primary_key
-            made.append(table_relation(statement, running.dialect, columns, key))
-    return tuple(one for one in made if connector_of(one))
+class _Line(NamedTuple):
+    source: str
+    connector: str
+    finding: Finding
 
 
-def _listing(findings: Sequence[tuple[Relation, Sequence[Finding]]]) -> Listing:
+def _declared(running: Session, file: Path) -> tuple[Relation | Refused, ...]:
+    """Return the sources that the statements of a file would make, and the statements that would be refused."""
+    from engine.connectors.declared_sources import declared_sources
+
+    text = file.read_text(encoding="utf-8-sig")
+    return tuple(declared_sources(text, running.settings, lambda: running.catalog))
+
+
+def _lines(running: Session, one: Relation | Refused) -> list[_Line]:
+    """Return what is found of a source, or why a statement makes none."""
+    from engine.connectors.declared_sources import Refused
+    from engine.connectors.source_trial import Finding, connector_of, try_source
+
+    if isinstance(one, Refused):
+        shown = one.name or f"statement {one.number}"
+        return [_Line(shown, one.connector, Finding("declare", False, one.why))]
+    tried = try_source(running.store, one, lambda: running.computing)
+    return [_Line(one.name, connector_of(one), each) for each in tried]
+
+
+def _listing(lines: Sequence[_Line]) -> Listing:
     from engine.cli.standing import Listing
-    from engine.connectors.source_trial import connector_of
 
-    lines = [(one, each) for one, several in findings for each in several]
     columns = (
-        Column("source", [one.name for one, _ in lines]),
-        Column("connector", [connector_of(one) for one, _ in lines], rank=1),
-        Column("asked", [each.asked for _, each in lines]),
-        Column("answer", ["works" if each.works else "fails" for _, each in lines]),
+        Column("source", [line.source for line in lines]),
+        Column("connector", [line.connector for line in lines], rank=1),
+        Column("asked", [line.finding.asked for line in lines]),
+        Column("answer", ["works" if line.finding.works else "fails" for line in lines]),
     )
-    records = [{"source": one.name, "connector": connector_of(one), **each._asdict()} for one, each in lines]
-    return Listing(columns, [each.words for _, each in lines], records, "no connector feeds a table")
+    records = [
+        {"source": line.source, "connector": line.connector, **line.finding._asdict()} for line in lines
+    ]
+    return Listing(columns, [line.finding.words for line in lines], records, "no connector feeds a table")

@@ -83,13 +83,59 @@ def test_statements_of_a_file_are_tried_before_they_are_run(
     assert {name for name, _ in found} == {"fresh", "other"}
     assert all(found["fresh", asked]["works"] for asked in ("connect", "read", "resume"))
     assert "fresh" not in session.catalog.relations
-    file.write_text("CREATE TABLE fresh (id INT PRIMARY KEY) WITH (connector = 'delta', path = 'delta')")
-    with pytest.raises(SystemExit):
-        main(["sources", "test", "--file", str(file)])
-    assert "column id is int here and bigint in the Delta table" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["sources", "test", "nothing"])
     assert "there is no source nothing in the store" in capsys.readouterr().err
+
+
+def test_each_statement_of_a_file_that_is_refused_is_told_beside_the_others(
+    there: DeltaTable, session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "new.sql"
+    file.write_text(
+        """CREATE TABLE narrow (id INT PRIMARY KEY) WITH (connector = 'delta', path = 'delta');
+        CREATE TABLE broken (id INT PRIMARY KEY WITH;
+        CREATE TABLE odd (id INT PRIMARY KEY) WITH (connector = 'kafka');
+        CREATE TABLE absent (PRIMARY KEY (id)) WITH (connector = 'delta', path = 'nowhere');
+        CREATE TABLE keyless (id BIGINT) WITH (connector = 'delta', path = 'delta');
+        SET nonsense = 1;
+        CREATE VIEW v AS SELECT id FROM fresh;
+        CREATE TABLE fresh (PRIMARY KEY (id)) WITH (connector = 'delta', path = 'delta')"""
+    )
+    before = session.store.refresh().number
+    status, found = tried(capsys, "--file", str(file))
+    assert status == 1
+    refused = {name: one["words"] for (name, asked), one in found.items() if asked == "declare"}
+    assert "column id is int here and bigint in the Delta table" in refused["narrow"]
+    assert "line 1" in refused["statement 2"]
+    assert "there is no connector 'kafka'" in refused["odd"]
+    assert "there is no Delta table at nowhere" in refused["absent"]
+    assert "needs a PRIMARY KEY" in refused["keyless"]
+    assert "nonsense" in refused["statement 6"]
+    assert len(refused) == 6 and not any(
+        one["works"] for (_, asked), one in found.items() if asked == "declare"
+    )
+    assert found["narrow", "declare"]["connector"] == "delta"
+    assert all(found["fresh", asked]["works"] for asked in ("connect", "read", "resume"))
+    assert len(found) == 9
+    assert session.store.refresh().number == before
+    status, found = tried(capsys, "fresh", "--file", str(file))
+    assert {name for name, _ in found} == {"fresh", "statement 2", "statement 6"}  # of which it may be one
+
+
+def test_what_a_file_sets_holds_for_its_next_statements(
+    there: DeltaTable, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = "CREATE TABLE {} (id INT PRIMARY KEY) WITH (connector = 'landing', path = 'landing', retention_seconds = 60);"
+    file = tmp_path / "new.sql"
+    file.write_text(
+        kept.format("early")
+        + "SET unsafe_enable_storage_retention_for_non_append_only_tables = true;"
+        + kept.format("late")
+    )
+    _, found = tried(capsys, "--file", str(file))
+    assert "retention_seconds of a table that is not APPEND ONLY" in found["early", "declare"]["words"]
+    assert found["late", "connect"]["works"]
 
 
 def test_secrets_are_told_by_name_alone(monkeypatch: pytest.MonkeyPatch) -> None:
