@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from engine.connectors.delta_columns import with_columns
+from engine.connectors.delta_columns import check_reading, with_columns
 from engine.connectors.resync import resync
 from engine.connectors.sinks.ddl import alter_sink, create_sink, show_sinks
 from engine.connectors.table_options import RETENTION_OF_ANY, check_table_options
@@ -131,9 +131,7 @@ class Dispatch:
             case st.CreateSchema():
                 change_schemas(store, statement, dialect)
             case st.CreateTable():
-                any_retention = session.settings.is_on(RETENTION_OF_ANY)
-                check_table_options(statement, any_retention=any_retention)
-                ddl.create_table(store, lambda: session.computing, with_columns(statement), dialect)
+                self._create_table(statement)
             case st.CreateIndex():
                 if ddl.create_index(store, statement, dialect) and self.build:
                     table = session.catalog.get(statement.name).options["table"]
@@ -147,6 +145,15 @@ class Dispatch:
             case st.CreateSink():
                 if create_sink(store, statement, dialect, self._create_materialized_view) and self.build:
                     session.sinks.run([statement.source])
+
+    def _create_table(self, statement: st.CreateTable) -> None:
+        session = self.session
+        spark, dialect = lambda: session.computing, session.dialect
+        check_table_options(statement, any_retention=session.settings.is_on(RETENTION_OF_ANY))
+        if not ddl.is_there(session.catalog, statement.name, statement.if_not_exists, statement.sql):
+            made = with_columns(statement)
+            check_reading(made, spark)
+            ddl.create_table(session.store, spark, made, dialect)
 
     def _create_materialized_view(self, statement: st.CreateMaterializedView) -> None:
         session = self.session

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
 import msgspec
+from pyspark.sql import SparkSession
 
 from engine.connectors.delta import CONNECTOR
 from engine.connectors.delta_log import DeltaLog, delta_place
-from engine.connectors.delta_read import same_type
+from engine.connectors.delta_read import reading, same_type
 from engine.connectors.delta_types import DeltaColumn, delta_columns
 from engine.errors import SqlError
 from engine.sql.catalog import Column, check_name
@@ -72,6 +74,19 @@ def with_columns(statement: CreateTable) -> CreateTable:
     return replace(
         statement, columns=listed, primary_key=tuple(name.lower() for name in statement.primary_key)
     )
+
+
+def check_reading(statement: CreateTable, spark: Callable[[], SparkSession]) -> None:
+    """Let Spark look at a Delta table on S3, which it reads with other credentials and a file system that it may lack.
+
+    Raises SourceError for what it says. Nothing is asked for a folder, which this process has read.
+    """
+    if statement.options.get("connector") != CONNECTOR:
+        return
+    place = delta_place(statement.options["path"])
+    if place.is_remote:
+        with reading(spark, statement.name, place) as session:
+            session.read.format("delta").load(place.spark).limit(0).collect()
 
 
 def _column(statement: CreateTable, given: DeltaColumn) -> Column:

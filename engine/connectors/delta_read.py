@@ -38,6 +38,10 @@ _GONE = (
     *("CHANGE_DATA_FEED_INCOMPATIBLE", "UNRESOLVED_COLUMN", "MISSING_CHANGE_DATA"),
 )
 _NO_S3 = ("S3AFileSystem not found", 'No FileSystem for scheme "s3a"')
+_S3_NOW = (
+    "start it with hadoop-aws of its Hadoop and the AWS SDK (spark.jars of spark-defaults.conf, in the folder that "
+    "SPARK_CONF_DIR names), or name a Spark that has them (SPARK_REMOTE)"
+)
 _NO_DELTA = "DATA_SOURCE_NOT_FOUND"
 
 
@@ -128,8 +132,7 @@ def _said(error: PySparkException | Py4JError, relation: str, place: DeltaPlace)
         text, told = f"{error.getCondition()} {text}", plain_message(error.getMessage() or str(error))
     if any(word in text for word in _NO_S3):
         return SourceError(
-            f"table {relation}: this Spark has no file system for {place.shown}: start it with the jar hadoop-aws of its Hadoop "
-            "and what that needs, or name a Spark that has them (SPARK_REMOTE)"
+            f"table {relation}: this Spark has no file system s3a, by which it would read {place.shown}: {_S3_NOW}"
         )
     if _NO_DELTA in text:
         return SourceError(

@@ -13,6 +13,7 @@ from engine.connectors.delta import NO_FEED, DeltaSource
 from engine.connectors.polling import Polling
 from engine.connectors.sources import pending_digest, poll_all
 from engine.errors import PathNotAllowed, SourceError, SqlError
+from engine.hummock.object_store import open_object_store
 from engine.session import Session
 from tests.connectors.delta_tables import DeltaTable, follow, held, poll, source
 
@@ -319,6 +320,37 @@ def test_what_is_refused_when_the_table_is_made(
         session.sql("ALTER TABLE u RESYNC")
     follow(session, there, "id BIGINT PRIMARY KEY, v STRING, t TIMESTAMP")
     assert poll(session).warnings == ()
+
+
+def test_a_table_that_is_there_is_left_as_it_is_without_a_look_at_its_delta_table(
+    session: Session, delta: Callable[..., DeltaTable], tmp_path: Path
+) -> None:
+    there = delta()
+    follow(session, there)
+    there.path.rename(tmp_path / "elsewhere")
+    again = f"(id BIGINT PRIMARY KEY) WITH (connector = 'delta', path = '{there.path}')"
+    session.sql(f"CREATE TABLE IF NOT EXISTS t {again}")
+    with pytest.raises(SqlError, match="t exists already"):
+        session.sql(f"CREATE TABLE t {again}")
+    with pytest.raises(SourceError, match="there is no Delta table at"):
+        session.sql(f"CREATE TABLE IF NOT EXISTS u {again}")
+
+
+@pytest.mark.s3
+def test_a_spark_that_can_not_read_s3_is_said_when_the_table_is_made(
+    session: Session, delta: Callable[..., DeltaTable], s3_url: str
+) -> None:
+    there, bucket = delta(), open_object_store(s3_url)
+    for entry in (there.path / "_delta_log").glob("*.json"):
+        bucket.put(f"lake/_delta_log/{entry.name}", entry.read_bytes())
+    words = r"table t: this Spark has no file system s3a.*s3://.*/lake: start it with hadoop-aws"
+    with pytest.raises(SourceError, match=words):
+        session.sql(f"CREATE TABLE t (PRIMARY KEY (id)) WITH (connector = 'delta', path = '{s3_url}/lake')")
+    assert "t" not in session.catalog.relations
+    with pytest.raises(SqlError, match="has no column w"):  # which needs no Spark
+        session.sql(
+            f"CREATE TABLE t (id BIGINT PRIMARY KEY, w INT) WITH (connector = 'delta', path = '{s3_url}/lake')"
+        )
 
 
 def test_many_rows_are_written_by_tasks(
