@@ -29,8 +29,9 @@ from engine.hummock.preconditions import same_tables, unaltered
 from engine.meta.catalog_store import load
 from engine.meta.dead_letters import DEAD_LETTER, DEAD_LETTER_SCHEMA, ensure_dead_letters
 from engine.meta.source_notes import DELTA_OFFSETS
-from engine.runtime.writes.change_tasks import Changed, WriteChanges
+from engine.runtime.writes.change_tasks import COMES, Changed, WriteChanges
 from engine.runtime.writes.conflicts import unchanged
+from engine.runtime.writes.spilled import PLACE
 from engine.runtime.writes.write_tasks import in_key_order
 from engine.sql.catalog import Catalog, Relation
 
@@ -239,8 +240,10 @@ class DeltaSource:
                 self.place.check(rows.inputFiles())
             count = rows.count()
             if not body.new:
+                rows = rows.selectExpr("*", f"CAST({COMES} AS BIGINT) AS {PLACE}")
                 rows = rows.unionByName(rows_here(session, store, relation, at))
-            return body.of_frame(in_key_order(relation, rows, count + at.row_count, session), store.reader)
+            ordered = in_key_order(relation, rows, count + at.row_count, session, placed=not body.new)
+            return body.of_frame(ordered, store.reader)
 
     def _few(self, rows: DataFrame) -> pa.Table | None:
         """Return rows if they are few, else None."""

@@ -19,7 +19,6 @@ from engine.operators.scan import ReadTable, read_table
 from engine.operators.table_parameters import TableAt
 from engine.runtime.spark.errors import plain_message
 from engine.runtime.spark.session import beside, configure, parallelism
-from engine.runtime.writes.change_tasks import GONE
 from engine.runtime.writes.spilled import PLACE
 from engine.spark_internals import activate
 from engine.sql.catalog import Relation
@@ -90,33 +89,32 @@ def same_type(kind: str, given: DeltaColumn) -> bool:
 def changes_of(
     session: SparkSession, relation: Relation, step: Step, place: DeltaPlace, columns: Mapping[str, str]
 ) -> DataFrame:
-    """Return what versions have changed, with the place of each change and whether the row is gone."""
+    """Return what versions have changed, with the place of each change."""
     feed = session.read.format("delta").option("readChangeFeed", "true")
     feed = feed.option("startingVersion", step.first).option("endingVersion", step.last)
     new = "_change_type IN ('insert', 'update_postimage')"
     return feed.load(place.spark).selectExpr(
         *_items(relation, columns),
         f"CAST(_commit_version * 2 + IF({new}, 1, 0) AS BIGINT) AS {PLACE}",
-        f"NOT {new} AS {GONE}",
     )
 
 
 def snapshot_of(
     session: SparkSession, relation: Relation, version: int, place: DeltaPlace, columns: Mapping[str, str]
 ) -> DataFrame:
-    """Return a version's rows, as those that come."""
+    """Return a version's rows, which have no place."""
     whole = session.read.format("delta").option("versionAsOf", version).load(place.spark)
-    return whole.selectExpr(*_items(relation, columns), f"CAST(1 AS BIGINT) AS {PLACE}", f"false AS {GONE}")
+    return whole.selectExpr(*_items(relation, columns))
 
 
 def rows_here(session: SparkSession, store: Hummock, relation: Relation, table: TableVersion) -> DataFrame:
-    """Return the rows that a table has, as those that are gone."""
+    """Return the rows that a table has, at the place of those that were there before."""
     items = tuple((column.name, column.source) for column in relation.columns)
     parts = partitions_for(table.row_count, parallelism(session))
     source = TableAt(table, None, table.committed_epoch)
     body = ReadTable(store.url, dict(store.options), source, items, parts=parts)
     frame = read_table(session, body, table.schema).frame
-    return frame.selectExpr("*", f"CAST(0 AS BIGINT) AS {PLACE}", f"true AS {GONE}")
+    return frame.selectExpr("*", f"CAST(0 AS BIGINT) AS {PLACE}")
 
 
 def _items(relation: Relation, columns: Mapping[str, str]) -> list[str]:

@@ -1,8 +1,8 @@
 """Changes from outside, inserts and deletions by key, become files of a table in Spark's tasks, or here if they are few.
 
-Rows come with `_place`, their order, and `_gone`. Of a key the row with the highest place counts; of several at that place the
-greatest, so that each reading of the same rows gives the same. A *difference* has the table's own rows, too, as gone at place 0:
-what comes again is not written, and what does not come is deleted.
+Rows come with `_place`, their order: an even place is that of a row that goes, an odd one that of a row that comes. Of a key the
+row with the highest place counts; of several at that place the greatest, so that each reading of the same rows gives the same. A
+*difference* has the table's own rows, too, at place 0: what comes again is not written, and what does not come is deleted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from engine.runtime.writes.spilled import (
 from engine.runtime.writes.write_tasks import WRITE_BYTES, WRITE_ROWS, with_operation
 from engine.sql.catalog import Relation
 
-GONE = "_gone"
+COMES = 1
+"""The place of rows that come and have no other."""
 MOST_LETTERS = 1_000
 INLINE_BYTES = 1 << 20
 
@@ -69,9 +70,10 @@ class Changed(msgspec.Struct):
 
 @dataclass(frozen=True)
 class WriteChanges:
-    """A task's body: rows of a relation with `_place` and `_gone`, in the order of their keys, become files.
+    """A task's body: rows of a relation with `_place`, in the order of their keys, become files.
 
-    With `compares` they are a difference, and of several rows of a key the others are set aside. With `new` no key is known.
+    With `compares` they are a difference, and of several rows of a key the others are set aside. With `new` no key is known, and
+    rows without a place come.
     """
 
     url: str
@@ -130,7 +132,10 @@ class _Task:
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Take rows that come after all others."""
-        rows = self._with_keys(pa.Table.from_batches([batch]))
+        given = pa.Table.from_batches([batch])
+        if PLACE not in given.column_names:
+            given = given.append_column(PLACE, pa.repeat(pa.scalar(COMES, pa.int64()), given.num_rows))
+        rows = self._with_keys(given)
         self._held.append(rows)
         self._rows, self._bytes = self._rows + rows.num_rows, self._bytes + rows.nbytes
         if self._bytes > WRITE_BYTES or self._rows >= WRITE_ROWS:
@@ -148,7 +153,7 @@ class _Task:
             lacking |= holds(rows.column(name).is_null())
         if not lacking.any():
             return rows
-        told = rows.filter(pa.array(lacking & ~holds(rows.column(GONE))))
+        told = rows.filter(pa.array(lacking & ~_gone(rows)))
         nulls = [name for name in self.needed if told.column(name).null_count]
         self._aside(told, f"the key {', '.join(nulls)} is null")
         return rows.filter(pa.array(~lacking))
@@ -189,13 +194,13 @@ class _Task:
         ends = np.append(starts[1:], rows.num_rows)
         top = ends - 1
         places = rows.column(PLACE).to_numpy()
-        gone = holds(rows.column(GONE))
-        stored = np.where(gone[starts] & (places[starts] == 0), starts, -1) if self.body.compares else None
+        gone = _gone(rows)
+        stored = np.where(places[starts] == 0, starts, -1) if self.body.compares else None
         before = np.maximum(top - 1, 0)
-        twice = (top > starts) & (places[top] == places[before]) & ~gone[top] & ~gone[before]
+        twice = (top > starts) & (places[top] == places[before]) & ~gone[top]
         for at in np.flatnonzero(twice).tolist():
             first = int(top[at])
-            while first > starts[at] and places[first - 1] == places[top[at]] and not gone[first - 1]:
+            while first > starts[at] and places[first - 1] == places[top[at]]:
                 first -= 1
             group = rows.slice(first, int(top[at]) - first + 1)
             best = _greatest(group.select(self.columns))
@@ -210,7 +215,7 @@ class _Task:
         return rows, top, np.full(len(top), -1) if stored is None else stored
 
     def _emit(self, rows: pa.Table, top: np.ndarray, stored: np.ndarray, *, few: bool) -> None:
-        gone = holds(rows.column(GONE))[top]
+        gone = _gone(rows)[top]
         known = np.flatnonzero((stored >= 0) & ~gone)
         same = np.zeros(len(top), dtype=bool)
         if len(known):
@@ -243,6 +248,11 @@ class _Task:
         """Return some columns of rows, typed, under the names of the store."""
         relation = self.body.relation
         return stored_names(relation, typed_rows(relation, rows.select(columns), columns))
+
+
+def _gone(rows: pa.Table) -> np.ndarray:
+    places = rows.column(PLACE).to_numpy()
+    return np.asarray(places % 2 == 0)
 
 
 def _greatest(rows: pa.Table) -> int:

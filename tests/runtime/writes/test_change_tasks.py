@@ -24,10 +24,10 @@ SCHEMA = pa.schema(
         ("v", pa.float64()),
         ("m", pa.map_(pa.string(), pa.int32())),
         ("_place", pa.int64()),
-        ("_gone", pa.bool_()),
     ]
 )
 Row = tuple[Any, ...]
+"""Of a change: the columns, when it was, and whether the row goes."""
 
 
 @pytest.fixture
@@ -48,14 +48,19 @@ def body_of(lake: Session, **said: bool) -> WriteChanges:
     return WriteChanges(store.url, dict(store.options), lake.catalog.get("t"), table.table, **said)
 
 
-def ordered(rows: list[Row]) -> pa.Table:
-    table = pa.table(
+def placed(rows: list[Row]) -> pa.Table:
+    told = [(*columns, at * 2 + (not gone)) for *columns, at, gone in rows]
+    return pa.table(
         [
             pa.array(list(values), field.type)
-            for values, field in zip(zip(*rows, strict=True), SCHEMA, strict=True)
+            for values, field in zip(zip(*told, strict=True), SCHEMA, strict=True)
         ],
         schema=SCHEMA,
     )
+
+
+def ordered(rows: list[Row]) -> pa.Table:
+    table = placed(rows)
     hashes = pa.array(xxhash64([table.column("a"), table.column("b")]))
     keyed = table.append_column("_h", hashes)
     return keyed.sort_by([(name, "ascending") for name in ("_h", "a", "b", "_place")]).drop_columns("_h")
@@ -153,6 +158,17 @@ def test_rows_without_a_key_are_set_aside_as_far_as_they_come(
     assert list(held(lake.store)) == [(1, "x")]
 
 
+@pytest.mark.parametrize("size", [1, 100])
+def test_rows_without_a_place_come(lake: Session, size: int) -> None:
+    rows: list[Row] = [(n, "x", float(n), None, 0, False) for n in (1, 2, 2)] + [
+        (None, "x", 0.0, None, 0, False)
+    ]
+    done = run(lake, body_of(lake, compares=True, new=True), ordered(rows).drop_columns("_place"), size)
+    assert (done.puts, done.deletes, done.twice, done.aside) == (2, 0, 1, 2)
+    assert {letter.place for letter in done.letters} == {1}
+    assert held(lake.store) == {(n, "x"): shown((float(n), None)) for n in (1, 2)}
+
+
 def test_few_rows_in_any_order_give_the_same(lake: Session) -> None:
     lake.store.ingest_batch(
         {"t": [Put(pa.table({"a": [7], "b": ["z"], "v": [1.0], "m": pa.nulls(1, SCHEMA.field("m").type)}))]}
@@ -163,8 +179,7 @@ def test_few_rows_in_any_order_give_the_same(lake: Session) -> None:
         (1, "x", 1.0, None, 2, False),
         (7, "z", 3.0, None, 3, False),
     ]
-    table = pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], SCHEMA)
-    done = body_of(lake).of_rows(table, lake.store.reader)
+    done = body_of(lake).of_rows(placed(rows), lake.store.reader)
     assert (done.puts, done.deletes) == (1, 1)
     lake.store.commit(Commit(writes={"t": done.ssts}))
     assert held(lake.store) == {(1, "x"): shown((2.0, None))}
