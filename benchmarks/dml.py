@@ -87,7 +87,7 @@ def workers() -> Iterator[int]:
                 command = Path(f"/proc/{pid}/cmdline").read_bytes()
             except (FileNotFoundError, ProcessLookupError):
                 continue
-            if b"worker_daemon" in command:
+            if b"engine.runtime.spark.worker_daemon" in command.split(b"\0"):  # the JVM has it in a setting
                 yield pid
 
 

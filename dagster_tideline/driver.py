@@ -125,8 +125,11 @@ class Driver:
             yield from self._drive()
             return
         tables = {model.name for model in self.models if model.kind == "table"}
-        look = self.session.epochs.store.refresh
-        self._polling = Polling(self.session.store, tables, look, lambda tries: retry_delay(tries - 1))
+        session = self.session
+        look = session.epochs.store.refresh
+        self._polling = Polling(
+            session.store, tables, look, lambda tries: retry_delay(tries - 1), lambda: session.computing
+        )
         try:
             yield from self._drive()
         finally:

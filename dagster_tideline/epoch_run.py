@@ -56,7 +56,7 @@ def run_epoch(
     views = [model.name for model in ours if model.kind == "materialized view"]
     views += [view for model in ours if model.kind == "sink" for view in model.reads[:1]]
     if landed is None:
-        landed = poll_all(session.catalog, session.store, tables)
+        landed = poll_all(session.catalog, session.store, tables, lambda: session.computing)
     landings = {report.table: report for report in landed}
     # Each line of a run's log is kept by the instance: of a driver that commits each second only what is rare goes there.
     log = _LOG if session.epochs.are_driven else log

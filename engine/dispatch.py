@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from engine.connectors.delta_columns import check_reading, with_columns
+from engine.connectors.resync import resync
 from engine.connectors.sinks.copies import copy_beside, copy_of, set_copy
 from engine.connectors.sinks.ddl import alter_sink, create_sink, show_sinks
 from engine.connectors.table_options import RETENTION_OF_ANY, check_table_options
@@ -28,6 +30,7 @@ from engine.runtime.statements.watermarks import show_watermarks
 from engine.runtime.writes import dml
 from engine.sql.statements import reader as st
 from engine.sql.statements.copy_options import CONNECTOR
+from engine.sql.statements.statement_types import Resync
 
 if TYPE_CHECKING:
     from engine.session import Session
@@ -131,9 +134,7 @@ class Dispatch:
             case st.CreateSchema():
                 change_schemas(store, statement, dialect)
             case st.CreateTable():
-                any_retention = session.settings.is_on(RETENTION_OF_ANY)
-                check_table_options(statement, any_retention=any_retention)
-                ddl.create_table(store, lambda: session.computing, statement, dialect)
+                self._create_table(statement)
             case st.CreateIndex():
                 if ddl.create_index(store, statement, dialect) and self.build:
                     table = session.catalog.get(statement.name).options["table"]
@@ -148,6 +149,15 @@ class Dispatch:
                 make, spark = self._create_materialized_view, lambda: session.computing
                 if create_sink(store, statement, dialect, make, spark) and self.build:
                     session.sinks.run([statement.source])
+
+    def _create_table(self, statement: st.CreateTable) -> None:
+        session = self.session
+        spark, dialect = lambda: session.computing, session.dialect
+        check_table_options(statement, any_retention=session.settings.is_on(RETENTION_OF_ANY))
+        if not ddl.is_there(session.catalog, statement.name, statement.if_not_exists, statement.sql):
+            made = with_columns(statement)
+            check_reading(made, spark)
+            ddl.create_table(session.store, spark, made, dialect)
 
     def _create_materialized_view(self, statement: st.CreateMaterializedView) -> None:
         session = self.session
@@ -193,6 +203,9 @@ class Dispatch:
                 session.notice(_of_copy(sink, statement.name) if sink else "")
                 if sink and self.build:
                     session.sinks.run([statement.name])
+            case st.Alter(action=Resync()):
+                stored = session.stored
+                session.notice(resync(session.store, stored, statement, lambda: session.computing))
             case st.Alter():
                 session.notice(alter(session.store, lambda: session.computing, statement))
             case st.Comment():

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from engine.connectors import landing_options, nexmark
+from engine.connectors import delta, landing_options, nexmark
 from engine.connectors.sinks import options as sinks
 from engine.connectors.table_options import WATERMARK_OPTIONS
 from engine.runtime.reads.datasource import SOURCE_OPTIONS
@@ -80,6 +80,9 @@ def _tables() -> Iterator[str]:
     yield "### `connector = 'landing'`\n"
     yield "`CREATE TABLE t (…) WITH (connector = 'landing', path = 'folder')`; see [landing.md](landing.md).\n"
     yield from _entries(landing_options.OPTIONS)
+    yield "\n### `connector = 'delta'`\n"
+    yield "`CREATE TABLE t (…, PRIMARY KEY (…)) WITH (connector = 'delta', path = 'folder')`; see [delta.md](delta.md).\n"
+    yield from _entries(delta.OPTIONS)
     yield "\n### `connector = 'nexmark'`\n"
     yield "`CREATE SOURCE bid (…) WITH (connector = 'nexmark', max_events = '100000')`.\n"
     yield from _entries(nexmark.OPTIONS)

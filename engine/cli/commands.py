@@ -14,6 +14,7 @@ import click
 import typer
 
 from engine.cli.opening import make_store, opened, session, tell
+from engine.cli.options import Output, Spark, Store, Wide
 from engine.cli.printing import (
     Format,
     Printing,
@@ -23,6 +24,7 @@ from engine.cli.printing import (
     print_storage,
     show,
 )
+from engine.cli.sources import sources
 from engine.errors import SqlError, TidelineError
 
 if TYPE_CHECKING:
@@ -37,27 +39,6 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
     help="Tideline keeps SQL views up to date. `tideline COMMAND --help` tells of each.",
 )
-
-Store = Annotated[
-    str,
-    typer.Option(
-        "--store", help="Address of the store: file:///path or s3://bucket/prefix.  [TIDELINE_STORE]"
-    ),
-]
-Output = Annotated[
-    Format,
-    typer.Option(
-        "--format", help="How the result is printed; csv and json have plain numbers. --json: --format json."
-    ),
-]
-Wide = Annotated[bool, typer.Option("--wide", help="All columns, whatever the width; epochs as numbers too.")]
-Spark = Annotated[
-    str,
-    typer.Option(
-        "--spark",
-        help="local[2], spark://host:port or sc://host:port; default SPARK_REMOTE, the Spark of `make up`, local[*].",
-    ),
-]
 
 
 @app.command()
@@ -318,6 +299,7 @@ def explain_flush(
     print_listing(flush_listing(plan, now), output, wide=wide)
 
 
+app.add_typer(sources, name="sources")
 inspector = typer.Typer(
     no_args_is_help=True, help="Show the engine's objects: a version, a manifest, an SST."
 )

@@ -99,10 +99,11 @@ def statuses_listing(
             "last_error": s.last_error,
             "watermark": s.watermark,
             "late_rows": s.late_rows,
+            "note": s.note,
         }
         for s in found
     ]
-    notes = [f"error: {s.last_error}" if s.last_error else "" for s in found]
+    notes = [f"error: {s.last_error}" if s.last_error else f"note: {s.note}" if s.note else "" for s in found]
     return Listing(columns, notes, records, "the store is empty", footer)
 
 

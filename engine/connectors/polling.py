@@ -5,12 +5,16 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
 
 from engine.connectors.landing import LandingReport
 from engine.connectors.sources import pending_digest, poll_all
 from engine.errors import TidelineError
 from engine.hummock import Hummock, Version
 from engine.meta.catalog_store import load
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _LOG = logging.getLogger(__name__)
 LOOK_SECONDS = 0.05
@@ -20,7 +24,8 @@ CLOSE_SECONDS = 30.0
 class Polling:
     """Polls the sources of some tables as soon as they have something, and again once somebody has taken the reports.
 
-    `look` gives the version whose sources are looked at. What `attempts` polls have left rests for `delay(attempts)` seconds.
+    `look` gives the version whose sources are looked at, `spark` the session that reads Delta tables. What `attempts` polls
+    have left rests for `delay(attempts)` seconds.
     """
 
     def __init__(
@@ -29,8 +34,10 @@ class Polling:
         tables: Collection[str],
         look: Callable[[], Version],
         delay: Callable[[int], float],
+        spark: Callable[[], SparkSession] | None = None,
     ) -> None:
         self._store, self._tables, self._look, self._delay = store, frozenset(tables), look, delay
+        self._spark = spark
         self._changed = threading.Condition()
         self._reports: Sequence[LandingReport] = ()
         self._closed = threading.Event()
@@ -78,7 +85,7 @@ class Polling:
         now = self._store.clock.monotonic()
         if not count or (digest == self._left and now < self._rests_until):
             return
-        found = poll_all(catalog, self._store, self._tables)
+        found = poll_all(catalog, self._store, self._tables, self._spark)
         self._attempts = self._attempts + 1 if digest == self._left else 1
         self._left, self._rests_until = digest, now + self._delay(self._attempts)
         with self._changed:

@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from engine.connectors import landing, nexmark
+from engine.connectors import delta, landing, nexmark
+from engine.connectors.delta_columns import wrong_table
 from engine.connectors.landing_options import wrong_option
 from engine.meta.idle import IDLE_TIMEOUT
 from engine.runtime.writes.watermarks import LATE_ROWS
@@ -16,7 +17,11 @@ from engine.sql.parsing.refusals import refusal
 from engine.sql.statements.statement_types import CreateTable
 
 _DURATION = re.compile(r"[1-9]\d{0,8}\s*(second|minute|hour|day|week)s?", re.IGNORECASE)
-_OPTIONS = {landing.CONNECTOR: landing.OPTIONS, nexmark.CONNECTOR: nexmark.OPTIONS}
+_OPTIONS = {
+    landing.CONNECTOR: landing.OPTIONS,
+    nexmark.CONNECTOR: nexmark.OPTIONS,
+    delta.CONNECTOR: delta.OPTIONS,
+}
 _CONNECTOR = "connector"
 
 
@@ -71,9 +76,11 @@ def check_table_options(statement: CreateTable, *, any_retention: bool = False) 
         if name not in known:
             hint = _near(name, tuple(known)) or f"options are {', '.join(known)}"
             raise _wrong(statement, name, f"the connector {connector} has no option {name}", hint)
-    if connector == landing.CONNECTOR and not options.get("path"):
-        hint = "WITH (connector = 'landing', path = 'folder')"
-        raise _wrong(statement, _CONNECTOR, "the connector landing needs a path", hint)
+    if connector in (landing.CONNECTOR, delta.CONNECTOR) and not options.get("path"):
+        hint = f"WITH (connector = '{connector}', path = 'folder')"
+        raise _wrong(statement, _CONNECTOR, f"the connector {connector} needs a path", hint)
+    if connector == delta.CONNECTOR and (unfit := wrong_table(statement)) is not None:
+        raise _wrong(statement, _CONNECTOR, *unfit)
     if connector == landing.CONNECTOR and (wrong := wrong_option(options)) is not None:
         raise _wrong(statement, wrong.option, wrong.message, wrong.hint)
 

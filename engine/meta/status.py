@@ -13,6 +13,7 @@ from engine.meta.frontier import Frontier, frontiers
 from engine.meta.partitions import described, quarantined
 from engine.meta.recovery import failures
 from engine.meta.sinks import sinks, source_of, standing, state_of
+from engine.meta.source_notes import source_notes
 from engine.meta.waits import Wait
 from engine.meta.watermarks import shown_watermarks
 from engine.sql.catalog import COMPANIONS, RelationKind
@@ -44,6 +45,8 @@ class RelationStatus:
     watermark: str | None = None
     late_rows: int | None = None
     """Where the watermark of a table stands, and how many rows were below it; None for one without."""
+    note: str | None = None
+    """What is to be known of a table's source."""
 
 
 def statuses(
@@ -55,15 +58,17 @@ def statuses(
 ) -> tuple[RelationStatus, ...]:
     """Return where every table and materialized view stands, inputs first, then every sink.
 
-    `sink_errors` are by sink what this process has met; `now` in seconds since 1970. Watermarks are read with a `reader` only.
+    `sink_errors` are by sink what this process has met; `now` in seconds since 1970. Watermarks, and what sources say, are read
+    with a `reader` only.
     """
-    marks = {} if reader is None else shown_watermarks(reader, version, stored)
-    tables = (
-        replace(one, watermark=marks[one.name].at, late_rows=marks[one.name].late_rows)
-        if one.name in marks
-        else one
-        for one in _of_tables(version, stored, now)
-    )
+    tables = [*_of_tables(version, stored, now)]
+    if reader is not None:
+        marks, notes = shown_watermarks(reader, version, stored), source_notes(reader, version)
+        for n, one in enumerate(tables):
+            if (mark := marks.get(one.name)) is not None:
+                tables[n] = one = replace(one, watermark=mark.at, late_rows=mark.late_rows)
+            if (said := notes.get(one.name)) is not None:
+                tables[n] = replace(one, last_error=said.error or one.last_error, note=said.note)
     return (*tables, *_of_sinks(version, stored, sink_errors, now))
 
 

@@ -69,13 +69,13 @@ def create_table(
         return False
     ssts: tuple[SstInfo, ...] = ()
     if statement.as_query is None:
-        relation = _table_relation(statement, dialect, tuple(statement.columns), statement.primary_key)
+        relation = table_relation(statement, dialect, tuple(statement.columns), statement.primary_key)
         table = _table_of(relation)
     else:
         with table_query(store, stored, spark, statement, dialect) as rows:
             names = tuple(rows.frame.columns)
             seen = documents_of_query(statement.as_query, stored.catalog, dialect, statement.sql, names)
-            relation = _table_relation(statement, dialect, *columns_of(rows, statement, seen))
+            relation = table_relation(statement, dialect, *columns_of(rows, statement, seen))
             table = _table_of(relation)
             ssts = written_rows(rows, relation, table)
     relation = msgspec.structs.replace(relation, since=max(version.epoch, epoch_at(store.clock() - 1)))
@@ -93,7 +93,7 @@ def create_table(
     return True
 
 
-def _table_relation(
+def table_relation(
     statement: CreateTable, dialect: Dialect, columns: tuple[Column, ...], key: tuple[str, ...]
 ) -> Relation:
     """Return a new table as the catalog has it; raises SqlError for a key or options that it cannot have."""

@@ -248,15 +248,17 @@ def with_operation(table: Table, rows: pa.Table, *, delete: bool) -> pa.Table:
     return pa.table([*arrays, operations], names=[*table.schema.names, "_op"])
 
 
-def in_key_order(relation: Relation, rows: DataFrame, count: int, spark: SparkSession) -> DataFrame:
-    """Return rows of a relation with `_place` in the order of its files: a vnode's in one task, a key's by their place."""
+def in_key_order(
+    relation: Relation, rows: DataFrame, count: int, spark: SparkSession, *, placed: bool = True
+) -> DataFrame:
+    """Return rows of a relation in the order of its files: a vnode's in one task, a key's, if they are `placed`, by `_place`."""
     names = {column.source: _as_kept(column) for column in relation.columns}
     hashed = f"xxhash64({', '.join(names[name] for name in relation.distribution_key)})"
     parts = partitions_for(count, parallelism(spark))
-    vnode = f"CAST((shiftright({hashed}, 56) + 128) * {parts} / 256 AS INT) AS `_vnode`"
-    placed = rows.selectExpr("*", vnode).repartitionById(parts, F.col("_vnode"))
-    keys = [F.expr(names[name]) for name in relation.primary_key]
-    return placed.sortWithinPartitions(F.expr(hashed), *keys, F.col(PLACE)).drop("_vnode")
+    vnode = F.expr(f"CAST((shiftright({hashed}, 56) + 128) * {parts} / 256 AS INT)")
+    order = [F.expr(hashed), *(F.expr(names[name]) for name in relation.primary_key)]
+    order += [F.col(PLACE)] if placed else []
+    return rows.repartitionById(parts, vnode).sortWithinPartitions(*order)
 
 
 def _as_kept(column: Column) -> str:

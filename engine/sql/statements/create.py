@@ -33,6 +33,8 @@ from engine.sql.typing.types import parse_type
 _DOCUMENTS = (exp.DataType.Type.JSON, exp.DataType.Type.JSONB, exp.DataType.Type.VARIANT)
 _DROPPED: tuple[RelationKind, ...] = ("table", "view", "materialized view", "index", "function", "sink")
 
+SCHEMA_OF_SOURCE = frozenset(("delta",))
+"""The connectors whose source tells the columns of a table that lists none but its key."""
 _APPEND_ONLY = frozenset(("appendonly", "append_only"))
 """The options by which RisingWave says APPEND ONLY."""
 
@@ -101,6 +103,10 @@ def _table(tree: exp.Create, name: str, clauses: Clauses, sql: str, dialect: Dia
     if not isinstance(tree.this, exp.Schema):
         hint = "CREATE TABLE t (id BIGINT PRIMARY KEY, …)"
         raise mistake(f"table {name} needs columns", tree.this, sql, hint)
+    only = key_only(tree.this, sql)
+    if only is not None and options.get("connector") in SCHEMA_OF_SOURCE:
+        places = clauses.places
+        return CreateTable(name, (), only, append_only, exists, options, None, sql, on_conflict, places)
     columns, key = columns_of(tree.this, name, sql, dialect)
     _check_versions(clauses, tree.this, columns, sql)
     if not key and on_conflict:

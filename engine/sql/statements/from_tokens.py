@@ -21,14 +21,14 @@ from engine.sql.statements.column_list import column_of
 from engine.sql.statements.defaults import default_text
 from engine.sql.statements.prepared import prepared_statement
 from engine.sql.statements.session_statements import (
-    LISTS,
     CancelJobs,
     CreateSchema,
     DropSchema,
     Refresh,
     Use,
 )
-from engine.sql.statements.set_statements import set_statement, show_variable
+from engine.sql.statements.set_statements import set_statement
+from engine.sql.statements.show_statements import show_statement
 from engine.sql.statements.statement_types import (
     AddColumn,
     Alter,
@@ -40,10 +40,8 @@ from engine.sql.statements.statement_types import (
     NoMeaning,
     RenameColumn,
     RenameTo,
+    Resync,
     SetOptions,
-    Show,
-    ShowCreate,
-    ShowVariable,
     Statement,
     Steer,
     SwapWith,
@@ -53,18 +51,13 @@ from engine.sql.statements.taken_statements import taken_statement
 
 _UNITS = {"SECOND": 1.0, "MINUTE": 60.0, "HOUR": 3600.0}
 _KINDS: tuple[RelationKind, ...] = ("materialized view", "table", "view", "index", "function")
-_LISTS = r"TABLES|MATERIALIZED\s+VIEWS|VIEWS|INDEXES|FUNCTIONS|SOURCES|SCHEMAS|DATABASES|ALL"
-_SHOW = (
-    "SHOW TABLES, VIEWS, MATERIALIZED VIEWS, INDEXES, FUNCTIONS, SINKS, ALL (each with LIKE 'pattern'), COLUMNS FROM name, "
-    "CREATE TABLE name, JOBS, WATERMARKS, VARIABLES, or the name of a setting"
-)
 _RATES = (
     *("PARALLELISM", "SOURCE_RATE_LIMIT", "BACKFILL_RATE_LIMIT", "DML_RATE_LIMIT", "STREAMING_RATE_LIMIT"),
     "BACKFILL_PARALLELISM",
 )
 _ALTER = (
     "ALTER TABLE t RENAME TO u, SWAP WITH u, RENAME COLUMN a TO b, ADD COLUMN a TYPE, DROP COLUMN a, ALTER COLUMN a …, "
-    "SET SCHEMA s; ALTER MATERIALIZED VIEW v SET option = value, PAUSE, RESUME"
+    "SET SCHEMA s, RESYNC; ALTER MATERIALIZED VIEW v SET option = value, PAUSE, RESUME"
 )
 _WAIT = "WAIT [FOR view, …] [WITHIN n SECONDS | MINUTES | HOURS]"
 WAIT_SECONDS = 3600.0
@@ -89,7 +82,7 @@ def own_statement(readable: str, sql: str, dialect: Dialect) -> Statement | None
     if first == "WAIT":
         return _Reader(readable, sql, dialect).wait()
     if first == "SHOW":
-        return _show(text, start, sql, dialect)
+        return show_statement(text, start, sql, dialect)
     if first == "ALTER" and not re.match(r"ALTER\s+SINK\b", text, re.IGNORECASE):
         return _Reader(readable, sql, dialect).alter()
     if found := re.match(r"(CREATE|DROP)\s+(SCHEMA|DATABASE)\b", text, re.IGNORECASE):
@@ -103,29 +96,6 @@ def own_statement(readable: str, sql: str, dialect: Dialect) -> Statement | None
     if first == "COMMENT" and re.match(r"COMMENT\s+ON\b", text, re.IGNORECASE):
         return _Reader(readable, sql, dialect).comment()
     return None
-
-
-def _show(text: str, start: int, sql: str, dialect: Dialect) -> Statement:
-    if found := re.fullmatch(rf"SHOW\s+({'|'.join(LISTS)})", text, re.IGNORECASE):
-        return LISTS[found[1].upper()](sql)
-    pattern = rf"SHOW\s+CREATE\s+(?:TABLE|SOURCE|(?:MATERIALIZED\s+)?VIEW|INDEX|FUNCTION|SINK)\s+({NAME})"
-    if found := re.fullmatch(pattern, text, re.IGNORECASE):
-        return ShowCreate(written_name(found[1], dialect), sql)
-    if dialect != "spark" and re.fullmatch(r"SHOW\s+ALL", text, re.IGNORECASE):
-        return ShowVariable(None, sql)
-    pattern = rf"SHOW\s+({_LISTS})(?:\s+(?:FROM|IN)\s+({NAME}))?(?:\s+LIKE\s+'([^']*)')?"
-    found = re.fullmatch(pattern, text, re.IGNORECASE)
-    if found and not (found[2] and found[1].upper() == "INDEXES"):
-        what = "schemas" if found[1].upper() == "DATABASES" else " ".join(found[1].lower().split())
-        schema = written_name(found[2], dialect) if found[2] else None
-        return Show(what, found[3], sql, schema=schema)
-    pattern = rf"SHOW\s+(COLUMNS|INDEXES)\s+(?:FROM|IN|ON)\s+({NAME})"
-    if found := re.fullmatch(pattern, text, re.IGNORECASE):
-        return Show(found[1].lower(), None, sql, written_name(found[2], dialect))
-    variable = show_variable(text, sql)
-    if variable is not None:
-        return variable
-    raise refusal(f"{text[:40]} is not offered", sql, start, _SHOW)
 
 
 class _Reader:
@@ -220,6 +190,8 @@ class _Reader:
             self.take("RESTRICT")
         elif self.take("SET"):
             found = self._options()
+        elif kind == "table" and self.take("RESYNC"):
+            found = Resync()
         elif kind == "materialized view" and self.take("PAUSE"):
             found = Steer("pause")
         elif kind == "materialized view" and self.take("RESUME"):

@@ -166,6 +166,11 @@ class Steer:
 
 
 @dataclass(frozen=True)
+class Resync:
+    """ALTER TABLE … RESYNC: the difference between a table and what its source holds now is written."""
+
+
+@dataclass(frozen=True)
 class AlterColumn:
     """ALTER TABLE … ALTER COLUMN: another DEFAULT (as Spark SQL; None: none any more), or another answer to NOT NULL."""
 
@@ -182,7 +187,16 @@ class NoMeaning:
 
 
 AlterAction = (
-    RenameTo | SwapWith | RenameColumn | AddColumn | DropColumn | AlterColumn | SetOptions | Steer | NoMeaning
+    RenameTo
+    | SwapWith
+    | RenameColumn
+    | AddColumn
+    | DropColumn
+    | AlterColumn
+    | SetOptions
+    | Steer
+    | Resync
+    | NoMeaning
 )
 
 

@@ -1,0 +1,129 @@
+"""The columns of a table that follows a Delta table: those that CREATE TABLE lists, checked, or all that the Delta table has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from engine.connectors.delta import CONNECTOR
+from engine.connectors.delta_log import DeltaLog, delta_place
+from engine.connectors.delta_read import reading, same_type
+from engine.connectors.delta_types import DeltaColumn, delta_columns
+from engine.errors import SqlError
+from engine.sql.catalog import Column, check_name
+from engine.sql.parsing.refusals import refusal
+from engine.sql.statements.statement_types import CreateTable
+from engine.sql.typing.types import TYPE_NAMES
+
+
+class Unfit(NamedTuple):
+    """Why a table cannot follow a Delta table, and what to do about it."""
+
+    message: str
+    hint: str
+
+
+def wrong_table(statement: CreateTable) -> Unfit | None:
+    """Return why a table that a statement makes cannot follow a Delta table at all, None if it can."""
+    if not statement.primary_key:
+        return Unfit(
+            "the connector delta needs a PRIMARY KEY, by which updates and deletions find their rows",
+            "write PRIMARY KEY (…) in the list of columns",
+        )
+    if statement.append_only or statement.watermark is not None:
+        what = "is APPEND ONLY" if statement.append_only else "has a WATERMARK"
+        return Unfit(
+            f"{statement.name} {what}, but rows of a Delta table are changed and deleted",
+            "leave it out, and filter by time in a view",
+        )
+    for column in statement.columns:
+        if column.generated is not None or column.default is not None:
+            what = "is generated" if column.generated is not None else "has a DEFAULT"
+            return Unfit(
+                f"column {column.name} {what}, but a Delta table gives each column its values",
+                "compute it in a view over the table",
+            )
+    return None
+
+
+def with_columns(statement: CreateTable) -> CreateTable:
+    """Return a statement with the columns of the Delta table that it names, if it does and lists none.
+
+    Raises SqlError, with the place, for a column that the Delta table has not, or of another type.
+    """
+    if statement.options.get("connector") != CONNECTOR:
+        return statement
+    place = delta_place(statement.options["path"])
+    log = DeltaLog(place)
+    there = {c.name.lower(): c for c in delta_columns(log.metadata(log.newest()).schema_string)}
+    if statement.columns:
+        for column in statement.columns:
+            _check(statement, column, there)
+        return statement
+    for name in statement.primary_key:
+        if name.lower() not in there:
+            hint = f"its columns are {', '.join(there)}"
+            raise _error(statement, name, f"the Delta table at {place.shown} has no column {name}", hint)
+    columns = tuple(_column(statement, given) for given in there.values())
+    key = {name.lower() for name in statement.primary_key}
+    listed = tuple(msgspec.structs.replace(column, nullable=column.name not in key) for column in columns)
+    return replace(
+        statement, columns=listed, primary_key=tuple(name.lower() for name in statement.primary_key)
+    )
+
+
+def check_reading(statement: CreateTable, spark: Callable[[], SparkSession]) -> None:
+    """Let Spark look at a Delta table on S3, which it reads with other credentials and a file system that it may lack.
+
+    Raises SourceError for what it says. Nothing is asked for a folder, which this process has read.
+    """
+    if statement.options.get("connector") != CONNECTOR:
+        return
+    place = delta_place(statement.options["path"])
+    if place.is_remote:
+        with reading(spark, statement.name, place) as session:
+            session.read.format("delta").load(place.spark).limit(0).collect()
+
+
+def _column(statement: CreateTable, given: DeltaColumn) -> Column:
+    name = given.name.lower()
+    if given.type is None:
+        hint = f"list the columns that the table is to have: {TYPE_NAMES}"
+        raise _error(
+            statement,
+            name,
+            f"column {given.name} of the Delta table is {given.given}, which is not offered",
+            hint,
+        )
+    if name.startswith("_"):
+        message = f"names that start with _ are the system's own: {given.name} of the Delta table"
+        raise _error(statement, name, message, "list the columns that the table is to have")
+    return Column(check_name(name, "column", statement.sql), given.type)
+
+
+def _check(statement: CreateTable, column: Column, there: dict[str, DeltaColumn]) -> None:
+    given = there.get(column.name.lower())
+    if given is None:
+        hint = f"its columns are {', '.join(there)}"
+        raise _error(statement, column.name, f"the Delta table has no column {column.name}", hint)
+    if not same_type(column.type, given) or column.length is not None or column.sql_type is not None:
+        if given.type is None:
+            hint = "leave the column out"
+        else:
+            hint = f"write {column.name} {given.type.upper()}, and cast it in a view over the table"
+        shown = f"{column.type}" if column.sql_type is None else column.sql_type
+        shown = shown if column.length is None else f"a text of {column.length} characters at most"
+        message = f"column {column.name} is {shown} here and {given.type or given.given} in the Delta table"
+        raise _error(statement, column.name, message, hint)
+    if not column.nullable and given.nullable and column.name not in statement.primary_key:
+        message = f"column {column.name} is NOT NULL here and may be null in the Delta table"
+        raise _error(statement, column.name, message, "leave NOT NULL out")
+
+
+def _error(statement: CreateTable, name: str, message: str, hint: str) -> SqlError:
+    start = max(statement.sql.lower().find(name.lower(), statement.sql.find("(")), 0)
+    return refusal(message, statement.sql, start, hint)

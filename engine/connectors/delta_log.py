@@ -1,0 +1,235 @@
+"""The log of a Delta table, read without Spark: whether a version has come, what each one did, and which schema it has."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from io import BytesIO
+from pathlib import Path
+from urllib.parse import unquote
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.arrow import as_values
+from engine.connectors.confinement import allowed_path, defined_home
+from engine.connectors.landing_folder import landing_path
+from engine.errors import SourceError, StorageError
+from engine.hummock.object_store import ObjectInfo, ObjectStore, open_object_store
+from engine.hummock.object_store.local import LocalObjectStore
+
+LOG = "_delta_log/"
+FEED = "delta.enableChangeDataFeed"
+_VERSION = re.compile(r"(\d{20})\.json")
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.(?:.*\.)?(parquet|json)")
+_REMOTE = re.compile(r"s3a?://([^/]+)(?:/(.*))?")
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):", re.IGNORECASE)
+
+
+class Metadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What a Delta table is from one version on: which table, its schema and its properties."""
+
+    id: str
+    schema_string: str = ""
+    configuration: dict[str, str] = {}
+
+    @property
+    def has_feed(self) -> bool:
+        """Whether its commits can be read as changes of rows."""
+        return self.configuration.get(FEED, "").lower() == "true"
+
+
+class _Vector(msgspec.Struct, rename="camel"):
+    storage_type: str = ""
+    path_or_inline_dv: str = ""
+
+
+class _File(msgspec.Struct, rename="camel"):
+    path: str = ""
+    deletion_vector: _Vector | None = None
+    data_change: bool = True
+    size: int | None = 0
+
+
+class _Info(msgspec.Struct):
+    operation: str | None = ""
+
+
+class _Action(msgspec.Struct, rename="camel"):
+    add: _File | None = None
+    remove: _File | None = None
+    cdc: _File | None = None
+    meta_data: Metadata | None = None
+    commit_info: _Info | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Action)
+
+
+class DeltaCommit(msgspec.Struct, frozen=True):
+    """What one version did: whether rows changed, the bytes of the files that tell which, and a digest of its log entry."""
+
+    version: int
+    digest: str
+    operation: str
+    changes: bool
+    size: int
+    metadata: Metadata | None
+    elsewhere: tuple[str, ...] = ()
+    """The files that it names by their full paths."""
+
+
+@dataclass(frozen=True)
+class DeltaPlace:
+    """Where a Delta table is: as the user wrote it, and as Spark reads it."""
+
+    shown: str
+    spark: str
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether a look costs a request."""
+        return self.spark.startswith("s3a:")
+
+    @property
+    def is_confined(self) -> bool:
+        """Whether a table may name only files in places that are allowed."""
+        return not self.is_remote and defined_home() is not None
+
+    def check(self, files: Iterable[str]) -> None:
+        """Raise PathNotAllowed for a file, given by its full path, that this table's own folder does not allow to read."""
+        home, prefix = defined_home(), self.spark + "/"
+        if home is None or not self.is_confined:
+            return
+        for file in files:
+            plain = re.sub(r"^file:/+", "file:/", file)
+            if not plain.startswith(prefix) and not unquote(plain).startswith(prefix):
+                allowed_path(Path(unquote(plain).removeprefix("file:")), home)
+
+    def open(self) -> ObjectStore:
+        """Return its files; raises StorageError where there is no such folder."""
+        if self.is_remote:
+            return open_object_store("s3" + self.spark.removeprefix("s3a"), create=False)
+        return LocalObjectStore(Path(self.spark.removeprefix("file:")), create=False)
+
+
+def delta_place(path: str) -> DeltaPlace:
+    """Return the place that an option names; raises SourceError or PathNotAllowed for one that can't be used."""
+    if found := _REMOTE.fullmatch(path):
+        return DeltaPlace(path, f"s3a://{found[1]}/{(found[2] or '').strip('/')}")
+    local = path.removeprefix("file://") if path.startswith("file:///") else path
+    if found := _SCHEME.match(local):
+        raise SourceError(f"{found[1]}: is no place that is read: write a folder, or s3://bucket/prefix")
+    return DeltaPlace(path, f"file:{landing_path(local)}")
+
+
+class DeltaLog:
+    """The log of one table. What can't be read raises StorageError; SourceError says what there is not."""
+
+    def __init__(self, place: DeltaPlace) -> None:
+        self.place = place
+
+    @cached_property
+    def _files(self) -> ObjectStore:
+        try:
+            return self.place.open()
+        except StorageError as error:
+            raise SourceError(f"there is no Delta table at {self.place.shown}: {error}") from error
+
+    def look(self, version: int) -> ObjectInfo | None:
+        """Return size and time of a version's entry, None if there is none; the cost is that of one look."""
+        return self._files.head(_entry(version))
+
+    def commit(self, version: int) -> DeltaCommit | None:
+        """Return what a version did, None if its entry is not there."""
+        data = self._files.get(_entry(version))
+        if data is None:
+            return None
+        actions = self._actions(version, data)
+        data_files = [f for a in actions for f in (a.add, a.remove) if f is not None and f.data_change]
+        told = [a.cdc for a in actions if a.cdc is not None]
+        every = [f for a in actions for f in (a.add, a.remove, a.cdc) if f is not None]
+        vectors = [f.deletion_vector for f in every if f.deletion_vector is not None]
+        names = [f.path for f in every] + [v.path_or_inline_dv for v in vectors if v.storage_type == "p"]
+        return DeltaCommit(
+            version,
+            _digest(data),
+            next((a.commit_info.operation or "" for a in actions if a.commit_info is not None), ""),
+            bool(data_files or told),
+            sum(file.size or 0 for file in told or data_files),
+            next((a.meta_data for a in actions if a.meta_data is not None), None),
+            tuple(name for name in names if name.startswith("/") or _SCHEME.match(name)),
+        )
+
+    def digest(self, version: int) -> str | None:
+        """Return a digest of a version's entry, None if it is not there."""
+        data = self._files.get(_entry(version))
+        return None if data is None else _digest(data)
+
+    def newest(self) -> int:
+        """Return the newest version; raises SourceError where there is no table."""
+        found = [int(m[1]) for name in self._names() if (m := _VERSION.fullmatch(name))]
+        if not found:
+            raise SourceError(f"there is no Delta table at {self.place.shown}: its {LOG} holds no version")
+        return max(found)
+
+    def metadata(self, version: int) -> Metadata:
+        """Return what the table is at a version; raises SourceError if the log does not reach back to where that was said."""
+        checkpoints: dict[int, list[str]] = {}
+        for name in self._names():
+            if found := _CHECKPOINT.fullmatch(name):
+                checkpoints.setdefault(int(found[1]), []).append(name)
+        for at in range(version, -1, -1):
+            data = self._files.get(_entry(at))
+            if data is not None and b'"metaData"' in data:
+                said = next((a.meta_data for a in self._actions(at, data) if a.meta_data is not None), None)
+                if said is not None:
+                    return said
+            for name in checkpoints.get(at, ()):
+                said = self._of_checkpoint(at, name)
+                if said is not None:
+                    return said
+            if data is None and at not in checkpoints:
+                break
+        raise SourceError(
+            f"the log of the Delta table at {self.place.shown} does not tell its schema at version {version}"
+        )
+
+    def _of_checkpoint(self, version: int, name: str) -> Metadata | None:
+        data = self._files.get(LOG + name)
+        if data is None:
+            return None
+        if name.endswith(".json"):
+            return next((a.meta_data for a in self._actions(version, data) if a.meta_data is not None), None)
+        try:
+            column = pq.read_table(BytesIO(data), columns=["metaData"]).column("metaData")
+        except (pa.ArrowException, KeyError) as error:
+            raise SourceError(
+                f"checkpoint {name} of the Delta table at {self.place.shown}: {error}"
+            ) from error
+        for row in as_values(column.drop_null()):
+            return Metadata(row["id"], row["schemaString"], dict(row["configuration"] or ()))
+        return None
+
+    def _names(self) -> list[str]:
+        return [info.path.removeprefix(LOG) for info in self._files.list(LOG)]
+
+    def _actions(self, version: int, data: bytes) -> list[_Action]:
+        try:
+            return _DECODER.decode_lines(data)
+        except msgspec.DecodeError as error:
+            raise SourceError(
+                f"version {version} of the Delta table at {self.place.shown} can't be read: {error}"
+            ) from error
+
+
+def _entry(version: int) -> str:
+    return f"{LOG}{version:020d}.json"
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]

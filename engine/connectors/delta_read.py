@@ -1,0 +1,143 @@
+"""A Delta table's rows as Spark frames: a version as a whole, or what versions have changed, in the columns of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from engine.connectors.delta_log import DeltaPlace, Metadata
+from engine.connectors.delta_steps import HistoryGone, Step
+from engine.connectors.delta_types import DeltaColumn, delta_columns
+from engine.errors import SourceError
+from engine.hummock import Hummock, TableVersion
+from engine.operators.context import partitions_for
+from engine.operators.scan import ReadTable, read_table
+from engine.operators.table_parameters import TableAt
+from engine.runtime.spark.errors import plain_message
+from engine.runtime.spark.session import beside, configure, parallelism
+from engine.runtime.writes.spilled import PLACE
+from engine.spark_internals import activate
+from engine.sql.catalog import Relation
+from engine.sql.expression.spark_sql import quote
+
+Spark = Callable[[], SparkSession]
+_AT_END = "spark.databricks.delta.changeDataFeed.defaultSchemaModeForColumnMappingTable"
+_GONE = (
+    *(
+        "FileNotFoundException",
+        "FILE_NOT_FOUND",
+        "FILE_NOT_EXIST",
+        "VERSION_NOT_FOUND",
+        "VERSIONS_NOT_CONTIGUOUS",
+    ),
+    *("CHANGE_DATA_FEED_INCOMPATIBLE", "UNRESOLVED_COLUMN", "MISSING_CHANGE_DATA"),
+)
+_NO_S3 = ("S3AFileSystem not found", 'No FileSystem for scheme "s3a"')
+_S3_NOW = (
+    "start it with hadoop-aws of its Hadoop and the AWS SDK (spark.jars of spark-defaults.conf, in the folder that "
+    "SPARK_CONF_DIR names), or name a Spark that has them (SPARK_REMOTE)"
+)
+_NO_DELTA = "DATA_SOURCE_NOT_FOUND"
+
+
+@contextmanager
+def reading(spark: Spark, relation: str, place: DeltaPlace) -> Iterator[SparkSession]:
+    """Give a session of this thread's own for reading Delta; raises SourceError or HistoryGone in the place of Spark's errors."""
+    before = None
+    session = beside(spark())
+    try:
+        before = SparkSession.getActiveSession()
+        activate(session)
+        configure(session, _AT_END, "endVersion")
+        yield session
+    except (PySparkException, Py4JError) as error:  # what fails below Spark is not always told as Spark's
+        raise _said(error, relation, place) from error
+    finally:
+        if before is not None:
+            activate(before)
+
+
+def taken_columns(relation: Relation, metadata: Metadata, place: DeltaPlace) -> Mapping[str, str]:
+    """Return the Delta column of each column of a table; raises SourceError where one is missing or of another type."""
+    there = {column.name.lower(): column for column in delta_columns(metadata.schema_string)}
+    found = {}
+    for column in relation.columns:
+        given = there.get(column.name.lower())
+        if given is None:
+            raise SourceError(
+                f"table {relation.name}: the Delta table at {place.shown} has no column {column.name}: "
+                f"ALTER TABLE {relation.name} DROP COLUMN {column.name}, or add it to the Delta table"
+            )
+        if not same_type(column.type, given):
+            raise SourceError(
+                f"table {relation.name}: column {column.name} is {column.type} here and {given.type or given.given} in the Delta "
+                f"table at {place.shown}: make a new table with that type"
+            )
+        found[column.name] = given.name
+    return found
+
+
+def same_type(kind: str, given: DeltaColumn) -> bool:
+    """Tell whether a column of a Delta table fits a column of this type as it is."""
+    return given.type is not None and kind.replace(" ", "").lower() == given.type.replace(" ", "").lower()
+
+
+def changes_of(
+    session: SparkSession, relation: Relation, step: Step, place: DeltaPlace, columns: Mapping[str, str]
+) -> DataFrame:
+    """Return what versions have changed, with the place of each change."""
+    feed = session.read.format("delta").option("readChangeFeed", "true")
+    feed = feed.option("startingVersion", step.first).option("endingVersion", step.last)
+    new = "_change_type IN ('insert', 'update_postimage')"
+    return feed.load(place.spark).selectExpr(
+        *_items(relation, columns),
+        f"CAST(_commit_version * 2 + IF({new}, 1, 0) AS BIGINT) AS {PLACE}",
+    )
+
+
+def snapshot_of(
+    session: SparkSession, relation: Relation, version: int, place: DeltaPlace, columns: Mapping[str, str]
+) -> DataFrame:
+    """Return a version's rows, which have no place."""
+    whole = session.read.format("delta").option("versionAsOf", version).load(place.spark)
+    return whole.selectExpr(*_items(relation, columns))
+
+
+def rows_here(session: SparkSession, store: Hummock, relation: Relation, table: TableVersion) -> DataFrame:
+    """Return the rows that a table has, at the place of those that were there before."""
+    items = tuple((column.name, column.source) for column in relation.columns)
+    parts = partitions_for(table.row_count, parallelism(session))
+    source = TableAt(table, None, table.committed_epoch)
+    body = ReadTable(store.url, dict(store.options), source, items, parts=parts)
+    frame = read_table(session, body, table.schema).frame
+    return frame.selectExpr("*", f"CAST(0 AS BIGINT) AS {PLACE}")
+
+
+def _items(relation: Relation, columns: Mapping[str, str]) -> list[str]:
+    return [
+        f"CAST({quote(columns[column.name])} AS {column.type}) AS {quote(column.name)}"
+        for column in relation.columns
+    ]
+
+
+def _said(error: PySparkException | Py4JError, relation: str, place: DeltaPlace) -> SourceError:
+    text, told = str(error), plain_message(str(error).partition("\n: ")[2] or str(error))
+    if isinstance(error, PySparkException):
+        text, told = f"{error.getCondition()} {text}", plain_message(error.getMessage() or str(error))
+    if any(word in text for word in _NO_S3):
+        return SourceError(
+            f"table {relation}: this Spark has no file system s3a, by which it would read {place.shown}: {_S3_NOW}"
+        )
+    if _NO_DELTA in text:
+        return SourceError(
+            f"table {relation}: this Spark knows no Delta: start it with the jars of delta-spark (spark.jars)"
+        )
+    if any(word in text for word in _GONE):
+        return HistoryGone(
+            relation, f"earlier versions of the Delta table at {place.shown} can't be read any more ({told})"
+        )
+    return SourceError(f"table {relation}: the Delta table at {place.shown} can't be read: {told}")

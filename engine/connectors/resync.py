@@ -1,0 +1,32 @@
+"""ALTER TABLE … RESYNC: a table is brought to what its source holds now, by the difference alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import SparkSession
+
+from engine.connectors.delta import CONNECTOR, DeltaSource
+from engine.connectors.landing_tables import source_options
+from engine.errors import SqlError
+from engine.hummock import Hummock
+from engine.meta.catalog_store import StoredCatalog
+from engine.runtime.relations import known, place_of
+from engine.sql.statements.statement_types import Alter
+
+
+def resync(store: Hummock, stored: StoredCatalog, statement: Alter, spark: Callable[[], SparkSession]) -> str:
+    """Write the difference between a table and its source; returns the notice of what was not taken, else "".
+
+    Raises SqlError with the place for a table whose source does not tell all its rows again.
+    """
+    if statement.if_exists and statement.name not in stored.catalog.relations:
+        return ""
+    relation = known(stored, "table", statement.name, statement.sql)
+    if source_options(relation.options).get("connector") != CONNECTOR:
+        line, column = place_of(relation.name, statement.sql)
+        message = f"{relation.name} follows no Delta table"
+        hint = "RESYNC is for tables WITH (connector = 'delta')"
+        raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
+    report = DeltaSource(store, relation).resync(spark)
+    return "; ".join((f"{report.rows} rows were written", *report.warnings))

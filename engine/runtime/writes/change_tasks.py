@@ -1,0 +1,264 @@
+"""Changes from outside, inserts and deletions by key, become files of a table in Spark's tasks, or here if they are few.
+
+Rows come with `_place`, their order: an even place is that of a row that goes, an odd one that of a row that comes. Of a key the
+row with the highest place counts; of several at that place the greatest, so that each reading of the same rows gives the same. A
+*difference* has the table's own rows, too, at place 0: what comes again is not written, and what does not come is deleted.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from engine.arrow import as_values, holds, positions
+from engine.hummock import Reader, SstInfo, Table, with_new_keys
+from engine.hummock.ordering import equal_values, one_chunk
+from engine.runtime.rows import stored_names, typed_rows
+from engine.runtime.writes.spilled import (
+    ANSWER,
+    ANSWER_SCHEMA,
+    PLACE,
+    answered,
+    as_stream,
+    concatenated,
+)
+from engine.runtime.writes.write_tasks import WRITE_BYTES, WRITE_ROWS, with_operation
+from engine.sql.catalog import Relation
+
+COMES = 1
+"""The place of rows that come and have no other."""
+MOST_LETTERS = 1_000
+INLINE_BYTES = 1 << 20
+
+
+class Letter(msgspec.Struct, frozen=True):
+    """A row that was set aside: its place, why, and the row itself."""
+
+    place: int
+    reason: str
+    raw: str
+
+
+class Changed(msgspec.Struct):
+    """What tasks have written: files, or a few rows as an Arrow stream in the form that files are written from.
+
+    `twice` counts rows beside the one of their key that was taken. `letters` are some of the rows that were set aside, `aside`
+    tells how many there are.
+    """
+
+    ssts: tuple[SstInfo, ...] = ()
+    rows: bytes = b""
+    puts: int = 0
+    deletes: int = 0
+    twice: int = 0
+    aside: int = 0
+    letters: tuple[Letter, ...] = ()
+
+    def set_aside(self, letters: Sequence[Letter], count: int) -> None:
+        """Take note of rows that are set aside."""
+        self.aside += count
+        self.letters = (*self.letters, *letters)[:MOST_LETTERS]
+
+
+@dataclass(frozen=True)
+class WriteChanges:
+    """A task's body: rows of a relation with `_place`, in the order of their keys, become files.
+
+    With `compares` they are a difference, and of several rows of a key the others are set aside. With `new` no key is known, and
+    rows without a place come.
+    """
+
+    url: str
+    options: Mapping[str, Any]
+    relation: Relation
+    table: Table
+    compares: bool = False
+    new: bool = False
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = _Task(self, Reader.open(self.url, self.options))
+        for batch in batches:
+            task.take(batch)
+        yield answered(task.answer())
+
+    def of_frame(self, rows: DataFrame, reader: Reader) -> Changed:
+        """Write the rows of a frame, which are in the order of their keys; raises PySparkException."""
+        found = rows.mapInArrow(self, ANSWER_SCHEMA).toArrow().column(ANSWER)
+        done = [msgspec.msgpack.decode(answer.as_buffer(), type=Changed) for answer in itertools.chain(found)]
+        whole = Changed(tuple(sst for one in done for sst in one.ssts))
+        for one in done:
+            whole.puts, whole.deletes = whole.puts + one.puts, whole.deletes + one.deletes
+            whole.twice += one.twice
+            whole.set_aside(one.letters, one.aside)
+        few = concatenated([one.rows for one in done if one.rows])
+        if few is not None:
+            whole.ssts += tuple(reader.write_run(self.table, few))
+        return self._named(whole)
+
+    def of_rows(self, rows: pa.Table, reader: Reader) -> Changed:
+        """Write few rows, in any order."""
+        key = [c.name for c in self.relation.columns if c.source in self.relation.primary_key]
+        ordered = rows.sort_by([(name, "ascending") for name in (*key, PLACE)])
+        task = _Task(self, reader, keeps=False)
+        for batch in ordered.to_batches():
+            task.take(batch)
+        return self._named(task.answer())
+
+    def _named(self, done: Changed) -> Changed:
+        if self.new and not done.deletes:
+            done.ssts = tuple(with_new_keys(self.table, done.ssts))
+        return done
+
+
+class _Task:
+    """The rows of one task on their way into files."""
+
+    def __init__(self, body: WriteChanges, reader: Reader, *, keeps: bool = True) -> None:
+        self.body, self.reader, self.done, self._keeps = body, reader, Changed(), keeps
+        relation = body.relation
+        self.columns = [column.name for column in relation.columns]
+        self.key = [column.name for column in relation.columns if column.source in relation.primary_key]
+        self.needed = [c.name for c in relation.columns if c.name in self.key and relation.is_never_null(c)]
+        self._held: list[pa.Table] = []
+        self._rows = self._bytes = 0
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Take rows that come after all others."""
+        given = pa.Table.from_batches([batch])
+        if PLACE not in given.column_names:
+            given = given.append_column(PLACE, pa.repeat(pa.scalar(COMES, pa.int64()), given.num_rows))
+        rows = self._with_keys(given)
+        self._held.append(rows)
+        self._rows, self._bytes = self._rows + rows.num_rows, self._bytes + rows.nbytes
+        if self._bytes > WRITE_BYTES or self._rows >= WRITE_ROWS:
+            self._write(last=False)
+
+    def answer(self) -> Changed:
+        """Write what is left, and return what there is to say."""
+        self._write(last=True)
+        return self.done
+
+    def _with_keys(self, rows: pa.Table) -> pa.Table:
+        """Return the rows that have a key; of the others those that come are set aside."""
+        lacking = np.zeros(rows.num_rows, dtype=bool)
+        for name in self.needed:
+            lacking |= holds(rows.column(name).is_null())
+        if not lacking.any():
+            return rows
+        told = rows.filter(pa.array(lacking & ~_gone(rows)))
+        nulls = [name for name in self.needed if told.column(name).null_count]
+        self._aside(told, f"the key {', '.join(nulls)} is null")
+        return rows.filter(pa.array(~lacking))
+
+    def _aside(self, rows: pa.Table, reason: str) -> None:
+        some = rows.slice(0, MOST_LETTERS - min(len(self.done.letters), MOST_LETTERS))
+        letters = [
+            Letter(place, reason, _text(row))
+            for place, row in zip(
+                as_values(some.column(PLACE)), some.select(self.columns).to_pylist(), strict=True
+            )
+        ]
+        self.done.set_aside(letters, rows.num_rows)
+
+    def _write(self, *, last: bool) -> None:
+        held, self._held, self._rows, self._bytes = self._held, [], 0, 0
+        rows = pa.concat_tables(held).combine_chunks() if held else None
+        if rows is None or not rows.num_rows:
+            return
+        starts = self._starts(rows)
+        before, top, stored = self._folded(rows, starts)
+        if not last:  # a key's rows may go on: what counts of its rows so far waits
+            waiting = sorted({*stored[-1:][stored[-1:] >= 0].tolist(), int(top[-1])})
+            self._held = [before.take(positions(np.array(waiting)))]
+            top, stored = top[:-1], stored[:-1]
+        self._emit(before, top, stored, few=last)
+
+    def _starts(self, rows: pa.Table) -> np.ndarray:
+        """Return where each key's rows begin."""
+        same = np.ones(max(rows.num_rows - 1, 0), dtype=bool)
+        for name in self.key:
+            values = one_chunk(rows.column(name))
+            same &= equal_values(values.slice(1), values.slice(0, len(values) - 1))
+        return np.flatnonzero(np.concatenate([[True], ~same]))
+
+    def _folded(self, rows: pa.Table, starts: np.ndarray) -> tuple[pa.Table, np.ndarray, np.ndarray]:
+        """Return, of each key, which row counts, and in a difference which one the table has (-1: none)."""
+        ends = np.append(starts[1:], rows.num_rows)
+        top = ends - 1
+        places = rows.column(PLACE).to_numpy()
+        gone = _gone(rows)
+        stored = np.where(places[starts] == 0, starts, -1) if self.body.compares else None
+        before = np.maximum(top - 1, 0)
+        twice = (top > starts) & (places[top] == places[before]) & ~gone[top]
+        for at in np.flatnonzero(twice).tolist():
+            first = int(top[at])
+            while first > starts[at] and places[first - 1] == places[top[at]]:
+                first -= 1
+            group = rows.slice(first, int(top[at]) - first + 1)
+            best = _greatest(group.select(self.columns))
+            top[at] = first + best
+            self.done.twice += group.num_rows - 1
+            if self.body.compares:
+                others = np.arange(group.num_rows) != best
+                self._aside(
+                    group.filter(pa.array(others)),
+                    "its key stands more than once in the Delta table, another row was taken",
+                )
+        return rows, top, np.full(len(top), -1) if stored is None else stored
+
+    def _emit(self, rows: pa.Table, top: np.ndarray, stored: np.ndarray, *, few: bool) -> None:
+        gone = _gone(rows)[top]
+        known = np.flatnonzero((stored >= 0) & ~gone)
+        same = np.zeros(len(top), dtype=bool)
+        if len(known):
+            equal = np.ones(len(known), dtype=bool)
+            for name in self.columns:
+                values = one_chunk(rows.column(name))
+                mine, theirs = (values.take(positions(at[known])) for at in (top, stored))
+                equal &= equal_values(mine, theirs)
+            same[known[equal]] = True
+        chosen, gone = top[~same], gone[~same]
+        if not len(chosen):
+            return
+        table = self.body.table
+        whole = pa.concat_tables(
+            [
+                with_operation(
+                    table, self._named(rows.take(positions(chosen[~gone])), self.columns), delete=False
+                ),
+                with_operation(table, self._named(rows.take(positions(chosen[gone])), self.key), delete=True),
+            ]
+        )
+        self.done.deletes += int(gone.sum())
+        self.done.puts += int((~gone).sum())
+        if few and self._keeps and not self.done.ssts and whole.nbytes <= INLINE_BYTES:
+            self.done.rows = as_stream(whole)
+        else:
+            self.done.ssts += tuple(self.reader.write_run(table, whole))
+
+    def _named(self, rows: pa.Table, columns: list[str]) -> pa.Table:
+        """Return some columns of rows, typed, under the names of the store."""
+        relation = self.body.relation
+        return stored_names(relation, typed_rows(relation, rows.select(columns), columns))
+
+
+def _gone(rows: pa.Table) -> np.ndarray:
+    places = rows.column(PLACE).to_numpy()
+    return np.asarray(places % 2 == 0)
+
+
+def _greatest(rows: pa.Table) -> int:
+    texts = [_text(row) for row in rows.to_pylist()]
+    return max(range(len(texts)), key=texts.__getitem__)
+
+
+def _text(row: Mapping[str, Any]) -> str:
+    return json.dumps(row, default=str, ensure_ascii=False)

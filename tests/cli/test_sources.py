@@ -1,0 +1,149 @@
+"""`tideline sources test`: what feeds tables is tried in words, and nothing is written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from engine.cli import sources as command
+from engine.cli.commands import main
+from engine.session import Session
+from tests.connectors.delta_tables import DeltaTable, follow, poll
+
+
+@pytest.fixture
+def there(
+    session: Session, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> DeltaTable:
+    """A Delta table in a project with a landing folder, a generator and a table that follows it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TIDELINE_HOME", str(tmp_path))
+    monkeypatch.setenv("TIDELINE_STORE", session.url)
+    monkeypatch.setattr(command, "session", lambda store, *_: Session(session.url, spark))
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing" / "a.csv").write_text("id\n1\n")
+    made = DeltaTable(spark, tmp_path / "delta").make()
+    made.insert("VALUES (1, 'a')")
+    session.sql("CREATE TABLE files (id INT PRIMARY KEY) WITH (connector = 'landing', path = 'landing')")
+    session.sql("CREATE SOURCE bid (auction BIGINT) WITH (connector = 'nexmark', max_events = '100')")
+    follow(session, made)
+    return made
+
+
+def tried(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[tuple[str, str], Any]]:
+    with pytest.raises(SystemExit) as ended:
+        main(["sources", "test", *arguments, "--json"])
+    assert isinstance(ended.value.code, int)
+    found = json.loads(capsys.readouterr().out)
+    return ended.value.code, {(one["source"], one["asked"]): one for one in found}
+
+
+def test_each_source_is_tried_and_nothing_is_written(
+    there: DeltaTable, session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = session.store.refresh().number
+    status, found = tried(capsys)
+    assert status == 0 and len(found) == 9 and all(one["works"] for one in found.values())
+    assert found["files", "read"]["words"] == "1 files in it can be opened"
+    assert found["bid", "resume"]["words"] == "it goes on with event 0"
+    assert found["t", "connect"]["words"].endswith("is at version 1")
+    assert found["t", "resume"]["words"] == "it would begin with the snapshot at version 1"
+    assert session.store.refresh().number == before
+    poll(session)
+    there.insert("VALUES (2, 'b')")
+    status, found = tried(capsys, "t")
+    assert (status, len(found)) == (0, 3)
+    assert found["t", "resume"]["words"] == "it goes on after version 1, 1 are pending"
+    shutil.rmtree(tmp_path / "landing")
+    shutil.rmtree(there.path)
+    there.make().insert("VALUES (5, 'c')")
+    status, found = tried(capsys)
+    assert status == 1
+    assert "there is no folder" in found["files", "connect"]["words"]
+    assert ("files", "read") not in found
+    assert not found["t", "resume"]["works"] and "ALTER TABLE t RESYNC" in found["t", "resume"]["words"]
+
+
+def test_statements_of_a_file_are_tried_before_they_are_run(
+    there: DeltaTable, session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "new.sql"
+    file.write_text(
+        "CREATE TABLE fresh (PRIMARY KEY (id)) WITH (connector = 'delta', path = 'delta');"
+        "CREATE TABLE other (id INT PRIMARY KEY) WITH (connector = 'landing', path = 'nowhere');"
+        "CREATE TABLE plain (id INT PRIMARY KEY)"
+    )
+    status, found = tried(capsys, "--file", str(file))
+    assert status == 1
+    assert {name for name, _ in found} == {"fresh", "other"}
+    assert all(found["fresh", asked]["works"] for asked in ("connect", "read", "resume"))
+    assert "fresh" not in session.catalog.relations
+    with pytest.raises(SystemExit):
+        main(["sources", "test", "nothing"])
+    assert "there is no source nothing in the store" in capsys.readouterr().err
+
+
+def test_each_statement_of_a_file_that_is_refused_is_told_beside_the_others(
+    there: DeltaTable, session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "new.sql"
+    file.write_text(
+        """CREATE TABLE narrow (id INT PRIMARY KEY) WITH (connector = 'delta', path = 'delta');
+        CREATE TABLE broken (id INT PRIMARY KEY WITH;
+        CREATE TABLE odd (id INT PRIMARY KEY) WITH (connector = 'kafka');
+        CREATE TABLE absent (PRIMARY KEY (id)) WITH (connector = 'delta', path = 'nowhere');
+        CREATE TABLE keyless (id BIGINT) WITH (connector = 'delta', path = 'delta');
+        SET nonsense = 1;
+        CREATE VIEW v AS SELECT id FROM fresh;
+        CREATE TABLE fresh (PRIMARY KEY (id)) WITH (connector = 'delta', path = 'delta')"""
+    )
+    before = session.store.refresh().number
+    status, found = tried(capsys, "--file", str(file))
+    assert status == 1
+    refused = {name: one["words"] for (name, asked), one in found.items() if asked == "declare"}
+    assert "column id is int here and bigint in the Delta table" in refused["narrow"]
+    assert "line 1" in refused["statement 2"]
+    assert "there is no connector 'kafka'" in refused["odd"]
+    assert "there is no Delta table at nowhere" in refused["absent"]
+    assert "needs a PRIMARY KEY" in refused["keyless"]
+    assert "nonsense" in refused["statement 6"]
+    assert len(refused) == 6 and not any(
+        one["works"] for (_, asked), one in found.items() if asked == "declare"
+    )
+    assert found["narrow", "declare"]["connector"] == "delta"
+    assert all(found["fresh", asked]["works"] for asked in ("connect", "read", "resume"))
+    assert len(found) == 9
+    assert session.store.refresh().number == before
+    status, found = tried(capsys, "fresh", "--file", str(file))
+    assert {name for name, _ in found} == {"fresh", "statement 2", "statement 6"}  # of which it may be one
+
+
+def test_what_a_file_sets_holds_for_its_next_statements(
+    there: DeltaTable, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = "CREATE TABLE {} (id INT PRIMARY KEY) WITH (connector = 'landing', path = 'landing', retention_seconds = 60);"
+    file = tmp_path / "new.sql"
+    file.write_text(
+        kept.format("early")
+        + "SET unsafe_enable_storage_retention_for_non_append_only_tables = true;"
+        + kept.format("late")
+    )
+    _, found = tried(capsys, "--file", str(file))
+    assert "retention_seconds of a table that is not APPEND ONLY" in found["early", "declare"]["words"]
+    assert found["late", "connect"]["works"]
+
+
+def test_secrets_are_told_by_name_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.connectors import source_trial
+
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "very secret")
+    monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
+    told = source_trial._secrets()
+    assert (
+        "AWS_ACCESS_KEY_ID is set" in told and "AWS_SESSION_TOKEN is not set" in told and "very" not in told
+    )
