@@ -56,7 +56,7 @@ _CASTS: dict[str, DataType] = {
     "double": DoubleType(),
 }
 _KINDS = {kind.simpleString(): kind for kind in ARROW_TYPES}
-_COMPARED = frozenset(ARROW_TYPES) - {DoubleType()}
+COMPARED = frozenset(ARROW_TYPES) - {DoubleType()}
 """Types of which Arrow knows which values are the same, and which comes first, as Spark does: NaN and -0.0 are others to it."""
 _DATE_PARTS = {"year": "year", "quarter": "quarter", "month": "month", "day": "day", "dayofmonth": "day"}
 _TIME_PARTS = {"hour": "hour", "minute": "minute"}
@@ -105,7 +105,7 @@ class Compiler:
     def grouped(self, keys: Sequence[Item], calls: Sequence[Item]) -> tuple[GroupBy, StructType] | None:
         """Return the body that groups by `keys` and computes `calls`, and the schema of its rows."""
         by = [(name, self.value(expr)) for name, expr in keys]
-        if any(value is None or value.kind not in _COMPARED for _, value in by):
+        if any(value is None or value.kind not in COMPARED for _, value in by):
             return None
         self._folds = []
         results = [(name, self.value(expr)) for name, expr in calls]
@@ -143,6 +143,8 @@ class Compiler:
                 return self._shifted(value, away)
             case Call() if expr.function in _FOLDS:
                 return self._fold(expr)
+            case Unary(operator="-", value=Literal(text=text, kind="number")) if text == _LEAST:
+                return Value(IntegerType(), "constant", constant=-int(text))
             case Unary(operator="-"):
                 return _negated(self._any_number(expr.value))
             case Cast():
@@ -199,7 +201,7 @@ class Compiler:
 
     def _compared(self, expr: Comparison) -> Value:
         sides = _alike(self._value(expr.left), self._value(expr.right))
-        if sides[0].kind not in _COMPARED:
+        if sides[0].kind not in COMPARED:
             raise _Unknown
         function = _COMPARISONS[expr.operator]
         if isinstance(sides[0].kind, BooleanType) and function not in ("equal", "not_equal", "same"):
@@ -296,13 +298,15 @@ class Compiler:
                 return "count", Value(LongType(), "if", (self._truth(argument), _ONE, _NONE))
             case "max" | "min", (argument,):
                 value = self._value(argument)
-                if value.kind in _COMPARED and not isinstance(value.kind, BooleanType):
+                if value.kind in COMPARED and not isinstance(value.kind, BooleanType):
                     return expr.function, value
         raise _Unknown
 
 
 _ONE = Value(LongType(), "constant", constant=1)
 _NONE = Value(LongType(), "constant")
+_LEAST = str(2**31)
+"""The digits of a number that is an INT with its sign, and a BIGINT without."""
 _WHOLE: dict[str, DataType] = {"bigint": LongType(), "smallint": ShortType(), "tinyint": ByteType()}
 
 
@@ -331,7 +335,8 @@ def _widest(left: Value, right: Value) -> tuple[Value, ...]:
 
 
 def _negated(value: Value) -> Value:
-    if value.function == "constant" and isinstance(value.constant, (int, float)):
+    overflows = value.kind in _WIDTH and value.constant == -(2 ** (_WIDTH[value.kind] - 1))
+    if value.function == "constant" and isinstance(value.constant, (int, float)) and not overflows:
         return Value(value.kind, "constant", constant=-value.constant)
     return Value(value.kind, "negate_checked", (value,))
 

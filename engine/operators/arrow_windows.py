@@ -24,8 +24,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from engine.operators.arrow_expressions import Compiler
-from engine.operators.arrow_values import ARROW_TYPES, Inexact, Value
+from engine.operators.arrow_expressions import COMPARED, Compiler
+from engine.operators.arrow_values import Inexact, Value
 from engine.operators.flow import Flow
 from engine.operators.ordered_rows import Bounds, OrderedRows, Sorting
 from engine.sql.expression.nodes import NULL, Call, Column, Expr, Literal
@@ -119,7 +119,7 @@ def over_windows(
 
 def _is_ordered(kind: DataType | None) -> bool:
     """Tell whether Arrow orders values of a type, and takes two for equal, as Spark does."""
-    return kind in ARROW_TYPES or isinstance(kind, DecimalType)
+    return kind in COMPARED or isinstance(kind, DecimalType)
 
 
 def compiled(call: WindowCall, key: tuple[str, ...], compiler: Compiler) -> ArrowCall | None:

@@ -67,6 +67,8 @@ VALUES = [
     "a * 2 + 1",
     "i + 5000000000",
     "-3L",
+    "-2147483648",
+    "IF(t, -2147483648, i)",
     "-(i)",
     "shiftright(a, 32)",
     "(a) & 4294967295L",
@@ -241,6 +243,10 @@ def test_floats_are_no_keys_and_days_need_a_session_in_utc() -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "-(-128Y)",
+        "-(-32768S)",
+        "-(-2147483648)",
+        "-2147483648 - s",
         "a / 0",
         "i / a",
         "make_date(y, 13, 1)",

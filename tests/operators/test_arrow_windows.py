@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import (
     DecimalType,
+    DoubleType,
     IntegerType,
     LongType,
     StringType,
@@ -25,6 +26,7 @@ from engine.operators.arrow_values import Inexact
 from engine.operators.arrow_windows import ArrowCall, OverWindows, compiled
 from engine.operators.ordered_rows import Sorting
 from engine.sql.expression.nodes import Call, Column, Expr, Literal
+from engine.sql.expression.read import read
 from engine.sql.window_calls import Frame, FrameEnd, SortKey, WindowCall
 from tests.oracle.batch import assert_equal
 
@@ -224,3 +226,18 @@ def test_partitions_that_are_too_large_for_one_task_are_left_to_spark(
 )
 def test_what_arrow_does_not_compute_as_spark_does_is_left_to_spark(call: WindowCall) -> None:
     assert compiled(call, ("id",), Compiler(KINDS, lambda: True)) is None
+
+
+@pytest.mark.parametrize(
+    ("call", "order"),
+    [
+        (Call("rank"), (SortKey("f"),)),
+        (Call("max", (Column("f"),)), ()),
+        (Call("min", (read("x / 2"),)), ()),
+    ],
+)
+def test_floats_are_neither_ordered_nor_compared_by_arrow(call: Expr, order: tuple[SortKey, ...]) -> None:
+    compiler = Compiler(StructType([*KINDS.fields, StructField("f", DoubleType())]), lambda: True)
+    whole = Frame("rows", ENDS["UNBOUNDED PRECEDING"], ENDS["UNBOUNDED FOLLOWING"])
+    assert compiled(WindowCall("a", call, order, whole), ("id",), compiler) is None
+    assert compiled(WindowCall("a", Call("lag", (read("x / 2"),)), (), None), ("id",), compiler) is not None
