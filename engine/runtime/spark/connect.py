@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
 import socket
 import stat
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -24,6 +27,7 @@ PROXY_VARIABLES = ("grpc_proxy", "https_proxy", "http_proxy")  # as gRPC reads t
 ANSWER_SECONDS = 5.0
 _SESSIONS: dict[str, SparkSession] = {}
 """The sessions that this process has made, by address: one that somebody else has made keeps its settings."""
+_OPEN: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 
 
 class WarmSpark(msgspec.Struct, frozen=True):
@@ -128,8 +132,25 @@ def connect_to(address: str) -> SparkSession:
         raise EnvironmentNotReady(
             f"Spark at {without_token(address)} refuses: it wants another token. Set {TOKEN_VARIABLE} to that of the server"
         ) from None
-    _SESSIONS[address] = cast("SparkSession", running)
-    return _SESSIONS[address]
+    session = _SESSIONS[address] = cast("SparkSession", running)
+    close_at_exit(session)
+    return session
+
+
+def close_at_exit(session: SparkSession) -> None:
+    """Close a session's channel to its server when this process ends.
+
+    Left to the interpreter's very end it would wait for ever where an answer was under way: by then its thread is gone.
+    """
+    if not _OPEN:
+        atexit.register(_close_all)
+    _OPEN.add(session)
+
+
+def _close_all() -> None:
+    for session in tuple(_OPEN):
+        with contextlib.suppress(Exception):  # it was closed, or its server is gone
+            session.client.close()
 
 
 def without_token(address: str) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from engine.claims import PREPARED_SESSION
 from engine.jars import check_java, jar_paths
 from engine.jsonb.functions import FUNCTIONS, PREFIX
-from engine.runtime.spark.connect import LOOPBACK, connect_to
+from engine.runtime.spark.connect import LOOPBACK, close_at_exit, connect_to
 from engine.runtime.spark.functions import functions_digest, register_functions
 from engine.runtime.spark.local_java import driver_settings
 from engine.runtime.spark.logging import silence_own_calls
@@ -110,8 +110,7 @@ def beside(session: SparkSession) -> SparkSession:
 
 def apart(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """Return one more session on the same Spark, the caller's alone, with settings beside SETTINGS; without functions."""
-    clone = getattr(session, "cloneSession", None)
-    made: SparkSession = clone() if clone is not None else session.newSession()
+    made = _cloned(session)
     for key, value in {**SETTINGS, **settings}.items():
         made.conf.set(key, value)
     return made
@@ -152,9 +151,17 @@ def is_of_this_process(spark: object) -> bool:
 def _beside(spark: SparkSession) -> SparkSession:
     """Return a session beside another one, the same for all who ask; of Spark Connect a clone, which begins with its settings."""
     if spark not in _BESIDE:
-        clone = getattr(spark, "cloneSession", None)
-        _BESIDE[spark] = clone() if clone is not None else spark.newSession()
+        _BESIDE[spark] = _cloned(spark)
     return _BESIDE[spark]
+
+
+def _cloned(session: SparkSession) -> SparkSession:
+    clone = getattr(session, "cloneSession", None)
+    if clone is None:
+        return session.newSession()
+    made: SparkSession = clone()
+    close_at_exit(made)
+    return made
 
 
 def register(session: SparkSession, source: type[DataSource]) -> None:
