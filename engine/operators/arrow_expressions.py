@@ -342,7 +342,7 @@ def _negated(value: Value) -> Value:
 
 
 def _as_double(value: Value) -> Value:
-    """Return a number as one of floating point: a whole one that it cannot be exactly is not computed."""
+    """Return a number as one of floating point, the nearest."""
     if value.kind == DoubleType():
         return value
     if value.kind not in _WIDTH:

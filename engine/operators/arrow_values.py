@@ -79,7 +79,8 @@ class Value:
         given = [argument.over(batch) for argument in self.arguments]
         try:
             if self.function == "cast":
-                return given[0].cast(ARROW_TYPES[self.kind])
+                rounds = isinstance(self.kind, DoubleType)  # to the nearest even one, as Java does
+                return given[0].cast(ARROW_TYPES[self.kind], safe=not rounds)
             function = _OWN.get(self.function) or getattr(pc, self.function)
             return function(*given)
         except pa.ArrowException as error:  # an overflow, or a type that Arrow has no kernel for
@@ -88,8 +89,7 @@ class Value:
     @cached_property
     def may_fail(self) -> bool:
         """Whether there are rows of which it has no value."""
-        rounds = self.function == "cast" and isinstance(self.kind, DoubleType)
-        return rounds or self.function in _MAY_FAIL or any(value.may_fail for value in self.arguments)
+        return self.function in _MAY_FAIL or any(argument.may_fail for argument in self.arguments)
 
 
 def _chosen(arguments: tuple[Value, ...], batch: pa.RecordBatch) -> pa.Array[Any]:

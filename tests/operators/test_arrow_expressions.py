@@ -44,7 +44,10 @@ def random_rows(count: int = 200) -> pa.Table:
             "f": pa.array(some(None, 1.5, -0.0, 0.1, float("inf"), float("nan")), pa.float64()),
             "m": pa.array(some(None, Decimal("1.50")), pa.decimal128(10, 2)),
             "y": pa.array(some(None, 1, 1582, 1969, 2024, 9999), pa.int32()),
-            "big": pa.array(some(None, 1, 2**63 - 1, 2**53 + 1), pa.int64()),
+            "big": pa.array(
+                some(None, 1, 2**63 - 1, 2**53 + 1, 2**53 + 3, 2**62 + 2**9, 2**62 + 2**9 + 1, -(2**60) - 1),
+                pa.int64(),
+            ),
             "_w": pa.array(some(1, -1), pa.int64()),
         }
     )
@@ -114,6 +117,8 @@ VALUES = [
     "IF(a <> 0, i / a, f)",
     "CASE WHEN a = 0 THEN -1D WHEN a > 5 THEN i / a ELSE CAST(s AS DOUBLE) END",
     "IF(big < 10000000, big + 9223372036854770000L, 0L)",
+    "CAST(big AS DOUBLE)",
+    "-big / 3",
     "coalesce(f, CAST(a AS DOUBLE))",
     "f IS NULL",
     "f + 0D",
@@ -253,7 +258,6 @@ def test_floats_are_no_keys_and_days_need_a_session_in_utc() -> None:
         "make_date(y, 2, 30)",
         "make_date(0, 1, 1)",
         "make_date(10000, 1, 1)",
-        "CAST(big AS DOUBLE)",
     ],
 )
 def test_what_has_no_value_or_another_one_to_spark_is_not_computed(text: str) -> None:
