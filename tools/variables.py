@@ -115,12 +115,18 @@ OF_OTHERS: Mapping[str, Variable] = {
     "http_proxy": Variable("the same, taken last", "none"),
     "COLUMNS": Variable("how many columns printed tables may take", "the terminal's; 160 in a pipe"),
     "LESS": Variable("how `less` shows results that are longer than the screen", "`-FRSX`"),
+    "AWS_ACCESS_KEY_ID": Variable("the key to a bucket", "as boto3 finds one"),
+    "AWS_SECRET_ACCESS_KEY": Variable("what belongs to that key", "as boto3 finds it"),
+    "AWS_SESSION_TOKEN": Variable("what belongs to a key that is lent for some time", "none"),
     "XDG_STATE_HOME": Variable("where the prompt keeps its history", "`~/.local/state`"),
 }
 OF_TESTS: Mapping[str, Variable] = {
     "TIDELINE_SEEDS": Variable("how many random programs with crashes run", "1000"),
     "TIDELINE_SPARK_SEEDS": Variable("how many of them run on Spark, in processes that are killed", "50"),
     "TIDELINE_SINK_SEEDS": Variable("how many races of sinks are run", "100"),
+    "S3A_JARS": Variable(
+        "a folder with hadoop-aws and the AWS SDK, by which Spark reads buckets", "none: left out"
+    ),
     "PGHOST": Variable("a PostgreSQL that `pytest -m oracle tests/oracle/postgres` asks anew", "none"),
     "TIDELINE_QUERIES": Variable("which queries of `tests/sql/queries.sql` are run", "all"),
 }

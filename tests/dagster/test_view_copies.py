@@ -78,7 +78,7 @@ def test_views_made_by_hand_come_back_with_their_tables(project: Project, spark)
     assert [copy.name for copy in copies_of(session.stored, "hand")] == ["hand_delta"]
 
 
-def test_a_table_that_cannot_be_written_fails_the_run_of_its_view(project: Project) -> None:
+def test_a_table_that_cannot_be_written_fails_the_run_of_its_view(project: Project, spark) -> None:
     project.model("t.sql", TABLE)
     project.model("v.sql", "-- delta: out\nCREATE MATERIALIZED VIEW v AS SELECT id, v FROM t")
     brought(project)

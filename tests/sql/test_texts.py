@@ -67,6 +67,8 @@ EXPECTED = {
     "sql/typing/types.py": VALUES,
     "sql/statements/settings.py": VALUES,
     "sql/statements/refresh_schedule.py": VALUES,
+    "sql/statements/option_text.py": VALUES,
+    "sql/statements/show_statements.py": STATEMENTS,
     "sql/statements/view_options.py": VALUES,
     "sql/incremental/table_columns.py": VALUES,
     "sql/incremental/key_types.py": PLACES,

@@ -24,8 +24,10 @@ from engine.sql.statements.session_statements import (
     CancelJobs,
     CreateSchema,
     DropSchema,
+    Flush,
     Refresh,
     Use,
+    Wait,
 )
 from engine.sql.statements.set_statements import set_statement
 from engine.sql.statements.show_statements import show_statement
@@ -36,7 +38,6 @@ from engine.sql.statements.statement_types import (
     AlterColumn,
     Comment,
     DropColumn,
-    Flush,
     NoMeaning,
     RenameColumn,
     RenameTo,
@@ -45,7 +46,6 @@ from engine.sql.statements.statement_types import (
     Statement,
     Steer,
     SwapWith,
-    Wait,
 )
 from engine.sql.statements.taken_statements import taken_statement
 

@@ -39,12 +39,14 @@ from engine.sql.statements.session_statements import (
     Deallocate,
     DropSchema,
     Execute,
+    Flush,
     Prepare,
     Refresh,
     ShowJobs,
     ShowWatermarks,
     Taken,
     Use,
+    Wait,
 )
 from engine.sql.statements.sink_statements import AlterSink, CreateSink, ShowSinks, sink_statement
 from engine.sql.statements.statement_types import (
@@ -59,7 +61,6 @@ from engine.sql.statements.statement_types import (
     Describe,
     Drop,
     Explain,
-    Flush,
     Insert,
     Select,
     Set,
@@ -70,7 +71,6 @@ from engine.sql.statements.statement_types import (
     ShowVariable,
     Statement,
     Update,
-    Wait,
 )
 from engine.sql.statements.with_items import refuse_writes_in_with, without_with
 

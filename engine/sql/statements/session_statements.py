@@ -105,3 +105,19 @@ class Deallocate:
 
     name: str | None
     sql: str
+
+
+@dataclass(frozen=True)
+class Flush:
+    """FLUSH: return when every view reflects what was written before."""
+
+    sql: str
+
+
+@dataclass(frozen=True)
+class Wait:
+    """WAIT: return when views (none named: all) that are being created are whole; raises after `seconds`."""
+
+    views: tuple[str, ...]
+    seconds: float
+    sql: str

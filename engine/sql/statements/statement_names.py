@@ -10,7 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from engine.sql.catalog import Catalog
-from engine.sql.statements.session_statements import Refresh
+from engine.sql.statements.session_statements import (
+    Refresh,
+    Wait,
+)
 from engine.sql.statements.sink_statements import AlterSink, CreateSink, view_of
 from engine.sql.statements.statement_types import (
     Alter,
@@ -32,7 +35,6 @@ from engine.sql.statements.statement_types import (
     Statement,
     SwapWith,
     Update,
-    Wait,
 )
 
 

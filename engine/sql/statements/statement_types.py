@@ -14,12 +14,14 @@ from engine.sql.statements.session_statements import (
     Deallocate,
     DropSchema,
     Execute,
+    Flush,
     Prepare,
     Refresh,
     ShowJobs,
     ShowWatermarks,
     Taken,
     Use,
+    Wait,
 )
 from engine.sql.statements.sink_statements import AlterSink, CreateSink, ShowSinks
 
@@ -269,22 +271,6 @@ class DeleteFrom:
     sources: tuple[exp.Expr, ...] = ()
     returning: tuple[exp.Expr, ...] = ()
     truncates: bool = False
-
-
-@dataclass(frozen=True)
-class Flush:
-    """FLUSH: return when every view reflects what was written before."""
-
-    sql: str
-
-
-@dataclass(frozen=True)
-class Wait:
-    """WAIT: return when views (none named: all) that are being created are whole; raises after `seconds`."""
-
-    views: tuple[str, ...]
-    seconds: float
-    sql: str
 
 
 @dataclass(frozen=True)
