@@ -6,7 +6,6 @@ table to stand in one commit, which is refused if another poller has gone on mea
 
 from __future__ import annotations
 
-import logging
 import time
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -20,9 +19,10 @@ from engine.connectors.delta_offsets import Offset, ensure_offsets, offset_of, r
 from engine.connectors.delta_read import changes_of, reading, rows_here, snapshot_of, taken_columns
 from engine.connectors.delta_steps import HistoryGone, Step, has_next, next_step, snapshot_step
 from engine.connectors.delta_types import delta_columns
+from engine.connectors.fed_tables import fed_by, polled
 from engine.connectors.landing import LandingReport
 from engine.connectors.landing_tables import source_options
-from engine.errors import Conflict, SourceError, StorageError, TidelineError, WriteStopped
+from engine.errors import Conflict, SourceError, StorageError, WriteStopped
 from engine.hummock import Commit, Hummock, Put, SstInfo, TableVersion, Version
 from engine.hummock.batch import Operation, gather
 from engine.hummock.preconditions import same_tables, unaltered
@@ -54,7 +54,6 @@ NO_FEED = (
     "ALTER TABLE … SET TBLPROPERTIES (delta.enableChangeDataFeed = true) makes it cost what changes"
 )
 Spark = Callable[[], SparkSession]
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass
@@ -316,31 +315,14 @@ class DeltaSource:
         return SourceError(f"table {self.relation.name} was dropped while its Delta table was polled")
 
 
-def delta_relations(catalog: Catalog, tables: Collection[str] | None = None) -> tuple[Relation, ...]:
-    """Return the tables of the catalog (or among `tables`) that follow a Delta table."""
-    return tuple(
-        relation
-        for relation in catalog.relations.values()
-        if relation.kind == "table"
-        and (tables is None or relation.name in tables)
-        and source_options(relation.options).get("connector") == CONNECTOR
-    )
-
-
 def poll_delta(
     catalog: Catalog, store: Hummock, tables: Collection[str] | None, spark: Spark | None
 ) -> list[LandingReport]:
     """Poll every Delta source of the catalog (or of `tables`); one that fails is told in its report, the others go on."""
-    reports = []
-    for relation in delta_relations(catalog, tables):
-        try:
-            reports.append(DeltaSource(store, relation).poll(_given(spark, relation)))
-        except TidelineError as error:
-            reports.append(LandingReport(relation.name, error=str(error)))
-        except Exception as error:  # a table's fault stops no other table, even one that nobody expected
-            _LOG.exception("polling the Delta table of %s", relation.name)
-            reports.append(LandingReport(relation.name, error=f"{type(error).__name__}: {error}"))
-    return reports
+    return polled(
+        fed_by(CONNECTOR, catalog, tables),
+        lambda relation: DeltaSource(store, relation).poll(_given(spark, relation)),
+    )
 
 
 def pending_delta(
@@ -348,7 +330,7 @@ def pending_delta(
 ) -> tuple[tuple[str, str], ...]:
     """Return the sources (or those of `tables`) with something pending, each with a text that lasts until it is taken."""
     found = []
-    for relation in delta_relations(catalog, tables):
+    for relation in fed_by(CONNECTOR, catalog, tables):
         try:
             waiting = DeltaSource(store, relation).pending()
         except SourceError as error:
@@ -377,7 +359,6 @@ __all__ = [
     "OPTIONS",
     "DeltaSource",
     "HistoryGone",
-    "delta_relations",
     "pending_delta",
     "poll_delta",
 ]

@@ -15,12 +15,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from engine.errors import Conflict, SinkError, TidelineError
+from engine.hummock.turn import taken
 from engine.sql.expression.spark_sql import quote
-
-try:
-    import fcntl
-except ImportError:  # no such locks on this system
-    fcntl = None  # type: ignore[assignment]  # the module is asked for before it is used
 
 OWNER = "tideline.sink"
 """The property that names the sink whose table it is; SHARED where others have written it."""
@@ -159,7 +155,7 @@ def turn_at(url: str) -> Iterator[None]:
     Delta's commits to a local folder are renames that several Java processes could make at once, each over the other's.
     Raises SinkError if somebody else has had the turn for ten minutes.
     """
-    if not url.startswith("file:") or fcntl is None:
+    if not url.startswith("file:"):
         yield
         return
     folder = Path(path_of(url))
@@ -167,23 +163,13 @@ def turn_at(url: str) -> Iterator[None]:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         deadline = time.monotonic() + TURN_SECONDS
-        while not _taken(descriptor):
+        while not taken(descriptor):
             if time.monotonic() > deadline:
                 raise SinkError(f"another process has been writing {url} for {TURN_SECONDS:.0f} s")
             time.sleep(PAUSE_SECONDS)
         yield
     finally:
         os.close(descriptor)
-
-
-def _taken(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # the file system has no locks: go on without
-        return True
-    return True
 
 
 def _tells(line: str) -> bool:

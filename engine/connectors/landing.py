@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import logging
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from engine.connectors.fed_tables import fed_by, polled
 from engine.connectors.file_formats import BadLine, FileOptions
 from engine.connectors.landing_commit import LandingCommits, LandingReport, Part
 from engine.connectors.landing_files import NotNow, ReadBatch, read_landing_file
@@ -36,7 +36,6 @@ __all__ = ["CONNECTOR", "OPTIONS", "LandingReport", "LandingSource", "PendingFil
 
 ROWS_PER_COMMIT = 1_000_000
 FILES_PER_COMMIT = 10_000
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass
@@ -245,29 +244,11 @@ def _changed(file: PendingFile) -> str:
     return f"the file was changed after it was taken {sizes} and is not taken again: land the change under a new name"
 
 
-def landing_relations(catalog: Catalog, tables: Collection[str] | None = None) -> tuple[Relation, ...]:
-    """Return the tables of the catalog (or among `tables`) that a landing folder feeds."""
-    return tuple(
-        relation
-        for relation in catalog.relations.values()
-        if relation.kind == "table"
-        and (tables is None or relation.name in tables)
-        and source_options(relation.options).get("connector") == CONNECTOR
-    )
-
-
 def poll_all(catalog: Catalog, store: Hummock, tables: Collection[str] | None = None) -> list[LandingReport]:
     """Poll every landing source of the catalog (or of `tables`); one that fails is told in its report, the others go on."""
-    reports = []
-    for relation in landing_relations(catalog, tables):
-        try:
-            reports.append(LandingSource.of_relation(store, relation).poll())
-        except TidelineError as error:
-            reports.append(LandingReport(relation.name, error=str(error)))
-        except Exception as error:  # a table's fault stops no other table, even one that nobody expected
-            _LOG.exception("polling the folder of %s", relation.name)
-            reports.append(LandingReport(relation.name, error=f"{type(error).__name__}: {error}"))
-    return reports
+    return polled(
+        fed_by(CONNECTOR, catalog, tables), lambda relation: LandingSource.of_relation(store, relation).poll()
+    )
 
 
 def pending_digest(
@@ -276,7 +257,7 @@ def pending_digest(
     """Return how many files are pending, and a digest of them; a folder that can't be read has none."""
     digest = hashlib.sha256()
     count = 0
-    for relation in landing_relations(catalog, tables):
+    for relation in fed_by(CONNECTOR, catalog, tables):
         try:
             files = LandingSource.of_relation(store, relation).pending()
         except (TidelineError, OSError):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from engine.connectors.fed_tables import fed_by, polled
 from engine.connectors.landing import LandingReport
 from engine.connectors.landing_tables import source_options
 from engine.connectors.nexmark_events import SIZES, NexmarkEvents
@@ -200,28 +201,11 @@ class NexmarkSource:
         return None
 
 
-def nexmark_relations(catalog: Catalog, tables: Collection[str] | None = None) -> tuple[Relation, ...]:
-    """Return the tables of the catalog (or among `tables`) that the generator feeds."""
-    return tuple(
-        relation
-        for relation in catalog.relations.values()
-        if relation.kind == "table"
-        and (tables is None or relation.name in tables)
-        and source_options(relation.options).get("connector") == CONNECTOR
-    )
-
-
 def poll_nexmark(
     catalog: Catalog, store: Hummock, tables: Collection[str] | None = None
 ) -> list[LandingReport]:
     """Poll every Nexmark source of the catalog (or of `tables`); one that fails is told in its report."""
-    reports = []
-    for relation in nexmark_relations(catalog, tables):
-        try:
-            reports.append(NexmarkSource(store, relation).poll())
-        except SourceError as error:
-            reports.append(LandingReport(relation.name, error=str(error)))
-    return reports
+    return polled(fed_by(CONNECTOR, catalog, tables), lambda relation: NexmarkSource(store, relation).poll())
 
 
 def pending_nexmark(
@@ -229,7 +213,7 @@ def pending_nexmark(
 ) -> tuple[tuple[str, int], ...]:
     """Return the sources (or those of `tables`) with events that are due, each with the number of its next event."""
     found = []
-    for relation in nexmark_relations(catalog, tables):
+    for relation in fed_by(CONNECTOR, catalog, tables):
         try:
             start, stop = NexmarkSource(store, relation).pending()
         except SourceError:

@@ -5,27 +5,28 @@ from pathlib import Path
 from tests.runtime.spark.conftest import said
 
 UNDER_WAY = """
+import socket
 import sys
 import threading
-import time
 
 from engine.runtime.spark.session import connect
 
 spark = connect(sys.stdin.readline().strip())
 rows = spark.range(2_000_000).toLocalIterator()
 next(rows)
-sent = threading.Event()
+listener = socket.create_server(("127.0.0.1", 0))
+port = listener.getsockname()[1]
 
 
-def compute():
-    frame = spark.range(10**12).selectExpr("sum(id * id % 7)")
-    sent.set()
-    frame.toArrow()
+def call(batches):
+    with socket.create_connection(("127.0.0.1", port)) as caller:
+        caller.recv(1)  # until the program has ended
+    yield from batches
 
 
-threading.Thread(target=compute, daemon=True).start()
-assert sent.wait(60)
-time.sleep(1)  # until the answer is waited for: without it the program would end before there is anything to close
+threading.Thread(target=spark.range(1).mapInArrow(call, "id BIGINT").toArrow, daemon=True).start()
+listener.settimeout(120)
+task, _ = listener.accept()
 print("ends", flush=True)
 """
 

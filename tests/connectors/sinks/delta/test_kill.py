@@ -37,15 +37,23 @@ def commits(folder: Path) -> int:
     return len(list(folder.glob("*/_delta_log/*.json")))
 
 
+def ended(child: subprocess.Popen[str], seconds: float) -> bool:
+    """Tell whether a process ends within some seconds."""
+    try:
+        child.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
 def killed_behind_a_commit(
     child: subprocess.Popen[str], folder: Path, more: int, seconds: float, java: bool
 ) -> bool:
     """Kill a process, with its Java or without, `seconds` after it has committed `more` times; False if it ended by itself."""
     before, deadline = commits(folder), time.monotonic() + SECONDS
-    while commits(folder) < before + more and child.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.001)
-    time.sleep(seconds)
-    if child.poll() is not None:
+    while commits(folder) < before + more and not ended(child, 0.001) and time.monotonic() < deadline:
+        pass
+    if ended(child, seconds):
         return False
     (os.killpg if java else os.kill)(child.pid, 9)
     child.wait()
