@@ -29,9 +29,9 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     yield
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def s3_server() -> Iterator[str]:
-    """An S3 server on loopback; the environment names it before Spark starts, so that its workers know it too."""
+    """An S3 server on loopback; the environment names it before anything starts Spark, so that its workers know it."""
     from tests.s3_server import s3_server as running
 
     with running() as url:
