@@ -13,7 +13,7 @@ SLOW := not oracle and not crash and not browser and not postgres and not cluste
 export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup demo up test pages fuzz faults state-machine maintenance races outages first-view crash lint format oracle browser postgres bench clean
+.PHONY: help setup demo up test pages examples fuzz faults state-machine maintenance races outages first-view crash lint format oracle browser postgres bench clean
 .DEFAULT_GOAL := help
 
 help: ## Show the targets.
@@ -50,6 +50,9 @@ state-machine: setup ## Any verb in any order against a dictionary of versions, 
 
 fuzz: setup ## Land 10,000 mutated files of each format beside good ones (FILES=10000).
 	$(BIN)/python -m tests.connectors.fuzz_landing --files $(FILES)
+
+examples: setup ## Draw the examples of the property tests anew; `make test` draws the same each time.
+	$(BIN)/python -m pytest -n $(WORKERS) -m "$(SLOW)" --hypothesis-profile=random $$(grep -rlE "^from hypothesis|^import hypothesis" tests --include='test_*.py')
 
 maintenance: setup ## 500 epochs of updates under compaction and garbage collection: bytes in the bucket, and reads of the past.
 	$(BIN)/python -m pytest -s -q tests/hummock/test_maintenance.py -m "crash or not crash"
