@@ -100,7 +100,8 @@ def status(
     wide: Wide = False,
     waits: Annotated[bool, typer.Option("--waits", help="Show what lags, why, and until when.")] = False,
     storage: Annotated[
-        bool, typer.Option("--storage", help="Show files by level, bytes, history, requests.")
+        bool,
+        typer.Option("--storage", help="Show files by level, bytes, history, requests and what they cost."),
     ] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Show it anew as the store changes, until Ctrl-C.")
@@ -117,7 +118,7 @@ def status(
 
             watch_store(found, waits=waits, wide=wide)
         elif storage:
-            print_storage(found.metrics(), output)
+            print_storage(found.metrics(), found.spending(), output)
         else:
             listing = standing_listing(found.version, found.reader, time.time(), waits=waits)
             print_listing(listing, output, wide=wide)

@@ -123,9 +123,9 @@ class SparkExecutor:
             if frame is None:
                 changes = []
             elif prepared is None:
-                changes = collected(collect(frame))
+                changes = collected(collect(frame), self._store.counters)
             else:
-                changes = prepared.run(spark, task)
+                changes = prepared.run(spark, task, self._store.counters)
                 if known and verifying():
                     with self._anew(task) as anew:
                         check_kept_frame(self._store.reader, task, changes, anew)
@@ -150,7 +150,7 @@ class SparkExecutor:
         """Compute a task by a new frame for a check; what that writes is nobody's, and goes again."""
         context = context_of(task.fragment, self._context(task, self._spark(task), None, False))
         frame = self._frame(task, context)
-        anew = [] if frame is None else collected(collect(frame))
+        anew = [] if frame is None else collected(collect(frame), self._store.counters)
         try:
             yield anew
         finally:
