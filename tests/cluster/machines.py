@@ -1,7 +1,7 @@
 """Machines on one machine: network namespaces on a bridge, each with its own address and without the folders of the others.
 
 Needs root and `ip netns`. What runs in one has its own mounts too: where the project, its environment and temporary files of the
-outside are, it sees empty folders of its own. Everything ends with the `with` block, on whatever path it is left.
+outside are, it sees empty folders of its own. Everything ends with the `with` block, or with the process if that is killed.
 """
 
 from __future__ import annotations
@@ -22,6 +22,17 @@ ROOT = Path(__file__).resolve().parents[2]
 SPARK = "/mnt"
 """Where a machine has Spark, of which it has the wheel's folder and no Python packages."""
 WAIT_SECONDS = 60.0
+SWEEP = r"""
+cat >/dev/null
+for namespace in $(ip netns list | grep -o "^$1-[a-z0-9]*"); do
+    while pids=$(ip netns pids "$namespace") && [ -n "$pids" ]; do kill -9 $pids 2>/dev/null; sleep 0.05; done
+    ip netns del "$namespace"
+done
+for link in $(ip -o link show master "$1" | cut -d: -f2 | cut -d@ -f1); do ip link del "$link"; done
+ip link del "$1"
+rm -rf "$2"
+"""
+"""Takes a network away when its input ends: when it is closed, or with the process that holds the other end."""
 
 
 class Machine:
@@ -107,12 +118,6 @@ class Machine:
         """Return what its programs have said."""
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
-    def remove(self) -> None:
-        """End its processes and take it away."""
-        self.kill()
-        for words in (("link", "del", self._outside), ("netns", "del", self.namespace)):
-            subprocess.run(["ip", *words], capture_output=True, check=False)
-
 
 class Network:
     """A bridge of its own and the machines at it."""
@@ -121,13 +126,14 @@ class Network:
         mark = secrets.token_hex(2)
         self.bridge, self._subnet = f"tl{mark}", f"10.{int(mark[:2], 16)}.{int(mark[2:], 16)}"
         self.machines: dict[str, Machine] = {}
-        self._folder = tempfile.TemporaryDirectory(prefix="tideline-cluster-")
-        self.folder = Path(self._folder.name)
+        self.folder = Path(tempfile.mkdtemp(prefix="tideline-cluster-"))
         """A folder of the outside: of the driver, and of no bare machine."""
         self.logs = self.folder / "logs"
         self.logs.mkdir()
 
     def __enter__(self) -> Network:
+        words = ["sh", "-c", SWEEP, "sh", self.bridge, str(self.folder)]
+        self._sweeper = subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True)
         run("ip", "link", "add", self.bridge, "type", "bridge")
         run("ip", "link", "set", self.bridge, "up")
         return self
@@ -135,10 +141,7 @@ class Network:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for machine in self.machines.values():
-            machine.remove()
-        subprocess.run(["ip", "link", "del", self.bridge], capture_output=True, check=False)
-        self._folder.cleanup()
+        self._sweeper.communicate()
 
     def machine(self, name: str) -> Machine:
         """Return a new machine."""
