@@ -13,7 +13,6 @@ from pathlib import Path
 from types import TracebackType
 
 from engine.jars import pyspark_folder
-from engine.runtime.spark.masters import PACKED_PYTHON
 from tests.cluster.machines import SPARK, Machine, Network, wait_until
 
 MASTER_PORT, PAGE_PORT, S3_PORT, CONNECT_PORT = 7077, 8080, 5000, 15002
@@ -142,7 +141,7 @@ class Cluster:
     @contextmanager
     def connect_server(self, packed: Path) -> Iterator[str]:
         """Run a server of Spark Connect on the driver's machine, as docs/cluster.md says; yields its address."""
-        own = self.settings(packed) | {"PYSPARK_PYTHON": PACKED_PYTHON, "SPARK_NO_DAEMONIZE": "1"}
+        own = self.settings(packed) | {"PYSPARK_PYTHON": sys.executable, "SPARK_NO_DAEMONIZE": "1"}
         del own["SPARK_REMOTE"]
         words = [sys.executable, "-m", "engine.cli", "cluster", "settings", self.master]
         told = subprocess.run(words, env=own, capture_output=True, text=True, check=True).stdout

@@ -17,9 +17,7 @@ VIEWS = os.environ.get("TIDELINE_RANDOM_VIEWS", "200")
 
 @pytest.mark.timeout(600)
 def test_a_small_session_equals_batch(cluster: Cluster, packed: Path) -> None:
-    folder = cluster.network.folder / "project"
-    folder.mkdir()
-    words = ("tests.cluster.small", "s3://tideline/small", str(folder))
+    words = ("tests.cluster.small", "s3://tideline/small")
     driver = cluster.drive(*words, packed=packed, more={"TIDELINE_VERIFY": "1"})
     assert Trouble(cluster, kills=False).follow(driver) == 0, cluster.driver.log()[-6000:]
     logs = {name: machine.log() for name, machine in cluster.workers.items()}

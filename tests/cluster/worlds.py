@@ -6,7 +6,7 @@ import sys
 
 from engine.errors import StorageError
 from engine.runtime.spark.session import connect
-from tests.oracle.random_worlds import ROUNDS, world
+from tests.oracle.random_worlds import HUGE, ROUNDS, world
 from tests.oracle.world_run import WorldRun
 
 ATTEMPTS = 4
@@ -46,11 +46,13 @@ def main(store: str, first: int, views: int) -> None:
     seen, seed, wrong = 0, first, []
     while seen < views:
         made = world(seed)
-        with TroubledRun(made, spark, made.views, f"{store}/{seed}") as run:
+        seed += 1
+        if made.large in HUGE:  # their nested loops are an hour of a core, and nothing of a cluster
+            continue
+        with TroubledRun(made, spark, made.views, f"{store}/{made.seed}") as run:
             wrong += run.run(ROUNDS)
         seen += len(made.views)
-        print(f"seed {seed}: {len(made.views)} views, {seen} in all, {len(wrong)} wrong", flush=True)
-        seed += 1
+        print(f"seed {made.seed}: {len(made.views)} views, {seen} in all, {len(wrong)} wrong", flush=True)
     for text in wrong:
         print(text, flush=True)
     assert not wrong, f"{len(wrong)} of {seen} views"

@@ -16,7 +16,7 @@ from engine.runtime.spark.local_java import driver_settings
 DRIVER_HOST = "TIDELINE_DRIVER_HOST"
 DRIVER_BIND = "TIDELINE_DRIVER_BIND"
 PACKED = "TIDELINE_PACKED"
-PACKED_PYTHON = "./environment/bin/python"
+PACKED_PYTHON = "environment/bin/python"
 """Where an executor finds the Python of an archive that was unpacked for it."""
 HANDED_ON = ("TIDELINE_VERIFY",)
 """Variables that tasks on other machines read as well; those of a bucket are each machine's own."""
@@ -43,19 +43,13 @@ def is_local(master: str) -> bool:
     return LOCAL.fullmatch(master) is not None
 
 
-def started_with(master: str) -> dict[str, str]:
+def started_with(master: str, *, serves: bool = False) -> dict[str, str]:
     """Return the settings that a Spark of this master is started with here, beside those of each session.
 
-    Raises EnvironmentNotReady if a jar or the archive is missing, or if it is not said where executors reach the driver.
+    With `serves` it is one of Spark Connect, whose tasks run in a folder for each session. Raises EnvironmentNotReady if a jar or
+    the archive is missing, or if it is not said where executors reach the driver.
     """
-    return {**STATIC_SETTINGS, **(_of_local() if is_local(master) else _of_cluster(master))}
-
-
-def python_of_tasks(master: str) -> str:
-    """Return the Python that tasks of a master are run by: of a cluster what PYSPARK_PYTHON or an archive says."""
-    if is_local(master):
-        return sys.executable
-    return os.environ.get("PYSPARK_PYTHON") or (PACKED_PYTHON if os.environ.get(PACKED) else sys.executable)
+    return {**STATIC_SETTINGS, **(_of_local() if is_local(master) else _of_cluster(master, serves))}
 
 
 def check_answers(master: str) -> None:
@@ -93,18 +87,20 @@ def _of_local() -> dict[str, str]:
     return {**loopback, "spark.authenticate": "true", **driver_settings()}
 
 
-def _of_cluster(master: str) -> dict[str, str]:
-    host = _driver_host(master)
+def _of_cluster(master: str, serves: bool) -> dict[str, str]:
+    host, packed = _driver_host(master), os.environ.get(PACKED)
+    unpacked = f"../{PACKED_PYTHON}" if serves else f"./{PACKED_PYTHON}"
+    python = unpacked if packed else os.environ.get("PYSPARK_PYTHON") or sys.executable
     settings = {
         "spark.driver.host": host,
         "spark.driver.bindAddress": os.environ.get(DRIVER_BIND) or host,
         "spark.jars": ",".join(jar_paths()),
+        "spark.sql.execution.pyspark.python": python,  # what Spark plans by Python is planned by this one
     }
-    if packed := os.environ.get(PACKED):
+    if packed:
         settings["spark.archives"] = f"{_archive(packed)}#environment"
     if master.startswith("k8s://"):  # which hands the secret that it makes on by itself
         settings["spark.authenticate"] = "true"
-        settings["spark.executorEnv.PYSPARK_PYTHON"] = python_of_tasks(master)
     for name in HANDED_ON:
         if value := os.environ.get(name):
             settings[f"spark.executorEnv.{name}"] = value

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +17,7 @@ from engine.jsonb.functions import FUNCTIONS, PREFIX
 from engine.runtime.spark.connect import LOOPBACK, close_at_exit, connect_to
 from engine.runtime.spark.functions import functions_digest, register_functions
 from engine.runtime.spark.logging import silence_own_calls
-from engine.runtime.spark.masters import check_answers, is_local, python_of_tasks, refused_by, started_with
+from engine.runtime.spark.masters import check_answers, is_local, refused_by, started_with
 from engine.runtime.spark.ui import ui_settings
 from engine.spark_internals import activate, is_in_process
 from engine.verification import broken, verifying
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.datasource import DataSource
 
-_LOG = logging.getLogger(__name__)
 SparkTarget: TypeAlias = "SparkSession | str | None"
 
 SETTINGS = {
@@ -80,7 +79,7 @@ def server_settings(master: str) -> dict[str, str]:
 
     Raises EnvironmentNotReady as `started_with` does.
     """
-    return {"spark.master": master, **started_with(master), **SETTINGS}
+    return {"spark.master": master, **started_with(master, serves=True), **SETTINGS}
 
 
 def configure(session: SparkSession, key: str, value: str) -> None:
@@ -137,11 +136,6 @@ def is_of_this_process(spark: object) -> bool:
     return (spark or os.environ.get("SPARK_REMOTE") or "local[*]").startswith("local")
 
 
-def _plans_by(python: str) -> bool:
-    """Tell whether the Python of tasks is on this machine too, where it has the same path: an archive's is beside executors."""
-    return os.sep not in python or os.path.exists(python)
-
-
 def _beside(spark: SparkSession) -> SparkSession:
     """Return a session beside another one, the same for all who ask; of Spark Connect a clone, which begins with its settings."""
     if spark not in _BESIDE:
@@ -166,12 +160,6 @@ def register(session: SparkSession, source: type[DataSource]) -> None:
     from pyspark.errors import AnalysisException
     from pyspark.sql import SparkSession
 
-    if is_in_process(session) and not _plans_by(python := session.sparkContext.pythonExec):
-        _LOG.warning(
-            "Spark plans reads of the source `tideline` here, by %s, which is not here: link the folder `environment` of this "
-            "folder to a Python environment with the engine to use spark.read; statements need it not",
-            python,
-        )
     try:
         session.dataSource.register(source)
     except AnalysisException as error:
@@ -254,7 +242,7 @@ def _classic(master: str) -> SparkSession:
         return session
     check_answers(master)
     own = started_with(master)
-    os.environ["PYSPARK_PYTHON"] = python_of_tasks(master)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     memory = os.environ.get("TIDELINE_DRIVER_MEMORY", "4g")
     with _without_remote(), _interrupts_kept():

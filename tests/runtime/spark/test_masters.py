@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import EnvironmentNotReady
-from engine.runtime.spark.masters import check_answers, is_local, python_of_tasks, refused_by, started_with
+from engine.runtime.spark.masters import check_answers, is_local, refused_by, started_with
 
 ELSEWHERE = "spark://10.1.2.3:7077"
 
@@ -31,7 +31,7 @@ def test_a_local_spark_stays_on_loopback_whatever_is_said(
     assert found["spark.driver.host"] == found["spark.driver.bindAddress"] == "127.0.0.1"
     assert found["spark.authenticate"] == "true"
     assert "spark.driver.extraClassPath" in found and "spark.jars" not in found
-    assert python_of_tasks(master) == sys.executable
+    assert "spark.sql.execution.pyspark.python" not in found
 
 
 @pytest.mark.parametrize(
@@ -70,24 +70,27 @@ def test_kubernetes_hands_on_the_secret_that_it_makes_and_the_python(monkeypatch
     monkeypatch.setenv("PYSPARK_PYTHON", "/opt/tideline/bin/python")
     found = started_with("k8s://https://10.1.2.3:6443")
     assert found["spark.authenticate"] == "true"
-    assert found["spark.executorEnv.PYSPARK_PYTHON"] == "/opt/tideline/bin/python"
+    assert found["spark.sql.execution.pyspark.python"] == "/opt/tideline/bin/python"
     assert found["spark.executorEnv.TIDELINE_VERIFY"] == "0.5"
 
 
 def test_the_python_of_an_archive_is_beside_the_executors(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert python_of_tasks(ELSEWHERE) == sys.executable
+    monkeypatch.setenv("TIDELINE_DRIVER_HOST", "driver.example")
+    setting = "spark.sql.execution.pyspark.python"
+    assert started_with(ELSEWHERE)[setting] == sys.executable
+    monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python")
+    assert started_with(ELSEWHERE)[setting] == "/opt/python"
     packed = tmp_path / "environment.tar.gz"
     monkeypatch.setenv("TIDELINE_PACKED", str(packed))
-    monkeypatch.setenv("TIDELINE_DRIVER_HOST", "driver.example")
     with pytest.raises(EnvironmentNotReady, match="tideline cluster pack"):
         started_with(ELSEWHERE)
     packed.touch()
-    assert started_with(ELSEWHERE)["spark.archives"] == f"{packed}#environment"
-    assert python_of_tasks(ELSEWHERE) == "./environment/bin/python"
-    monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python")
-    assert python_of_tasks(ELSEWHERE) == "/opt/python"
+    found = started_with(ELSEWHERE)
+    assert found["spark.archives"] == f"{packed}#environment"
+    assert found[setting] == "./environment/bin/python"
+    assert started_with(ELSEWHERE, serves=True)[setting] == "../environment/bin/python"
     monkeypatch.setenv("TIDELINE_PACKED", "s3a://bucket/environment.tar.gz")  # Spark fetches it
     assert started_with(ELSEWHERE)["spark.archives"] == "s3a://bucket/environment.tar.gz#environment"
 

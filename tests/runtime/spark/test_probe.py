@@ -54,7 +54,7 @@ def test_a_cluster_is_asked_once_for_each_store(
     ("seen", "told"),
     [
         (Seen("w1", "3.9", engine_digest()), "executor on w1 of .* runs Python 3.9, and this process"),
-        (Seen("w1", PYTHON, "0"), "another version of `engine` .* tideline cluster pack"),
+        (Seen("w1", PYTHON, "0"), "another version of `engine` .*`tideline cluster pack"),
         (
             Seen("w1", PYTHON, engine_digest(), "Unable to locate credentials"),
             "cannot read the store s3://b/p",
