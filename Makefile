@@ -8,12 +8,14 @@ SEEDS ?= 0:1000
 SPARK_SEEDS ?= 0:50
 STEPS ?= 20000
 FILES ?= 10000
+VIEWS ?= 200
+SCALE ?= 0.2
 SLOW := not oracle and not crash and not browser and not postgres and not cluster and not install
 
 export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup demo up test pages examples fuzz faults state-machine maintenance races outages first-view crash lint format oracle browser postgres bench clean
+.PHONY: help setup demo up test cluster pages examples fuzz faults state-machine maintenance races outages first-view crash lint format oracle browser postgres bench clean
 .DEFAULT_GOAL := help
 
 help: ## Show the targets.
@@ -67,6 +69,9 @@ crash: setup ## Random programs with crashes: 1,000 over a reference executor, 5
 
 outages: setup ## Dagster's services cancelled, reloaded, killed, without room on the disk, without S3.
 	$(BIN)/python -m pytest -m crash tests/dagster
+
+cluster: setup ## Views on two Spark workers over S3, each machine a network namespace (root), workers killed, S3 away (VIEWS=200, SCALE=0.2).
+	TIDELINE_RANDOM_VIEWS=$(VIEWS) TIDELINE_TPCH_SCALE=$(SCALE) $(BIN)/python -m pytest -q -m cluster tests/cluster
 
 first-view: setup ## Install the wheel into an empty environment, and count the seconds to a view of a CSV file.
 	$(BIN)/python -m pytest -s -q -m install tests/packaging

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import click
 import typer
 
+from engine.cli.cluster import cluster
 from engine.cli.opening import make_store, opened, session, tell
 from engine.cli.options import Output, Spark, Store, Wide
 from engine.cli.printing import (
@@ -301,6 +302,7 @@ def explain_flush(
 
 
 app.add_typer(sources, name="sources")
+app.add_typer(cluster, name="cluster")
 inspector = typer.Typer(
     no_args_is_help=True, help="Show the engine's objects: a version, a manifest, an SST."
 )
