@@ -120,16 +120,16 @@ def measure_taken(count: int, home: Path) -> None:
         return time.perf_counter() - started
 
     with Hummock.open(url) as store:
-        cold, _ = _seconds(lambda: source(store).pending(), 1)
+        cold, _ = _seconds(lambda: source(store).files(), 1)
     with Hummock.open(url) as store:
         cold_poll = land(store, 1)
         time.sleep(4)  # until the folder counts as settled
-        source(store).pending()
-        idle, most = _seconds(lambda: source(store).pending())
+        source(store).files()
+        idle, most = _seconds(lambda: source(store).files())
         warm_poll = land(store, 2)
         (folder / "waiting.csv").write_text("id,name\n-3,c\n")
-        first, _ = _seconds(lambda: source(store).pending(), 1)
-        waiting, _ = _seconds(lambda: source(store).pending())
+        first, _ = _seconds(lambda: source(store).files(), 1)
+        waiting, _ = _seconds(lambda: source(store).files())
     print(
         f"{count:,} taken: tick cold {cold * 1e3:,.0f} ms, warm {idle * 1e3:.2f} ms (most {most * 1e3:,.1f}), with a new file "
         f"{first * 1e3:,.0f} ms, then {waiting * 1e3:.2f} ms; poll of one file cold {cold_poll * 1e3:,.0f} ms, warm "

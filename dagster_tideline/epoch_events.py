@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from dagster_tideline.view_spec import COLUMN_SCHEMA, column_schema
-from engine.connectors.landing import LandingReport
+from engine.connectors.contract import SourceReport
 from engine.hummock.epoch import epoch_text
 from engine.sql.catalog import Relation
 
@@ -36,7 +36,7 @@ def content_epoch(table: TableVersion, upto: int | None, known: str | None) -> i
 def table_event(
     name: str,
     version: Version,
-    landed: LandingReport | None,
+    landed: SourceReport | None,
     known: str | None,
     *,
     always: bool = False,

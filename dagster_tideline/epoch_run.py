@@ -14,7 +14,7 @@ from dagster_tideline.jobs import GROUP_TAG
 from dagster_tideline.models import Model
 from dagster_tideline.partitioned import partition_events, quarantine_check, remedy
 from dagster_tideline.sync import sync_models
-from engine.connectors.landing import LandingReport
+from engine.connectors.contract import SourceReport
 from engine.connectors.sources import poll_all
 from engine.meta.partitions import failed_between, quarantined
 from engine.meta.sinks import copies_of
@@ -35,7 +35,7 @@ def run_epoch(
     selected: Collection[str],
     known: Mapping[str, str | None],
     context: dg.AssetExecutionContext | dg.OpExecutionContext,
-    landed: Sequence[LandingReport] | None = None,
+    landed: Sequence[SourceReport] | None = None,
 ) -> Iterator[Event]:
     """Take all that is pending for the selected assets and yield one event for each that moved; of cut views one a partition.
 
@@ -123,7 +123,7 @@ def _tell_views(flushed: FlushReport, log: logging.Logger) -> None:
             log.warning(f"{report.view}, partition {key} {text}")
 
 
-def _tell_landing(landed: Mapping[str, LandingReport], errors: dict[str, str], log: logging.Logger) -> None:
+def _tell_landing(landed: Mapping[str, SourceReport], errors: dict[str, str], log: logging.Logger) -> None:
     for name, report in landed.items():
         if report.error is not None:
             errors[name] = report.error
@@ -136,7 +136,7 @@ def _tell_landing(landed: Mapping[str, LandingReport], errors: dict[str, str], l
 def _table_events(
     session: Session,
     tables: Sequence[str],
-    landed: Mapping[str, LandingReport],
+    landed: Mapping[str, SourceReport],
     known: Mapping[str, str | None],
     errors: Mapping[str, str],
 ) -> Iterator[dg.MaterializeResult[Any]]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dagster_tideline.models import Model, normalised
-from engine.connectors.landing import CONNECTOR as LANDING
 from engine.connectors.landing_folder import landing_path
+from engine.connectors.landing_options import CONNECTOR as LANDING
 from engine.errors import PathNotAllowed, TidelineError
 from engine.meta.sinks import copies_of, is_copy
 from engine.sql.catalog import COMPANIONS, Catalog, Relation

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from engine.connectors.delta_columns import check_reading, with_columns
+from engine.connectors.registry import CONNECTORS
 from engine.connectors.resync import resync
 from engine.connectors.sinks.copies import copy_beside, copy_of, set_copy
 from engine.connectors.sinks.ddl import alter_sink, create_sink, show_sinks
@@ -155,9 +155,11 @@ class Dispatch:
         spark, dialect = lambda: session.computing, session.dialect
         check_table_options(statement, any_retention=session.settings.is_on(RETENTION_OF_ANY))
         if not ddl.is_there(session.catalog, statement.name, statement.if_not_exists, statement.sql):
-            made = with_columns(statement)
-            check_reading(made, spark)
-            ddl.create_table(session.store, spark, made, dialect)
+            if "connector" in statement.options:
+                connector = CONNECTORS.named(statement.options["connector"])
+                statement = connector.with_columns(statement)
+                connector.check_reading(statement, spark)
+            ddl.create_table(session.store, spark, statement, dialect)
 
     def _create_materialized_view(self, statement: st.CreateMaterializedView) -> None:
         session = self.session

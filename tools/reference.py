@@ -11,8 +11,9 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from engine.connectors import delta, landing_options, nexmark
+from engine.connectors.registry import OWN
 from engine.connectors.sinks import options as sinks
+from engine.connectors.sinks.registry import OWN as SINKS
 from engine.connectors.table_options import WATERMARK_OPTIONS
 from engine.runtime.reads.datasource import SOURCE_OPTIONS
 from engine.sql.statements.copy_options import COPY_OPTIONS
@@ -77,15 +78,12 @@ def _tables() -> Iterator[str]:
     for name, option in WATERMARK_OPTIONS.items():
         yield from _entry(name, f"{option.meaning}. Values: {option.form}.")
     yield ""
-    yield "### `connector = 'landing'`\n"
-    yield "`CREATE TABLE t (…) WITH (connector = 'landing', path = 'folder')`; see [landing.md](landing.md).\n"
-    yield from _entries(landing_options.OPTIONS)
-    yield "\n### `connector = 'delta'`\n"
-    yield "`CREATE TABLE t (…, PRIMARY KEY (…)) WITH (connector = 'delta', path = 'folder')`; see [delta.md](delta.md).\n"
-    yield from _entries(delta.OPTIONS)
-    yield "\n### `connector = 'nexmark'`\n"
-    yield "`CREATE SOURCE bid (…) WITH (connector = 'nexmark', max_events = '100000')`.\n"
-    yield from _entries(nexmark.OPTIONS)
+    yield from _wrapped("Installed packages may offer more; see [connectors.md](connectors.md).")
+    for kind in OWN:
+        page = f"; see [{kind.page}]({kind.page})" if kind.page else ""
+        yield f"\n### `connector = '{kind.name}'`\n"
+        yield f"`{kind.statement}`{page}.\n"
+        yield from _entries(kind.options)
     yield ""
 
 
@@ -93,10 +91,9 @@ def _sinks() -> Iterator[str]:
     yield "## Options of sinks\n"
     yield "`CREATE SINK s FROM v WITH (…)`, `CREATE SINK s INTO t FROM v WITH (…)`; see [sinks.md](sinks.md).\n"
     yield from _entries(sinks.COMMON_OPTIONS)
-    yield "\n### Of files\n"
-    yield from _entries(sinks.FILE_OPTIONS)
-    yield "\n### Of Delta tables\n"
-    yield from _entries(sinks.DELTA_OPTIONS)
+    for kind in SINKS:
+        yield f"\n### {kind.title}\n"
+        yield from _entries(kind.options)
     yield ""
 
 

@@ -42,13 +42,13 @@ def test(
     spark: Spark = "",
 ) -> None:
     """Say in words whether each source can be connected to, read and resumed; writes nothing, status 1 if one cannot."""
-    from engine.connectors.source_trial import sources_of
+    from engine.connectors.sources import fed_tables
     from engine.sql.dialect import DIALECTS, is_dialect
 
     if not is_dialect(dialect):
         raise SqlError(f'dialect "{dialect}" is unknown: use one of {", ".join(DIALECTS)}')
     with session(store, spark, dialect) as running:
-        found = sources_of(running.catalog) if file is None else _declared(running, file)
+        found = fed_tables(running.catalog) if file is None else _declared(running, file)
         if name is not None:
             found = tuple(one for one in found if one.name in (name.lower(), ""))
             if not found:
@@ -78,8 +78,9 @@ def _declared(running: Session, file: Path) -> tuple[Relation | Refused, ...]:
 
 def _lines(running: Session, one: Relation | Refused) -> list[_Line]:
     """Return what is found of a source, or why a statement makes none."""
+    from engine.connectors.contract import connector_of
     from engine.connectors.declared_sources import Refused
-    from engine.connectors.source_trial import Finding, connector_of, try_source
+    from engine.connectors.source_trial import Finding, try_source
 
     if isinstance(one, Refused):
         shown = one.name or f"statement {one.number}"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from engine.connectors.delta_columns import with_columns
-from engine.connectors.source_trial import connector_of
+from engine.connectors.registry import CONNECTORS
 from engine.connectors.table_options import RETENTION_OF_ANY, check_table_options
 from engine.errors import TidelineError
 from engine.runtime.statements.ddl import table_relation
@@ -47,10 +46,11 @@ def declared_sources(
                     continue
                 name, connector = statement.name, statement.options.get("connector", "")
                 check_table_options(statement, any_retention=settings.is_on(RETENTION_OF_ANY))
-                made = with_columns(statement)
+                if not connector:
+                    continue
+                made = CONNECTORS.named(connector).with_columns(statement)
                 relation = table_relation(made, settings.dialect, made.columns, made.primary_key)
         except TidelineError as error:
             yield Refused(number, name, connector, str(error))
         else:
-            if connector_of(relation):
-                yield relation
+            yield relation

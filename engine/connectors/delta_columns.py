@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
 
 import msgspec
 from pyspark.sql import SparkSession
 
-from engine.connectors.delta import CONNECTOR
+from engine.connectors.contract import Unfit
 from engine.connectors.delta_log import DeltaLog, delta_place
 from engine.connectors.delta_read import reading, same_type
 from engine.connectors.delta_types import DeltaColumn, delta_columns
@@ -20,23 +19,18 @@ from engine.sql.statements.statement_types import CreateTable
 from engine.sql.typing.types import TYPE_NAMES
 
 
-class Unfit(NamedTuple):
-    """Why a table cannot follow a Delta table, and what to do about it."""
-
-    message: str
-    hint: str
-
-
 def wrong_table(statement: CreateTable) -> Unfit | None:
     """Return why a table that a statement makes cannot follow a Delta table at all, None if it can."""
     if not statement.primary_key:
         return Unfit(
+            "",
             "the connector delta needs a PRIMARY KEY, by which updates and deletions find their rows",
             "write PRIMARY KEY (…) in the list of columns",
         )
     if statement.append_only or statement.watermark is not None:
         what = "is APPEND ONLY" if statement.append_only else "has a WATERMARK"
         return Unfit(
+            "",
             f"{statement.name} {what}, but rows of a Delta table are changed and deleted",
             "leave it out, and filter by time in a view",
         )
@@ -44,6 +38,7 @@ def wrong_table(statement: CreateTable) -> Unfit | None:
         if column.generated is not None or column.default is not None:
             what = "is generated" if column.generated is not None else "has a DEFAULT"
             return Unfit(
+                "",
                 f"column {column.name} {what}, but a Delta table gives each column its values",
                 "compute it in a view over the table",
             )
@@ -51,12 +46,10 @@ def wrong_table(statement: CreateTable) -> Unfit | None:
 
 
 def with_columns(statement: CreateTable) -> CreateTable:
-    """Return a statement with the columns of the Delta table that it names, if it does and lists none.
+    """Return a statement with the columns of the Delta table that it names, if it lists none.
 
     Raises SqlError, with the place, for a column that the Delta table has not, or of another type.
     """
-    if statement.options.get("connector") != CONNECTOR:
-        return statement
     place = delta_place(statement.options["path"])
     log = DeltaLog(place)
     there = {c.name.lower(): c for c in delta_columns(log.metadata(log.newest()).schema_string)}
@@ -81,8 +74,6 @@ def check_reading(statement: CreateTable, spark: Callable[[], SparkSession]) -> 
 
     Raises SourceError for what it says. Nothing is asked for a folder, which this process has read.
     """
-    if statement.options.get("connector") != CONNECTOR:
-        return
     place = delta_place(statement.options["path"])
     if place.is_remote:
         with reading(spark, statement.name, place) as session:

@@ -7,32 +7,29 @@ other.
 from __future__ import annotations
 
 import datetime
-import hashlib
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
 
-from engine.connectors.fed_tables import fed_by, polled
+from engine.connectors.contract import Source, SourceReport, Spark, Waiting, no_spark, source_options
 from engine.connectors.file_formats import BadLine, FileOptions
-from engine.connectors.landing_commit import LandingCommits, LandingReport, Part
+from engine.connectors.landing_commit import LandingCommits, Part
 from engine.connectors.landing_files import NotNow, ReadBatch, read_landing_file
 from engine.connectors.landing_folder import landing_path, look_at
-from engine.connectors.landing_options import CONNECTOR, OPTIONS, wrong_format, wrong_option
+from engine.connectors.landing_options import wrong_format, wrong_option
 from engine.connectors.landing_rows import OPERATION, ROW_ID, Target
-from engine.connectors.landing_tables import CHANGED_FILE_LINE, ensure_tables, source_options
+from engine.connectors.landing_tables import CHANGED_FILE_LINE, ensure_tables
 from engine.connectors.landing_watch import FolderWatch, PendingFile, watch
 from engine.connectors.read_limits import ReadLimits
 from engine.connectors.same_source import same_source
-from engine.errors import SourceError, TidelineError
+from engine.errors import SourceError
 from engine.hummock import Hummock, TableVersion
-from engine.sql.catalog import Catalog, Column, Relation
+from engine.sql.catalog import Column, Relation
 from engine.sql.statements.defaults import local_default, why_not_fed
 from engine.sql.typing.documents import is_document
-
-__all__ = ["CONNECTOR", "OPTIONS", "LandingReport", "LandingSource", "PendingFile", "poll_all"]
 
 ROWS_PER_COMMIT = 1_000_000
 FILES_PER_COMMIT = 10_000
@@ -85,7 +82,7 @@ class LandingOptions:
     relation: Relation | None = None
 
 
-class LandingSource:
+class LandingSource(Source):
     """One folder that feeds one table."""
 
     def __init__(
@@ -111,7 +108,7 @@ class LandingSource:
     @classmethod
     def of_relation(cls, store: Hummock, relation: Relation) -> LandingSource:
         """Return the source of a table `WITH (connector = 'landing', …)`; raises SourceError for a wrong option."""
-        options = source_options(relation.options)
+        options = source_options(relation)
         wrong = wrong_option(options)
         if wrong is not None:
             raise SourceError(f"table {relation.name}: {wrong.message}: {wrong.hint}")
@@ -135,11 +132,15 @@ class LandingSource:
             ),
         )
 
-    def pending(self) -> tuple[PendingFile, ...]:
+    def pending(self) -> tuple[Waiting, ...]:
+        """Return the files that a poll would look at, each with what it was when it was found."""
+        return tuple(Waiting(file.path, f"{file.size}\0{file.mtime_ns}") for file in self.files())
+
+    def files(self) -> tuple[PendingFile, ...]:
         """Return the files that a poll would look at, in the order of their paths; reads no file."""
         return self._watch().pending(self.store)
 
-    def poll(self, limit: int | None = None) -> LandingReport:
+    def poll(self, spark: Spark = no_spark, limit: int | None = None) -> SourceReport:
         """Take the files that are pending (at most `limit`), in the order of their paths: a later row of a key wins.
 
         A malformed row or file goes to the dead letters and stops nothing. Raises SourceError if the folder can't be read.
@@ -149,7 +150,7 @@ class LandingSource:
         ensure_tables(self.store)
         found = self._watch()
         pending = found.pending(self.store)
-        report = LandingReport(self.table).warned(found.warnings)
+        report = SourceReport(self.table).warned(found.warnings)
         commits = LandingCommits(
             self.store,
             self.table,
@@ -242,27 +243,3 @@ def _changed(file: PendingFile) -> str:
             "taken: land it under a new name"
         )
     return f"the file was changed after it was taken {sizes} and is not taken again: land the change under a new name"
-
-
-def poll_all(catalog: Catalog, store: Hummock, tables: Collection[str] | None = None) -> list[LandingReport]:
-    """Poll every landing source of the catalog (or of `tables`); one that fails is told in its report, the others go on."""
-    return polled(
-        fed_by(CONNECTOR, catalog, tables), lambda relation: LandingSource.of_relation(store, relation).poll()
-    )
-
-
-def pending_digest(
-    catalog: Catalog, store: Hummock, tables: Collection[str] | None = None
-) -> tuple[int, str]:
-    """Return how many files are pending, and a digest of them; a folder that can't be read has none."""
-    digest = hashlib.sha256()
-    count = 0
-    for relation in fed_by(CONNECTOR, catalog, tables):
-        try:
-            files = LandingSource.of_relation(store, relation).pending()
-        except (TidelineError, OSError):
-            continue  # the poll of an epoch run tells it
-        for file in files:
-            count += 1
-            digest.update(f"{relation.name}\0{file.path}\0{file.size}\0{file.mtime_ns}\n".encode())
-    return count, digest.hexdigest()[:16] if count else ""

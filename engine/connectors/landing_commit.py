@@ -6,15 +6,17 @@ on, after a crash or as another process, begins exactly behind them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
+from engine.connectors.attempts import until_it_stands
+from engine.connectors.contract import SourceReport
 from engine.connectors.file_formats import BadLine, shown
 from engine.connectors.landing_files import ReadBatch
-from engine.connectors.landing_rows import ROW_ID, LandedRows, newest_rows
+from engine.connectors.landing_rows import ROW_ID, LandedRows
 from engine.connectors.landing_tables import (
     FILES,
     TakenFile,
@@ -23,36 +25,15 @@ from engine.connectors.landing_tables import (
     taken_files,
 )
 from engine.connectors.landing_watch import PendingFile
-from engine.errors import Conflict, InvalidRow, SourceError, WriteStopped
+from engine.connectors.signed_rows import known_again, newest_rows, taken_once
+from engine.errors import Conflict, InvalidRow
 from engine.hummock import Delete, Hummock, Put, TableVersion, Version
 from engine.hummock.batch import Operation
 from engine.hummock.preconditions import Precondition
-from engine.meta.dead_letters import DEAD_LETTER, DEAD_LETTER_SCHEMA
+from engine.meta.dead_letters import DEAD_LETTER, DeadLetter, letter_rows
 from engine.runtime.rows import with_row_ids
 from engine.runtime.writes.watermarks import Arrivals
 from engine.sql.catalog import Relation
-
-RACE_ATTEMPTS = 50
-MOST_WARNINGS = 1_000
-
-
-@dataclass(frozen=True)
-class LandingReport:
-    """What one poll of one source did; `epoch` is that of its last commit, None if there was nothing to commit."""
-
-    table: str
-    files: int = 0
-    rows: int = 0
-    dead_rows: int = 0
-    late_rows: int = 0
-    seconds: float = 0.0
-    epoch: int | None = None
-    warnings: tuple[str, ...] = ()
-    error: str | None = None
-
-    def warned(self, warnings: Iterable[str]) -> LandingReport:
-        """Return the report with further warnings, each once."""
-        return replace(self, warnings=tuple(dict.fromkeys([*self.warnings, *warnings]))[:MOST_WARNINGS])
 
 
 @dataclass(frozen=True)
@@ -72,7 +53,7 @@ class LandingCommits:
     table: str
     append_only: bool
     refuses_known_keys: bool
-    report: LandingReport
+    report: SourceReport
     same: Precondition
     """That the table is the one for which rows are read."""
     records: dict[str, TakenFile | None] = field(default_factory=dict)
@@ -90,29 +71,26 @@ class LandingCommits:
         All that an attempt asks it asks of one version: other threads bring the store's own on at any moment.
         """
         lost: set[str] = set()
-        stopped = 0
-        for _ in range(RACE_ATTEMPTS):
+        waiting = parts
+
+        def attempt() -> set[str]:
+            nonlocal lost, waiting
             version = self.store.version
             self.same(version)
-            lost |= self._lost(version, parts)
-            parts = [part for part in parts if part.file.path not in lost]
-            if not parts:
+            lost |= self._lost(version, waiting)
+            waiting = [part for part in waiting if part.file.path not in lost]
+            if not waiting:
                 return lost
             try:
                 if self.refuses_known_keys:
-                    self._ingest(version, self._without_known_keys(version, parts))
+                    self._ingest(version, self._without_known_keys(version, waiting))
                 else:
-                    self._ingest(version, parts)
+                    self._ingest(version, waiting)
                 return lost
-            except Conflict:
-                self.store.refresh()
-            except WriteStopped as stop:
-                if (stopped := stopped + 1) > 2:
-                    raise
-                self.store.compact_l0(stop.table)
             except InvalidRow as error:
-                return lost | self._one_by_one(parts, error)
-        raise SourceError(f"table {self.table}: other writers were faster {RACE_ATTEMPTS} times: poll again")
+                return lost | self._one_by_one(waiting, error)
+
+        return until_it_stands(self.store, self.table, attempt)
 
     def _lost(self, version: Version, parts: Sequence[Part]) -> set[str]:
         paths = list(dict.fromkeys(part.file.path for part in parts))
@@ -137,13 +115,17 @@ class LandingCommits:
         for part in parts:
             by_file.setdefault(part.file.path, []).append(part)
         records = {path: self._record(of, table.table_id) for path, of in by_file.items()}
-        dead = [(part.file.path, bad) for part in parts for bad in part.batch.bad]
+        dead = [
+            DeadLetter(part.file.path, bad.line, shown(bad.reason), shown(bad.raw))
+            for part in parts
+            for bad in part.batch.bad
+        ]
         arrivals = Arrivals(self.store, version, self.relation)
         operations = self._operations(landed, table, arrivals)
         writes: dict[str, Sequence[Operation]] = {FILES: [Put(rows_of(list(records.values())))]}
         writes |= arrivals.writes()
         if dead:
-            writes[DEAD_LETTER] = [*writes.get(DEAD_LETTER, ()), Put(_dead_letters(self.table, dead))]
+            writes[DEAD_LETTER] = [*writes.get(DEAD_LETTER, ()), Put(letter_rows(self.table, dead))]
         if operations:
             writes[self.table] = operations
         unchanged = arrivals.unmoved(self._still_ours(list(by_file), version))
@@ -219,12 +201,7 @@ class LandingCommits:
         if not landed:
             return list(parts)
         keys = pa.concat_tables([each.rows.select(key) for each in landed])
-        numbered = keys.append_column("_row", pa.array(np.arange(keys.num_rows)))
-        first = numbered.group_by(key).aggregate([("_row", "min")]).column("_row_min").to_numpy()
-        again = np.ones(keys.num_rows, dtype=bool)
-        again[first] = False
-        index, _ = self.store.reader.lookup(table, keys, table.committed_epoch, columns=key, null_safe=True)
-        again[index] = True
+        again = known_again(self.store.reader, table, keys)
         settled, start = [], 0
         for part in parts:
             rows = 0 if part.batch.landed is None else part.batch.landed.rows.num_rows
@@ -238,7 +215,7 @@ def _set_aside(part: Part, table: str, again: np.ndarray) -> Part:
     if landed is None or not again.any():
         return part
     assert landed.place is not None, "rows of an APPEND ONLY table keep their places"
-    reason = f"table {table} is APPEND ONLY and holds a row of this key already"
+    reason = taken_once(table)
     bad = []
     for index in landed.lines[again].tolist():
         line, raw = landed.place(index)
@@ -260,16 +237,3 @@ def _warnings(parts: Sequence[Part]) -> list[str]:
             found.append(f"{part.file.path}: columns that the table lacks were left out: {names}")
         found += [f"{part.file.path}: {bad.reason}" for bad in part.batch.bad if bad.line <= 0]
     return found
-
-
-def _dead_letters(source: str, dead: list[tuple[str, BadLine]]) -> pa.Table:
-    return pa.table(
-        [
-            pa.array([source] * len(dead), pa.string()),
-            pa.array([path for path, _ in dead], pa.string()),
-            pa.array([bad.line for _, bad in dead], pa.int64()),
-            pa.array([shown(bad.reason) for _, bad in dead], pa.string()),
-            pa.array([shown(bad.raw) for _, bad in dead], pa.string()),
-        ],
-        schema=DEAD_LETTER_SCHEMA,
-    )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
+from engine.connectors.contract import Unfit
 from engine.connectors.file_formats import FORMATS
 from engine.connectors.landing_folder import landing_path
 from engine.errors import PathNotAllowed
@@ -20,36 +20,28 @@ OPTIONS: Mapping[str, str] = {
 """The options of a landing table and what they mean; `docs/reference.md` is made of this table."""
 
 
-class WrongOption(NamedTuple):
-    """An option, what is wrong with it, and what to write instead."""
-
-    option: str
-    message: str
-    hint: str
-
-
-def wrong_option(options: Mapping[str, str]) -> WrongOption | None:
+def wrong_option(options: Mapping[str, str]) -> Unfit | None:
     """Return the first option of a landing table that can't be used, or None; names are in lower case."""
     for name in options:
         if name not in OPTIONS:
-            return WrongOption(name, f"option {name} is unknown", f"use {', '.join(OPTIONS)}")
+            return Unfit(name, f"option {name} is unknown", f"use {', '.join(OPTIONS)}")
     path = options.get("path")
     if not path:
-        return WrongOption("path", "the landing source needs a folder", "write path = 'folder'")
+        return Unfit("path", "the landing source needs a folder", "write path = 'folder'")
     try:
         landing_path(path)
     except (PathNotAllowed, ValueError, RuntimeError) as error:
-        return WrongOption("path", f"the path can't be used: {error}", "write path = 'folder'")
+        return Unfit("path", f"the path can't be used: {error}", "write path = 'folder'")
     return wrong_format(options.get("format"), options.get("null"), options.get("delimiter", ","))
 
 
-def wrong_format(format: str | None, null: str | None, delimiter: str) -> WrongOption | None:
+def wrong_format(format: str | None, null: str | None, delimiter: str) -> Unfit | None:
     """Return what is wrong with how files are to be read, or None."""
     if format is not None and format not in FORMATS:
-        return WrongOption("format", f'format "{format}" is unknown', f"use {', '.join(FORMATS)}")
+        return Unfit("format", f'format "{format}" is unknown', f"use {', '.join(FORMATS)}")
     if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':
         told = f"the delimiter {delimiter!r} is not one character"
-        return WrongOption("delimiter", told, "use an ASCII character other than a quote or a line break")
+        return Unfit("delimiter", told, "use an ASCII character other than a quote or a line break")
     if null is not None and not null.isprintable():
-        return WrongOption("null", f"null = {null!r} is not a text on one line", "write null = 'NA'")
+        return Unfit("null", f"null = {null!r} is not a text on one line", "write null = 'NA'")
     return None

@@ -209,13 +209,3 @@ def _type_name(kind: pa.DataType) -> str:
     if pa.types.is_decimal(kind):
         return f"DECIMAL({kind.precision},{kind.scale})"
     return next((name.upper() for name in NAMED_TYPES if to_arrow(name) == kind), str(kind))
-
-
-def newest_rows(rows: pa.Table, deletes: np.ndarray, key: tuple[str, ...]) -> tuple[pa.Table, pa.Table]:
-    """Return (rows to put, keys to delete) of rows in order: for each key only the last row counts."""
-    if not deletes.any():
-        return rows, rows.select(list(key)).slice(0, 0)
-    numbered = rows.select(list(key)).append_column("_row", pa.array(np.arange(rows.num_rows)))
-    last = np.sort(numbered.group_by(list(key)).aggregate([("_row", "max")]).column("_row_max").to_numpy())
-    gone = deletes[last]
-    return rows.take(pa.array(last[~gone])), rows.select(list(key)).take(pa.array(last[gone]))

@@ -15,8 +15,6 @@ from engine.hummock.altering import altered
 from engine.hummock.preconditions import unaltered
 from engine.meta.dead_letters import DEAD_LETTER_COLUMNS, DEAD_LETTER_TABLE, absent, schema_of
 from engine.meta.dead_letters import described as shown_as
-from engine.runtime.writes.watermarks import OPTIONS as WATERMARK_OPTIONS
-from engine.sql.catalog import ROWS_LIVE
 
 FILES = "_landing_files"
 CHANGED_FILE_LINE = -1
@@ -114,9 +112,3 @@ def rows_of(records: list[TakenFile]) -> pa.Table:
     return pa.Table.from_pylist(
         [{name: getattr(record, name) for name in FILES_SCHEMA.names} for record in records], FILES_SCHEMA
     )
-
-
-def source_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Return what a relation's options tell its connector, with lower-case names."""
-    of_rows = (ROWS_LIVE, *WATERMARK_OPTIONS)
-    return {name.lower(): value for name, value in options.items() if name.lower() not in of_rows}

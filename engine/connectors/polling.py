@@ -5,16 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING
 
-from engine.connectors.landing import LandingReport
+from engine.connectors.contract import SourceReport, Spark, no_spark
 from engine.connectors.sources import pending_digest, poll_all
 from engine.errors import TidelineError
 from engine.hummock import Hummock, Version
 from engine.meta.catalog_store import load
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _LOG = logging.getLogger(__name__)
 LOOK_SECONDS = 0.05
@@ -34,12 +30,12 @@ class Polling:
         tables: Collection[str],
         look: Callable[[], Version],
         delay: Callable[[int], float],
-        spark: Callable[[], SparkSession] | None = None,
+        spark: Spark = no_spark,
     ) -> None:
         self._store, self._tables, self._look, self._delay = store, frozenset(tables), look, delay
         self._spark = spark
         self._changed = threading.Condition()
-        self._reports: Sequence[LandingReport] = ()
+        self._reports: Sequence[SourceReport] = ()
         self._closed = threading.Event()
         self._left, self._attempts, self._rests_until = "", 0, 0.0
         self._thread = threading.Thread(target=self._poll_on, name="polling", daemon=True)
@@ -55,7 +51,7 @@ class Polling:
         with self._changed:
             return self._changed.wait_for(lambda: self.has_news, seconds)
 
-    def take(self) -> Sequence[LandingReport]:
+    def take(self) -> Sequence[SourceReport]:
         """Return what sources did since this was asked last, one report a table; the next poll may begin."""
         reports, self._reports = self._reports, ()
         return reports

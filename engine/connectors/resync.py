@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
-from engine.connectors.delta import CONNECTOR, DeltaSource
-from engine.connectors.landing_tables import source_options
+from engine.connectors.contract import connector_of
+from engine.connectors.registry import CONNECTORS
 from engine.errors import SqlError
 from engine.hummock import Hummock
 from engine.meta.catalog_store import StoredCatalog
@@ -23,10 +23,12 @@ def resync(store: Hummock, stored: StoredCatalog, statement: Alter, spark: Calla
     if statement.if_exists and statement.name not in stored.catalog.relations:
         return ""
     relation = known(stored, "table", statement.name, statement.sql)
-    if source_options(relation.options).get("connector") != CONNECTOR:
+    connector = CONNECTORS.all().get(connector_of(relation))
+    if connector is None or not connector.resyncs:
         line, column = place_of(relation.name, statement.sql)
-        message = f"{relation.name} follows no Delta table"
-        hint = "RESYNC is for tables WITH (connector = 'delta')"
+        following = [f"connector = '{name}'" for name, one in CONNECTORS.all().items() if one.resyncs]
+        message = f"{relation.name} follows no source that tells all its rows again"
+        hint = f"RESYNC is for tables WITH ({' or '.join(following)})"
         raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
-    report = DeltaSource(store, relation).resync(spark)
+    report = connector.source(store, relation).resync(spark)
     return "; ".join((f"{report.rows} rows were written", *report.warnings))

@@ -3,41 +3,68 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
+import logging
+from collections.abc import Collection
 
-from engine.connectors import landing
-from engine.connectors.delta import pending_delta, poll_delta
-from engine.connectors.landing import LandingReport
-from engine.connectors.nexmark import pending_nexmark, poll_nexmark
+from engine.connectors.contract import Source, SourceReport, Spark, connector_of, no_spark
+from engine.connectors.registry import CONNECTORS
+from engine.errors import SourceError, StorageError, TidelineError
 from engine.hummock import Hummock
-from engine.sql.catalog import Catalog
+from engine.sql.catalog import Catalog, Relation
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+_LOG = logging.getLogger(__name__)
+
+
+def fed_tables(catalog: Catalog, tables: Collection[str] | None = None) -> tuple[Relation, ...]:
+    """Return the tables of the catalog (or among `tables`) that a connector feeds."""
+    return tuple(
+        relation
+        for relation in catalog.relations.values()
+        if connector_of(relation) and (tables is None or relation.name in tables)
+    )
+
+
+def source_of(store: Hummock, relation: Relation) -> Source:
+    """Return the source of a table that a connector feeds."""
+    return CONNECTORS.named(connector_of(relation)).source(store, relation)
 
 
 def poll_all(
     catalog: Catalog,
     store: Hummock,
     tables: Collection[str] | None = None,
-    spark: Callable[[], SparkSession] | None = None,
-) -> list[LandingReport]:
+    spark: Spark = no_spark,
+) -> list[SourceReport]:
     """Poll every source of the catalog (or of `tables`); one that fails is told in its report, the others go on.
 
-    `spark` is asked for a session only where a Delta table has something to read.
+    `spark` is asked for a session only where a source that is read by Spark has something to read.
     """
-    reports = [*landing.poll_all(catalog, store, tables), *poll_nexmark(catalog, store, tables)]
-    return [*reports, *poll_delta(catalog, store, tables, spark)]
+    reports = []
+    for relation in fed_tables(catalog, tables):
+        try:
+            reports.append(source_of(store, relation).poll(spark))
+        except TidelineError as error:
+            reports.append(SourceReport(relation.name, error=str(error)))
+        except Exception as error:  # a table's fault stops no other table, even one that nobody expected
+            _LOG.exception("polling the source of %s", relation.name)
+            reports.append(SourceReport(relation.name, error=f"{type(error).__name__}: {error}"))
+    return reports
 
 
 def pending_digest(
     catalog: Catalog, store: Hummock, tables: Collection[str] | None = None
 ) -> tuple[int, str]:
-    """Return how many files, generators and Delta tables are pending, and a digest of it that lasts until it is taken."""
-    count, digest = landing.pending_digest(catalog, store, tables)
-    waiting = (*pending_nexmark(catalog, store, tables), *pending_delta(catalog, store, tables))
-    if not waiting:
-        return count, digest
-    text = digest + "".join(f"{name}\0{number}\n" for name, number in waiting)
-    return count + len(waiting), hashlib.sha256(text.encode()).hexdigest()[:16]
+    """Return how many files and other splits are pending, and a digest of it that lasts until something is taken.
+
+    A source that cannot be looked at has nothing pending.
+    """
+    count, digest = 0, hashlib.sha256()
+    for relation in fed_tables(catalog, tables):
+        try:
+            waiting = source_of(store, relation).pending()
+        except (SourceError, StorageError, OSError):
+            continue  # the poll of an epoch run tells it
+        for split in waiting:
+            count += 1
+            digest.update(f"{relation.name}\0{split.split}\0{split.then}\n".encode())
+    return count, digest.hexdigest()[:16] if count else ""

@@ -7,9 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from engine.connectors import delta, landing, nexmark
-from engine.connectors.delta_columns import wrong_table
-from engine.connectors.landing_options import wrong_option
+from engine.connectors.registry import CONNECTORS
 from engine.meta.idle import IDLE_TIMEOUT
 from engine.runtime.writes.watermarks import LATE_ROWS
 from engine.sql.catalog import ROWS_LIVE
@@ -17,11 +15,6 @@ from engine.sql.parsing.refusals import refusal
 from engine.sql.statements.statement_types import CreateTable
 
 _DURATION = re.compile(r"[1-9]\d{0,8}\s*(second|minute|hour|day|week)s?", re.IGNORECASE)
-_OPTIONS = {
-    landing.CONNECTOR: landing.OPTIONS,
-    nexmark.CONNECTOR: nexmark.OPTIONS,
-    delta.CONNECTOR: delta.OPTIONS,
-}
 _CONNECTOR = "connector"
 
 
@@ -68,21 +61,23 @@ def check_table_options(statement: CreateTable, *, any_retention: bool = False) 
         for name in options:
             raise _wrong(statement, name, *_without_connector(name))
         return
-    if connector not in _OPTIONS:
-        hint = _near(connector, tuple(_OPTIONS)) or f"connectors are {', '.join(_OPTIONS)}"
+    offered = CONNECTORS.all()
+    if connector not in offered:
+        hint = _near(connector, tuple(offered)) or f"connectors are {', '.join(offered)}"
         raise _wrong(statement, _CONNECTOR, f"there is no connector '{connector}'", hint)
-    known = _OPTIONS[connector]
+    known = offered[connector].options
     for name in options:
-        if name not in known:
+        if name != _CONNECTOR and name not in known:
             hint = _near(name, tuple(known)) or f"options are {', '.join(known)}"
             raise _wrong(statement, name, f"the connector {connector} has no option {name}", hint)
-    if connector in (landing.CONNECTOR, delta.CONNECTOR) and not options.get("path"):
-        hint = f"WITH (connector = '{connector}', path = 'folder')"
-        raise _wrong(statement, _CONNECTOR, f"the connector {connector} needs a path", hint)
-    if connector == delta.CONNECTOR and (unfit := wrong_table(statement)) is not None:
-        raise _wrong(statement, _CONNECTOR, *unfit)
-    if connector == landing.CONNECTOR and (wrong := wrong_option(options)) is not None:
-        raise _wrong(statement, wrong.option, wrong.message, wrong.hint)
+    if not statement.columns and not offered[connector].tells_columns:
+        hint = "write its columns: (id BIGINT PRIMARY KEY, …)"
+        raise _wrong(
+            statement, _CONNECTOR, f"the connector {connector} does not tell the columns of a table", hint
+        )
+    if (unfit := offered[connector].unfit(statement)) is not None:
+        at = unfit.option if unfit.option in statement.places else _CONNECTOR
+        raise _wrong(statement, at, unfit.message, unfit.hint)
 
 
 def _check_of_watermark(statement: CreateTable, name: str) -> None:
@@ -129,7 +124,7 @@ def _without_connector(name: str) -> tuple[str, str]:
         return f"there is no option {name} of a table", f"did you mean {_CONNECTOR}?"
     if name in _OF_ROWS:
         return f"there is no option {name} of a table", f"did you mean {ROWS_LIVE}?"
-    owners = [connector for connector, known in _OPTIONS.items() if name in known]
+    owners = [connector.name for connector in CONNECTORS.all().values() if name in connector.options]
     if owners:
         return f"{name} is an option of connectors", f"add connector = '{owners[0]}', or leave it out"
     return (

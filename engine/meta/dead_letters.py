@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -30,6 +31,21 @@ def schema_of(columns: Mapping[str, str]) -> pa.Schema:
 
 DEAD_LETTER_SCHEMA = schema_of(DEAD_LETTER_COLUMNS)
 DEAD_LETTER_TABLE = Table(DEAD_LETTER, DEAD_LETTER_SCHEMA, ("source", "file", "line"), ())
+
+
+class DeadLetter(NamedTuple):
+    """A row that was set aside: where it came from, at which line of it, why, and as it was written."""
+
+    file: str
+    line: int
+    reason: str
+    raw: str
+
+
+def letter_rows(source: str, letters: Iterable[DeadLetter]) -> pa.Table:
+    """Return letters of one source as rows of the table."""
+    rows = [{"source": source, **letter._asdict()} for letter in letters]
+    return pa.Table.from_pylist(rows, DEAD_LETTER_SCHEMA)
 
 
 def described(table: Table, columns: Mapping[str, str]) -> dict[str, str | None]:

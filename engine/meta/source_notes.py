@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from engine.hummock import Reader, Version
 
-DELTA_OFFSETS = "_delta_offsets"
+OFFSETS = "_source_offsets"
 
 
 class SourceNote(NamedTuple):
@@ -19,7 +19,7 @@ class SourceNote(NamedTuple):
 
 def source_notes(reader: Reader, version: Version) -> Mapping[str, SourceNote]:
     """Return the notes by table."""
-    records = version.tables.get(DELTA_OFFSETS)
+    records = version.tables.get(OFFSETS)
     if records is None:
         return {}
     found: dict[str, SourceNote] = {}

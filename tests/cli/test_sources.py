@@ -139,11 +139,11 @@ def test_what_a_file_sets_holds_for_its_next_statements(
 
 
 def test_secrets_are_told_by_name_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.connectors import source_trial
+    from engine.connectors import delta_connector
 
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "very secret")
     monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
-    told = source_trial._secrets()
+    told = delta_connector._secrets()
     assert (
         "AWS_ACCESS_KEY_ID is set" in told and "AWS_SESSION_TOKEN is not set" in told and "very" not in told
     )

@@ -12,7 +12,7 @@ import sys
 from engine.connectors import delta_steps
 from engine.connectors.delta import DeltaSource
 from engine.hummock import Commit, Hummock, Version
-from engine.meta.source_notes import DELTA_OFFSETS
+from engine.meta.source_notes import OFFSETS
 from engine.session import Session
 
 
@@ -23,8 +23,8 @@ def main(url: str, table: str, moment: str, number: str) -> None:
 
     def dying(store: Hummock, asked: Commit) -> Version:
         nonlocal left
-        left -= DELTA_OFFSETS in asked.writes
-        dies = left == 0 and DELTA_OFFSETS in asked.writes
+        left -= OFFSETS in asked.writes
+        dies = left == 0 and OFFSETS in asked.writes
         if dies and moment == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         done = commit(store, asked)

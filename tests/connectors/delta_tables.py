@@ -8,8 +8,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from engine.connectors.contract import SourceReport
 from engine.connectors.delta import DeltaSource
-from engine.connectors.landing import LandingReport
 from engine.session import Session
 
 FEED = "'delta.enableChangeDataFeed' = 'true'"
@@ -57,7 +57,7 @@ def source(session: Session, name: str = "t") -> DeltaSource:
     return DeltaSource(session.store, session.catalog.get(name))
 
 
-def poll(session: Session, name: str = "t") -> LandingReport:
+def poll(session: Session, name: str = "t") -> SourceReport:
     """Poll the source of a table."""
     return source(session, name).poll(lambda: session.computing)
 

@@ -25,8 +25,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.connectors.landing import LandingSource, poll_all
+from engine.connectors.landing import LandingSource
 from engine.connectors.landing_tables import FILES
+from engine.connectors.sources import poll_all
 from engine.meta.dead_letters import DEAD_LETTER
 from engine.session import Session
 
@@ -239,7 +240,7 @@ def _poll(lake: Session, table: str, cases: list[Case], summary: Summary, where:
                 assert row["reason"], f"{where}: {row['file']} line {row['line']} has no reason"
     for case in cases:
         _judge(case, landed, taken.get(case.name), told.get(case.name, 0), where)
-    left = LandingSource.of_relation(lake.store, lake.catalog.get(table)).pending()
+    left = LandingSource.of_relation(lake.store, lake.catalog.get(table)).files()
     assert not left, f"{where}: {left[0].path} is still pending"
     summary.files += len(cases)
     summary.rows += report.rows

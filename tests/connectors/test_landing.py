@@ -11,11 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine.connectors.landing import LandingOptions, LandingReport, LandingSource, pending_digest, poll_all
+from engine.connectors.contract import SourceReport
+from engine.connectors.landing import LandingOptions, LandingSource
 from engine.connectors.landing_commit import LandingCommits
 from engine.connectors.landing_options import wrong_option
 from engine.connectors.landing_tables import FILES
 from engine.connectors.same_source import same_source
+from engine.connectors.sources import pending_digest, poll_all
 from engine.errors import SourceError, SqlError, UnsupportedSql
 from engine.hummock import Hummock
 from engine.meta.dead_letters import DEAD_LETTER
@@ -226,7 +228,7 @@ def test_files_that_are_being_written_are_left_alone(lake: Session, folder: Path
     source = orders()
     for name in (".a.csv", "_a.csv", "a.csv.tmp", "a.csv.part", "notes.txt", "empty.csv"):
         (folder / name).write_text("" if name == "empty.csv" else "id,price\n1,1\n")
-    assert source.pending() == ()
+    assert source.files() == ()
     (folder / "a.csv.tmp").rename(folder / "a.csv")
     assert source.poll().files == 1
 
@@ -242,13 +244,13 @@ def test_a_file_that_changes_after_it_was_taken_is_told_once_and_not_taken_again
     assert (report.files, report.rows, len(report.warnings)) == (0, 0, 1)
     assert "changed after it was taken" in dead(lake)[0][2]
     assert prices(lake) == {1: 1.0}
-    assert source.pending() == ()
+    assert source.files() == ()
 
 
 def test_a_format_option_leaves_other_files_alone(folder: Path, orders: Source) -> None:
     source = orders(format="csv")
     (folder / "a.jsonl").write_text('{"id": 1}\n')
-    assert source.pending() == ()
+    assert source.files() == ()
 
 
 def test_unknown_columns_are_left_out_with_a_warning(lake: Session, folder: Path, orders: Source) -> None:
@@ -265,11 +267,11 @@ def test_two_pollers_that_see_the_same_file_take_it_once(lake: Session, folder: 
     (folder / "a.csv").write_text("id,price\n1,1\n")
     with Hummock.open(lake.store.url) as other_store:
         second = LandingSource(other_store, "orders", folder)
-        assert len(second.pending()) == 1
+        assert len(second.files()) == 1
         same = same_source(other_store.version, "orders")
-        commits = LandingCommits(other_store, "orders", False, False, LandingReport("orders"), same)
-        commits.begin(second.pending()[0])
-        parts = list(second._parts(second.pending()[0]))
+        commits = LandingCommits(other_store, "orders", False, False, SourceReport("orders"), same)
+        commits.begin(second.files()[0])
+        parts = list(second._parts(second.files()[0]))
         assert first.poll().files == 1
         assert commits.commit(parts) == {"a.csv"}
         assert commits.report.files == 0

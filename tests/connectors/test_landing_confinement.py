@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.connectors.landing import poll_all
+from engine.connectors.sources import poll_all
 from engine.errors import UnsupportedSql
 from engine.session import Session
 

@@ -192,7 +192,7 @@ def test_records_of_a_store_that_knew_no_half_taken_files_are_read_and_gone_on_w
     size, time, table = file.st_size, file.st_mtime_ns, lake.store.version.tables["orders"].table_id
     record = ["orders", "a.csv", table, size, time, size, time, 1, 0]
     lake.store.ingest_batch({FILES: Put(pa.table([[value] for value in record], schema=old))})
-    assert source.pending() == ()
+    assert source.files() == ()
     (folder / "b.csv").write_text("id,name\n2,b\n")
     assert source.poll().files == 1
     assert [(row["path"], row["position"]) for row in rows(lake, FILES)] == [("a.csv", None), ("b.csv", None)]

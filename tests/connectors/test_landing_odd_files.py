@@ -11,9 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine.connectors.landing import LandingReport, LandingSource, pending_digest, poll_all
+from engine.connectors.contract import SourceReport, Spark, no_spark
+from engine.connectors.landing import LandingSource
 from engine.connectors.landing_tables import FILES
 from engine.connectors.read_limits import ReadLimits
+from engine.connectors.sources import pending_digest, poll_all
 from engine.meta.dead_letters import DEAD_LETTER
 from engine.session import Session
 
@@ -44,10 +46,10 @@ def taken(lake: Session) -> list[str]:
 
 
 @pytest.fixture
-def poll(lake: Session, folder: Path, orders: Source) -> Callable[..., LandingReport]:
+def poll(lake: Session, folder: Path, orders: Source) -> Callable[..., SourceReport]:
     """Polls twice, with a good file at the end; the second time nothing is left."""
 
-    def run(limits: ReadLimits | None = None, **options: str) -> LandingReport:
+    def run(limits: ReadLimits | None = None, **options: str) -> SourceReport:
         source = orders(**options)
         if limits is not None:
             source.limits = limits
@@ -81,7 +83,7 @@ def lines(*items: str) -> str:
     ],
 )
 def test_an_odd_json_line_is_the_only_one_that_does_not_land(
-    lake: Session, folder: Path, poll: Callable[..., LandingReport], odd: str
+    lake: Session, folder: Path, poll: Callable[..., SourceReport], odd: str
 ) -> None:
     (folder / "a.jsonl").write_text(lines('{"id": 1}', odd, '{"id": 3}'))
     poll()
@@ -90,7 +92,7 @@ def test_an_odd_json_line_is_the_only_one_that_does_not_land(
 
 @pytest.mark.parametrize("odd", ['{"id": 2, "name": "\\ud800"}', '{"id": ' + "1" * 5000 + "}"])
 def test_an_odd_element_of_a_json_array_is_the_only_one_that_does_not_land(
-    lake: Session, folder: Path, poll: Callable[..., LandingReport], odd: str
+    lake: Session, folder: Path, poll: Callable[..., SourceReport], odd: str
 ) -> None:
     (folder / "a.json").write_text("[" + ",\n".join(['{"id": 1}', odd, '{"id": 3}']) + "]")
     poll()
@@ -98,7 +100,7 @@ def test_an_odd_element_of_a_json_array_is_the_only_one_that_does_not_land(
 
 
 def test_an_array_that_is_nested_too_deep_is_set_aside(
-    lake: Session, folder: Path, poll: Callable[..., LandingReport]
+    lake: Session, folder: Path, poll: Callable[..., SourceReport]
 ) -> None:
     (folder / "a.json").write_text('[{"id": 1, "name": ' + "[" * 5000 + "]" * 5000 + "}]")
     poll()
@@ -112,7 +114,7 @@ def test_numbers_within_lists_stay_as_they_are_written(lake: Session, folder: Pa
 
 
 def test_a_line_that_is_not_utf8_is_the_only_one_that_does_not_land(
-    lake: Session, folder: Path, poll: Callable[..., LandingReport]
+    lake: Session, folder: Path, poll: Callable[..., SourceReport]
 ) -> None:
     (folder / "a.csv").write_bytes(b"id,name\n1,a\n2,\xff\xfe\n3,c\n")
     (folder / "b.jsonl").write_bytes(b'{"id": 4}\n{"id": 5, "name": "\xff"}\n{"id": 6}\n')
@@ -121,7 +123,7 @@ def test_a_line_that_is_not_utf8_is_the_only_one_that_does_not_land(
 
 
 def test_a_parquet_text_that_is_not_utf8_is_set_aside_and_the_table_can_be_read(
-    lake: Session, folder: Path, poll: Callable[..., LandingReport]
+    lake: Session, folder: Path, poll: Callable[..., SourceReport]
 ) -> None:
     texts = pa.Array.from_buffers(pa.string(), 3, pa.array([b"a", b"\xff\xfe", b"c"]).buffers())
     pq.write_table(pa.table({"id": [1, 2, 3], "name": texts}), folder / "a.parquet")
@@ -142,7 +144,7 @@ def test_a_parquet_time_beyond_all_calendars_is_set_aside_and_the_table_can_be_r
 
 
 def test_a_file_name_that_is_not_utf8_is_taken_once_under_an_escaped_name(
-    lake: Session, folder: Path, poll: Callable[..., LandingReport]
+    lake: Session, folder: Path, poll: Callable[..., SourceReport]
 ) -> None:
     (Path(os.fsdecode(os.fsencode(folder) + b"/a\xff.csv"))).write_text("id,name\n1,a\nx,b\n")
     poll()
@@ -152,7 +154,7 @@ def test_a_file_name_that_is_not_utf8_is_taken_once_under_an_escaped_name(
 
 
 def test_a_link_to_itself_is_told_and_stops_neither_poll_nor_sensor(
-    lake: Session, folder: Path, poll: Callable[..., LandingReport], orders: Source
+    lake: Session, folder: Path, poll: Callable[..., SourceReport], orders: Source
 ) -> None:
     (folder / "a.csv").symlink_to(folder / "a.csv")
     orders()
@@ -162,7 +164,7 @@ def test_a_link_to_itself_is_told_and_stops_neither_poll_nor_sensor(
 
 
 def test_a_link_out_of_the_folder_is_told_and_nothing_of_its_file_is_shown(
-    lake: Session, folder: Path, poll: Callable[..., LandingReport], tmp_path: Path
+    lake: Session, folder: Path, poll: Callable[..., SourceReport], tmp_path: Path
 ) -> None:
     (tmp_path / "secret.csv").write_text("password\nhunter2\n")
     (folder / "a.csv").symlink_to(tmp_path / "secret.csv")
@@ -173,7 +175,7 @@ def test_a_link_out_of_the_folder_is_told_and_nothing_of_its_file_is_shown(
 
 
 def test_a_link_within_the_folder_is_followed(
-    lake: Session, folder: Path, poll: Callable[..., LandingReport]
+    lake: Session, folder: Path, poll: Callable[..., SourceReport]
 ) -> None:
     (folder / "_kept").mkdir()
     (folder / "_kept" / "b.csv").write_text("id,name\n1,a\n")
@@ -185,7 +187,7 @@ def test_a_link_within_the_folder_is_followed(
 def test_a_link_to_an_allowed_place_is_followed(
     lake: Session,
     folder: Path,
-    poll: Callable[..., LandingReport],
+    poll: Callable[..., SourceReport],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -198,7 +200,7 @@ def test_a_link_to_an_allowed_place_is_followed(
 
 
 def test_rows_with_an_open_quote_are_told_one_by_one(
-    lake: Session, folder: Path, poll: Callable[..., LandingReport]
+    lake: Session, folder: Path, poll: Callable[..., SourceReport]
 ) -> None:
     odd = [f'{number},"open {number},{number}' for number in range(1, 41)]
     (folder / "a.csv").write_text(lines("id,name,price", *odd, "41,fine,1"))
@@ -207,7 +209,7 @@ def test_rows_with_an_open_quote_are_told_one_by_one(
 
 
 def test_very_many_open_quotes_take_the_time_of_their_lines(
-    lake: Session, folder: Path, poll: Callable[..., LandingReport]
+    lake: Session, folder: Path, poll: Callable[..., SourceReport]
 ) -> None:
     odd = [f'{number},"open {number},{number}' for number in range(1, 20_001)]
     (folder / "a.csv").write_text(lines("id,name,price", *odd))
@@ -218,7 +220,7 @@ def test_very_many_open_quotes_take_the_time_of_their_lines(
 
 
 def test_json_objects_with_very_many_different_names_are_read_in_time(
-    lake: Session, folder: Path, poll: Callable[..., LandingReport]
+    lake: Session, folder: Path, poll: Callable[..., SourceReport]
 ) -> None:
     odd = [json.dumps({"id": at, **{f"k{at}_{n}": 1 for n in range(20)}}) for at in range(5_000)]
     (folder / "a.jsonl").write_text(lines(*odd))
@@ -227,7 +229,7 @@ def test_json_objects_with_very_many_different_names_are_read_in_time(
 
 
 def test_a_line_longer_than_may_be_held_is_told_and_the_next_one_lands(
-    lake: Session, folder: Path, poll: Callable[..., LandingReport]
+    lake: Session, folder: Path, poll: Callable[..., SourceReport]
 ) -> None:
     (folder / "a.csv").write_text(lines("id,name", "1,a", f"2,{'x' * 100_000}", "3,c"))
     (folder / "b.jsonl").write_text(
@@ -238,7 +240,7 @@ def test_a_line_longer_than_may_be_held_is_told_and_the_next_one_lands(
 
 
 def test_a_file_without_a_line_break_is_not_held_as_a_whole(
-    lake: Session, folder: Path, poll: Callable[..., LandingReport]
+    lake: Session, folder: Path, poll: Callable[..., SourceReport]
 ) -> None:
     (folder / "a.csv").write_bytes(b"x" * 1_000_000)
     (folder / "b.json").write_bytes(b'[{"id": 1, "name": "' + b"x" * 1_000_000)
@@ -247,7 +249,7 @@ def test_a_file_without_a_line_break_is_not_held_as_a_whole(
 
 
 def test_a_decompression_bomb_is_set_aside(
-    lake: Session, folder: Path, poll: Callable[..., LandingReport]
+    lake: Session, folder: Path, poll: Callable[..., SourceReport]
 ) -> None:
     numbers = pa.array([0] * 2_000_000, pa.int64())
     pq.write_table(pa.table({"id": numbers}), folder / "a.parquet")
@@ -256,7 +258,7 @@ def test_a_decompression_bomb_is_set_aside(
 
 
 def test_a_row_group_above_the_bound_is_set_aside(
-    lake: Session, folder: Path, poll: Callable[..., LandingReport]
+    lake: Session, folder: Path, poll: Callable[..., SourceReport]
 ) -> None:
     texts = [os.urandom(500).hex() for _ in range(400)]
     pq.write_table(
@@ -267,7 +269,7 @@ def test_a_row_group_above_the_bound_is_set_aside(
 
 
 def test_a_large_text_that_many_rows_share_is_written_out_in_parts(
-    lake: Session, folder: Path, poll: Callable[..., LandingReport]
+    lake: Session, folder: Path, poll: Callable[..., SourceReport]
 ) -> None:
     table = pa.table({"id": list(range(100)), "name": ["x" * 3_000] * 99 + ["y" * 5_000]})
     pq.write_table(table, folder / "a.parquet")
@@ -276,7 +278,7 @@ def test_a_large_text_that_many_rows_share_is_written_out_in_parts(
 
 
 def test_a_parquet_file_that_breaks_off_keeps_the_rows_before(
-    lake: Session, folder: Path, poll: Callable[..., LandingReport]
+    lake: Session, folder: Path, poll: Callable[..., SourceReport]
 ) -> None:
     path = folder / "a.parquet"
     pq.write_table(pa.table({"id": list(range(200)), "name": ["a"] * 200}), path, row_group_size=100)
@@ -289,7 +291,7 @@ def test_a_parquet_file_that_breaks_off_keeps_the_rows_before(
 
 
 def test_an_unexpected_error_sets_one_file_aside(
-    lake: Session, folder: Path, poll: Callable[..., LandingReport], monkeypatch: pytest.MonkeyPatch
+    lake: Session, folder: Path, poll: Callable[..., SourceReport], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from engine.connectors import json_files
 
@@ -350,7 +352,7 @@ def test_a_table_with_a_fault_that_nobody_expected_stops_no_other_table(
     (folder / "a.csv").write_text("id,name\n1,a\n")
     real = LandingSource.poll
 
-    def poll(self: LandingSource, limit: int | None = None) -> LandingReport:
+    def poll(self: LandingSource, spark: Spark = no_spark, limit: int | None = None) -> SourceReport:
         if self.table == "broken":
             raise ZeroDivisionError("nobody thought of it")
         return real(self, limit)

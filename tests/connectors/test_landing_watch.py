@@ -69,8 +69,8 @@ def large(folder: Path, orders: Source, monkeypatch: pytest.MonkeyPatch) -> Land
         (folder / f"{number:02}.csv").write_text(f"id,name\n{number},a\n")
     assert source.poll().files == 60
     settle(folder)
-    source.pending()
-    assert source.pending() == ()
+    source.files()
+    assert source.files() == ()
     return source
 
 
@@ -81,14 +81,14 @@ def settle(folder: Path, seconds: float = 60.0) -> None:
 
 
 def paths(source: LandingSource) -> list[str]:
-    return [file.path for file in source.pending()]
+    return [file.path for file in source.files()]
 
 
 def test_a_look_at_a_folder_in_which_nothing_happens_reads_neither_names_nor_records(
     large: LandingSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted = Counted(monkeypatch)
-    assert large.pending() == ()
+    assert large.files() == ()
     assert counted.seen == (0, 0, 0)
 
 
@@ -103,7 +103,7 @@ def test_a_new_file_is_found_at_once_and_only_it_is_looked_at(
     assert paths(large) == ["new.csv"]
     assert counted.seen == (0, 1, 0)
     assert large.poll().files == 1
-    assert large.pending() == ()
+    assert large.files() == ()
 
 
 def test_a_file_that_is_put_in_the_place_of_a_taken_one_is_told_at_once(
@@ -113,7 +113,7 @@ def test_a_file_that_is_put_in_the_place_of_a_taken_one_is_told_at_once(
     (folder / ".other").rename(folder / "07.csv")
     assert paths(large) == ["07.csv"]
     assert "changed after it was taken" in large.poll().warnings[0]
-    assert large.pending() == ()
+    assert large.files() == ()
 
 
 def test_a_file_that_is_written_to_in_its_place_is_told_when_everything_is_looked_at(

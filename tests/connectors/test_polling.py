@@ -11,9 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from engine.connectors.landing import LandingSource, poll_all
+from engine.connectors.contract import Spark
+from engine.connectors.landing import LandingSource
 from engine.connectors.landing_commit import LandingCommits
 from engine.connectors.polling import Polling
+from engine.connectors.sources import poll_all
 from engine.errors import Unavailable
 from engine.hummock import Version
 from engine.session import Session
@@ -87,7 +89,7 @@ def test_what_cannot_be_taken_is_tried_again_at_the_distance_that_was_asked_for(
     orders()
     tried: list[int] = []
 
-    def fail(self: LandingSource) -> None:
+    def fail(self: LandingSource, spark: Spark) -> None:
         raise OSError("no right to read it")
 
     monkeypatch.setattr(LandingSource, "poll", fail)

@@ -101,16 +101,16 @@ def test_events_do_not_land_in_a_table_that_was_made_anew_meanwhile(
 ) -> None:
     made = "CREATE SOURCE person (id BIGINT, name STRING) WITH (connector = 'nexmark', max_events = '50', seed = '{}')"
     lake.sql(made.format(1))
-    before, real, made_anew = lake.catalog, nexmark.NexmarkSource._rows, threading.Event()
+    before, real, made_anew = lake.catalog, nexmark.NexmarkSource.read, threading.Event()
 
-    def make(self: nexmark.NexmarkSource, start: int, stop: int) -> Any:
+    def make(self: nexmark.NexmarkSource, split: str, after: str | None, upto: str) -> Any:
         if not made_anew.is_set():
             made_anew.set()
             lake.sql("DROP TABLE person")
             lake.sql(made.format(2))
-        return real(self, start, stop)
+        return real(self, split, after, upto)
 
-    monkeypatch.setattr(nexmark.NexmarkSource, "_rows", make)
+    monkeypatch.setattr(nexmark.NexmarkSource, "read", make)
     (report,) = poll_all(before, lake.store)
     assert "person was dropped while its source was polled" in (report.error or "")
     (report,) = poll_all(before, lake.store)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.connectors import landing_options, nexmark
+from engine.connectors.registry import OWN
 from engine.connectors.sinks import options as sinks
+from engine.connectors.sinks.registry import OWN as SINKS
 from engine.runtime.reads.datasource import SOURCE_OPTIONS
 from engine.sql.statements.settings import SETTINGS
 from engine.sql.statements.view_options import CHANGEABLE, VIEW_OPTIONS
@@ -16,11 +17,9 @@ from tools.reference import PAGE, reference
 
 NAMES = [
     *VIEW_OPTIONS,
-    *landing_options.OPTIONS,
-    *nexmark.OPTIONS,
+    *(name for kind in OWN for name in kind.options),
     *sinks.COMMON_OPTIONS,
-    *sinks.FILE_OPTIONS,
-    *sinks.DELTA_OPTIONS,
+    *(name for kind in SINKS for name in kind.options),
     *SOURCE_OPTIONS,
     *SETTINGS,
     *(name for group in variables.GROUPS.values() for name in group),

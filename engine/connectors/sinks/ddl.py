@@ -9,8 +9,10 @@ from collections.abc import Callable, Collection, Mapping
 import msgspec
 import pyarrow as pa
 
-from engine.connectors.sinks.delta_checks import OpenSpark, checked_delta
-from engine.connectors.sinks.options import EPOCH, OPERATION, SinkOptions, checked
+from engine.connectors.sinks.checked_options import checked
+from engine.connectors.sinks.delta_checks import OpenSpark
+from engine.connectors.sinks.options import EPOCH, OPERATION, SinkOptions
+from engine.connectors.sinks.registry import connector_of_sink
 from engine.connectors.sinks.start import beginning, provided
 from engine.errors import Conflict, SqlError
 from engine.hummock import Commit, Hummock, Version
@@ -81,8 +83,7 @@ def _create(store: Hummock, statement: CreateSink, dialect: Dialect, spark: Open
         version = store.refresh()
         stored = load(version)
         relation = sink_relation(stored, statement, dialect)
-        if relation.options.get("connector") == "delta":
-            relation = checked_delta(store.url, relation, statement, spark)
+        relation = connector_of_sink(relation).prepared(store.url, relation, statement, spark)
         table = computed(version, source_of(relation))
         part = Commit(catalog=state_entry(relation.name, SinkState()))
         if table is not None:

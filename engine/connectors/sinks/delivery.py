@@ -10,14 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 from pyspark.sql import SparkSession
 
-from engine.connectors.sinks.address import check_reachable
-from engine.connectors.sinks.delta import DeltaSink
-from engine.connectors.sinks.files import FileSink
+from engine.connectors.sinks.contract import Delivered, Opening, Portion, SinkTarget
 from engine.connectors.sinks.options import SinkOptions, log_columns
 from engine.connectors.sinks.promises import fulfilled, promised, with_promise
+from engine.connectors.sinks.registry import connector_of_sink
 from engine.connectors.sinks.start import beginning, provided
-from engine.connectors.sinks.tables import TableSink
-from engine.connectors.sinks.target import Delivered, Portion, SinkTarget
 from engine.errors import Conflict, SinkError, TidelineError
 from engine.hummock import Commit, Hummock, TableVersion, Version
 from engine.hummock.object_store import ObjectStore
@@ -92,7 +89,7 @@ class Delivery:
     @property
     def fan_out_key(self) -> tuple[object, ...] | None:
         """Sinks with the same key read the same epochs of the same log, and can share the reading; None reads for itself."""
-        if self.options.connector != "file":
+        if not connector_of_sink(self.relation).each_epoch:
             return None  # it takes all that waits as one net change
         return source_of(self.relation), tuple(log_columns(self.relation)), self.options.vnode_groups
 
@@ -265,14 +262,8 @@ class Delivery:
 
     def _opened(self, start: int) -> SinkTarget:
         if self._target is None or self._target.start != start:
-            if self.options.into is not None:
-                self._target = TableSink(self._store, self.relation, start)
-                return self._target
-            check_reachable(self.options.url)  # a link may lead elsewhere since CREATE SINK
-            if self.options.connector == "delta":
-                self._target = DeltaSink(self._store, self.relation, start, self._spark)
-            else:
-                self._target = FileSink(self.relation, self._open_target(self.options.url), start)
+            opening = Opening(self._store, self.relation, start, self._spark, self._open_target)
+            self._target = connector_of_sink(self.relation).target(opening)
         return self._target
 
     def _failed(self, reader: SinkLogStore, error: str) -> tuple[float, str]:

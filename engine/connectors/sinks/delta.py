@@ -28,9 +28,9 @@ from engine.connectors.delta_tables import (
     transaction,
     turn_at,
 )
+from engine.connectors.sinks.contract import Delivered, Portion
 from engine.connectors.sinks.delta_changes import CODE, frame_of_changes, no_changes, place, tasks_for
 from engine.connectors.sinks.options import SinkOptions, log_columns
-from engine.connectors.sinks.target import Delivered, Portion
 from engine.errors import SinkError
 from engine.hummock import Hummock
 from engine.hummock.epoch import epoch_text

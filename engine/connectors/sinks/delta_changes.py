@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from engine.arrow import as_values
-from engine.connectors.sinks.target import Portion
+from engine.connectors.sinks.contract import Portion
 from engine.hummock import Hummock, Reader, TableVersion
 from engine.log_store.changes import Changes
 from engine.log_store.sink import LogRange, read_changes

@@ -8,19 +8,23 @@ import decimal
 import io
 import json
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.arrow import Column
-from engine.connectors.sinks.options import SinkOptions
-from engine.connectors.sinks.target import Delivered, Portion
+from engine.connectors.sinks.address import check_reachable
+from engine.connectors.sinks.contract import Delivered, Opening, Portion, SinkConnector
+from engine.connectors.sinks.option_checks import address, count, wrong_sink
+from engine.connectors.sinks.options import FORMATS, ROWS_PER_FILE, SinkOptions
 from engine.errors import SinkError
 from engine.hummock.object_store import ObjectStore
 from engine.log_store.changes import DELETE, Changes, in_pieces
 from engine.log_store.sink import LogRange, VnodeGroup
 from engine.sql.catalog import Relation
+from engine.sql.statements.sink_statements import CreateSink
 from engine.sql.typing.types import to_arrow
 
 
@@ -75,6 +79,43 @@ class FileSink:
                 f"{self.options.url}/{path} is there with other rows: something else writes there under the name of sink "
                 f"{self.name}; DROP SINK {self.name}, and create it with another name or path"
             )
+
+
+FILE_OPTIONS: Mapping[str, str] = {
+    "path": "the folder for the files; a relative one starts at TIDELINE_HOME",
+    "url": "instead of path: file:///folder or s3://bucket/prefix",
+    "format": "parquet (without it) or jsonl",
+    "rows_per_file": f"the most rows of one file; {ROWS_PER_FILE:,} without it",
+}
+
+
+class FileSinks(SinkConnector):
+    """Files in a folder or bucket, an epoch after the other."""
+
+    name = "file"
+    options = FILE_OPTIONS
+    title = "Of files"
+    each_epoch = FileSink.each_epoch
+
+    def kept(self, statement: CreateSink) -> dict[str, str]:
+        """Return address, format and size of the files."""
+        form = statement.options.get("format", FORMATS[0]).lower()
+        if form not in FORMATS:
+            message = f'format "{form}" is not offered'
+            raise wrong_sink(statement, "format", message, f"choose {' or '.join(FORMATS)}")
+        rows = count(statement, "rows_per_file", ROWS_PER_FILE, 1 << 31)
+        return {
+            "connector": self.name,
+            "url": address(statement),
+            "format": form,
+            "rows_per_file": str(rows),
+        }
+
+    def target(self, opening: Opening) -> FileSink:
+        """Open the folder."""
+        url = opening.relation.options.get("url", "")
+        check_reachable(url)  # a link may lead elsewhere since CREATE SINK
+        return FileSink(opening.relation, opening.objects(url), opening.start)
 
 
 def named_by(sink: str, start: int) -> str:

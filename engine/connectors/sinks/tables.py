@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 
+from engine.connectors.sinks.contract import Delivered, Opening, Portion, SinkConnector
 from engine.connectors.sinks.options import SinkOptions
-from engine.connectors.sinks.target import Delivered, Portion
 from engine.errors import Conflict
 from engine.hummock import Commit, Delete, Hummock, Put, TableVersion, Version
 from engine.hummock.batch import TableBuffer, finish, gather
@@ -18,6 +20,7 @@ from engine.runtime.writes.conflicts import UPDATE_IF_NOT_NULL, not_null, unchan
 from engine.runtime.writes.row_versions import newer
 from engine.runtime.writes.watermarks import Arrivals
 from engine.sql.catalog import Relation
+from engine.sql.statements.sink_statements import CreateSink
 
 
 class TableSink:
@@ -75,6 +78,23 @@ class TableSink:
             table, keys, table.committed_epoch, columns=rows.column_names, null_safe=True
         )
         return newer(target, rows, index, stored) if target.version_columns else not_null(rows, index, stored)
+
+
+class TableSinks(SinkConnector):
+    """Tables of the store, of sinks INTO one."""
+
+    name = "table"
+    options: Mapping[str, str] = {}
+    title = "Of tables"
+
+    def kept(self, statement: CreateSink) -> dict[str, str]:
+        """Return the table."""
+        assert statement.into is not None
+        return {"into": statement.into}
+
+    def target(self, opening: Opening) -> TableSink:
+        """Open the table."""
+        return TableSink(opening.store, opening.relation, opening.start)
 
 
 def _leaves(change: Changes, key: list[str]) -> np.ndarray:

@@ -33,8 +33,6 @@ from engine.sql.typing.types import parse_type
 _DOCUMENTS = (exp.DataType.Type.JSON, exp.DataType.Type.JSONB, exp.DataType.Type.VARIANT)
 _DROPPED: tuple[RelationKind, ...] = ("table", "view", "materialized view", "index", "function", "sink")
 
-SCHEMA_OF_SOURCE = frozenset(("delta",))
-"""The connectors whose source tells the columns of a table that lists none but its key."""
 _APPEND_ONLY = frozenset(("appendonly", "append_only"))
 """The options by which RisingWave says APPEND ONLY."""
 
@@ -104,7 +102,7 @@ def _table(tree: exp.Create, name: str, clauses: Clauses, sql: str, dialect: Dia
         hint = "CREATE TABLE t (id BIGINT PRIMARY KEY, …)"
         raise mistake(f"table {name} needs columns", tree.this, sql, hint)
     only = key_only(tree.this, sql)
-    if only is not None and options.get("connector") in SCHEMA_OF_SOURCE:
+    if only is not None and "connector" in options:  # whose source may tell the columns
         places = clauses.places
         return CreateTable(name, (), only, append_only, exists, options, None, sql, on_conflict, places)
     columns, key = columns_of(tree.this, name, sql, dialect)

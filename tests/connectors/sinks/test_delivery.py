@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as hs
 from pyspark.sql import SparkSession
 
+from engine.connectors.sinks.contract import Delivered
 from engine.connectors.sinks.ddl import create_sink
 from engine.connectors.sinks.driver import SinkDriver
-from engine.connectors.sinks.target import Delivered
 from engine.errors import Conflict
 from engine.hummock import Hummock, TableVersion
 from engine.log_store.changes import Changes

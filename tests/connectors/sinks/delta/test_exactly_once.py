@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from engine.connectors.sinks.contract import Delivered, Portion
 from engine.connectors.sinks.ddl import alter_sink, create_sink
 from engine.connectors.sinks.delta import DeltaSink
 from engine.connectors.sinks.driver import SinkDriver
-from engine.connectors.sinks.target import Delivered, Portion
 from engine.hummock import Hummock
 from engine.meta.catalog_store import load
 from engine.runtime.statements import ddl

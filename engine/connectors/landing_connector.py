@@ -1,0 +1,62 @@
+"""The connector of landing folders: its options, and the trial of a folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from engine.connectors.contract import Connector, Spark, Unfit, source_options
+from engine.connectors.file_formats import FileOptions
+from engine.connectors.landing import LandingSource
+from engine.connectors.landing_folder import is_read, landing_path, look_at, unreadable
+from engine.connectors.landing_options import CONNECTOR, OPTIONS, wrong_option
+from engine.connectors.landing_tables import all_taken
+from engine.errors import SourceError
+from engine.hummock import Hummock
+from engine.sql.catalog import Relation
+from engine.sql.statements.statement_types import CreateTable
+
+
+class LandingConnector(Connector):
+    """Files of a folder, whose splits are the files."""
+
+    name = CONNECTOR
+    options = OPTIONS
+    statement = "CREATE TABLE t (…) WITH (connector = 'landing', path = 'folder')"
+    page = "landing.md"
+
+    def unfit(self, statement: CreateTable) -> Unfit | None:
+        """Return the first option that can't be used."""
+        return wrong_option({name: value for name, value in statement.options.items() if name in OPTIONS})
+
+    def source(self, store: Hummock, relation: Relation) -> LandingSource:
+        """Return the source of a table."""
+        return LandingSource.of_relation(store, relation)
+
+    def trial(self, store: Hummock, relation: Relation, spark: Spark) -> Iterator[str]:
+        """Say that the folder can be listed, and its files be opened, and how many are taken."""
+        options = source_options(relation)
+        wrong = wrong_option(options)
+        if wrong is not None:
+            raise SourceError(f"{wrong.message}: {wrong.hint}")
+        folder = landing_path(options["path"])
+        kinds = FileOptions(options.get("format"), ("",), options.get("delimiter", ","))
+        try:
+            with os.scandir(folder) as entries:
+                names = sorted(entry.name for entry in entries if is_read(entry.name, kinds))
+        except OSError as error:
+            raise unreadable(relation.name, folder, error) from error
+        yield f"the folder {folder} can be listed"
+        for name in names:
+            found = look_at(folder, name)
+            if found is not None and found.fault is not None:
+                raise SourceError(f"{name}: {found.fault}")
+            with open(folder / name, "rb") as file:
+                file.read(1)
+        yield f"{len(names)} files in it can be opened"
+        table = store.version.tables.get(relation.name)
+        if table is None:
+            yield "it would begin with the first file"
+        else:
+            taken = all_taken(store, relation.name, table.table_id).num_rows
+            yield f"{taken} files are taken and known again"

@@ -1,0 +1,213 @@
+"""Sources whose splits each stand at one offset: the loop that takes what comes next, and how it is committed."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
+
+from engine.connectors.attempts import until_it_stands
+from engine.connectors.contract import Source, SourceReport, Spark, no_spark
+from engine.connectors.offsets import Offset, ensure_offsets, offset_of, row_of
+from engine.connectors.same_source import same_source
+from engine.errors import Conflict, SourceError
+from engine.hummock import Commit, Hummock, Put, SstInfo, TableVersion, Version
+from engine.hummock.batch import Operation, gather
+from engine.hummock.preconditions import Precondition, all_of, same_tables, unaltered
+from engine.meta.catalog_store import load
+from engine.meta.dead_letters import DEAD_LETTER, DeadLetter, ensure_dead_letters, letter_rows
+from engine.meta.source_notes import OFFSETS
+from engine.sql.catalog import Relation
+
+Step = TypeVar("Step")
+Steps = Callable[[str, Offset | None], Iterator[Step]]
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What one commit brings: the offset behind it, the table's rows, as files or as operations, and rows of system tables.
+
+    `aside` counts the rows that were set aside, of which `letters` are some; `note` is what is to be known of the source.
+    """
+
+    offset: str
+    files: Sequence[SstInfo] = ()
+    operations: Sequence[Operation] = ()
+    system: Mapping[str, Sequence[Operation]] = field(default_factory=dict)
+    rows: int = 0
+    late: int = 0
+    aside: int = 0
+    letters: Sequence[DeadLetter] = ()
+    warnings: Sequence[str] = ()
+    note: str = ""
+    precondition: Precondition | None = None
+    watermarks: Mapping[str, int] = field(default_factory=dict)
+
+
+class OffsetSource(Source, Generic[Step]):
+    """A source of one table; a subclass says which steps come next, and what one brings.
+
+    `relation` is the table as it is in the version that a step is taken for: it may be altered between two commits.
+    """
+
+    def __init__(self, store: Hummock, relation: Relation) -> None:
+        self.store, self.relation = store, relation
+
+    def splits(self) -> Sequence[str]:
+        """Return the names of the splits, in the order in which they are taken."""
+        return ("",)
+
+    @abstractmethod
+    def steps(self, split: str, after: Offset | None) -> Iterator[Step]:
+        """Yield what further commits take of a split, each behind the one before; `after` None begins with the snapshot.
+
+        Each is asked for once the one before it is committed. An end is to come: what is due later is taken by a later poll.
+        """
+
+    @abstractmethod
+    def taken(self, step: Step, after: Offset | None, version: Version, spark: Spark) -> Taken:
+        """Read what a step takes, for the table as it is in a version; asked again where another writer was faster."""
+
+    def poll(self, spark: Spark = no_spark) -> SourceReport:
+        """Take all that there is, a commit a step."""
+        started = time.perf_counter()
+        try:
+            self.store.refresh()
+            same_source(self.store.version, self.relation.name, self.relation)
+            report = self.taken_up(spark, self.steps)
+        except SourceError as error:
+            self._note_error(str(error))
+            raise
+        return replace(report, seconds=time.perf_counter() - started)
+
+    def taken_up(self, spark: Spark, steps: Steps[Step]) -> SourceReport:
+        """Commit steps of each split until they end."""
+        self.store.refresh()
+        ensure_offsets(self.store)
+        ensure_dead_letters(self.store)
+        table_id = self.table(self.store.version).table_id
+        report = SourceReport(self.relation.name)
+        for split in self.splits():
+            walk = _Walk(self, split, table_id, steps, spark, report)
+            while until_it_stands(self.store, self.relation.name, walk.go_on):
+                pass
+            report = walk.report
+        return report
+
+    def offset(self, split: str = "") -> Offset | None:
+        """Return where a split stands in the newest version that this process knows."""
+        version = self.store.version
+        return offset_of(self.store, version, self.table(version), split)
+
+    def table(self, version: Version) -> TableVersion:
+        """Return the table in a version; raises SourceError once it is dropped."""
+        try:
+            return version.tables[self.relation.name]
+        except KeyError:
+            raise self.dropped() from None
+
+    def dropped(self) -> SourceError:
+        """Return the error of a poll whose table has gone."""
+        return SourceError(f"table {self.relation.name} was dropped while its source was polled")
+
+    def _note_error(self, error: str) -> None:
+        """Keep in the store, for who asks how things stand, why the source does not go on."""
+        version = self.store.refresh()
+        table = version.tables.get(self.relation.name)
+        if table is None:
+            return
+        for split in self.splits():
+            self._note_error_of(split, table, error)
+
+    def _note_error_of(self, split: str, table: TableVersion, error: str) -> None:
+        seen = offset_of(self.store, self.store.version, table, split)
+        if seen is None or seen.error == error:
+            return
+
+        def not_gone_on(now: Version) -> None:
+            if offset_of(self.store, now, self.table(now), split) != seen:
+                raise Conflict(f"what came for {table.name} was taken by another process at the same time")
+
+        try:
+            row = row_of(table, split, replace(seen, error=error))
+            self.store.ingest_batch({OFFSETS: [Put(row)]}, precondition=not_gone_on)
+        except Conflict:
+            self.store.refresh()
+
+
+class _Walk(Generic[Step]):
+    """The commits of one poll of one split."""
+
+    def __init__(
+        self,
+        source: OffsetSource[Step],
+        split: str,
+        table_id: int,
+        steps: Steps[Step],
+        spark: Spark,
+        report: SourceReport,
+    ) -> None:
+        self.report = report
+        self._source, self._store, self._split, self._table_id = source, source.store, split, table_id
+        self._steps, self._spark = steps, spark
+        self._ahead: Iterator[Step] | None = None
+        self._behind: Offset | None = None
+
+    def go_on(self) -> bool:
+        """Commit what comes next, False if nothing does. Raises Conflict if another poller was faster."""
+        source, version = self._source, self._store.version
+        table = source.table(version)
+        if table.table_id != self._table_id:
+            raise source.dropped()
+        source.relation = load(version).catalog.get(table.name)  # which may have been altered
+        after = offset_of(self._store, version, table, self._split)
+        ahead = self._ahead
+        if ahead is None or after != self._behind:
+            ahead = self._steps(self._split, after)
+        self._ahead = None
+        step = next(ahead, None)
+        if step is None:
+            return False
+        self._commit(source.taken(step, after, version, self._spark), after, version, table)
+        self._ahead = ahead
+        return True
+
+    def _commit(self, taken: Taken, after: Offset | None, version: Version, table: TableVersion) -> None:
+        """Commit what a step brings with the offset behind it, under the condition that nobody has gone on meanwhile."""
+        then = Offset(taken.offset, taken.note)
+        asked = {**taken.system, OFFSETS: [Put(row_of(table, self._split, then))]}
+        warnings = list(taken.warnings)
+        if taken.letters:
+            letters = letter_rows(table.name, taken.letters)
+            asked[DEAD_LETTER] = [*asked.get(DEAD_LETTER, ()), Put(letters)]
+            warnings.append(
+                f"{taken.aside} rows were set aside, see {DEAD_LETTER}: {taken.letters[0].reason}"
+            )
+        if taken.operations:
+            asked[table.name] = taken.operations
+        tables = {name: version.tables[name].table for name in asked}
+        writes: dict[str, Sequence[SstInfo]] = {**gather(self._store.reader, tables, asked)}
+        if taken.files:
+            writes[table.name] = taken.files
+
+        def not_gone_on(now: Version) -> None:
+            found = offset_of(self._store, now, self._source.table(now), self._split)
+            if found != after:
+                raise Conflict(f"what came for {table.name} was taken by another process at the same time")
+
+        checks = [same_tables({table.name: table}), not_gone_on, unaltered(table)]
+        if taken.precondition is not None:
+            checks.append(taken.precondition)
+        committed = self._store.commit(
+            Commit(writes=writes, watermarks=taken.watermarks, precondition=all_of(*checks))
+        )
+        self._behind = then
+        self.report = replace(
+            self.report,
+            rows=self.report.rows + taken.rows,
+            dead_rows=self.report.dead_rows + taken.aside,
+            late_rows=self.report.late_rows + taken.late,
+            epoch=committed.epoch,
+        ).warned(warnings)

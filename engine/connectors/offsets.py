@@ -1,0 +1,71 @@
+"""How far each source is taken: a table of the store, written in the same commit as the rows.
+
+Landing folders have records of their own (`landing_tables.py`), since a file is more than an offset.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from engine.errors import Conflict, TableExists
+from engine.hummock import Commit, Hummock, Table, TableVersion, Version
+from engine.meta.dead_letters import absent, described, schema_of
+from engine.meta.source_notes import OFFSETS
+
+COLUMNS = {
+    "table_id": "bigint",
+    "split": "string",
+    "source": "string",
+    "offset": "string",
+    "note": "string",
+    "error": "string",
+}
+"""By the table's number, so that a table that is dropped and made again begins anew; `source` is its name."""
+SCHEMA = schema_of(COLUMNS)
+TABLE = Table(OFFSETS, SCHEMA, ("table_id", "split"), ())
+
+
+@dataclass(frozen=True)
+class Offset:
+    """Where a split stands, in its source's own words; `note` is what is to be known, `error` why it does not go on."""
+
+    text: str
+    note: str = ""
+    error: str = ""
+
+
+def ensure_offsets(store: Hummock) -> None:
+    """Create the table where it is missing; it can be read by SQL as any table."""
+    if OFFSETS in store.version.tables:
+        return
+    try:
+        store.commit(Commit(create=(TABLE,), catalog=described(TABLE, COLUMNS), precondition=absent(TABLE)))
+    except (TableExists, Conflict):
+        store.refresh()  # another poller was faster
+
+
+def offset_of(store: Hummock, version: Version, table: TableVersion, split: str = "") -> Offset | None:
+    """Return where a split of a table's source stands; None before its first commit."""
+    records = version.tables.get(OFFSETS)
+    if records is None:
+        return None
+    key = pa.table({"table_id": pa.array([table.table_id], pa.int64()), "split": [split]})
+    _, found = store.reader.lookup(records, key, records.committed_epoch)
+    for row in found.to_pylist():
+        return Offset(row["offset"], row["note"], row["error"])
+    return None
+
+
+def row_of(table: TableVersion, split: str, offset: Offset) -> pa.Table:
+    """Return an offset as a row of the table."""
+    row = {
+        "table_id": table.table_id,
+        "split": split,
+        "source": table.name,
+        "offset": offset.text,
+        "note": offset.note,
+        "error": offset.error,
+    }
+    return pa.Table.from_pylist([row], SCHEMA)

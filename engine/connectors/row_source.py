@@ -1,0 +1,185 @@
+"""Sources that give rows as Arrow: one that says how far it can be read, and reads from offset to offset, is whole."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from engine.connectors.contract import Spark, Waiting
+from engine.connectors.offset_source import OffsetSource, Taken
+from engine.connectors.offsets import Offset
+from engine.connectors.signed_rows import SignedRows, known_again, newest_rows, taken_once
+from engine.errors import InvalidRow, SourceError
+from engine.hummock import Delete, Put, TableVersion, Version
+from engine.hummock.batch import Operation
+from engine.meta.dead_letters import DeadLetter
+from engine.runtime.rows import ROW_ID, completed, stored_names, typed_rows, with_row_ids
+from engine.runtime.writes.conflicts import unchanged
+from engine.runtime.writes.watermarks import Arrivals
+
+MOST_LETTERS = 1_000
+
+
+class Stretch(NamedTuple):
+    """What one commit takes of a split: what lies between two offsets, from the snapshot on where `after` is None."""
+
+    split: str
+    after: str | None
+    upto: str
+
+
+class RowSource(OffsetSource[Stretch]):
+    """A source of rows; a subclass gives `newest` and `read`, and `upto` where there may be more than one commit should take.
+
+    What lies between two offsets has to be the same rows whenever it is read. Rows come under the names of the table's columns;
+    columns that it lacks are left out. Rows with a null where none may be are set aside, and so are rows of an APPEND ONLY table
+    that go, or whose key is known.
+    """
+
+    @abstractmethod
+    def newest(self, split: str, after: str | None) -> str | None:
+        """Return the offset up to which a split can be read now, None if there is nothing behind `after`; cheap."""
+
+    @abstractmethod
+    def read(self, split: str, after: str | None, upto: str) -> SignedRows:
+        """Return what lies between two offsets, in its order; with `after` None all that there is at `upto`."""
+
+    def upto(self, split: str, after: str | None, newest: str) -> str:
+        """Return the offset up to which the next commit goes, on the way to the `newest`."""
+        return newest
+
+    def pending(self) -> Sequence[Waiting]:
+        """Return the splits with something behind their offset."""
+        found = []
+        for split in self.splits():
+            offset = self.offset(split)
+            after = None if offset is None else offset.text
+            if self.newest(split, after) is not None:
+                found.append(Waiting(split, after or ""))
+        return found
+
+    def steps(self, split: str, after: Offset | None) -> Iterator[Stretch]:
+        """Yield the stretches up to what is the newest offset when the first is asked for."""
+        at = None if after is None else after.text
+        newest = self.newest(split, at)
+        while newest is not None and at != newest:
+            then = self.upto(split, at, newest)
+            yield Stretch(split, at, then)
+            at = then
+
+    def taken(self, step: Stretch, after: Offset | None, version: Version, spark: Spark) -> Taken:
+        """Read a stretch, and fold what it holds of each key."""
+        signed = self.read(*step)
+        known = {column.name for column in self.relation.columns}
+        unknown = [name for name in signed.rows.column_names if name not in known]
+        gone = np.zeros(signed.rows.num_rows, dtype=bool) if signed.gone is None else signed.gone
+        fitting = _Fitting(self, step, signed.rows.drop_columns(unknown), gone, list(signed.letters))
+        warnings = [f"columns that the table lacks were left out: {', '.join(unknown)}"] if unknown else []
+        table, arrivals = self.table(version), Arrivals(self.store, version, self.relation)
+        operations = fitting.operations(table, arrivals, spark)
+        checks = unchanged(table) if fitting.looks_up else None
+        return Taken(
+            step.upto,
+            operations=operations,
+            system=arrivals.writes(),
+            rows=fitting.taken,
+            late=arrivals.late,
+            aside=len(fitting.letters),
+            letters=fitting.letters[:MOST_LETTERS],
+            warnings=warnings,
+            precondition=arrivals.unmoved(checks),
+            watermarks=arrivals.watermarks(),
+        )
+
+
+@dataclass
+class _Fitting:
+    """Rows of one stretch on their way into the table."""
+
+    source: RowSource
+    step: Stretch
+    rows: pa.Table
+    gone: np.ndarray
+    letters: list[DeadLetter]
+    taken: int = 0
+    looks_up: bool = False
+    """Whether what is written follows from what stands in the table."""
+
+    def operations(self, table: TableVersion, arrivals: Arrivals, spark: Spark) -> list[Operation]:
+        """Return what is to be written; what does not fit is among the letters."""
+        relation, store = self.source.relation, self.source.store
+        has_ids = ROW_ID in table.primary_key
+        given_ids = has_ids and ROW_ID in self.rows.column_names
+        key = [c.name for c in relation.columns if c.source in table.primary_key]
+        if self.gone.any() and has_ids:
+            raise SourceError(
+                f"table {relation.name}: its source takes rows away, and without a PRIMARY KEY none is found: make the table "
+                "again with one"
+            )
+        if relation.append_only:
+            self._without(self.gone, f"table {relation.name} is APPEND ONLY: its rows do not go")
+        must = [c.name for c in relation.columns if relation.is_never_null(c) and c.name != ROW_ID]
+        self._without_nulls(set(key), must)
+        typed = self._typed(spark)
+        if relation.append_only and not has_ids:
+            self.looks_up = True
+            again = known_again(store.reader, table, typed.select(list(table.primary_key)))
+            typed = typed.filter(pa.array(~again))
+            self._without(again, taken_once(relation.name))
+        puts, keys = newest_rows(with_row_ids(store, typed), self.gone, tuple(table.primary_key))
+        puts = arrivals.take(puts)
+        self.taken = typed.num_rows - arrivals.late
+        found: list[Operation] = []
+        if puts.num_rows:
+            found.append(Put(puts, new_keys=self.looks_up or (has_ids and not given_ids)))
+        if keys.num_rows:
+            found.append(Delete(keys))
+        return found
+
+    def _typed(self, spark: Spark) -> pa.Table:
+        """Return the rows as they are stored; raises SourceError for a column that is missing, or whose values are no such."""
+        relation = self.source.relation
+        optional = {ROW_ID, *(c.name for c in relation.columns if c.default is not None)}
+        for column in relation.columns:
+            if column.name not in self.rows.column_names and column.name not in optional:
+                raise SourceError(
+                    f"table {relation.name}: its source has no column {column.name}, it has "
+                    f"{', '.join(self.rows.column_names)}: ALTER TABLE {relation.name} DROP COLUMN {column.name} lets it go"
+                )
+        try:
+            whole = completed(relation, self.rows, spark)
+            return stored_names(relation, typed_rows(relation, whole, [c.name for c in relation.columns]))
+        except InvalidRow as error:
+            raise SourceError(
+                f"table {relation.name}: what its source gives does not fit: {error}"
+            ) from error
+
+    def _without_nulls(self, key: set[str], must: Sequence[str]) -> None:
+        for name in must:
+            if name not in self.rows.column_names:
+                continue
+            nulls: np.ndarray = np.asarray(self.rows.column(name).is_null())
+            if name not in key:  # of a row that goes the key suffices
+                nulls = nulls & ~self.gone
+            what = "is part of the key and" if name in key else "is NOT NULL, but"
+            self._without(nulls, f"column {name} {what} has no value")
+
+    def _without(self, aside: np.ndarray, reason: str) -> None:
+        """Set rows aside."""
+        if not aside.any():
+            return
+        first = len(self.letters)
+        place = ", ".join(part for part in (self.step.split, f"up to {self.step.upto}") if part)
+        raw = self.rows.filter(pa.array(aside)).to_pylist()
+        self.letters += [DeadLetter(place, first + n, reason, _text(row)) for n, row in enumerate(raw, 1)]
+        self.rows = self.rows.filter(pa.array(~aside))
+        self.gone = self.gone[~aside]
+
+
+def _text(row: dict[str, Any]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in row.items())

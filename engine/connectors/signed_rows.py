@@ -1,0 +1,51 @@
+"""Rows in their order, some of which go: what of them is written to a table, by key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from engine.hummock import Reader, TableVersion
+from engine.meta.dead_letters import DeadLetter
+
+
+@dataclass(frozen=True)
+class SignedRows:
+    """Rows of a source under the names of the table's columns; of those that are `gone` the key suffices, None: none is.
+
+    `letters` are what the source itself cannot read as a row.
+    """
+
+    rows: pa.Table
+    gone: np.ndarray | None = None
+    letters: Sequence[DeadLetter] = ()
+
+
+def newest_rows(rows: pa.Table, deletes: np.ndarray, key: tuple[str, ...]) -> tuple[pa.Table, pa.Table]:
+    """Return (rows to put, keys to delete) of rows in order: for each key only the last row counts."""
+    if not deletes.any():
+        return rows, rows.select(list(key)).slice(0, 0)
+    numbered = rows.select(list(key)).append_column("_row", pa.array(np.arange(rows.num_rows)))
+    last = np.sort(numbered.group_by(list(key)).aggregate([("_row", "max")]).column("_row_max").to_numpy())
+    gone = deletes[last]
+    return rows.take(pa.array(last[~gone])), rows.select(list(key)).take(pa.array(last[gone]))
+
+
+def known_again(reader: Reader, table: TableVersion, keys: pa.Table) -> np.ndarray:
+    """Tell which keys stand in a table already, or earlier among these."""
+    key = list(table.primary_key)
+    numbered = keys.append_column("_row", pa.array(np.arange(keys.num_rows)))
+    first = numbered.group_by(key).aggregate([("_row", "min")]).column("_row_min").to_numpy()
+    again = np.ones(keys.num_rows, dtype=bool)
+    again[first] = False
+    index, _ = reader.lookup(table, keys, table.committed_epoch, columns=key, null_safe=True)
+    again[index] = True
+    return again
+
+
+def taken_once(table: str) -> str:
+    """Return why a row of an APPEND ONLY table is set aside whose key is known."""
+    return f"table {table} is APPEND ONLY and holds a row of this key already"

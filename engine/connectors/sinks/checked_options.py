@@ -1,0 +1,40 @@
+"""The options of CREATE SINK as the catalog keeps them."""
+
+from __future__ import annotations
+
+from engine.connectors.sinks.option_checks import count, seconds, truth, wrong_sink
+from engine.connectors.sinks.options import COMMON_OPTIONS, TYPES
+from engine.connectors.sinks.registry import INTO, SINKS
+from engine.log_store.sink import VNODES
+from engine.sql.statements.sink_statements import CreateSink
+
+
+def checked(statement: CreateSink, append_only: bool) -> dict[str, str]:
+    """Return the options of a new sink as the catalog keeps them; `append_only` says what its view is. Raises SqlError."""
+    given = statement.options
+    name = given.get("connector", "table" if statement.into else "")
+    if (name != INTO.name) if statement.into else (name not in SINKS.all()):
+        named = [f"connector = '{one}'" for one in SINKS.all()]
+        offered = " or ".join(SINKS.all())
+        hint = f"{' or '.join(named)} with its options, or INTO a table without connector"
+        raise wrong_sink(statement, "connector", f"the connector of a sink is {offered}", hint)
+    connector = INTO if statement.into else SINKS.named(name)
+    known = {**COMMON_OPTIONS, **connector.options}
+    for option in given:
+        if option not in known:
+            raise wrong_sink(
+                statement, option, f"a sink has no option {option}", f"options are {', '.join(known)}"
+            )
+    kind = given.get("type", TYPES[1] if append_only else TYPES[0]).lower()
+    if kind not in TYPES:
+        raise wrong_sink(
+            statement, "type", f'a sink is of type upsert or append-only, not "{kind}"', "choose one"
+        )
+    found = {
+        "type": kind,
+        "force_append_only": truth(statement, "force_append_only", "false"),
+        "snapshot": truth(statement, "snapshot", "true"),
+        "retention": str(seconds(statement)),
+        "vnode_groups": str(count(statement, "vnode_groups", 1, VNODES)),
+    }
+    return {**found, **connector.kept(statement)}

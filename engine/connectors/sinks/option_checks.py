@@ -1,0 +1,72 @@
+"""Options of CREATE SINK, checked one by one; a wrong one is an error with its place."""
+
+from __future__ import annotations
+
+import re
+
+from engine.connectors.landing_folder import project_path
+from engine.connectors.sinks.address import check_reachable
+from engine.connectors.sinks.options import RETENTION_SECONDS
+from engine.errors import PathNotAllowed, SqlError
+from engine.sql.parsing.refusals import line_and_column
+from engine.sql.statements.sink_statements import CreateSink
+
+_UNITS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
+
+
+def address(statement: CreateSink) -> str:
+    """Return the address that path or url names, which the sink may reach."""
+    path, url = statement.options.get("path"), statement.options.get("url")
+    if bool(path) == bool(url):
+        hint = "path = 'folder' (relative to TIDELINE_HOME), or url = 'file:///…' or 's3://bucket/prefix'"
+        raise wrong_sink(
+            statement, "url", f"a {statement.options['connector']} sink needs a path or a url", hint
+        )
+    if path and re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", path):
+        hint = f"write url = '{path}', or path = 'folder'"
+        raise wrong_sink(statement, "path", f'the path "{path}" is an address', hint)
+    if path:
+        url = project_path(path).as_uri()
+    assert url is not None
+    if not re.match(r"(file:///|s3a?://[^/]+)", url):
+        raise wrong_sink(
+            statement, "url", f'"{url}" is no address for files', "write file:///… or s3://bucket/prefix"
+        )
+    try:
+        check_reachable(url)
+    except PathNotAllowed as error:
+        where = "path" if path else "url"
+        raise wrong_sink(statement, where, f"the sink may not write there: {error}", "") from error
+    return url.rstrip("/")
+
+
+def truth(statement: CreateSink, name: str, default: str) -> str:
+    """Return an option that is true or false."""
+    value = statement.options.get(name, default).lower()
+    if value not in ("true", "false"):
+        raise wrong_sink(statement, name, f"{name} is true or false", f"write {name} = true")
+    return value
+
+
+def count(statement: CreateSink, name: str, default: int, most: int) -> int:
+    """Return an option that is a number from 1 to `most`."""
+    text = statement.options.get(name, str(default))
+    if not text.isdigit() or not 1 <= int(text) <= most:
+        raise wrong_sink(statement, name, f"{name} is a number from 1 to {most}", f"write {name} = {default}")
+    return int(text)
+
+
+def seconds(statement: CreateSink) -> float:
+    """Return the retention of a sink."""
+    text = statement.options.get("retention", str(RETENTION_SECONDS))
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*?)s?\s*", text.lower())
+    if found is None or found[2] not in ("", *_UNITS) or float(found[1]) <= 0:
+        hint = "write retention = '7 days', or a number of seconds"
+        raise wrong_sink(statement, "retention", f'retention "{text}" is no time span', hint)
+    return float(found[1]) * _UNITS.get(found[2], 1)
+
+
+def wrong_sink(statement: CreateSink, option: str, message: str, hint: str) -> SqlError:
+    """Return the error for an option, at its place."""
+    line, column = line_and_column(statement.sql, statement.places.get(option, 0))
+    return SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
