@@ -23,7 +23,7 @@ from engine.hummock.manifest import (
     encoded_deltas,
     manifest_path,
 )
-from engine.hummock.metrics import Counters
+from engine.hummock.metrics import Counters, packed
 from engine.hummock.object_store import ObjectStore
 from engine.hummock.turn import turn_at
 from engine.hummock.version import Commit, Version
@@ -222,7 +222,7 @@ class ManifestChain:
         if not placed:
             return True
         spent = self._counters.untold()
-        deltas[0] = msgspec.structs.replace(deltas[0], requests=spent)
+        deltas[0] = msgspec.structs.replace(deltas[0], requests=packed(spent))
         data = self._encoded(deltas, version)
         seen = base
         unanswered = {ticket: ticket.unanswered for ticket in placed.values()}

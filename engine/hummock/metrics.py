@@ -8,13 +8,28 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from engine.hummock.version import Commit, SstInfo, TableVersion, Version
 
 REQUESTS = ("put_if_absent", "put", "get", "get_range", "list", "delete", "head")
+
+
+def packed(requests: Mapping[str, int]) -> tuple[int, ...]:
+    """Return requests by kind as numbers in the order of `REQUESTS`, without zeros at the end."""
+    last = max((at for at, kind in enumerate(REQUESTS, 1) if requests.get(kind)), default=0)
+    return tuple(requests.get(kind, 0) for kind in REQUESTS[:last])
+
+
+def unpacked(numbers: Sequence[int]) -> dict[str, int]:
+    """Return by kind what `packed` was given.
+
+    >>> unpacked(packed({"get": 2, "put": 1}))
+    {'put': 1, 'get': 2}
+    """
+    return {kind: number for kind, number in zip(REQUESTS, numbers, strict=False) if number}
 
 
 class Counters:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from engine.hummock.delta import Delta
 from engine.hummock.epoch import seconds_of
+from engine.hummock.metrics import unpacked
 
 DOLLARS_BY_REQUEST = {
     "put": 5e-6,
@@ -63,6 +64,6 @@ def spending(deltas: Sequence[Delta]) -> Spending | None:
         return None
     requests: Counter[str] = Counter()
     for delta in deltas:
-        requests.update(delta.requests)
+        requests.update(unpacked(delta.requests))
     since, until = seconds_of(deltas[0].epoch), seconds_of(deltas[-1].epoch)
     return Spending(len(deltas), since, until, dict(sorted(requests.items())))
