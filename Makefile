@@ -8,12 +8,12 @@ SEEDS ?= 0:1000
 SPARK_SEEDS ?= 0:50
 STEPS ?= 20000
 FILES ?= 10000
-SLOW := not oracle and not crash and not browser and not postgres and not cluster and not install
+SLOW := not oracle and not crash and not conformance and not browser and not postgres and not cluster and not install
 
 export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup demo up test pages fuzz faults state-machine maintenance races outages first-view crash lint format oracle browser postgres bench clean
+.PHONY: help setup demo up test pages fuzz faults state-machine maintenance races conformance outages first-view crash lint format oracle browser postgres bench clean
 .DEFAULT_GOAL := help
 
 help: ## Show the targets.
@@ -53,6 +53,9 @@ fuzz: setup ## Land 10,000 mutated files of each format beside good ones (FILES=
 
 maintenance: setup ## 500 epochs of updates under compaction and garbage collection: bytes in the bucket, and reads of the past.
 	$(BIN)/python -m pytest -s -q tests/hummock/test_maintenance.py -m "crash or not crash"
+
+conformance: setup ## Every source and sink against the contract of connectors: each fault, and processes that are killed.
+	$(BIN)/python -m pytest tests/connectors/conformance
 
 races: setup ## Race 16 processes for 800 manifests on a directory, on moto and, where its programs are, on Ceph.
 	$(BIN)/python -m pytest -m crash tests/hummock/test_race.py
