@@ -8,12 +8,14 @@ SEEDS ?= 0:1000
 SPARK_SEEDS ?= 0:50
 STEPS ?= 20000
 FILES ?= 10000
+VIEWS ?= 200
+SCALE ?= 0.2
 SLOW := not oracle and not crash and not conformance and not browser and not postgres and not cluster and not install
 
 export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup demo up test pages fuzz faults state-machine maintenance races conformance outages first-view crash lint format oracle browser postgres bench clean
+.PHONY: help setup demo up test cluster pages examples fuzz faults state-machine maintenance races conformance outages first-view crash lint format oracle browser postgres bench clean
 .DEFAULT_GOAL := help
 
 help: ## Show the targets.
@@ -51,6 +53,9 @@ state-machine: setup ## Any verb in any order against a dictionary of versions, 
 fuzz: setup ## Land 10,000 mutated files of each format beside good ones (FILES=10000).
 	$(BIN)/python -m tests.connectors.fuzz_landing --files $(FILES)
 
+examples: setup ## Draw the examples of the property tests anew; `make test` draws the same each time.
+	$(BIN)/python -m pytest -n $(WORKERS) -m "$(SLOW)" --hypothesis-profile=random $$(grep -rlE "^from hypothesis|^import hypothesis" tests --include='test_*.py')
+
 maintenance: setup ## 500 epochs of updates under compaction and garbage collection: bytes in the bucket, and reads of the past.
 	$(BIN)/python -m pytest -s -q tests/hummock/test_maintenance.py -m "crash or not crash"
 
@@ -67,6 +72,9 @@ crash: setup ## Random programs with crashes: 1,000 over a reference executor, 5
 
 outages: setup ## Dagster's services cancelled, reloaded, killed, without room on the disk, without S3.
 	$(BIN)/python -m pytest -m crash tests/dagster
+
+cluster: setup ## Views on two Spark workers over S3, each machine a network namespace (root), workers killed, S3 away (VIEWS=200, SCALE=0.2).
+	TIDELINE_RANDOM_VIEWS=$(VIEWS) TIDELINE_TPCH_SCALE=$(SCALE) $(BIN)/python -m pytest -q -m cluster tests/cluster
 
 first-view: setup ## Install the wheel into an empty environment, and count the seconds to a view of a CSV file.
 	$(BIN)/python -m pytest -s -q -m install tests/packaging

@@ -21,7 +21,7 @@ class TidelineModelsComponent(dg.Component, dg.Model, dg.Resolvable):
     store: str | None = None
     """`file:///path` or `s3://bucket/prefix`; without it TIDELINE_STORE, else `.tideline/store` of the project."""
     spark: str = ""
-    """`local[2]`, `spark://…`, `sc://…`; without it SPARK_REMOTE, else local[*]."""
+    """`local[2]`, `spark://…`, `k8s://…`, `sc://…`; without it SPARK_REMOTE, else local[*]."""
     runs: Literal["tick", "driver"] | None = None
     """`tick`: a run takes what is pending and ends. `driver`: one run stays. Without it TIDELINE_RUNS, else `tick`."""
     group: str | None = None

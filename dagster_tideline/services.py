@@ -24,6 +24,7 @@ from engine.errors import EnvironmentNotReady
 from engine.jars import check_java, pyspark_folder
 from engine.runtime.spark import ui
 from engine.runtime.spark.connect import FILE, LOOPBACK, TOKEN_VARIABLE, WarmSpark, announce
+from engine.runtime.spark.session import PARALLELISM, server_settings
 
 START_SECONDS = 120.0
 STOP_SECONDS = 20.0
@@ -123,10 +124,10 @@ class Services:
         check_java()
         port = free_port()
         token = secrets.token_urlsafe(32)
-        settings = spark_settings() | {
+        settings = server_settings("local[*]") | {
             "spark.connect.grpc.binding.address": LOOPBACK,
             "spark.connect.grpc.binding.port": str(port),
-            "spark.tideline.parallelism": str(os.cpu_count() or 2),
+            PARALLELISM: str(os.cpu_count() or 2),
             # The runs of a project share one session of the server: its Python workers stay warm between runs.
             "spark.connect.session.manager.defaultSessionTimeout": "-1",
         }
@@ -140,12 +141,7 @@ class Services:
         if shown := ui.ui_settings({**self.environment, **environment}, page):
             settings |= shown | {ui.ADDRESS: f"http://{LOOPBACK}:{page}"}
         command = [str(pyspark_folder() / "bin" / "spark-class"), "org.apache.spark.deploy.SparkSubmit"]
-        command += [
-            "--class",
-            "org.apache.spark.sql.connect.service.SparkConnectServer",
-            "--master",
-            "local[*]",
-        ]
+        command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
         command += ["--driver-memory", os.environ.get("TIDELINE_DRIVER_MEMORY", "4g"), "--name", "tideline"]
         for key, value in settings.items():
             command += ["--conf", f"{key}={value}"]
@@ -209,13 +205,6 @@ def prepare_dagster_home(home: Path, project: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(project / "dagster.yaml", folder / "dagster.yaml")
     return folder
-
-
-def spark_settings() -> dict[str, str]:
-    """Return the settings of a Spark that is started apart; the same as those of a local one."""
-    from engine.runtime.spark.session import SETTINGS, STATIC_SETTINGS, local_settings
-
-    return {**STATIC_SETTINGS, **SETTINGS, **local_settings()}
 
 
 def free_port(wanted: int = 0) -> int:

@@ -38,7 +38,7 @@ class Settings(BaseModel):
     store: str
     """`file:///path` or `s3://bucket/prefix`."""
     spark: str = ""
-    """`local[2]`, `spark://…`, `sc://…`; empty: SPARK_REMOTE, else local[*]."""
+    """`local[2]`, `spark://…`, `k8s://…`, `sc://…`; empty: SPARK_REMOTE, else local[*]."""
     runs: Literal["tick", "driver"] = "tick"
     """`tick`: a run takes what is pending and ends. `driver`: one run stays and commits as it comes."""
     driver_seconds: float = Field(default=3600.0, gt=0)

@@ -19,6 +19,5 @@ class SparkResource(dg.ConfigurableResource[None]):
 
     def in_process(self) -> SparkResource:
         """Return the same where computing is done by a session of the run's own process: a driver keeps one warm."""
-        return (
-            self if self.target and not self.target.startswith("sc://") else SparkResource(target="local[*]")
-        )
+        served = (self.address or "sc://").startswith("sc://")
+        return SparkResource(target="local[*]") if served else self

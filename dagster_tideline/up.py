@@ -22,7 +22,7 @@ def main() -> int:
     try:
         settings = Settings.of_environment(project_folder())
         with Services(settings.home, project_environment(settings), settings.project) as services:
-            if "SPARK_REMOTE" not in os.environ:
+            if "SPARK_REMOTE" not in os.environ and not settings.spark:
                 print("starting Spark …", flush=True)
                 services.spark_connect()
             print("starting Dagster …", flush=True)

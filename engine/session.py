@@ -39,6 +39,7 @@ from engine.runtime.epoch.spark_executor import SparkExecutor
 from engine.runtime.partitions.checks import checked_partition, checked_partitioning
 from engine.runtime.partitions.values import changed_partitions, partition_statuses
 from engine.runtime.reads.datasource import TidelineDataSource
+from engine.runtime.spark.probe import check_cluster
 from engine.runtime.spark.session import SparkTarget, connect, is_of_this_process, register
 from engine.runtime.spark.ui import told_address
 from engine.runtime.statements.alter import set_option
@@ -155,6 +156,7 @@ class Session:
         with self._starting:
             if self._spark is None:
                 self._spark = connect(self._spark_target)
+                check_cluster(self._spark, self.store)
                 self.spark_ui = told_address(self._spark)
             return self._spark
 

@@ -16,8 +16,9 @@ from engine.session import Session
 from tests.uncompiled import uncompiled
 
 hypothesis.settings.register_profile(
-    "tideline", deadline=None
+    "random", deadline=None
 )  # how long an example takes is the machine's affair
+hypothesis.settings.register_profile("tideline", hypothesis.settings.get_profile("random"), derandomize=True)
 hypothesis.settings.load_profile("tideline")
 os.environ.setdefault("TIDELINE_VERIFY", "1")  # before Spark starts, so that its workers check claims, too
 

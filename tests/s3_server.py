@@ -1,8 +1,10 @@
-"""An S3 server on loopback for tests: moto, with the one promise of S3 that it lacks."""
+"""An S3 server for tests, on loopback or as a process at another address: moto, with the one promise of S3 that it lacks."""
 
 from __future__ import annotations
 
 import functools
+import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +14,7 @@ from moto.server import ThreadedMotoServer
 
 
 @contextmanager
-def s3_server() -> Iterator[str]:
+def s3_server(address: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
     """Run the server; yields its address. Puts take turns.
 
     moto looks whether an object is there and creates it in two steps, so that on a busy machine several puts with
@@ -26,7 +28,7 @@ def s3_server() -> Iterator[str]:
             return put(response)
 
     S3Response.put_object = in_turn  # type: ignore[method-assign]
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server = ThreadedMotoServer(ip_address=address, port=port, verbose=False)
     try:
         server.start()
         host, port = server.get_host_and_port()
@@ -34,3 +36,9 @@ def s3_server() -> Iterator[str]:
     finally:
         server.stop()
         S3Response.put_object = put  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":  # a process of its own: its address and port
+    with s3_server(sys.argv[1], int(sys.argv[2])) as url:
+        print(url, flush=True)
+        signal.pause()

@@ -76,6 +76,20 @@ OF_A_PROCESS: Mapping[str, Variable] = {
         "`1`: a Spark that is started here shows its page on loopback, which each run names in its log",
         "`1` in `tideline up`, else `0`",
     ),
+    "TIDELINE_DRIVER_HOST": Variable(
+        "the address of this machine at which executors of a cluster reach a driver that is started here",
+        "none: only a master on loopback needs none",
+    ),
+    "TIDELINE_DRIVER_BIND": Variable(
+        "the address that such a driver binds to, where it is another one", "that of TIDELINE_DRIVER_HOST"
+    ),
+    "TIDELINE_PACKED": Variable(
+        "an archive of `tideline cluster pack`, a path or an address that Spark fetches, for executors to unpack",
+        "none: they have Python and engine",
+    ),
+    "TIDELINE_EXECUTOR_SECONDS": Variable(
+        "seconds within which an executor of a cluster has to run a first task", "`120`"
+    ),
     "TIDELINE_DRIVER_MEMORY": Variable("memory of a Spark that is started here", "`4g`"),
     "TIDELINE_DRIVER_ROWS_MB": Variable(
         "MiB of rows of one UPDATE, DELETE, INSERT … SELECT or CREATE TABLE AS that the process holds; "
@@ -93,7 +107,12 @@ OF_A_PROCESS: Mapping[str, Variable] = {
 }
 OF_OTHERS: Mapping[str, Variable] = {
     "SPARK_REMOTE": Variable(
-        "a Spark Connect server to run on, `sc://host:port`", "`make up` starts one, and `tideline` finds it"
+        "the Spark to run on: a Spark Connect server, `sc://host:port`, or a master, `spark://host:port`, `k8s://…`",
+        "`make up` starts a server, and `tideline` finds it",
+    ),
+    "PYSPARK_PYTHON": Variable(
+        "the Python of a cluster's executors",
+        "that of the archive in TIDELINE_PACKED, else the same path as here",
     ),
     "SPARK_CONNECT_AUTHENTICATE_TOKEN": Variable("the token that this server wants", "made by `make up`"),
     "SPARK_LOCAL_IP": Variable("the address that a Spark started here binds to", "`127.0.0.1`"),
@@ -123,6 +142,8 @@ OF_OTHERS: Mapping[str, Variable] = {
 OF_TESTS: Mapping[str, Variable] = {
     "TIDELINE_SEEDS": Variable("how many random programs with crashes run", "1000"),
     "TIDELINE_SPARK_SEEDS": Variable("how many of them run on Spark, in processes that are killed", "50"),
+    "TIDELINE_RANDOM_VIEWS": Variable("how many random views are kept on a cluster", "200"),
+    "TIDELINE_TPCH_SCALE": Variable("the scale of TPC-H on a cluster", "0.2"),
     "TIDELINE_SINK_SEEDS": Variable("how many races of sinks are run", "100"),
     "S3A_JARS": Variable(
         "a folder with hadoop-aws and the AWS SDK, by which Spark reads buckets", "none: left out"

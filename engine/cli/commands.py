@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import click
 import typer
 
+from engine.cli.cluster import cluster
 from engine.cli.opening import make_store, opened, session, tell
 from engine.cli.options import Output, Spark, Store, Wide
 from engine.cli.printing import (
@@ -100,7 +101,8 @@ def status(
     wide: Wide = False,
     waits: Annotated[bool, typer.Option("--waits", help="Show what lags, why, and until when.")] = False,
     storage: Annotated[
-        bool, typer.Option("--storage", help="Show files by level, bytes, history, requests.")
+        bool,
+        typer.Option("--storage", help="Show files by level, bytes, history, requests and what they cost."),
     ] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Show it anew as the store changes, until Ctrl-C.")
@@ -117,7 +119,7 @@ def status(
 
             watch_store(found, waits=waits, wide=wide)
         elif storage:
-            print_storage(found.metrics(), output)
+            print_storage(found.metrics(), found.spending(), output)
         else:
             listing = standing_listing(found.version, found.reader, time.time(), waits=waits)
             print_listing(listing, output, wide=wide)
@@ -300,6 +302,7 @@ def explain_flush(
 
 
 app.add_typer(sources, name="sources")
+app.add_typer(cluster, name="cluster")
 inspector = typer.Typer(
     no_args_is_help=True, help="Show the engine's objects: a version, a manifest, an SST."
 )

@@ -25,6 +25,6 @@ Spark = Annotated[
     str,
     typer.Option(
         "--spark",
-        help="local[2], spark://host:port or sc://host:port; default SPARK_REMOTE, the Spark of `make up`, local[*].",
+        help="local[2], spark://…, k8s://… or sc://host:port; default SPARK_REMOTE, the Spark of `make up`, local[*].",
     ),
 ]

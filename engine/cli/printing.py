@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from engine.hummock.compaction import CompactionReport
     from engine.hummock.gc import GcReport
     from engine.hummock.metrics import Metrics
+    from engine.hummock.prices import Spending
 
 UNKNOWN_WIDTH = 160  # columns of a listing that goes to a file or a pipe
 RICH_WIDTH = 200
@@ -119,12 +120,13 @@ def show(what: RenderableType) -> None:
     Console(width=None if sys.stdout.isatty() else RICH_WIDTH).print(what)
 
 
-def print_storage(now: Metrics, output: Format) -> None:
-    """Print files by level, bytes, history and requests of a store."""
-    from engine.hummock.inspect import describe_metrics
+def print_storage(now: Metrics, spent: Spending | None, output: Format) -> None:
+    """Print files by level, bytes, history and requests of a store, and what its newest commits have cost."""
+    from engine.hummock.inspect import describe_metrics, told_spending
 
     if output is Format.json:
-        typer.echo(msgspec.json.encode(now).decode())
+        told = {**msgspec.to_builtins(now), "spending": None if spent is None else told_spending(spent)}
+        typer.echo(msgspec.json.encode(told).decode())
     elif output is Format.csv:
         names = ("level", "sub_levels", "files", "rows", "tombstones", "bytes")
         rows = [
@@ -134,7 +136,7 @@ def print_storage(now: Metrics, output: Format) -> None:
         ]
         _write_csv(["table", *names], rows)
     else:
-        show(describe_metrics(now))
+        show(describe_metrics(now, spent))
 
 
 def compaction_line(report: CompactionReport) -> str:

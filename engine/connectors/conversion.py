@@ -174,6 +174,8 @@ def _decimals(text: pa.Array[Any], kind: pa.Decimal128Type) -> pa.Array[Any]:
         )
     if not _all_match(text, rf"^[+-]?0*\d{{0,{whole}}}(?:\.\d{{0,{scale}}}0*)?$"):
         raise pa.ArrowInvalid("more digits than the type has")
+    if scale == 0:  # of ".0" a dot would be left
+        text = pc.replace_substring_regex(text, r"^([+-]?)(\.0)", r"\10\2")
     return pc.replace_substring_regex(text, rf"(\.\d{{{scale}}})0+$", r"\1").cast(kind)
 
 

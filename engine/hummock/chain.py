@@ -8,6 +8,8 @@ import uuid
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from engine.errors import CommitTimeout, CommitUncertain, Conflict, StorageError, StorageFull
 from engine.hummock.chain_search import BOUNDARY_PATH, HINT_EVERY, HINT_PATH, ManifestReader, applied
 from engine.hummock.delta import Delta, apply, rebase
@@ -219,6 +221,8 @@ class ManifestChain:
                 deltas.append(delta)
         if not placed:
             return True
+        spent = self._counters.untold()
+        deltas[0] = msgspec.structs.replace(deltas[0], requests=spent)
         data = self._encoded(deltas, version)
         seen = base
         unanswered = {ticket: ticket.unanswered for ticket in placed.values()}
@@ -230,6 +234,8 @@ class ManifestChain:
             for ticket, before in unanswered.items():
                 ticket.unanswered = before
             raise
+        if created:
+            self._counters.told(spent)
         for delta in created:
             seen = apply(seen, delta)
             won = placed.pop(delta.commit_id, None)
@@ -318,6 +324,16 @@ class ManifestChain:
         while sum(map(len, tail)) > TAIL_BYTES:
             tail.pop(0)
         self._tail = tail
+
+    def recent(self) -> list[Delta]:
+        """Return the newest deltas, oldest first: of a few commits to some hundred, in two GETs."""
+        number = self._version.number
+        newest = self._manifests.get(number)
+        if newest is None:
+            return []
+        found, start = newest.since(newest.reaches_back_to), newest.reaches_back_to
+        before = self._manifests.get(start) if start else None
+        return found if before is None else before.since(before.reaches_back_to) + found
 
     def numbers(self) -> list[int]:
         """Return the numbers of the manifests that are stored, ascending; a LIST."""

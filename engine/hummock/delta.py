@@ -77,6 +77,8 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     alter: dict[str, TableSpec] = {}
     watermarks: dict[str, int] = {}
     horizon_ms: int = 0
+    requests: dict[str, int] = {}
+    """What the process has asked of the store since its last commit, by kind; tells nothing of the content."""
 
 
 def rebase(commit: Commit, base: Version, commit_id: str, seconds: float, number: int | None = None) -> Delta:

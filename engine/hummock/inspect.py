@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Group, RenderableType
@@ -16,14 +19,15 @@ from engine.hummock.hash import VNODES
 from engine.hummock.manifest import Manifest, decode, manifest_path
 from engine.hummock.metrics import Metrics
 from engine.hummock.object_store import ObjectStore
+from engine.hummock.prices import Spending
 from engine.hummock.sst import RangeFile
 from engine.hummock.version import HASH, OP, SstInfo, Version
 
 SHOWN_ROWS = 20
 
 
-def describe_metrics(now: Metrics) -> RenderableType:
-    """Return what a store holds by table and level, what history costs, and what this process asked of it."""
+def describe_metrics(now: Metrics, spent: Spending | None = None) -> RenderableType:
+    """Return what a store holds by table and level, what history costs, what the newest commits and this process asked of it."""
     live = sum(table.bytes for table in now.tables.values())
     history = sum(table.history_bytes for table in now.tables.values())
     store = _pairs(
@@ -41,6 +45,8 @@ def describe_metrics(now: Metrics) -> RenderableType:
         store,
         Text("\nTables", "bold"),
         _tables(now),
+        Text("\nRequests of the newest commits", "bold"),
+        Text("none yet") if spent is None else _spending(spent),
         Text("\nThis process", "bold"),
         _process(now),
     )
@@ -76,9 +82,38 @@ def _tables(now: Metrics) -> RenderableType:
     return tables
 
 
+def told_spending(spent: Spending) -> dict[str, Any]:
+    """Return what the newest commits have cost as a record: its own fields, and prices in US dollars."""
+    record = msgspec.to_builtins(spent)
+    return {**record, "dollars": spent.dollars, "dollars_a_month": spent.dollars_a_month}
+
+
+def _spending(spent: Spending) -> RenderableType:
+    of_each = {kind: number / spent.commits for kind, number in spent.requests.items()}
+    month = spent.dollars_a_month
+    return _pairs(
+        ("commits", f"{spent.commits:,} from {_clock(spent.since)} to {_clock(spent.until)} UTC"),
+        ("requests", _by_kind(spent.requests)),
+        ("of a commit", ", ".join(f"{kind} {number:.1f}" for kind, number in of_each.items()) or "none"),
+        (
+            "at S3's prices",
+            f"{spent.dollars:.4f} $; a million commits {spent.dollars / spent.commits * 1e6:,.2f} $",
+        ),
+        ("thirty days like these", "too short a time to tell" if month is None else f"{month:,.2f} $"),
+    )
+
+
+def _clock(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
+
+
+def _by_kind(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{kind} {count:,}" for kind, count in sorted(counts.items())) or "none"
+
+
 def _process(now: Metrics) -> RenderableType:
-    requests = ", ".join(f"{kind} {count:,}" for kind, count in sorted(now.requests.items())) or "none"
-    failed = ", ".join(f"{kind} {count:,}" for kind, count in sorted(now.errors.items())) or "none"
+    requests = _by_kind(now.requests)
+    failed = _by_kind(now.errors)
     hit_rate = "" if now.cache_hit_rate is None else f" ({now.cache_hit_rate:.0%})"
     return _pairs(
         ("requests", f"{requests}; failed: {failed}"),

@@ -23,6 +23,7 @@ class Counters:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._values: dict[str, float] = defaultdict(float)
+        self._told: dict[str, int] = defaultdict(int)
 
     def add(self, name: str, amount: float = 1) -> None:
         """Add to a counter; a field of `Metrics`, or `requests.<kind>`, `errors.<kind>`, `seconds.<kind>`."""
@@ -41,6 +42,24 @@ class Counters:
             values["bytes_in"] += received
             if failed:
                 values[f"errors.{kind}"] += 1
+
+    def untold(self) -> dict[str, int]:
+        """Return by kind the requests that nobody was told of."""
+        with self._lock:
+            made = {kind: int(self._values[f"requests.{kind}"]) - self._told[kind] for kind in REQUESTS}
+        return {kind: number for kind, number in made.items() if number}
+
+    def told(self, requests: Mapping[str, int]) -> None:
+        """Take note that somebody was told of requests, or will not be."""
+        with self._lock:
+            for kind, number in requests.items():
+                self._told[kind] += number
+
+    def add_requests(self, requests: Mapping[str, int]) -> None:
+        """Count requests that another process has made for this one."""
+        with self._lock:
+            for kind, number in requests.items():
+                self._values[f"requests.{kind}"] += number
 
     def committed(self, commit: Commit) -> None:
         """Count a commit that has won, and the bytes that it made visible."""

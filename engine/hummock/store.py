@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any, get_args
 
 import numpy as np
@@ -32,6 +32,7 @@ from engine.hummock.object_store.retrying import dependable
 from engine.hummock.pins import Pin, new_pin
 from engine.hummock.preconditions import Precondition, same_tables, unaltered
 from engine.hummock.prefetch import prefetch
+from engine.hummock.prices import Spending, spending
 from engine.hummock.range_scan import KeyRange, scan_range
 from engine.hummock.reader import CACHE_BYTES, Reader, batches, cache_folder, chosen_cache, known_columns
 from engine.hummock.row_ids import RowIds
@@ -40,8 +41,6 @@ from engine.hummock.snapshots import Snapshots
 from engine.hummock.store_clock import StoreClock
 from engine.hummock.verified import verified
 from engine.hummock.version import Commit, Compaction, Table, TableVersion, Version
-
-AUTO_COMPACT = get_args(AutoCompact)
 
 
 class Hummock:
@@ -105,8 +104,8 @@ class Hummock:
         """
         if auto_compact is None:
             auto_compact = "background" if object_store is None and clock is None else "inline"
-        if auto_compact not in AUTO_COMPACT:
-            raise StorageError(f'auto_compact="{auto_compact}" is none of {", ".join(AUTO_COMPACT)}')
+        if auto_compact not in (known := get_args(AutoCompact)):
+            raise StorageError(f'auto_compact="{auto_compact}" is none of {", ".join(known)}')
         given = open_object_store(url, create=create) if object_store is None else object_store
         counters = counters_of(url) if object_store is None else Counters()
         objects = dependable(given, counters, clock or system_clock)
@@ -132,9 +131,7 @@ class Hummock:
     def __enter__(self) -> Hummock:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -156,6 +153,10 @@ class Hummock:
     def metrics(self) -> Metrics:
         """Return what this process did with the store, in numbers, and the files of the version it knows; no I/O."""
         return snapshot(self.counters, self.version)
+
+    def spending(self) -> Spending | None:
+        """Return what the newest commits have asked of the store; None where there are none."""
+        return spending(self._chain.recent())
 
     @property
     def clock(self) -> StoreClock:
@@ -295,9 +296,8 @@ class Hummock:
         committed in their order, the batch's `sealed.result()` waits for the epoch, and reads see it before that
         where they ask for `pending`.
         """
-        return EpochBatch(
-            self.reader, self._snapshots.known, self._commit_writes, None if wait else self.buffer
-        )
+        queue = None if wait else self.buffer
+        return EpochBatch(self.reader, self._snapshots.known, self._commit_writes, queue)
 
     def get(
         self, table: TableRef, key: Mapping[str, Any], epoch: int | None = None, *, pending: bool = False

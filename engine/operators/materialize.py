@@ -17,6 +17,7 @@ from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 from engine.arrow import holds, positions, sorted_indices
 from engine.errors import DuplicateKey
 from engine.hummock import Reader, SstInfo, Table, with_new_keys
+from engine.hummock.metrics import Counters
 from engine.hummock.ordering import (
     as_numbers,
     equal_to_previous,
@@ -30,8 +31,13 @@ from engine.operators.flow import MOST_READERS, Flow, Rows
 
 _COUNTS = ("inserted", "updated", "deleted", "again")
 RESULT_SCHEMA = StructType(
-    [StructField("ssts", BinaryType()), *(StructField(name, LongType()) for name in _COUNTS)]
+    [
+        StructField("ssts", BinaryType()),
+        StructField("requests", BinaryType()),
+        *(StructField(name, LongType()) for name in _COUNTS),
+    ]
 )
+_REPORT = pa.schema(dict.fromkeys(("ssts", "requests"), pa.binary()) | dict.fromkeys(_COUNTS, pa.int64()))
 AGAIN = "_again"
 WIDER = 2
 """So many times the usual rows may be one task's, where that saves the shuffle of a first content."""
@@ -169,17 +175,20 @@ class WriteTable:
                 write_settled(reader, self.table, rows.filter(pc.invert(rows.column(AGAIN)))),
                 write_change(reader, self.table, rows.filter(rows.column(AGAIN))),
             )
+        requests = reader.files.counters.untold()
+        reader.files.counters.told(requests)
         yield pa.RecordBatch.from_pylist(
             [
                 {
                     "ssts": msgspec.msgpack.encode(change.ssts),
+                    "requests": msgspec.msgpack.encode(requests),
                     "inserted": change.inserted,
                     "updated": change.updated,
                     "deleted": change.deleted,
                     "again": change.again,
                 }
             ],
-            schema=pa.schema([("ssts", pa.binary())] + [(name, pa.int64()) for name in _COUNTS]),
+            schema=_REPORT,
         )
 
 
@@ -273,7 +282,11 @@ def _read_in_place(rows: Rows, by: tuple[str, ...], context: EpochContext) -> Ro
     return rows.apart(by, readers)
 
 
-def collected(rows: Iterable[tuple[Any, ...]]) -> list[NetChange]:
-    """Return what each task of a fragment's action has written, by the rows that they gave."""
+def collected(rows: Iterable[tuple[Any, ...]], counters: Counters) -> list[NetChange]:
+    """Return what each task of a fragment's action has written, by the rows that they gave; their requests are counted."""
     decode = msgspec.msgpack.Decoder(tuple[SstInfo, ...]).decode
-    return [NetChange(decode(bytes(ssts)), *counts) for ssts, *counts in rows]
+    changes = []
+    for ssts, requests, *counts in rows:
+        counters.add_requests(msgspec.msgpack.decode(bytes(requests), type=dict[str, int]))
+        changes.append(NetChange(decode(bytes(ssts)), *counts))
+    return changes

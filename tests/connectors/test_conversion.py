@@ -51,6 +51,11 @@ def test_a_decimal_is_the_number_that_stands_there_or_is_set_aside(
     assert converted.bad.tolist() == [at for at, text in enumerate(texts) if exactly(text, *kind) is None]
 
 
+@pytest.mark.parametrize("text", [".0", "-.00", "+.0", ".0e3", "0.", "00.0"])
+def test_zero_is_a_whole_number_however_it_is_written(text: str) -> None:
+    assert convert(pa.array([text, "7"]), pa.decimal128(1, 0)).values.to_pylist() == [Decimal(0), Decimal(7)]
+
+
 @pytest.mark.parametrize(
     "text",
     ["9" * 39, "9" * 300, "1e-999999999", "1e999999999", "0e999999999", "1_0e1", "NaN", "Infinity", "", "."],

@@ -31,9 +31,11 @@ EVERYTHING = -1
 
 
 class WorldRun:
-    """One run; `failures` are by view, the first of each."""
+    """One run, over a store in a folder of its own or at `url`; `failures` are by view, the first of each."""
 
-    def __init__(self, world: World, spark: SparkSession, views: Sequence[RandomView]) -> None:
+    def __init__(
+        self, world: World, spark: SparkSession, views: Sequence[RandomView], url: str | None = None
+    ) -> None:
         self.world, self.spark, self.views = world, spark, views
         self.tables = list(world.tables)
         self.chance = random.Random(f"{world.seed}/acts")
@@ -46,7 +48,7 @@ class WorldRun:
         self.tainted = self.filled = False
         self.epochs: dict[int, int] = {}
         self._folder = tempfile.TemporaryDirectory(prefix="tideline-oracle-")
-        url = (Path(self._folder.name) / "store").as_uri()
+        url = url or (Path(self._folder.name) / "store").as_uri()
         self.sessions = [Session(url, spark, dialect=world.dialect) for _ in range(2)]
         self._uncompiled = uncompiled(spark)
 

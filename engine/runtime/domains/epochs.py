@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 
@@ -23,7 +24,8 @@ class Epochs:
     """The runs of a session over `base`.
 
     With `in_flight` they follow each other: one that nobody waits for leaves views behind that are much slower than others, and
-    of more than one epoch commits on their way. `spool` as of InFlightStore; `executor` makes what computes over a store.
+    of more than one epoch commits on their way. Over a store that is not on this machine those of a run's steps are on their way
+    too while the next steps compute. `spool` as of InFlightStore; `executor` makes what computes over a store.
     """
 
     def __init__(
@@ -37,7 +39,7 @@ class Epochs:
     ) -> None:
         self.are_driven = in_flight is not None
         """Whether the runs follow each other, so that none need wait for what the next can tell of."""
-        several = in_flight is not None and in_flight > 1
+        several = not base.is_here if in_flight is None else in_flight > 1
         self._in_flight = InFlightStore(base, spool=spool) if several else None
         self.store: Hummock = self._in_flight or base
         """The store as the views are brought on: it holds what is on its way to be committed."""
@@ -53,10 +55,16 @@ class Epochs:
         partitions: Mapping[str, Collection[str]] | None = None,
     ) -> FlushReport:
         """Run all that is pending, as `FlushRun.run`; with `wait` return when it is committed, slow views included."""
+        if wait and self._in_flight is not None:
+            with contextlib.suppress(Conflict):  # what was refused is computed anew
+                self._in_flight.settle()  # nobody looks for what others have committed while something is on its way
+        lanes, told = self.runner.lanes, self.runner.lanes.told
         report = self._run(views, eager, background_seconds, partitions)
         for left in reversed(range(MOST_ATTEMPTS)):
-            while wait and (self.busy or self.has_ended):  # what reads one that has ended may lag by now
-                self.runner.lanes.wait()
+            # what reads one that has ended may lag by now, also where the run itself has told of that
+            while wait and (self.busy or self.has_ended or told != lanes.told):
+                lanes.wait()
+                told = lanes.told
                 report = report.followed_by(self._run(views, eager, 0.0))
             if not wait or self._in_flight is None:
                 break

@@ -48,6 +48,8 @@ class Lanes:
         self._lock = threading.Lock()
         self._outlasting: dict[str, Lane] = {}
         self._took: dict[str, float] = {}
+        self.told = 0
+        """How many domains were told of that had outlasted the run that began with them."""
 
     def busy(self) -> Mapping[str, float]:
         """Return the domains that an earlier run has begun with and that are under way yet, and since how many seconds."""
@@ -71,6 +73,7 @@ class Lanes:
             done = {name: lane for name, lane in self._outlasting.items() if lane.outcome.done()}
             for name in done:
                 del self._outlasting[name]
+            self.told += len(done)
         return {name: lane.outcome.result() for name, lane in done.items() if name in among}
 
     def run(

@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from engine.hummock import Table
+from engine.hummock.metrics import Counters
 from engine.operators.context import SPREAD_ROWS
 from engine.operators.materialize import NetChange, collected
 from engine.operators.table_parameters import TableParameters
@@ -51,10 +52,10 @@ class Prepared:
         """Tell whether the tables of `task` are few and small enough to be told with a run."""
         return can_tell(spark, self.parameters.arguments(task.tables, task.old, task.new))
 
-    def run(self, spark: SparkSession, task: FragmentTask) -> list[NetChange]:
-        """Run the frame over the epoch of `task`."""
+    def run(self, spark: SparkSession, task: FragmentTask, counters: Counters) -> list[NetChange]:
+        """Run the frame over the epoch of `task`; what its tasks ask of the store is counted."""
         with telling(spark, self.parameters.arguments(task.tables, task.old, task.new)):
-            return collected(self.rows())
+            return collected(self.rows(), counters)
 
 
 class PreparedFrames:

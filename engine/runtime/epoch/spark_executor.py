@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import uuid
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -49,12 +48,11 @@ class SparkExecutor:
         self._prepared = PreparedFrames()
         self._mark = f"tideline-{uuid.uuid4()}"
         self._used: SparkSession | None = None
-        self._parallelism: weakref.WeakKeyDictionary[SparkSession, int] = weakref.WeakKeyDictionary()
 
     @property
     def parallelism(self) -> int:
         """How many Spark tasks run at the same time."""
-        return self._parallelism_of(self._session())
+        return parallelism(self._session())
 
     def _spark(self, task: FragmentTask | None = None) -> SparkSession:
         session = self._used = self._session()
@@ -68,13 +66,8 @@ class SparkExecutor:
 
     def _cores(self, task: FragmentTask, spark: SparkSession) -> int:
         """Return on how many cores a task may run: a large one leaves one to the small ones that run meanwhile."""
-        cores = self._parallelism_of(spark)
+        cores = parallelism(spark)
         return max(1, cores - 1) if self._large_apart and task.is_large else cores
-
-    def _parallelism_of(self, spark: SparkSession) -> int:
-        if spark not in self._parallelism:
-            self._parallelism[spark] = parallelism(spark)
-        return self._parallelism[spark]
 
     def stop(self) -> None:
         """End the jobs of this executor, and no others of its session's."""
@@ -123,9 +116,9 @@ class SparkExecutor:
             if frame is None:
                 changes = []
             elif prepared is None:
-                changes = collected(collect(frame))
+                changes = collected(collect(frame), self._store.counters)
             else:
-                changes = prepared.run(spark, task)
+                changes = prepared.run(spark, task, self._store.counters)
                 if known and verifying():
                     with self._anew(task) as anew:
                         check_kept_frame(self._store.reader, task, changes, anew)
@@ -150,7 +143,7 @@ class SparkExecutor:
         """Compute a task by a new frame for a check; what that writes is nobody's, and goes again."""
         context = context_of(task.fragment, self._context(task, self._spark(task), None, False))
         frame = self._frame(task, context)
-        anew = [] if frame is None else collected(collect(frame))
+        anew = [] if frame is None else collected(collect(frame), self._store.counters)
         try:
             yield anew
         finally:

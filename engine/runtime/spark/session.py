@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import sys
 import threading
 import weakref
@@ -13,12 +12,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 from engine.claims import PREPARED_SESSION
-from engine.jars import check_java, jar_paths
+from engine.jars import check_java
 from engine.jsonb.functions import FUNCTIONS, PREFIX
 from engine.runtime.spark.connect import LOOPBACK, close_at_exit, connect_to
 from engine.runtime.spark.functions import functions_digest, register_functions
-from engine.runtime.spark.local_java import driver_settings
 from engine.runtime.spark.logging import silence_own_calls
+from engine.runtime.spark.masters import check_answers, is_local, refused_by, started_with
 from engine.runtime.spark.ui import ui_settings
 from engine.spark_internals import activate, is_in_process
 from engine.verification import broken, verifying
@@ -44,35 +43,16 @@ CHANGED_SETTINGS = {"spark.sql.shuffle.partitions": "2"}
 """Where a session begins with a setting that each epoch sets anew."""
 PREPARED = "spark.tideline.prepared"
 """Says in a session of a server, which outlives the processes that use it, that it has the settings and functions."""
-STATIC_SETTINGS = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.scheduler.mode": "FAIR",
-    "spark.python.worker.reuse": "true",
-    "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
-    "spark.python.daemon.module": "engine.runtime.spark.worker_daemon",
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.databricks.delta.snapshotPartitions": "2",
-}
-"""Fair: the tasks of a large job do not all go before those of a small one. Unix domain sockets: over TCP each job of Python
-bodies waits some 40 ms for a delayed acknowledgement.
-"""
+PARALLELISM = "spark.tideline.parallelism"
+"""Says in a session of a server how many tasks run there at the same time."""
+MOST_TASKS = 4096
 
 _OWN: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 """The sessions of this process that `connect` has made."""
 _CONFIGURED: weakref.WeakKeyDictionary[SparkSession, dict[str, str]] = weakref.WeakKeyDictionary()
+_CORES: weakref.WeakKeyDictionary[SparkSession, int] = weakref.WeakKeyDictionary()
+"""How many tasks run at the same time, of the sessions of servers."""
 _BESIDE: weakref.WeakKeyDictionary[SparkSession, SparkSession] = weakref.WeakKeyDictionary()
-
-
-def local_settings() -> dict[str, str]:
-    """Return the settings of a Spark whose driver and tasks are one process; raises EnvironmentNotReady if a jar is missing.
-
-    It makes its secret itself; a cluster's is configured with the cluster.
-    """
-    return {"spark.authenticate": "true"} | driver_settings()
 
 
 def connect(spark: SparkTarget | Callable[[], SparkTarget] = None) -> SparkSession:
@@ -92,6 +72,14 @@ def connect(spark: SparkTarget | Callable[[], SparkTarget] = None) -> SparkSessi
     else:
         session = _beside(spark)
     return _prepared(session)
+
+
+def server_settings(master: str) -> dict[str, str]:
+    """Return the settings that a Spark of this master is started with where it is a process apart, a server of Spark Connect.
+
+    Raises EnvironmentNotReady as `started_with` does.
+    """
+    return {"spark.master": master, **started_with(master, serves=True), **SETTINGS}
 
 
 def configure(session: SparkSession, key: str, value: str) -> None:
@@ -187,10 +175,17 @@ def register(session: SparkSession, source: type[DataSource]) -> None:
 
 
 def parallelism(spark: SparkSession) -> int:
-    """Return how many tasks of the session run at the same time."""
+    """Return how many tasks of the session run at the same time: of a cluster as many as its executors have cores now."""
     if is_in_process(spark):
         return int(spark.sparkContext.defaultParallelism)
-    return int(spark.conf.get("spark.tideline.parallelism", None) or os.cpu_count() or 2)
+    if spark not in _CORES:
+        told = spark.conf.get(PARALLELISM, None)
+        if told is None:  # into so many parts a server takes what nobody has said the parts of
+            rows = spark.range(0, MOST_TASKS).selectExpr("spark_partition_id() AS part")
+            told = str(rows.distinct().count())
+            spark.conf.set(PARALLELISM, told)
+        _CORES[spark] = int(told)
+    return _CORES[spark]
 
 
 def mark_jobs(spark: SparkSession, mark: str) -> None:
@@ -205,6 +200,14 @@ def share_fairly(spark: SparkSession, pool: str) -> None:
     """Let the jobs that this thread starts from now on share Spark's tasks with those of other pools, as one among them."""
     if is_in_process(spark):
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
+
+
+def unmark_jobs(spark: SparkSession, mark: str) -> None:
+    """Take a mark from the jobs that this thread starts from now on."""
+    if is_in_process(spark):
+        spark.sparkContext.removeJobTag(mark)
+    else:
+        spark.removeTag(mark)
 
 
 def stop_jobs(spark: SparkSession, mark: str) -> None:
@@ -231,27 +234,28 @@ def _running() -> SparkSession | None:
 
 
 def _classic(master: str) -> SparkSession:
+    from py4j.protocol import Py4JError
     from pyspark.sql import SparkSession
 
     check_java()
     if (session := _running()) is not None:
         return session
+    check_answers(master)
+    own = started_with(master)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     memory = os.environ.get("TIDELINE_DRIVER_MEMORY", "4g")
-    apart = local_settings() if master.partition("[")[0] == "local" else {"spark.jars": ",".join(jar_paths())}
     with _without_remote(), _interrupts_kept():
         builder = SparkSession.builder.master(master).appName("tideline")
         builder = builder.config("spark.driver.memory", memory)
-        for key, value in {
-            **STATIC_SETTINGS,
-            **ui_settings(os.environ),
-            **SETTINGS,
-            **CHANGED_SETTINGS,
-            **apart,
-        }.items():
+        for key, value in {**own, **ui_settings(os.environ), **SETTINGS, **CHANGED_SETTINGS}.items():
             builder = builder.config(key, value)
-        session = builder.getOrCreate()
+        try:
+            session = builder.getOrCreate()
+        except Py4JError as error:
+            if is_local(master):
+                raise
+            raise refused_by(master, error) from error
     session.sparkContext.setLogLevel("ERROR")
     return session
 

@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from engine.runtime.spark.connect import LOOPBACK
 from engine.spark_internals import is_in_process
@@ -34,6 +35,9 @@ def told_address(spark: SparkSession) -> str | None:
     address = None
     if is_in_process(spark):
         address = spark.sparkContext.uiWebUrl
+        if address is not None and os.environ.get("SPARK_LOCAL_IP") == LOOPBACK:
+            # Spark names the address at which executors reach the driver; the page listens where that variable says
+            address = f"http://{LOOPBACK}:{urlsplit(address).port}"
     elif os.environ.get(VARIABLE) == "1":  # asking a server takes a request
         address = spark.conf.get(ADDRESS, None)
     if address is not None:

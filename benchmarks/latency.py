@@ -1,0 +1,262 @@
+"""What the distance of a bucket costs: epochs of 1,000 and of 100,000 changes with 0, 20 and 80 ms added to each request.
+
+`python -m benchmarks.latency [--epochs 5] [--delays 0 20 80]` starts an S3 server on loopback in a process of its own that holds
+each request back, and keeps two views (sums by customer, a join of two tables) over 200,000 orders there. An epoch is one
+`Session.write` and one `Session.flush`; both are told apart. For each size and delay it prints the median seconds, how many
+requests of each kind an epoch sent, from whatever process, the most of them of which none began before the one before had
+ended, and what a million epochs would cost at the prices of `engine.hummock.prices`. The round trips that an epoch waits for
+are read from the seconds: what 80 ms a request add to them, by 80 ms; at most four beside the write of the change itself are
+asked for. At the end the views are compared with DuckDB's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import statistics
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from engine.hummock.prices import dollars
+from engine.session import Session
+
+ORDERS = 200_000
+CUSTOMERS = 5_000
+SIZES = (1_000, 100_000)
+DELAYS_MS = (0, 20, 80)
+WARM_EPOCHS = 4
+LIMIT = 4
+VIEWS = {
+    "total": "SELECT customer, count(*) AS n, sum(amount) AS amount FROM orders GROUP BY customer",
+    "named": "SELECT o.id, o.amount, c.name FROM orders o JOIN customer c ON o.customer = c.id",
+}
+
+
+class FurtherAway:
+    """A WSGI application that answers as `inner` does, `seconds` later, and keeps kind, begin and end of each request."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner, self.seconds = inner, 0.0
+        self._lock = threading.Lock()
+        self._log: list[tuple[str, float, float]] = []
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        """Answer one request; paths below /_further are for the benchmark itself."""
+        if environ["PATH_INFO"].startswith("/_further/"):
+            start_response("200 OK", [("Content-Type", "application/json")])
+            self.seconds = float(environ["PATH_INFO"].rpartition("/")[2]) / 1000
+            with self._lock:
+                log, self._log = self._log, []
+            return [json.dumps(log).encode()]
+        began = time.monotonic()
+        time.sleep(self.seconds)
+        answer = list(self.inner(environ, start_response))
+        with self._lock:
+            self._log.append((_kind(environ), began, time.monotonic()))
+        return answer
+
+
+def _kind(environ: dict[str, Any]) -> str:
+    match environ["REQUEST_METHOD"]:
+        case "PUT":
+            return "put_if_absent" if "HTTP_IF_NONE_MATCH" in environ else "put"
+        case "GET":
+            listing = "list-type" in environ.get("QUERY_STRING", "")
+            return "list" if listing else "get_range" if "HTTP_RANGE" in environ else "get"
+        case other:
+            return "delete" if other in ("POST", "DELETE") else "head"
+
+
+def serve(pipe: Connection) -> None:
+    """Run the server until the pipe is closed; sends its address first."""
+    from moto.moto_server.werkzeug_app import (
+        DomainDispatcherApplication,
+        MotoRequestHandler,
+        create_backend_app,
+    )
+    from werkzeug.serving import make_server
+
+    class Quiet(MotoRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_request(self, *_: Any) -> None:
+            pass
+
+    app = FurtherAway(DomainDispatcherApplication(create_backend_app))
+    server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=Quiet)
+    pipe.send(f"http://127.0.0.1:{server.server_port}")
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        pipe.recv()
+    except EOFError:
+        server.shutdown()
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of an epoch: its seconds, its requests by kind, and the longest row of them that did not overlap."""
+
+    seconds: float
+    requests: Counter[str]
+    in_a_row: int
+
+
+class Bucket:
+    """The server as the benchmark steers it."""
+
+    def __init__(self, address: str) -> None:
+        self._address, self._delay = address, 0
+
+    def further(self, delay_ms: int) -> None:
+        """Hold each request back from now on."""
+        self._delay = delay_ms
+        self._drain()
+
+    def measured(self, began: float) -> Part:
+        """Return what was asked of the server since it was asked last, with the seconds since `began`."""
+        seconds = time.perf_counter() - began
+        log = self._drain()
+        last, in_a_row = 0.0, 0
+        for _, start, end in sorted(log, key=lambda request: request[2]):
+            if start >= last:
+                last, in_a_row = end, in_a_row + 1
+        return Part(seconds, Counter(kind for kind, _, _ in log), in_a_row)
+
+    def _drain(self) -> list[tuple[str, float, float]]:
+        with urllib.request.urlopen(f"{self._address}/_further/{self._delay}") as answer:
+            log: list[tuple[str, float, float]] = json.load(answer)
+        return log
+
+
+def orders(ids: np.ndarray, random: np.random.Generator) -> pa.Table:
+    """Return orders with the given ids, amounts and customers at random."""
+    amount = random.integers(1, 10_000, len(ids))
+    return pa.table(
+        {"id": ids, "customer": random.integers(0, CUSTOMERS, len(ids)), "amount": amount},
+        schema=pa.schema([("id", pa.int64()), ("customer", pa.int64()), ("amount", pa.int64())]),
+    )
+
+
+def prepare(session: Session, random: np.random.Generator) -> None:
+    """Make the tables and views, and fill them."""
+    session.sql("CREATE TABLE orders (id BIGINT PRIMARY KEY, customer BIGINT, amount BIGINT)")
+    session.sql("CREATE TABLE customer (id BIGINT PRIMARY KEY, name STRING)")
+    ids = np.arange(CUSTOMERS)
+    session.write("customer", pa.table({"id": ids, "name": [f"customer {n}" for n in ids]}))
+    session.write("orders", orders(np.arange(ORDERS), random))
+    for name, query in VIEWS.items():
+        session.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+
+
+def epoch(session: Session, bucket: Bucket, rows: pa.Table) -> tuple[Part, Part]:
+    """Commit a change and bring the views up to date; returns what both cost."""
+    began = time.perf_counter()
+    session.write("orders", rows)
+    written = bucket.measured(began)
+    began = time.perf_counter()
+    session.flush().raise_for_errors()
+    return written, bucket.measured(began)
+
+
+def compare(session: Session) -> None:
+    """Raise SystemExit if a view is not what DuckDB computes from the tables."""
+    judge = duckdb.connect()
+    for table in ("orders", "customer"):
+        judge.register(table, session.sql(f"SELECT * FROM {table}"))
+    for name, query in VIEWS.items():
+        found = session.sql(f"SELECT * FROM {name}")
+        judge.register("found", found)
+        ours, theirs = f"SELECT {', '.join(found.column_names)} FROM found", query
+        if judge.sql(f"({ours} EXCEPT ALL {theirs}) UNION ALL ({theirs} EXCEPT ALL {ours})").fetchall():
+            raise SystemExit(f"view {name} is wrong")
+    print("the views are equal to DuckDB's")
+
+
+def median(parts: list[Part]) -> Part:
+    """Return the part of median seconds, with the median number of requests of each kind."""
+    kinds = sorted({kind for part in parts for kind in part.requests})
+    requests = Counter(
+        {kind: round(statistics.median(part.requests[kind] for part in parts)) for kind in kinds}
+    )
+    return Part(
+        statistics.median(part.seconds for part in parts),
+        +requests,
+        round(statistics.median(part.in_a_row for part in parts)),
+    )
+
+
+def main() -> int:
+    """Measure each size at each delay and print the table, in Markdown."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--delays", type=int, nargs="+", default=list(DELAYS_MS))
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
+    given = parser.parse_args()
+    here, there = multiprocessing.get_context("spawn").Pipe()
+    multiprocessing.get_context("spawn").Process(target=serve, args=(there,), daemon=True).start()
+    address = here.recv()
+    os.environ |= {
+        "AWS_ENDPOINT_URL": address,
+        "AWS_ACCESS_KEY_ID": "benchmark",
+        "AWS_SECRET_ACCESS_KEY": "benchmark",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    bucket, random = Bucket(address), np.random.default_rng(7)
+    waits: dict[tuple[int, str], dict[int, float]] = {}
+    with (
+        tempfile.TemporaryDirectory(prefix="tideline-latency-") as cache,
+        Session("s3://tideline/latency", "local[*]") as session,
+    ):
+        os.environ["TIDELINE_CACHE_DIR"] = cache
+        prepare(session, random)
+        print(
+            "| changes | added a request | part | seconds | requests | one after another | price of a million |"
+        )
+        print("|---|---|---|---|---|---|---|")
+        for size in given.sizes:
+            for number, delay in enumerate(given.delays):
+                bucket.further(0)
+                for _ in range(WARM_EPOCHS if number == 0 else 1):
+                    epoch(session, bucket, orders(random.integers(0, 2 * ORDERS, size), random))
+                bucket.further(delay)
+                found = [
+                    epoch(session, bucket, orders(random.choice(2 * ORDERS, size, replace=False), random))
+                    for _ in range(given.epochs)
+                ]
+                for part, each in (("write", [w for w, _ in found]), ("flush", [f for _, f in found])):
+                    typical = median(each)
+                    waits.setdefault((size, part), {})[delay] = typical.seconds
+                    told = ", ".join(f"{kind} {n}" for kind, n in sorted(typical.requests.items())) or "none"
+                    print(
+                        f"| {size:,} | {delay} ms | {part} | {typical.seconds:.3f} | {told} | {typical.in_a_row} | "
+                        f"{dollars(typical.requests) * 1e6:,.2f} $ |",
+                        flush=True,
+                    )
+        for (size, part), seconds in waits.items():
+            low, high = min(seconds), max(seconds)
+            if low < high:
+                trips = (seconds[high] - seconds[low]) / (high - low) * 1000
+                limit = f" (limit {LIMIT})" if part == "flush" and size == SIZES[0] else ""
+                print(f"{part} of {size:,} changes waits for {trips:.1f} round trips{limit}")
+        bucket.further(0)
+        compare(session)
+    here.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,189 @@
+"""One small job at the first use of a cluster: is there an executor, has it this engine and this Python, does it see the store?
+
+What is missing there would otherwise show as a broken worker in the middle of a first epoch, or as a job that waits for ever.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import socket
+import sys
+import threading
+import uuid
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import pyarrow as pa
+
+import engine
+from engine.errors import EnvironmentNotReady, StorageError
+from engine.hummock import Hummock
+from engine.hummock.manifest import manifest_path
+from engine.hummock.object_store import open_object_store
+from engine.runtime.spark.errors import plain_message, was_stopped
+from engine.runtime.spark.masters import DRIVER_HOST, PACKED, is_local
+from engine.runtime.spark.session import MOST_TASKS, configure, mark_jobs, parallelism, stop_jobs, unmark_jobs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WAIT = "TIDELINE_EXECUTOR_SECONDS"
+WAIT_SECONDS = 120.0
+PACK_AGAIN = f"make the archive that {PACKED} names anew with `tideline cluster pack FILE`, or the image, and start again"
+_PROBES = "probe"
+_CHECKED: weakref.WeakKeyDictionary[SparkSession, set[str]] = weakref.WeakKeyDictionary()
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What one task found on its machine."""
+
+    host: str
+    python: str
+    engine: str
+    wrong: str = ""
+    """What keeps it from reading the store."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """The body of the job: each task answers with one row."""
+
+    store: str
+    path: str
+    """An object of the store that is there; empty: none is looked for."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Tell what this machine is and has."""
+        for _ in batches:
+            pass
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        seen = Seen(socket.gethostname(), version, engine_digest(), self._wrong())
+        yield pa.RecordBatch.from_pydict({"seen": pa.array([msgspec.json.encode(seen)], pa.binary())})
+
+    def _wrong(self) -> str:
+        if not self.path:
+            return ""
+        try:
+            found = open_object_store(self.store, create=False).head(self.path)
+        except StorageError as error:
+            return str(error)
+        return "" if found is not None else f"{self.path} is not there"
+
+
+@lru_cache(maxsize=1)
+def engine_digest() -> str:
+    """Return a text that is another one where any module of the engine is."""
+    folder = Path(engine.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(f"{path.relative_to(folder).as_posix()}\n".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def check_cluster(session: SparkSession, store: Hummock) -> None:
+    """Raise EnvironmentNotReady, in one sentence, if tasks of a cluster cannot do what views of a store ask of them.
+
+    One job for each Spark and store of this process; none where tasks run in the driver's process.
+    """
+    master = session.conf.get("spark.master", None) or "local"
+    if is_local(master):
+        return
+    known = _CHECKED.setdefault(session, set())
+    if store.url not in known:
+        with _object_of(store) as path:
+            _check_executors(session, master, store.url, path)
+        if not known:  # where a session begins; each epoch sets it anew
+            configure(session, "spark.sql.shuffle.partitions", str(parallelism(session)))
+        known.add(store.url)
+
+
+@contextmanager
+def _object_of(store: Hummock) -> Iterator[str]:
+    """Give the path of an object that a store has: its newest manifest, in an empty store one that is made for this."""
+    if number := store.version.number:
+        yield manifest_path(number)
+        return
+    path = f"{_PROBES}/{uuid.uuid4()}"
+    store.objects.put(path, b"")
+    try:
+        yield path
+    finally:
+        store.objects.delete([path])
+
+
+def _check_executors(session: SparkSession, master: str, store: str, path: str) -> None:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    mark = f"tideline-probe-{uuid.uuid4()}"
+    seconds = float(os.environ.get(WAIT) or WAIT_SECONDS)
+    late = threading.Timer(seconds, lambda: stop_jobs(session, mark))
+    late.daemon = True
+    late.start()
+    try:
+        mark_jobs(session, mark)
+        frame = session.range(0, MOST_TASKS).mapInArrow(Probe(store, path), "seen binary")
+        seen = [msgspec.json.decode(bytes(row.seen), type=Seen) for row in frame.collect()]
+    except (PySparkException, Py4JError) as error:  # some of Spark's own PySpark does not know
+        raise EnvironmentNotReady(_failed(error, master, seconds)) from error
+    finally:
+        late.cancel()
+        unmark_jobs(session, mark)
+    for one in seen:
+        check_seen(one, master, store)
+
+
+def check_seen(seen: Seen, master: str, store: str) -> None:
+    """Raise EnvironmentNotReady if a machine's Python or engine is another one, or if it does not see the store."""
+    own = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if seen.python != own:
+        raise EnvironmentNotReady(
+            f"the executor on {seen.host} of {master} runs Python {seen.python}, and this process {own}: use the same minor "
+            "version at both, as functions go from one to the other"
+        )
+    if seen.engine != engine_digest():
+        raise EnvironmentNotReady(
+            f"the executor on {seen.host} of {master} has another version of `engine` than this process: {PACK_AGAIN}"
+        )
+    if seen.wrong and store.startswith("file:"):
+        raise EnvironmentNotReady(
+            f"the executor on {seen.host} of {master} does not see the store {store}, a folder of this machine: take a bucket "
+            "(s3://bucket/prefix), or a folder that all machines have at the same path"
+        )
+    if seen.wrong:
+        raise EnvironmentNotReady(
+            f"the executor on {seen.host} of {master} cannot read the store {store} ({seen.wrong}): give each worker's "
+            "environment, or its machine's role, access to the bucket"
+        )
+
+
+def _failed(error: Exception, master: str, seconds: float) -> str:
+    text = str(error)
+    if was_stopped(error):
+        return (
+            f"no executor of {master} has run a task within {seconds:.0f} s: look at the master's page for workers with free "
+            f"cores and memory for one, and whether they reach this process ({DRIVER_HOST}); {WAIT} waits longer"
+        )
+    if missing := re.search(r"No module named '?([\w.]+)", text):
+        other = ", or only another version of it is" if missing[1].startswith("engine.") else ""
+        return f"{missing[1]} is not in the Python of the executors at {master}{other}: {PACK_AGAIN}"
+    if missing := re.search(r'Cannot run program "([^"]+)"', text):
+        return (
+            f"the executors of {master} have no Python at {missing[1]}: name an archive of `tideline cluster pack` in "
+            f"{PACKED}, or in PYSPARK_PYTHON the Python of the executors"
+        )
+    if versions := re.search(r"different version: ([\d.]+) than that in driver:? ([\d.]+)", text):
+        return (
+            f"the executors of {master} run Python {versions[1]}, and this process {versions[2]}: use the same minor version at "
+            "both, as functions go from one to the other"
+        )
+    return f"the executors of {master} cannot run a task ({plain_message(text)}): see their logs on the master's page"
