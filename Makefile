@@ -10,12 +10,12 @@ STEPS ?= 20000
 FILES ?= 10000
 VIEWS ?= 200
 SCALE ?= 0.2
-SLOW := not oracle and not crash and not browser and not postgres and not cluster and not install
+SLOW := not oracle and not crash and not conformance and not browser and not postgres and not cluster and not install
 
 export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup demo up test cluster pages examples fuzz faults state-machine maintenance races outages first-view crash lint format oracle browser postgres bench clean
+.PHONY: help setup demo up test cluster pages examples fuzz faults state-machine maintenance races conformance outages first-view crash lint format oracle browser postgres bench clean
 .DEFAULT_GOAL := help
 
 help: ## Show the targets.
@@ -58,6 +58,9 @@ examples: setup ## Draw the examples of the property tests anew; `make test` dra
 
 maintenance: setup ## 500 epochs of updates under compaction and garbage collection: bytes in the bucket, and reads of the past.
 	$(BIN)/python -m pytest -s -q tests/hummock/test_maintenance.py -m "crash or not crash"
+
+conformance: setup ## Every source and sink against the contract of connectors: each fault, and processes that are killed.
+	$(BIN)/python -m pytest tests/connectors/conformance
 
 races: setup ## Race 16 processes for 800 manifests on a directory, on moto and, where its programs are, on Ceph.
 	$(BIN)/python -m pytest -m crash tests/hummock/test_race.py

@@ -57,6 +57,7 @@ class _Seen:
 
     offsets: int
     standing: Standing | None
+    error: str
     looked: float = float("-inf")
     pending: str | None = None
     entry: tuple[int, float] | None = None
@@ -91,7 +92,8 @@ class DeltaSource(OffsetSource[Step]):
         known = _SEEN.setdefault(self.store, {})
         seen = known.get((table.table_id, self.place.spark))
         if seen is None or seen.offsets != at:
-            seen = _Seen(at, standing_of(self.offset()))
+            offset = self.offset()
+            seen = _Seen(at, standing_of(offset), "" if offset is None else offset.error)
             known[(table.table_id, self.place.spark)] = seen
         now = time.monotonic()
         if not self.place.is_remote or now - seen.looked >= LOOK_SECONDS:
@@ -115,6 +117,8 @@ class DeltaSource(OffsetSource[Step]):
     def poll(self, spark: Spark = no_spark) -> SourceReport:
         """Take all versions that have come. Raises SourceError, HistoryGone where only RESYNC helps."""
         if not self.pending():
+            if self._seen_now().error:
+                self.note_error("")
             return SourceReport(self.relation.name)
         return super().poll(spark)
 

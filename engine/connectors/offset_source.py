@@ -73,13 +73,14 @@ class OffsetSource(Source, Generic[Step]):
     def poll(self, spark: Spark = no_spark) -> SourceReport:
         """Take all that there is, a commit a step."""
         started = time.perf_counter()
+        self.store.refresh()
+        same_source(self.store.version, self.relation.name, self.relation)
         try:
-            self.store.refresh()
-            same_source(self.store.version, self.relation.name, self.relation)
             report = self.taken_up(spark, self.steps)
         except SourceError as error:
-            self._note_error(str(error))
+            self.note_error(str(error))
             raise
+        self.note_error("")
         return replace(report, seconds=time.perf_counter() - started)
 
     def taken_up(self, spark: Spark, steps: Steps[Step]) -> SourceReport:
@@ -112,8 +113,8 @@ class OffsetSource(Source, Generic[Step]):
         """Return the error of a poll whose table has gone."""
         return SourceError(f"table {self.relation.name} was dropped while its source was polled")
 
-    def _note_error(self, error: str) -> None:
-        """Keep in the store, for who asks how things stand, why the source does not go on."""
+    def note_error(self, error: str) -> None:
+        """Keep in the store, for who asks how things stand, why the source does not go on; "" where it does."""
         version = self.store.refresh()
         table = version.tables.get(self.relation.name)
         if table is None:

@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 from engine.connectors.contract import Source, SourceReport, Spark, connector_of, no_spark
 from engine.connectors.registry import CONNECTORS
-from engine.errors import SourceError, StorageError, TidelineError
+from engine.errors import TidelineError
 from engine.hummock import Hummock
 from engine.sql.catalog import Catalog, Relation
 
@@ -62,7 +62,7 @@ def pending_digest(
     for relation in fed_tables(catalog, tables):
         try:
             waiting = source_of(store, relation).pending()
-        except (SourceError, StorageError, OSError):
+        except (TidelineError, OSError):
             continue  # the poll of an epoch run tells it
         for split in waiting:
             count += 1

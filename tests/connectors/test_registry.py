@@ -89,6 +89,24 @@ def test_a_source_whose_connector_this_process_lacks_says_so_and_stops_no_other(
     assert "there is no connector 'journal' in this process" in (report.error or "")
 
 
+def test_why_a_source_does_not_go_on_is_told_as_long_as_it_does_not(
+    lake: Session, tmp_path: Path, journal: sqlite3.Connection
+) -> None:
+    def told() -> str | None:
+        return {row.name: row for row in lake.status()}["stock"].last_error
+
+    lake.sql(MADE.format(tmp_path / "stock.db"))
+    write(journal, ("put", 1, 10))
+    poll_all(lake.catalog, lake.store)
+    assert told() is None
+    (tmp_path / "stock.db").rename(tmp_path / "away.db")
+    (report,) = poll_all(lake.catalog, lake.store)
+    assert "can't be read" in (report.error or "") and report.error == told()
+    (tmp_path / "away.db").rename(tmp_path / "stock.db")
+    (report,) = poll_all(lake.catalog, lake.store)
+    assert (report.error, told()) == (None, None)
+
+
 def test_a_name_is_one_connectors(journal: sqlite3.Connection) -> None:
     class Other(JournalConnector):
         name = "landing"

@@ -12,7 +12,7 @@ from engine.sql.plan import Scan, children
 
 
 def users_of(stored: StoredCatalog, relation: Relation, column: Column) -> list[str]:
-    """Return what reads a column: views by their plans or texts, indexes by their keys, generated columns by their texts."""
+    """Return what needs a column: views by plans or texts, indexes by keys, generated columns, sinks from it or into it."""
     found = [
         f"the generated column {c.name}"
         for c in relation.columns
@@ -31,6 +31,11 @@ def users_of(stored: StoredCatalog, relation: Relation, column: Column) -> list[
         reads = other.kind == "view" and relation.name in other.depends_on
         if reads and re.search(pattern, other.sql, re.IGNORECASE):
             found.append(name)
+        if other.kind == "sink" and relation.name in other.depends_on:
+            read = relation.name == other.depends_on[0]
+            needed = (c.source if read else c.name for c in other.columns)
+            if (column.source if read else column.name) in needed:
+                found.append(f"the sink {name}")
     return found
 
 

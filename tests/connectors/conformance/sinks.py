@@ -1,0 +1,125 @@
+"""The sinks that are held to the contract: how each is made over `t (id, v)`, and what stands at its other end."""
+
+from __future__ import annotations
+
+import io
+import json
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+from engine.session import Session
+from tests.connectors.sinks.conftest import applied
+from tests.connectors.sinks.delta.logs import versions
+
+Held = dict[int, str]
+
+
+class SinkCase(ABC):
+    """One sink, and the reader of what it has delivered."""
+
+    name: str
+    with_spark = False
+
+    def __init__(self, folder: Path, session: Session) -> None:
+        self.folder, self.session = folder, session
+
+    @abstractmethod
+    def create(self) -> None:
+        """Create the sink `s` without running it."""
+
+    @abstractmethod
+    def held(self) -> Held:
+        """Return what a reader ends up with; fails where something was applied twice."""
+
+    @abstractmethod
+    def written(self) -> object:
+        """Return something that another write would change."""
+
+
+class Files(SinkCase):
+    """Files of changes."""
+
+    name, form = "file-parquet", "parquet"
+    rows_per_file = 3
+
+    @property
+    def out(self) -> Path:
+        """The folder of the files."""
+        return self.folder / "out"
+
+    def create(self) -> None:
+        said = f"connector = 'file', path = '{self.out}', format = '{self.form}', rows_per_file = {self.rows_per_file}"
+        self.session.sql(f"CREATE SINK s FROM t WITH ({said})", build=False)
+
+    def changes(self) -> list[dict]:
+        """Return all rows in the order of the files' names."""
+        found: list[dict] = []
+        for path in sorted(self.out.glob("s-*")):
+            data = path.read_bytes()
+            if self.form == "parquet":
+                found += pq.read_table(io.BytesIO(data)).to_pylist()
+            else:
+                found += [json.loads(line) for line in data.splitlines()]
+        return found
+
+    def held(self) -> Held:
+        return applied(self.changes())  # each change fits what came before it
+
+    def written(self) -> object:
+        return sorted((path.name, path.stat().st_mtime_ns) for path in self.out.glob("s-*"))
+
+
+class JsonFiles(Files):
+    name, form = "file-jsonl", "jsonl"
+
+
+class Table(SinkCase):
+    """Another table of the store."""
+
+    name = "table"
+
+    def create(self) -> None:
+        self.session.sql("CREATE TABLE copy (id BIGINT PRIMARY KEY, v STRING)")
+        self.session.sql("CREATE SINK s INTO copy FROM t", build=False)
+
+    def held(self) -> Held:
+        self.session.store.refresh()
+        batches = self.session.store.iter("copy")
+        return {row["id"]: row["v"] for batch in batches for row in batch.to_pylist()}
+
+    def written(self) -> object:
+        return len(self.session.store.refresh().tables["copy"].log)
+
+
+class Delta(SinkCase):
+    """A Delta table, read by another reader than Spark."""
+
+    name = "delta"
+    with_spark = True
+
+    @property
+    def table(self) -> Path:
+        """The folder of the table."""
+        return self.folder / "delta"
+
+    def create(self) -> None:
+        said = f"connector = 'delta', path = '{self.table}'"
+        self.session.sql(f"CREATE SINK s FROM t WITH ({said})", build=False)
+
+    def held(self) -> Held:
+        if not self.table.exists():
+            return {}
+        found = versions(self.table)
+        assert found == sorted(set(found)), "a transaction stands twice in the log, or out of order"
+        rows = DeltaTable(str(self.table)).to_pyarrow_table().to_pylist()
+        assert len({row["id"] for row in rows}) == len(rows)
+        return {row["id"]: row["v"] for row in rows}
+
+    def written(self) -> object:
+        return versions(self.table)
+
+
+CASES: tuple[type[SinkCase], ...] = (Files, JsonFiles, Table, Delta)

@@ -1,0 +1,142 @@
+"""Processes that poll or deliver are killed (SIGKILL) at random moments: what stands at the other end is there once."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from engine.session import Session
+from tests.connectors.conformance import sinks, sources
+
+KILLS = 10
+KEYS = 20
+pytestmark = pytest.mark.conformance
+
+
+@contextmanager
+def process(url: str, what: str, spark: bool) -> Iterator[subprocess.Popen[str]]:
+    """Start a process that works, and kill it, with its Java, at the end of the block."""
+    command = [sys.executable, "-W", "ignore", "-m", "tests.connectors.conformance.process", url, what]
+    child = subprocess.Popen(
+        [*command, "local[1]" if spark else "none"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert child.stdout is not None and child.stdout.readline() == "ready\n"
+        yield child
+    finally:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.communicate()
+
+
+def killed_while(
+    url: str, what: str, spark: bool, offer: Callable[[int], None], chance: random.Random
+) -> int:
+    """Make changes while processes work that are killed; returns how many were killed after they had begun something."""
+    busy = 0
+    number = 0
+    for _ in range(KILLS):
+        with process(url, what, spark) as child:
+            told: list[str] = []
+            assert child.stdout is not None
+            reader = threading.Thread(target=lambda: told.extend(child.stdout), daemon=True)  # noqa: B023
+            reader.start()
+            ends = time.monotonic() + chance.uniform(0.05, 6.0 if spark else 0.6)
+            while time.monotonic() < ends:
+                offer(number)
+                number += 1
+                time.sleep(chance.uniform(0, 0.3 if spark else 0.05))
+        reader.join(10)
+        busy += bool(told)
+    return busy
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("kind", sources.CASES, ids=lambda case: case.name)
+def test_a_source_whose_processes_are_killed_brings_each_row_once(
+    kind: type[sources.SourceCase], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    spark = request.getfixturevalue("spark") if kind.with_spark else None
+    with Session((tmp_path / "store").as_uri(), spark) as session:
+        case = _ByTheClock(tmp_path) if kind is sources.Nexmark else kind(tmp_path)
+        case.create(session)
+
+        def offer(number: int) -> None:  # of each key one row, so that one that is written twice shows
+            case.offer(*((KEYS * number + n, number) for n in range(KEYS)))
+
+        assert (
+            killed_while(session.url, "poll", kind.with_spark, offer, random.Random(kind.name)) >= KILLS // 2
+        )
+        deadline = time.monotonic() + 120
+        while case.source(session.store).pending() or len(_held(session)) < len(case.expected()):
+            case.source(session.store).poll(lambda: session.computing)
+            assert time.monotonic() < deadline, "rows are missing"
+        assert _held(session) == case.expected()
+        written = sum(entry.rows for entry in session.store.refresh().tables["t"].log)
+        assert written == len(case.expected()), "rows were written twice"
+
+
+class _ByTheClock(sources.Nexmark):
+    """The generator by the clock of the machine: processes have no other."""
+
+    options = "connector = 'nexmark', type = 'bid', event_rate = '200', max_events = '4000'"
+
+    def source(self, store: sources.Hummock) -> sources.Source:
+        return sources.SourceCase.source(self, store)
+
+    def write(self, changes: tuple[sources.Change, ...]) -> None:
+        return None
+
+    def expected(self) -> sources.Rows:
+        made = sources.NexmarkEvents(1, 200).rows("bid", 0, 4000).select(["auction", "price"])
+        return sorted(tuple(row.values()) for row in made.to_pylist())
+
+
+def _held(session: Session) -> sources.Rows:
+    session.store.refresh()
+    rows = (row for batch in session.store.iter("t") for row in batch.to_pylist())
+    return sorted(tuple(v for name, v in row.items() if not name.startswith("_")) for row in rows)
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("kind", sinks.CASES, ids=lambda case: case.name)
+def test_a_sink_whose_processes_are_killed_brings_each_change_once(
+    kind: type[sinks.SinkCase], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    spark = request.getfixturevalue("spark") if kind.with_spark else None
+    with Session((tmp_path / "store").as_uri(), spark) as session:
+        session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING)")
+        case = kind(tmp_path, session)
+        case.create()
+        rows: dict[int, str] = {}
+
+        def write(number: int) -> None:
+            new = {number % 7: f"a{number}", 100 + number: "new"}
+            session.write("t", pa.table({"id": pa.array(list(new), pa.int64()), "v": list(new.values())}))
+            session.write("t", pa.table({"id": pa.array([99 + number], pa.int64())}), mode="delete")
+            rows.update(new)
+            rows.pop(99 + number, None)
+
+        assert (
+            killed_while(session.url, "deliver", kind.with_spark, write, random.Random(kind.name))
+            >= KILLS // 2
+        )
+        session.store.refresh()
+        (report,) = session.sinks.run(wait_seconds=120)
+        assert (report.error, report.lag_rows) == (None, 0)
+        assert case.held() == rows
