@@ -104,6 +104,7 @@ def view_metadata(report: ViewReport, table: TableVersion) -> dict[str, Metadata
         "deleted": report.deleted,
         "seconds_total": round(report.seconds, 3),
         "state_bytes": report.state_bytes,
+        "driver_bytes": report.driver_bytes,
         "lag_seconds": round(report.lag_seconds, 3),
         "rule": report.rule,
     }

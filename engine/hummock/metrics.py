@@ -168,6 +168,7 @@ class Metrics:
     cache_hits: int = 0
     cache_misses: int = 0
     cache_evictions: int = 0
+    driver_bytes: int = 0
     lookups: int = 0
     files_searched: int = 0
     commits: int = 0

@@ -135,7 +135,8 @@ class FlushRun:
         self.executed = {name: outcome.steps for name, outcome in done.items()}
         reports = self._reports(plan, done, stored)
         shown = tuple(r for r in reports if stored.catalog.relations[r.view].kind != "index" or r.error)
-        return FlushReport(shown, time.perf_counter() - started)
+        passed = sum(outcome.driver_bytes for outcome in done.values())
+        return FlushReport(shown, time.perf_counter() - started, driver_bytes=passed)
 
     def _without_busy(self, plan: FlushPlan) -> FlushPlan:
         """Leave the domains alone that an earlier run is at work on yet."""

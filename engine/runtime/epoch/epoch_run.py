@@ -53,6 +53,7 @@ class FragmentEpoch:
     rows_read_again: int = 0
     rows_written_again: int = 0
     table: str = ""
+    driver_bytes: int = 0
 
 
 def run_fragment(
@@ -80,6 +81,7 @@ def run_fragment(
         computed.rows_read,
         sum(change.again for change in written),
         table,
+        sum(change.driver_bytes for change in written),
     )
     return done, commit
 

@@ -79,6 +79,11 @@ class SparkExecutor:
 
         A copy to an index needs none, nor does the first content of a table that has nothing to be computed from.
         """
+        done = self._compute(task)
+        self._store.counters.add("driver_bytes", sum(change.driver_bytes for change in done.written))
+        return done
+
+    def _compute(self, task: FragmentTask) -> Computed:
         started = time.perf_counter()
         if task.old is None and not task.rows and is_empty_over_nothing(task.fragment.plan):
             return Computed((), {"plan": time.perf_counter() - started})
@@ -200,4 +205,4 @@ class SparkExecutor:
         rows = pa.Table.from_batches(batches)
         if task.old is None:
             rows = rows.append_column("_w", pa.repeat(pa.scalar(1, pa.int64()), len(rows)))
-        return (write_change(reader, task.table, rows),)
+        return (replace(write_change(reader, task.table, rows), driver_bytes=rows.nbytes),)
