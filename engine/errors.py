@@ -35,6 +35,10 @@ class Conflict(StorageError):
     """What a commit was based on changed before it was made; read again and retry."""
 
 
+class GroundLost(Conflict):
+    """A commit on its way was refused, and what was made over it goes with it; begin anew over the store as it is."""
+
+
 class CommitTimeout(StorageError):
     """A commit lost every race until its deadline."""
 

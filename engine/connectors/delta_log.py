@@ -120,6 +120,10 @@ class DeltaPlace:
 def delta_place(path: str) -> DeltaPlace:
     """Return the place that an option names; raises SourceError or PathNotAllowed for one that can't be used."""
     if found := _REMOTE.fullmatch(path):
+        if "@" in found[1]:  # which the catalog would keep, and show
+            raise SourceError(
+                "keys have no place in an address: write s3://bucket/prefix, and set AWS_ACCESS_KEY_ID"
+            )
         return DeltaPlace(path, f"s3a://{found[1]}/{(found[2] or '').strip('/')}")
     local = path.removeprefix("file://") if path.startswith("file:///") else path
     if found := _SCHEME.match(local):

@@ -70,7 +70,8 @@ def taken_columns(relation: Relation, metadata: Metadata, place: DeltaPlace) -> 
         if given is None:
             raise SourceError(
                 f"table {relation.name}: the Delta table at {place.shown} has no column {column.name}: "
-                f"ALTER TABLE {relation.name} DROP COLUMN {column.name}, or add it to the Delta table"
+                f"ALTER TABLE {relation.name} DROP COLUMN {column.name}; or add it to the Delta table, and "
+                f"ALTER TABLE {relation.name} RESYNC passes the versions that lack it"
             )
         if not same_type(column.type, given):
             raise SourceError(
@@ -127,7 +128,8 @@ def _items(relation: Relation, columns: Mapping[str, str]) -> list[str]:
 def _said(error: PySparkException | Py4JError, relation: str, place: DeltaPlace) -> SourceError:
     text, told = str(error), plain_message(str(error).partition("\n: ")[2] or str(error))
     if isinstance(error, PySparkException):
-        text, told = f"{error.getCondition()} {text}", plain_message(error.getMessage() or str(error))
+        # not `getMessage`, which looks for Delta's own conditions among Spark's, and fails
+        text, told = f"{error.getCondition()} {text}", plain_message(text)
     if any(word in text for word in _NO_S3):
         return SourceError(
             f"table {relation}: this Spark has no file system s3a, by which it would read {place.shown}: {_S3_NOW}"

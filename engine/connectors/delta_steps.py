@@ -67,7 +67,7 @@ def next_step(log: DeltaLog, table: str, at: Position, most: int = STEP_BYTES) -
     _check_same(log, table, at)
     kind: Literal["feed", "difference", "nothing"] = "nothing"
     first = last = at.version + 1
-    size, then = 0, at
+    size, then, feeds = 0, at, True
     while (commit := log.commit(then.version + 1)) is not None:
         wrong = _wrong(commit, then.metadata)
         if wrong and then is at:
@@ -78,10 +78,13 @@ def next_step(log: DeltaLog, table: str, at: Position, most: int = STEP_BYTES) -
             break
         log.place.check(commit.elsewhere)
         if commit.changes:
-            if kind not in ("nothing", its) or (kind == "feed" and size + commit.size > most):
+            if kind not in ("nothing", its) or (kind == "feed" and (not feeds or size + commit.size > most)):
                 break
             first = commit.version if kind == "nothing" else first
             kind, size, last = its, size + commit.size, commit.version
+        feeds = feeds and (
+            metadata.has_feed or kind != "feed"
+        )  # none is read across a version without, even one of no rows
         then = Position(commit.version, commit.digest, metadata)
     if then is at:
         if log.newest() > at.version:

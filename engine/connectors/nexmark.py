@@ -138,7 +138,7 @@ def wrong_option(name: str, options: Mapping[str, str]) -> Unfit | None:
         return Unfit(at, f"type '{word}' is unknown", f"write type = '…' with one of {', '.join(SIZES)}")
     for option, least in _LEAST.items():
         text = options.get(option)
-        if text is not None and (not text.strip().isdigit() or int(text) < least):
+        if text is not None and (not text.strip().isdecimal() or int(text) < least):
             message = f"{option} = '{text}' is no whole number of at least {least}"
             return Unfit(option, message, f"write {option} = '100'")
     if "event_rate" not in options and "max_events" not in options:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from engine.errors import CheckFailed, Conflict, Fenced, RowFailed, TableExists
+from engine.errors import CheckFailed, Conflict, Fenced, GroundLost, RowFailed, TableExists
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.epoch import Clock, seconds_of
 from engine.hummock.preconditions import all_of
@@ -199,6 +199,8 @@ class FlushRun:
         outcome = DomainOutcome()
         try:
             self._go(domain, stored, outcome)
+        except GroundLost as lost:  # no failure of the domain's
+            outcome.waits_for = f"{lost}; the next run computes it anew"
         except Exception as failure:  # Spark's own, too: the domain stays at its epoch, the others go on
             outcome.fail(failure)
         return outcome
@@ -227,9 +229,9 @@ class FlushRun:
                     raise
                 # what it failed on at a stop on the way may be mended at the end of it
                 course = replace(course, straight=True)
-            except (Fenced, Conflict, TableExists):
+            except (Fenced, Conflict, TableExists) as refused:
                 self.generations.pop(domain.writer, None)
-                if attempt == most - 1:
+                if attempt == most - 1 or isinstance(refused, GroundLost):
                     raise
                 lost = self.clock.monotonic() - began
                 if step.work == "backfill step":  # what it has done is kept, but for the last of many commits
@@ -323,11 +325,7 @@ class FlushRun:
 
     def _take(self, domain: Domain, stored: StoredCatalog, step: Step, outcome: DomainOutcome) -> None:
         """Put the mutations in force that are queued for a domain."""
-        try:
-            take_mutations(self.store, domain, stored, self._generation(domain), self.clock)
-        except (Fenced, Conflict):
-            self.generations.pop(domain.writer, None)
-            return
+        take_mutations(self.store, domain, stored, self._generation(domain), self.clock)
         outcome.mutations += step.mutations
         outcome.steps += (step,)
 

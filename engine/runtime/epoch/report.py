@@ -93,9 +93,9 @@ class FlushReport:
         return next(report for report in self.views if report.view == view)
 
     def followed_by(self, later: FlushReport) -> FlushReport:
-        """Return one report of two runs: of each view the later one, unless that had nothing to do."""
-        new = {report.view: report for report in later.views if not report.skipped}
-        views = tuple(new.get(report.view, report) for report in self.views)
+        """Return one report of two runs: of each view the later one, unless the first has brought it on and there was no more."""
+        new = {after.view: after for after in later.views}
+        views = tuple(_newer(report, new.get(report.view, report)) for report in self.views)
         passed = self.driver_bytes + later.driver_bytes
         return FlushReport(views, self.seconds + later.seconds, self.sinks, passed)
 
@@ -132,6 +132,12 @@ class FlushReport:
     def of(self, views: Collection[str]) -> FlushReport:
         """Return the report of some of the views."""
         return replace(self, views=tuple(report for report in self.views if report.view in views), sinks=())
+
+
+def _newer(before: ViewReport, after: ViewReport) -> ViewReport:
+    """Return which of two reports of a view tells how it stands: a failure is over where the view no longer lags."""
+    is_over = before.waits_for is not None or (before.error is not None and after.waits_for is None)
+    return after if not after.skipped or is_over else before
 
 
 def followed_by(before: tuple[SinkReport, ...], later: tuple[SinkReport, ...]) -> tuple[SinkReport, ...]:

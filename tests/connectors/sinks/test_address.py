@@ -78,3 +78,15 @@ def test_without_a_home_a_sink_writes_where_it_is_told(
     put(db, {1: "a"})
     db.sql(sink(f"url = '{(tmp_path / 'anywhere').as_uri()}'"))
     assert len(list((tmp_path / "anywhere").iterdir())) == 1
+
+
+@pytest.mark.parametrize("connector", ["file", "delta"])
+def test_keys_in_an_address_are_refused(db: Session, connector: str) -> None:
+    with pytest.raises(SqlError, match="keys have no place in an address"):
+        db.sql(f"CREATE SINK s FROM t WITH (connector = '{connector}', url = 's3://AKIA:hidden@bucket/x')")
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "1e3", "²", "٣", ""])
+def test_a_number_of_rows_is_written_in_digits(db: Session, tmp_path: Path, number: str) -> None:
+    with pytest.raises(SqlError, match="rows_per_file is a number from 1 to"):
+        db.sql(sink(f"path = '{tmp_path / 'out'}', rows_per_file = '{number}'"))
