@@ -46,9 +46,10 @@ def table_event(
     epoch = str(content_epoch(table, None, known))
     if epoch == known and (landed is None or not landed.files) and not always:
         return None
+    passes = table.table.options.passes
     metadata: dict[str, Metadata] = {
         "epoch": epoch_text(table.committed_epoch),
-        "rows_at_most": table.row_count,
+        "changes_kept" if passes else "rows_at_most": table.row_count,
         "state_bytes": table.size_bytes,
     }
     if landed is not None:

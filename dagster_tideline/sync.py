@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dagster_tideline.models import Model, normalised
+from dagster_tideline.models import FED, Model, normalised
 from engine.connectors.landing_folder import landing_path
 from engine.connectors.landing_options import CONNECTOR as LANDING
 from engine.errors import PathNotAllowed, TidelineError
@@ -60,10 +60,10 @@ def plan_sync(catalog: Catalog, models: Sequence[Model]) -> SyncPlan:
         relation = stored.get(model.name)
         if model.error is not None or relation is None or _same(model, relation):
             continue
-        if model.kind == "table" or relation.kind == "table":
+        if not {model.kind, relation.kind}.isdisjoint(FED):
             errors[model.name] = (
-                f"table {model.name} of the store differs from {model.path}: a table with rows is not replaced by itself; "
-                f'undo the change, or run `tideline sql "DROP TABLE {model.name} CASCADE"`'
+                f"{relation.kind} {model.name} of the store differs from {model.path}: what rows come by is not replaced by "
+                f'itself; undo the change, or run `tideline sql "DROP {relation.kind.upper()} {model.name} CASCADE"`'
             )
             continue
         if _same_but_options(model, relation):

@@ -11,6 +11,7 @@ from engine.connectors.registry import CONNECTORS
 from engine.connectors.resync import resync
 from engine.connectors.sinks.copies import copy_beside, copy_of, set_copy
 from engine.connectors.sinks.ddl import alter_sink, create_sink, show_sinks
+from engine.connectors.source_statements import as_passed
 from engine.connectors.table_options import RETENTION_OF_ANY, check_table_options
 from engine.meta.domain import BACKGROUND
 from engine.meta.sinks import copies_of
@@ -157,7 +158,7 @@ class Dispatch:
         if not ddl.is_there(session.catalog, statement.name, statement.if_not_exists, statement.sql):
             if "connector" in statement.options:
                 connector = CONNECTORS.named(statement.options["connector"])
-                statement = connector.with_columns(statement)
+                statement = connector.with_columns(as_passed(statement, connector))
                 connector.check_reading(statement, spark)
             ddl.create_table(session.store, spark, statement, dialect)
 

@@ -27,6 +27,10 @@ class EpochExpired(StorageError):
     """The epoch asked for lies below what the store retains."""
 
 
+class RowsNotKept(EpochExpired):
+    """The rows of a table that passes its changes on are not in the store."""
+
+
 class Fenced(StorageError):
     """A newer writer generation has taken over, or has committed this epoch already."""
 

@@ -65,7 +65,7 @@ def taken_columns(relation: Relation, metadata: Metadata, place: DeltaPlace) -> 
     """Return the Delta column of each column of a table; raises SourceError where one is missing or of another type."""
     there = {column.name.lower(): column for column in delta_columns(metadata.schema_string)}
     found = {}
-    for column in relation.columns:
+    for column in (one for one in relation.columns if not one.hidden):
         given = there.get(column.name.lower())
         if given is None:
             raise SourceError(
@@ -95,7 +95,7 @@ def changes_of(
     feed = feed.option("startingVersion", step.first).option("endingVersion", step.last)
     new = "_change_type IN ('insert', 'update_postimage')"
     return feed.load(place.spark).selectExpr(
-        *_items(relation, columns),
+        *taken_items(relation, columns),
         f"CAST(_commit_version * 2 + IF({new}, 1, 0) AS BIGINT) AS {PLACE}",
     )
 
@@ -105,7 +105,7 @@ def snapshot_of(
 ) -> DataFrame:
     """Return a version's rows, which have no place."""
     whole = session.read.format("delta").option("versionAsOf", version).load(place.spark)
-    return whole.selectExpr(*_items(relation, columns))
+    return whole.selectExpr(*taken_items(relation, columns))
 
 
 def rows_here(session: SparkSession, store: Hummock, relation: Relation, table: TableVersion) -> DataFrame:
@@ -118,10 +118,12 @@ def rows_here(session: SparkSession, store: Hummock, relation: Relation, table: 
     return frame.selectExpr("*", f"CAST(0 AS BIGINT) AS {PLACE}")
 
 
-def _items(relation: Relation, columns: Mapping[str, str]) -> list[str]:
+def taken_items(relation: Relation, columns: Mapping[str, str]) -> list[str]:
+    """Return the columns of a table as Spark SQL over those of its Delta table."""
     return [
         f"CAST({quote(columns[column.name])} AS {column.type}) AS {quote(column.name)}"
         for column in relation.columns
+        if not column.hidden
     ]
 
 

@@ -20,8 +20,16 @@ class HistoryGone(SourceError):
     """A Delta table's versions do not follow what was taken of it."""
 
     def __init__(self, table: str, why: str) -> None:
+        self.table, self.why = table, why
         super().__init__(
             f"table {table}: {why}: ALTER TABLE {table} RESYNC writes the difference between it and the newest snapshot"
+        )
+
+    def of_source(self) -> SourceError:
+        """Return the error of a source, which has no rows to compare with."""
+        return SourceError(
+            f"source {self.table}: {self.why}: DROP SOURCE {self.table} CASCADE, and create it and its views again, or CREATE "
+            "TABLE … WITH (connector = 'delta', …), which keeps the rows"
         )
 
 

@@ -55,6 +55,11 @@ def domain_of(stored: StoredCatalog, owner: str) -> str:
     return (relation.options.get(OPTION) if relation is not None else None) or owner
 
 
+def holder_of(domain: str) -> str:
+    """Return the name of the pins that hold rows of sources for a domain."""
+    return f"rows for {domain}"
+
+
 def rate_limit(domain: Domain, stored: StoredCatalog, control: Control) -> int | None:
     """Return the least backfill rate limit of a domain's members in rows a second (0 pauses), or None."""
     limits = (_in_force(m, RATE_LIMIT, stored, control.rate_limits) for m in domain.members)

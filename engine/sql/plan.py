@@ -21,7 +21,10 @@ JoinKind = Literal["inner", "left", "semi", "anti"]
 
 
 class Scan(msgspec.Struct, frozen=True, tag=True):
-    """All rows of a table, or its `changes`; `items` maps output names to its columns. Rows of one that `expires` hide."""
+    """All rows of a table, or its `changes`; `items` maps output names to its columns. Rows of one that `expires` hide.
+
+    Of one that `passes` the store has the changes alone: nothing can be looked up in it.
+    """
 
     table: str
     items: tuple[tuple[str, str], ...]
@@ -30,6 +33,7 @@ class Scan(msgspec.Struct, frozen=True, tag=True):
     append_only: bool = False
     changes: bool = False
     expires: bool = False
+    passes: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ class Clock:
 def create(lake: Session, name: str = "bid", columns: str = BID, **options: str) -> None:
     texts = {"connector": "nexmark", **options}
     with_ = ", ".join(f"{option} = '{value}'" for option, value in texts.items())
-    lake.sql(f"CREATE SOURCE {name} ({columns}) WITH ({with_})")
+    lake.sql(f"CREATE TABLE {name} ({columns}) APPEND ONLY WITH ({with_})")
 
 
 def source(lake: Session, clock: Clock | None = None, name: str = "bid") -> NexmarkSource:

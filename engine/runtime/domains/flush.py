@@ -47,6 +47,7 @@ from engine.runtime.domains.partition_run import PartitionRun
 from engine.runtime.epoch.mutation_run import take_mutations
 from engine.runtime.epoch.report import FlushReport, ViewReport
 from engine.runtime.executor import Executor
+from engine.runtime.source_rows import let_go
 from engine.runtime.spark.slots import Slots
 
 MEETINGS = 3
@@ -126,8 +127,7 @@ class FlushRun:
             self.slots = this.slots = Slots(self.executor.parallelism, beside=not self.lanes.patient)
         domains = [one.domain for one in plan.domains]
         everything = {domain.name: domain for domain in domains}
-        ended = self.lanes.ended(everything)
-        done = ended | this._carry_out(plan, stored, version)
+        done = self.lanes.ended(everything) | this._carry_out(plan, stored, version)
         failed_rows = {n: f for n, one in done.items() if (f := one.failing_row) is not None}
         for name, error in name_failing_rows(self.store, failed_rows, everything, stored).items():
             done[name].error = error
@@ -199,6 +199,7 @@ class FlushRun:
         outcome = DomainOutcome()
         try:
             self._go(domain, stored, outcome)
+            let_go(self.store, stored, domain)
         except GroundLost as lost:  # no failure of the domain's
             outcome.waits_for = f"{lost}; the next run computes it anew"
         except Exception as failure:  # Spark's own, too: the domain stays at its epoch, the others go on

@@ -187,7 +187,7 @@ class Nexmark(SourceCase):
         self.seconds = 0
 
     def create(self, session: Session) -> None:
-        session.sql(f"CREATE SOURCE t (auction BIGINT, price BIGINT) WITH ({self.options})")
+        session.sql(f"CREATE TABLE t (auction BIGINT, price BIGINT) APPEND ONLY WITH ({self.options})")
         self.source(session.store).poll()
 
     def source(self, store: Hummock) -> Source:

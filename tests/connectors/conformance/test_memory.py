@@ -56,7 +56,7 @@ def test_a_huge_commit_of_a_source_is_taken_in_bounded_memory(
             case = kind(folder)
             if isinstance(case, sources.Nexmark):
                 said = f"connector = 'nexmark', type = 'bid', max_events = '{rows}'"
-                session.sql(f"CREATE SOURCE t (auction BIGINT, price BIGINT) WITH ({said})")
+                session.sql(f"CREATE TABLE t (auction BIGINT, price BIGINT) APPEND ONLY WITH ({said})")
             else:
                 case.create(session)
                 offer_huge(case, rows)
