@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pyarrow as pa
 import pytest
 
@@ -172,3 +175,8 @@ def test_what_was_loaded_for_a_view_of_another_name_is_let_go_of(session: Sessio
     )
     session.sql("CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM bid")
     assert set(session.store.refresh().tables["bid"].pins) == {"mine"}
+
+
+def test_a_session_alone_has_who_reads_sources() -> None:
+    text = "import engine.session; from engine.runtime.source_rows import source_reader; source_reader()"
+    subprocess.run([sys.executable, "-c", text], check=True)
