@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from engine.connectors.contract import SourceReport, Spark, Waiting, no_spark, source_options
 from engine.connectors.delta_log import DeltaLog, delta_place
 from engine.connectors.delta_offsets import Standing, standing_of, text_of
-from engine.connectors.delta_passing import passed_difference, passed_feed
+from engine.connectors.delta_passing import has_key, passed_difference, passed_feed
 from engine.connectors.delta_read import changes_of, reading, rows_here, snapshot_of, taken_columns
 from engine.connectors.delta_steps import HistoryGone, Position, Step, has_next, next_step, snapshot_step
 from engine.connectors.delta_types import delta_columns
@@ -34,7 +34,6 @@ from engine.runtime.writes.conflicts import unchanged
 from engine.runtime.writes.spilled import PLACE
 from engine.runtime.writes.write_tasks import in_key_order
 from engine.sql.catalog import Relation
-from engine.sql.expression.spark_sql import quote
 
 CONNECTOR = "delta"
 OPTIONS: Mapping[str, str] = {
@@ -156,8 +155,7 @@ class DeltaSource(OffsetSource[Step]):
         rows = snapshot_of(session, self.relation, at.version, self.place, columns)
         if self.place.is_confined:
             self.place.check(rows.inputFiles())
-        key = (c.name for c in self.relation.columns if c.source in self.relation.primary_key)
-        return rows.where(" AND ".join(f"{quote(name)} IS NOT NULL" for name in key))
+        return rows.where(has_key(self.relation))
 
     def runs_at(self, version: Version, epoch: int, spark: Spark) -> tuple[Run, ...]:
         """Write the same rows, by tasks of Spark."""

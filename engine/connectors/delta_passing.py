@@ -40,6 +40,13 @@ def passed_feed(
     return _folded(relation, rows, net, f"_net = CAST({_HAS} AS INT) - CAST({_HAD} AS INT)")
 
 
+def has_key(relation: Relation) -> str:
+    """Return the condition that a row has a key; where a null is a value of it, each row has one."""
+    key = (column for column in relation.columns if column.source in relation.primary_key)
+    needed = [f"{quote(column.name)} IS NOT NULL" for column in key if relation.is_never_null(column)]
+    return " AND ".join(["TRUE", *needed])
+
+
 def passed_difference(
     session: SparkSession,
     relation: Relation,
@@ -85,7 +92,6 @@ def _folded(relation: Relation, rows: DataFrame, net: str, fits: str) -> DataFra
         F.expr(f"max({_AT})").alias(_AT),
         F.expr(net).alias("_net"),
     )
-    known = " AND ".join(f"{quote(name)} IS NOT NULL" for name in key)
     shown = ", ".join(f"CAST({quote(name)} AS STRING)" for name in key)
     told = f"concat('{TWICE}: ', concat_ws(', ', {shown}))"
     place = f"(({_AT} DIV 2) * 2 + CAST({_HAS} AS INT))"
@@ -94,6 +100,6 @@ def _folded(relation: Relation, rows: DataFrame, net: str, fits: str) -> DataFra
     items.append(f"{_HAD} AS {WAS}")
     items += [f"IF({_HAD}, {_FIRST}.v{n}, NULL) AS {quote(was(c.source))}" for n, c in enumerate(values)]
     items.append(
-        f"IF({known} AND NOT ({fits}), CAST(raise_error({told}) AS BIGINT), {place}) AS {quote(PLACE)}"
+        f"IF({has_key(relation)} AND NOT ({fits}), CAST(raise_error({told}) AS BIGINT), {place}) AS {quote(PLACE)}"
     )
     return grouped.where(f"{_HAD} OR {_HAS} OR NOT ({fits})").selectExpr(*items)

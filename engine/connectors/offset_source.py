@@ -12,9 +12,10 @@ from engine.connectors.attempts import until_it_stands
 from engine.connectors.contract import Source, SourceReport, Spark, no_spark
 from engine.connectors.offsets import Offset, ensure_offsets, offset_of, row_of
 from engine.connectors.same_source import same_source
-from engine.errors import Conflict, SourceError
+from engine.errors import Conflict, EpochExpired, SourceError
 from engine.hummock import Commit, Hummock, Put, SstInfo, TableVersion, Version
 from engine.hummock.batch import Operation, gather
+from engine.hummock.epoch import epoch_text
 from engine.hummock.preconditions import Precondition, all_of, same_tables, unaltered
 from engine.meta.catalog_store import load
 from engine.meta.dead_letters import DEAD_LETTER, DeadLetter, ensure_dead_letters, letter_rows
@@ -108,8 +109,14 @@ class OffsetSource(Source, Generic[Step]):
         return offset_of(self.store, version, self.table(version), split)
 
     def offset_at(self, version: Version, epoch: int, split: str = "") -> Offset | None:
-        """Return where a split stood at an epoch of a version."""
-        return offset_of(self.store, version, self.table(version), split, epoch)
+        """Return where a split stood at an epoch of a version; raises SourceError where that is not known any more."""
+        try:
+            return offset_of(self.store, version, self.table(version), split, epoch)
+        except EpochExpired as error:
+            raise SourceError(
+                f"source {self.relation.name}: how far it was taken at epoch {epoch_text(epoch)} is not known any more: "
+                "run FLUSH, or read with SET query_policy = latest"
+            ) from error
 
     def table(self, version: Version) -> TableVersion:
         """Return the table in a version; raises SourceError once it is dropped."""

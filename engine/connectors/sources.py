@@ -6,15 +6,10 @@ import hashlib
 import logging
 from collections.abc import Collection
 
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-
 from engine.connectors.contract import Source, SourceReport, Spark, connector_of, no_spark
 from engine.connectors.registry import CONNECTORS
 from engine.errors import TidelineError
-from engine.hummock import Hummock, Version
-from engine.hummock.version import Run
-from engine.runtime.source_rows import offer
+from engine.hummock import Hummock
 from engine.sql.catalog import Catalog, Relation
 
 _LOG = logging.getLogger(__name__)
@@ -32,23 +27,6 @@ def fed_tables(catalog: Catalog, tables: Collection[str] | None = None) -> tuple
 def source_of(store: Hummock, relation: Relation) -> Source:
     """Return the source of a table that a connector feeds."""
     return CONNECTORS.named(connector_of(relation)).source(store, relation)
-
-
-class _Reader:
-    """Reads sources where they are, each by its connector."""
-
-    def rows(
-        self, session: SparkSession, store: Hummock, relation: Relation, version: Version, epoch: int
-    ) -> pa.Table | DataFrame:
-        return source_of(store, relation).rows_at(version, epoch, session)
-
-    def runs(
-        self, spark: Spark, store: Hummock, relation: Relation, version: Version, epoch: int
-    ) -> tuple[Run, ...]:
-        return source_of(store, relation).runs_at(version, epoch, spark)
-
-
-offer(_Reader())
 
 
 def poll_all(

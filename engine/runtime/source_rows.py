@@ -20,9 +20,9 @@ from engine.hummock.in_flight import SPOOL
 from engine.hummock.passing import loaded
 from engine.hummock.preconditions import same_tables
 from engine.hummock.version import Run
-from engine.meta.catalog_store import StoredCatalog
+from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.creation import computed
-from engine.meta.domain import Domain, holder_of
+from engine.meta.domain import Domain, domain_of, held_for, holder_of
 from engine.runtime.executor import Executor
 from engine.sql.catalog import Relation
 
@@ -124,14 +124,24 @@ def with_held(version: Version, newest: Version, names: Collection[str]) -> Vers
 
 
 def let_go(store: Hummock, stored: StoredCatalog, domain: Domain) -> None:
-    """Let go of the rows of sources that were loaded for a domain, once all of it has content; a later run does, if not this."""
-    version, pin = store.version, holder_of(domain.name)
-    held = [one.name for one in sources_of(stored, domain.inputs) if pin in _pins(version, one.name)]
-    if not held or any(computed(version, table) is None for table in domain.tables):
+    """Let go of the rows of sources that were loaded for a domain, once all of it has content; a later run does, if not this.
+
+    Those that were loaded for a domain that is no more, or has another name by now, go as well.
+    """
+    version = store.version
+    now = load(version)
+    whole = all(computed(version, table) is not None for table in domain.tables)
+    pins: dict[str, dict[str, int | None]] = {}
+    for relation in sources_of(stored, domain.inputs):
+        found = [(pin, held_for(pin)) for pin in _pins(version, relation.name)]
+        known = {domain_of(now, owner) for owner in now.plans} if found else set()
+        over = [pin for pin, name in found if name and (whole if name == domain.name else name not in known)]
+        if over:
+            pins[relation.name] = dict.fromkeys(over)
+    if not pins:
         return
-    upto = {name: version.tables[name].committed_epoch for name in held}
-    tables = {name: version.tables[name] for name in held}
-    pins: dict[str, dict[str, int | None]] = {name: {pin: None} for name in held}
+    tables = {name: version.tables[name] for name in pins}
+    upto = {name: table.committed_epoch for name, table in tables.items()}
     with suppress(Conflict, UnknownTable):  # a source was dropped at this moment
         store.commit(Commit(pins=pins, truncate=upto, precondition=same_tables(tables)))
 

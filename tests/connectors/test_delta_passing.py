@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from engine.connectors import delta as delta_source
 from engine.connectors.sources import poll_all
 from engine.errors import SourceError, TidelineError
 from engine.hummock import Commit
@@ -18,6 +20,7 @@ from engine.runtime.epoch.spark_executor import SparkExecutor
 from engine.session import Session
 from tests.connectors.delta_tables import FEED, DeltaTable
 from tests.connectors.passing import ITEMS, VIEWS, bag, check_views, create_views, kept, poll
+from tests.connectors.test_delta_random import JOIN, SUM, Commits, by_batch
 
 
 class World:
@@ -247,3 +250,63 @@ def test_epochs_in_flight_over_an_object_store(s3_url: str, spark: SparkSession,
             poll(session)
             session.flush(wait=False)
         check_views(session, world.there(), SOME)
+
+
+class Restored(Commits):
+    """Random commits to a Delta table with a feed, which no source can follow through a RESTORE."""
+
+    def restore(self) -> None:
+        self.update()
+
+
+@pytest.mark.parametrize(
+    ("seed", "rounds"),
+    [
+        pytest.param(0, 8, id="short-0"),
+        *(pytest.param(n, 30, id=f"long-{n}", marks=pytest.mark.oracle) for n in range(10, 12)),
+    ],
+)
+def test_views_over_sources_of_random_delta_tables(
+    session: Session,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    seed: int,
+    rounds: int,
+) -> None:
+    chance = random.Random(seed)
+    columns = "id BIGINT, k BIGINT, v STRING, n BIGINT"
+    tables = {
+        "fed": DeltaTable(spark, tmp_path / "fed").make(columns),
+        "plain": DeltaTable(spark, tmp_path / "plain").make(columns, properties=""),
+    }
+    commits = {name: kind(tables[name], chance) for name, kind in (("fed", Restored), ("plain", Commits))}
+    for name, there in tables.items():
+        commits[name].append()
+        session.sql(
+            f"CREATE SOURCE {name} (PRIMARY KEY (id)) WITH (connector = 'delta', path = '{there.path}')"
+        )
+    queries = {
+        "joined": JOIN,
+        "summed": SUM,
+        "same": "SELECT id, k, v, n FROM fed",
+        "too": "SELECT id, k, v, n FROM plain",
+    }
+    for name, text in queries.items():
+        session.sql(f"CREATE MATERIALIZED VIEW {name} AS {text}")
+    done: list[tuple[str, str]] = []
+    for n in range(rounds):
+        for name in chance.choices(list(tables), k=chance.randrange(1, 6)):
+            done.append((name, commits[name].commit()))
+        monkeypatch.setattr(delta_source, "SMALL_BYTES", chance.choice([0, 4 << 20]))
+        poll(session)
+        session.flush().raise_for_all()
+        queries[f"late_{n}"] = JOIN if n % 2 else SUM
+        session.sql(f"CREATE MATERIALIZED VIEW late_{n} AS {queries[f'late_{n}']}")
+        for name, text in queries.items():
+            found = sorted(
+                (tuple(row.values()) for row in session.sql(f"SELECT * FROM {name}").to_pylist()), key=repr
+            )
+            assert found == by_batch(tables, text), (name, done)
+        session.sql(f"DROP MATERIALIZED VIEW {next(name for name in queries if name.startswith('late'))}")
+        del queries[next(name for name in queries if name.startswith("late"))]

@@ -100,7 +100,7 @@ def test_two_pollers_of_one_source_write_each_event_once(
 def test_a_source_that_is_dropped_and_made_again_begins_anew(lake: Session) -> None:
     create(lake, max_events="100")
     source(lake).poll()
-    lake.sql("DROP SOURCE bid")
+    lake.sql("DROP TABLE bid")
     create(lake, max_events="100")
     assert source(lake).poll().rows == 92
 

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import Conflict, EpochExpired, RowsNotKept
-from engine.hummock import Commit, Hummock, Table, TableOptions
+from engine.hummock import Commit, Hummock, Table, TableOptions, merge
+from engine.hummock.merge import HIGHEST, LOWEST, HashRange
 from engine.hummock.passing import WAS, loaded, was
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string()), (WAS, pa.bool_()), (was("v"), pa.string())])
@@ -51,8 +52,11 @@ def follow(store: Hummock, epoch: int, name: str = "view") -> None:
     store.commit(Commit(acks={"s": {name: epoch}}))
 
 
-def seen(store: Hummock, after: int, upto: int) -> Counter[tuple[int, str | None, int]]:
-    found = store.reader.changes(store.version.tables["s"], after, upto, columns=["id", "v"])
+def seen(
+    store: Hummock, after: int, upto: int, part: HashRange | None = None
+) -> Counter[tuple[int, str | None, int]]:
+    table = store.version.tables["s"]
+    found = store.reader.changes(table, after, upto, columns=["id", "v"], hash_range=part)
     return Counter((row["id"], row["v"], row["_w"]) for batch in found for row in batch.to_pylist())
 
 
@@ -62,8 +66,11 @@ def difference(before: State, after: State) -> Counter[tuple[int, str | None, in
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_changes_over_any_range_are_those_between_two_states(store: Hummock, seed: int) -> None:
+def test_changes_over_any_range_are_those_between_two_states(
+    store: Hummock, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
     chance = random.Random(seed)
+    monkeypatch.setattr(merge, "MERGE_ROWS", chance.choice([2, 500_000]))  # how many come in a part
     create(store)
     follow(store, start := store.version.epoch)
     state: State = {}
@@ -83,6 +90,8 @@ def test_changes_over_any_range_are_those_between_two_states(store: Hummock, see
     for n, after in enumerate(epochs):
         for upto in epochs[n:]:
             assert seen(store, after, upto) == difference(states[after], states[upto])
+            halves = [seen(store, after, upto, part) for part in ((LOWEST, -1), (0, HIGHEST))]
+            assert halves[0] + halves[1] == difference(states[after], states[upto])
 
 
 def test_rows_are_read_only_while_they_are_loaded(store: Hummock) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pyarrow as pa
 import pytest
 
 from engine.connectors.nexmark_events import NexmarkEvents
 from engine.errors import SqlError
+from engine.hummock import Commit
+from engine.meta.domain import holder_of
 from engine.session import Session
 from tests.connectors.passing import check_views, create_views, kept, poll
 
@@ -158,3 +163,20 @@ def test_what_needs_the_rows_is_refused_and_says_why(session: Session, text: str
         session.sql(text)
     assert told in str(refused.value)
     assert "x" not in session.catalog.relations and "v" not in session.catalog.relations
+
+
+def test_what_was_loaded_for_a_view_of_another_name_is_let_go_of(session: Session) -> None:
+    create(session, 300)
+    poll(session)
+    create_views(session, {"dear": VIEWS["dear"]})
+    table = session.store.refresh().tables["bid"]
+    session.store.commit(
+        Commit(pins={"bid": {holder_of("earlier"): table.committed_epoch, "mine": table.committed_epoch}})
+    )
+    session.sql("CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM bid")
+    assert set(session.store.refresh().tables["bid"].pins) == {"mine"}
+
+
+def test_a_session_alone_has_who_reads_sources() -> None:
+    text = "import engine.session; from engine.runtime.source_rows import source_reader; source_reader()"
+    subprocess.run([sys.executable, "-c", text], check=True)
