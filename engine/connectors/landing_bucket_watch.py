@@ -7,6 +7,7 @@ whose name comes before others that are there is found then, and so is one that 
 
 from __future__ import annotations
 
+import threading
 import time
 
 from engine.connectors.file_formats import FileOptions
@@ -32,6 +33,7 @@ class BucketWatch:
         self.table_id, self.place = table_id, place
         self._table, self._options = table, options
         self._records = FileRecords(table, table_id)
+        self._turn = threading.Lock()
         self._waiting: dict[str, FoundFile] = {}
         self._doubted: set[str] = set()
         self._names, self._last = 0, ""
@@ -42,15 +44,16 @@ class BucketWatch:
 
         Without `fresh` what the last look has found will do, if it was a second ago.
         """
-        if fresh or time.monotonic() - self._looked >= LOOK_SECONDS:
-            try:
-                self._look()
-            except StorageError as error:
-                raise SourceError(f"table {self._table}: {error}") from error
-            finally:
-                self._looked = time.monotonic()
-        pending = list(self._records.judged(store, list(self._waiting.values())))
-        self._waiting = {file.place: self._waiting[file.place] for file in pending}
+        with self._turn:
+            if fresh or time.monotonic() - self._looked >= LOOK_SECONDS:
+                try:
+                    self._look()
+                except StorageError as error:
+                    raise SourceError(f"table {self._table}: {error}") from error
+                finally:
+                    self._looked = time.monotonic()
+            pending = list(self._records.judged(store, list(self._waiting.values())))
+            self._waiting = {file.place: self._waiting[file.place] for file in pending}
         return tuple(sorted(pending, key=lambda file: file.path))
 
     def doubt(self, place: str) -> None:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from engine.connectors import csv_files, json_files, parquet_process
-from engine.connectors.file_formats import BadLine, FileOptions, FileRows, MalformedFile, format_of
+from engine.connectors.compressed_files import unpacked
+from engine.connectors.file_formats import BadLine, FileOptions, FileRows, MalformedFile, codec_of, format_of
 from engine.connectors.landing_pending import PendingFile
 from engine.connectors.landing_place import LandingPlace
 from engine.connectors.landing_rows import LandedRows, Target, land
@@ -63,7 +64,9 @@ def read_landing_file(
     handed_on = format_of(path, options) == "parquet"
     try:
         with place.open(path, found.size, handed_on=handed_on) as file:
-            batches = _batches(file, path, options, limits, skip)
+            codec = codec_of(path)
+            text = file if codec is None else unpacked(file, codec, found.size, limits)
+            batches = _batches(text, path, options, limits, skip)
             while (rows := next(batches, None)) is not None:
                 landed = _landed(rows, target(), path)
                 taken += rows.records

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import uuid
@@ -46,6 +47,7 @@ class Files(SinkCase):
 
     name, form = "file-parquet", "parquet"
     rows_per_file = 3
+    compression = ""
 
     @property
     def out(self) -> Path:
@@ -60,6 +62,7 @@ class Files(SinkCase):
     def create(self) -> None:
         said = (
             f"connector = 'file', {self.place}, format = '{self.form}', rows_per_file = {self.rows_per_file}"
+            f"{self.compression}"
         )
         self.session.sql(f"CREATE SINK s FROM t WITH ({said})", build=False)
 
@@ -74,7 +77,8 @@ class Files(SinkCase):
             if self.form == "parquet":
                 found += pq.read_table(io.BytesIO(data)).to_pylist()
             else:
-                found += [json.loads(line) for line in data.splitlines()]
+                text = gzip.decompress(data) if self.compression else data
+                found += [json.loads(line) for line in text.splitlines()]
         return found
 
     def held(self) -> Held:
@@ -86,6 +90,10 @@ class Files(SinkCase):
 
 class JsonFiles(Files):
     name, form = "file-jsonl", "jsonl"
+
+
+class PackedFiles(JsonFiles):
+    name, compression = "file-jsonl-gz", ", compression = 'gzip'"
 
 
 class FilesOnS3(Files):
@@ -159,4 +167,4 @@ class Delta(SinkCase):
         return versions(self.table)
 
 
-CASES: tuple[type[SinkCase], ...] = (Files, JsonFiles, FilesOnS3, JsonFilesOnS3, Table, Delta)
+CASES: tuple[type[SinkCase], ...] = (Files, JsonFiles, PackedFiles, FilesOnS3, JsonFilesOnS3, Table, Delta)
