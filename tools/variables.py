@@ -70,7 +70,8 @@ OF_A_PROCESS: Mapping[str, Variable] = {
         "`0`",
     ),
     "TIDELINE_CACHE_DIR": Variable(
-        "where decoded files are kept, a folder that is its user's alone",
+        "where decoded files are kept, a folder that is its user's alone; those of a store to which nothing was added for "
+        "14 days go",
         "`tideline-cache-<user>` of the temporary folder",
     ),
     "TIDELINE_SPARK_UI": Variable(

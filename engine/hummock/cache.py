@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import string
 import struct
 import threading
+import time
 import uuid
 from pathlib import Path
 
@@ -19,6 +21,8 @@ from engine.hummock.private_folder import make_private
 
 _MAPPED_FROM_BYTES = 1 << 18
 _EVICT_TO = 0.8
+LEFT_SECONDS = 14 * 86_400
+"""Nobody has cached a file of a store for so long: what is left of its cache goes."""
 _TRAILER = struct.Struct("<Q8s")
 """After the Arrow file: the xxh3 of its bytes under its name, and what tells that there is one."""
 _MAGIC = b"TLCACHE2"
@@ -90,11 +94,14 @@ class ArrowCache:
 
     def _evict_beyond_capacity(self, added: int) -> None:
         with self._lock:
+            first = self._since_scan is None
             if self._since_scan is not None:
                 self._since_scan += added
                 if self._since_scan < self.capacity // 16:
                     return
             self._since_scan = 0
+        if first:
+            self._drop_left_caches()
         found = []
         with contextlib.suppress(OSError):
             for entry in os.scandir(self.folder):
@@ -112,6 +119,24 @@ class ArrowCache:
                 self.counters.add("cache_evictions")
             if total <= self.capacity * _EVICT_TO:
                 return
+
+    def _drop_left_caches(self) -> None:
+        """Remove the files of stores beside this one that nobody has written to for long: most of these stores are gone."""
+        with contextlib.suppress(OSError):
+            beside = [entry for entry in os.scandir(self.folder.parent) if _is_store(entry.name)]
+            for folder in beside:
+                if folder.name == self.folder.name or not folder.is_dir(follow_symlinks=False):
+                    continue
+                with contextlib.suppress(OSError):
+                    if time.time() - folder.stat().st_mtime > LEFT_SECONDS:
+                        for file in os.scandir(folder.path):
+                            if file.name.endswith((".arrow", ".tmp")):
+                                os.unlink(file.path)
+                        os.rmdir(folder.path)
+
+
+def _is_store(name: str) -> bool:
+    return len(name) == 16 and set(name) <= set(string.hexdigits)
 
 
 def _seal(path: Path, sst_id: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 
 from engine.errors import CorruptObject
 from engine.hummock import Hummock, Put, Reader, Table
-from engine.hummock.cache import ArrowCache
+from engine.hummock.cache import LEFT_SECONDS, ArrowCache
 from tests.hummock.conftest import SCHEMA, content, keys, rows
 
 
@@ -205,3 +207,20 @@ def read_elsewhere(url: str, options: dict, version, epoch: int) -> list[dict]:
     index, found = Reader.open(url, options).lookup(version, keys(2, 3), epoch)
     assert index.tolist() == [0]
     return found.to_pylist()
+
+
+def test_what_is_left_of_stores_that_are_gone_goes(store: Hummock, table: Table, tmp_path: Path) -> None:
+    home = tmp_path / "cache"
+    left, fresh, foreign, filled = (home / name for name in ("a" * 16, "b" * 16, "pictures", "c" * 16))
+    for folder in (left, fresh, foreign, filled):
+        folder.mkdir(parents=True)
+        (folder / "1-x.arrow").write_bytes(b"rows")
+    (filled / "letter.txt").write_text("mine")
+    long_ago = time.time() - LEFT_SECONDS - 60
+    for folder in (left, foreign, filled):
+        os.utime(folder, (long_ago, long_ago))
+    store.ingest_batch({table: [Put(rows({1: "a"}))]})
+    assert not left.exists()
+    assert (fresh / "1-x.arrow").exists() and (foreign / "1-x.arrow").exists()
+    assert [file.name for file in filled.iterdir()] == ["letter.txt"]
+    assert content(store) == {1: "a"}
