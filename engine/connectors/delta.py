@@ -31,8 +31,8 @@ from engine.meta.source_notes import OFFSETS
 from engine.runtime.source_rows import plain_options, plain_reader
 from engine.runtime.writes.change_tasks import COMES, Changed, WriteChanges
 from engine.runtime.writes.conflicts import unchanged
+from engine.runtime.writes.key_order import in_key_order
 from engine.runtime.writes.spilled import PLACE
-from engine.runtime.writes.write_tasks import in_key_order
 from engine.sql.catalog import Relation
 
 CONNECTOR = "delta"

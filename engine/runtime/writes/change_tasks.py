@@ -16,13 +16,13 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from engine.arrow import as_values, holds, positions
 from engine.hummock import Reader, SstInfo, Table, with_new_keys
 from engine.hummock.ordering import equal_values, one_chunk
 from engine.hummock.passing import WAS, was
 from engine.runtime.rows import stored_names, typed_rows
+from engine.runtime.writes.key_order import InKeyOrder
 from engine.runtime.writes.spilled import (
     ANSWER,
     ANSWER_SCHEMA,
@@ -90,9 +90,9 @@ class WriteChanges:
             task.take(batch)
         yield answered(task.answer())
 
-    def of_frame(self, rows: DataFrame, reader: Reader) -> Changed:
-        """Write the rows of a frame, which are in the order of their keys; raises PySparkException."""
-        found = rows.mapInArrow(self, ANSWER_SCHEMA).toArrow().column(ANSWER)
+    def of_frame(self, rows: InKeyOrder, reader: Reader) -> Changed:
+        """Write rows by tasks; raises PySparkException."""
+        found = rows.into(self, ANSWER_SCHEMA).toArrow().column(ANSWER)
         done = [msgspec.msgpack.decode(answer.as_buffer(), type=Changed) for answer in itertools.chain(found)]
         whole = Changed(tuple(sst for one in done for sst in one.ssts))
         for one in done:

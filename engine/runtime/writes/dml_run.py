@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from engine.runtime.rows import (
 from engine.runtime.writes.conflicts import Attempts, ingest_steps, unchanged
 from engine.runtime.writes.dml_queries import merge_query, renamed, selection
 from engine.runtime.writes.driver_rows import SETTING, driver_bytes
+from engine.runtime.writes.key_order import InKeyOrder
 from engine.runtime.writes.late_frames import in_time
 from engine.runtime.writes.left_places import refuse_many
 from engine.runtime.writes.returned_sources import Returned
@@ -177,8 +179,8 @@ class StatementRun:
             table = version.tables[relation.name]
             body = self._writing(table, rule)
             arrivals = Arrivals(self.store, version, relation)
-            frame = in_time(arrivals, spilled_rows(body, rows, session))
-            ssts, known = write_frame(body, frame, self.sql)
+            ordered = spilled_rows(body, rows, session, partial(in_time, arrivals))
+            ssts, known = write_frame(body, ordered, self.sql)
             if known and conflict is not None:
                 ssts += self._merged_spilled(conflict, known, version)
             try:
@@ -272,7 +274,7 @@ class StatementRun:
         if in_order and not found.are_few:
             body = self._writing(table, rule, found.inline_bytes)
             whole = found.frame if rule == "delete" else completed_frame(self.relation, found.frame)
-            return write_frame(body, whole, self.sql)[0]
+            return write_frame(body, InKeyOrder(whole), self.sql)[0]
         rows = found.read()
         if isinstance(rows, pa.Table):
             return rows

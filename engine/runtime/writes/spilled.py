@@ -209,7 +209,7 @@ def as_stream(rows: pa.Table) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def from_stream(data: bytes) -> pa.Table:
+def from_stream(data: bytes | pa.Buffer) -> pa.Table:
     """Return the rows of an Arrow stream."""
     return pa.ipc.open_stream(data).read_all()
 

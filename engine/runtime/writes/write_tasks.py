@@ -14,14 +14,10 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from engine.errors import DuplicateKey, InvalidRow
 from engine.hummock import Reader, SstInfo, Table, TableVersion, with_new_keys
-from engine.jsonb.functions import PREFIX
-from engine.operators.context import partitions_for
 from engine.runtime.rows import completed_frame, no_value, stored_names, text_too_long, typed_rows
-from engine.runtime.spark.session import parallelism
 from engine.runtime.writes.conflicts import (
     UPDATE_IF_NOT_NULL,
     first_by_key,
@@ -33,10 +29,10 @@ from engine.runtime.writes.conflicts import (
     new_only,
     not_null,
 )
+from engine.runtime.writes.key_order import InKeyOrder, in_key_order
 from engine.runtime.writes.row_versions import folded, newer
 from engine.runtime.writes.spilled import (
     ANSWER_SCHEMA,
-    PLACE,
     Spilled,
     answered,
     answers,
@@ -44,8 +40,7 @@ from engine.runtime.writes.spilled import (
     concatenated,
     write_spill,
 )
-from engine.sql.catalog import Column, Relation
-from engine.sql.expression.spark_sql import quote
+from engine.sql.catalog import Relation
 from engine.sql.typing.text_lengths import fitted
 
 WRITE_BYTES = 64 << 20
@@ -248,44 +243,26 @@ def with_operation(table: Table, rows: pa.Table, *, delete: bool) -> pa.Table:
     return pa.table([*arrays, operations], names=[*table.schema.names, "_op"])
 
 
-def in_key_order(
-    relation: Relation, rows: DataFrame, count: int, spark: SparkSession, *, placed: bool = True
-) -> DataFrame:
-    """Return rows of a relation in the order of its files: a vnode's in one task, a key's, if they are `placed`, by `_place`."""
-    names = {column.source: _as_kept(column) for column in relation.columns}
-    hashed = f"xxhash64({', '.join(names[name] for name in relation.distribution_key)})"
-    parts = partitions_for(count, parallelism(spark))
-    vnode = F.expr(f"CAST((shiftright({hashed}, 56) + 128) * {parts} / 256 AS INT)")
-    order = [F.expr(hashed), *(F.expr(names[name]) for name in relation.primary_key)]
-    order += [F.col(PLACE)] if placed else []
-    return rows.repartitionById(parts, vnode).sortWithinPartitions(*order)
-
-
-def _as_kept(column: Column) -> str:
-    """Return a column as Spark SQL, texts as VARCHAR(n), CHAR(n) and JSONB keep them: keys that become equal have to meet."""
-    name = quote(column.name)
-    if column.sql_type == "jsonb":
-        return f"{PREFIX}jsonb({name})"
-    if column.length is None:
-        return name
-    return f"left({f'rtrim({name})' if column.fixed else name}, {column.length})"
-
-
-def spilled_rows(body: WriteRows, rows: Spilled, spark: SparkSession) -> DataFrame:
-    """Return spilled rows, completed by defaults and generated columns, in the order that `body` takes them."""
+def spilled_rows(
+    body: WriteRows,
+    rows: Spilled,
+    spark: SparkSession,
+    kept: Callable[[DataFrame], DataFrame] = lambda rows: rows,
+) -> InKeyOrder:
+    """Return spilled rows, completed by defaults and generated columns, those that are `kept`, in the order that `body` takes."""
     relation, frame = body.relation, rows.frame(spark, body.url, body.options)
     whole = frame if body.rule == "delete" else completed_frame(relation, frame)
-    return in_key_order(relation, whole, rows.rows, spark)
+    return in_key_order(relation, kept(whole), rows.rows, spark)
 
 
 def write_frame(
-    body: WriteRows, rows: DataFrame, sql: str, twice: str = TWICE
+    body: WriteRows, rows: InKeyOrder, sql: str, twice: str = TWICE
 ) -> tuple[tuple[SstInfo, ...], tuple[SstInfo, ...]]:
-    """Write the rows of a frame, which are in the order of their keys; returns the files, and spill files of known keys.
+    """Write rows; returns the files, and spill files of known keys.
 
     Raises InvalidRow, or DuplicateKey for a key that the rule refuses; `twice` is the message for one that comes twice.
     """
-    done = answers(rows.mapInArrow(body, ANSWER_SCHEMA), Written, sql)
+    done = answers(rows.into(body, ANSWER_SCHEMA), Written, sql)
     _raise(body.relation, [one.wrong for one in done], twice)
     ssts: list[SstInfo] = []
     for one in done:

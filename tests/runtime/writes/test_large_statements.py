@@ -13,7 +13,7 @@ from pyspark.sql.classic.dataframe import DataFrame
 
 from engine.errors import InvalidRow, TidelineError
 from engine.hummock import Hummock, Put
-from engine.runtime.writes import dml_run
+from engine.runtime.writes import dml_run, key_order
 from engine.session import Session
 from tests.runtime.writes.test_dml import rows
 
@@ -44,12 +44,14 @@ def passed(monkeypatch: pytest.MonkeyPatch) -> Passed:
     return seen
 
 
-@pytest.fixture
-def several_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables are read, and rows written, by several tasks, however few rows there are."""
+@pytest.fixture(params=["packed", "one by one"])
+def several_tasks(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Tables are read, and rows written, by several tasks, however few rows there are, and both ways to sort them."""
+    monkeypatch.setattr(key_order, "PACKED_FROM", 0 if request.param == "packed" else 1 << 60)
+    monkeypatch.setattr(key_order, "RANGE_ROWS", 500)
     monkeypatch.setattr("engine.runtime.reads.spark_read.partitions_for", lambda rows, cores: 2)
     monkeypatch.setattr("engine.runtime.writes.spilled.partitions_for", lambda rows, cores: 2)
-    monkeypatch.setattr("engine.runtime.writes.write_tasks.partitions_for", lambda rows, cores: 3)
+    monkeypatch.setattr("engine.runtime.writes.key_order.partitions_for", lambda rows, cores: 3)
 
 
 @pytest.fixture

@@ -1,0 +1,160 @@
+"""Rows of a relation in the order of its files: by the hash of their key, then by the key, those of a hash in one task.
+
+Spark spreads and sorts rows one by one. Many rows are *packed* instead, where equal hashes mean equal keys: a task makes Arrow
+streams, each of many rows of one range of hashes; Spark spreads and sorts these few values; and the task that writes sorts the
+rows of a range at a time, which is all that it holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
+
+from engine.arrow import as_values, positions
+from engine.hummock.ordering import one_chunk, order_by_key
+from engine.jsonb.functions import PREFIX
+from engine.operators.context import SMALL_CHANGE_ROWS, partitions_for
+from engine.runtime.spark.session import parallelism
+from engine.runtime.writes.spilled import PLACE, as_stream, from_stream
+from engine.sql.catalog import Column, Relation
+from engine.sql.expression.spark_sql import quote
+
+Body = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+PACKED_FROM = SMALL_CHANGE_ROWS
+"""Of so many rows on it pays to pack them."""
+PACK_BYTES = 64 << 20
+PACK_ROWS = 1_000_000
+"""A task packs rows when it holds so much."""
+RANGE_ROWS = 100_000
+MOST_RANGES = 4096
+"""About how many rows a range has, and how many ranges there are at most: a task holds the rows of one."""
+HASH, RANGE, ROWS = "_hash", "_range", "_rows"
+PACKED = StructType([StructField(RANGE, IntegerType()), StructField(ROWS, BinaryType())])
+
+
+@dataclass(frozen=True)
+class InKeyOrder:
+    """Rows that come to each task in the order of their keys; packed ones are sorted by `key` there."""
+
+    rows: DataFrame
+    key: tuple[str, ...] = ()
+
+    def into(self, body: Body, schema: StructType) -> DataFrame:
+        """Return what a body makes of the rows of each task."""
+        return self.rows.mapInArrow(Unpacked(self.key, body) if self.key else body, schema)
+
+
+def in_key_order(
+    relation: Relation, rows: DataFrame, count: int, spark: SparkSession, *, placed: bool = True
+) -> InKeyOrder:
+    """Return rows of a relation in the order of its files: a key's in one task, if they are `placed` in the order of `_place`."""
+    names = {column.source: _as_kept(column) for column in relation.columns}
+    hashed = f"xxhash64({', '.join(names[name] for name in relation.distribution_key)})"
+    parts = partitions_for(count, parallelism(spark))
+    place = (PLACE,) if placed else ()
+    if count > PACKED_FROM and _hash_tells_key(relation):
+        ranges = parts * math.ceil(min(count / RANGE_ROWS, MOST_RANGES) / parts)
+        packed = rows.selectExpr("*", f"{hashed} AS {HASH}").mapInArrow(Packed(ranges), PACKED)
+        task = F.expr(f"CAST({RANGE} * {parts} DIV {ranges} AS INT)")
+        together = packed.repartitionById(parts, task).sortWithinPartitions(RANGE)
+        by_source = {column.source: column.name for column in relation.columns}
+        return InKeyOrder(together, (*(by_source[source] for source in relation.primary_key), *place))
+    vnode = F.expr(f"CAST((shiftright({hashed}, 56) + 128) * {parts} / 256 AS INT)")
+    order = [F.expr(hashed), *(F.expr(names[name]) for name in relation.primary_key), *map(F.col, place)]
+    return InKeyOrder(rows.repartitionById(parts, vnode).sortWithinPartitions(*order))
+
+
+def _hash_tells_key(relation: Relation) -> bool:
+    """Tell whether few rows have one hash and all of them one key, which stands in the rows as it is kept."""
+    key = [column for column in relation.columns if column.source in relation.primary_key]
+    return set(relation.distribution_key) == set(relation.primary_key) and all(
+        _as_kept(column) == quote(column.name) for column in key
+    )
+
+
+def _as_kept(column: Column) -> str:
+    """Return a column as Spark SQL, texts as VARCHAR(n), CHAR(n) and JSONB keep them: keys that become equal have to meet."""
+    name = quote(column.name)
+    if column.sql_type == "jsonb":
+        return f"{PREFIX}jsonb({name})"
+    if column.length is None:
+        return name
+    return f"left({f'rtrim({name})' if column.fixed else name}, {column.length})"
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A task's body: rows, of which the last column is their hash, become one stream for each range of hashes that they have."""
+
+    ranges: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        held: list[pa.RecordBatch] = []
+        rows = size = 0
+        for batch in batches:
+            held.append(batch)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if rows >= PACK_ROWS or size > PACK_BYTES:
+                yield self._packed(held)
+                held, rows, size = [], 0, 0
+        if rows:
+            yield self._packed(held)
+
+    def _packed(self, held: list[pa.RecordBatch]) -> pa.RecordBatch:
+        rows = pa.Table.from_batches(held).combine_chunks()
+        hashes = _hashes(rows)
+        order = np.argsort(hashes)
+        numbers = ((np.right_shift(hashes[order], 32) + (1 << 31)) * self.ranges) >> 32
+        starts = np.flatnonzero(np.concatenate([[True], numbers[1:] != numbers[:-1]])).tolist()
+        arranged = rows.take(positions(order)).combine_chunks()
+        ends = [*starts[1:], rows.num_rows]
+        streams = [
+            as_stream(arranged.slice(start, end - start)) for start, end in zip(starts, ends, strict=True)
+        ]
+        return pa.record_batch(
+            [pa.array(numbers[starts], pa.int32()), pa.array(streams, pa.binary())], names=[RANGE, ROWS]
+        )
+
+
+@dataclass(frozen=True)
+class Unpacked:
+    """A task's body: hands packed rows to another body, a range after the other, in the order of their hash and key."""
+
+    key: tuple[str, ...]
+    body: Body
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from self.body(self._rows(batches))
+
+    def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        held: list[pa.Table] = []
+        at = None
+        for batch in batches:
+            for number, stream in zip(as_values(batch.column(0)), batch.column(1), strict=True):
+                if number != at:
+                    yield from self._in_order(held)
+                    at, held = number, []
+                held.append(from_stream(stream.as_buffer()))
+        yield from self._in_order(held)
+
+    def _in_order(self, held: list[pa.Table]) -> Iterator[pa.RecordBatch]:
+        if not held:
+            return
+        rows = pa.concat_tables(held).combine_chunks()
+        held.clear()
+        order, _ = order_by_key(_hashes(rows), rows.select(list(self.key)))
+        rows = rows.drop_columns([HASH])
+        for start in range(0, len(order), PACK_ROWS):
+            yield from rows.take(positions(order[start : start + PACK_ROWS])).combine_chunks().to_batches()
+
+
+def _hashes(rows: pa.Table) -> np.ndarray:
+    found: np.ndarray = one_chunk(rows.column(HASH)).to_numpy()
+    return found
