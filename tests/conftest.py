@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,10 @@ hypothesis.settings.register_profile(
 )  # how long an example takes is the machine's affair
 hypothesis.settings.register_profile("tideline", hypothesis.settings.get_profile("random"), derandomize=True)
 hypothesis.settings.load_profile("tideline")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # a shell starts what runs in the background so; Dagster makes SIGTERM mean the same, and processes that tests start would
+    # never end
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("TIDELINE_VERIFY", "1")  # before Spark starts, so that its workers check claims, too
 
 
