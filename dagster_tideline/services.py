@@ -74,6 +74,14 @@ class Service:
             time.sleep(0.05)
 
 
+def _heed_interrupts() -> None:
+    """A shell lets what a script starts in the background ignore SIGINT, for its children, too. Dagster gives SIGTERM the same
+    meaning, so that a step would wait for the ends of processes that never come.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class Services:
     """The services of one project home, which one process holds at a time; leaving the `with` block ends them.
 
@@ -88,6 +96,7 @@ class Services:
         self.started: list[Service] = []
 
     def __enter__(self) -> Services:
+        _heed_interrupts()
         self.state.mkdir(mode=0o700, parents=True, exist_ok=True)
         (self.state / "logs").mkdir(exist_ok=True)
         self._lock = (self.state / "lock").open("w")

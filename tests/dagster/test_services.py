@@ -50,6 +50,20 @@ def test_a_home_is_held_by_one_process_at_a_time(tmp_path: Path) -> None:
         pass
 
 
+def test_what_a_script_starts_in_the_background_can_be_interrupted(tmp_path: Path) -> None:
+    script = f"""
+import signal, subprocess, sys
+from pathlib import Path
+from dagster_tideline.services import Services
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+with Services(Path({str(tmp_path)!r}), {{}}):
+    asked = [sys.executable, "-c", "import signal; print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)"]
+    print(subprocess.run(asked, capture_output=True, text=True, check=True).stdout)
+"""
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "False"
+
+
 def test_what_was_started_is_ended_with_its_children(tmp_path: Path) -> None:
     script = (
         "import subprocess, sys; subprocess.run([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE)"
