@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from engine.connectors.contract import SourceReport, Spark, Waiting, no_spark, source_options
+from engine.connectors.delta_files import PackFiles, plain_splits
 from engine.connectors.delta_log import DeltaLog, delta_place
 from engine.connectors.delta_offsets import Standing, standing_of, text_of
 from engine.connectors.delta_passing import has_key, passed_difference, passed_feed
@@ -28,10 +30,12 @@ from engine.hummock import Hummock, Version
 from engine.hummock.version import Run
 from engine.meta.dead_letters import DeadLetter
 from engine.meta.source_notes import OFFSETS
+from engine.operators.context import partitions_for
 from engine.runtime.source_rows import plain_options, plain_reader
+from engine.runtime.spark.session import parallelism
 from engine.runtime.writes.change_tasks import COMES, Changed, WriteChanges
 from engine.runtime.writes.conflicts import unchanged
-from engine.runtime.writes.key_order import in_key_order
+from engine.runtime.writes.key_order import PACKED, InKeyOrder, in_key_order, in_packed_order, packs
 from engine.runtime.writes.spilled import PLACE
 from engine.sql.catalog import Relation
 
@@ -256,14 +260,32 @@ class DeltaSource(OffsetSource[Step]):
                     in_key_order(relation, rows, step.size // ROW_BYTES, session), store.reader
                 )
             rows = snapshot_of(session, relation, step.last, self.place, columns)
-            if self.place.is_confined:
-                self.place.check(rows.inputFiles())
-            count = rows.count()
-            if not body.new:
+            files, count = rows.inputFiles(), rows.count()
+            self.place.check(files)
+            if body.new:
+                ordered = self._new_rows(rows, files, count, step, columns)
+            else:
                 rows = rows.selectExpr("*", f"CAST({COMES} AS BIGINT) AS {PLACE}")
                 rows = rows.unionByName(rows_here(session, store, relation, at))
-            ordered = in_key_order(relation, rows, count + at.row_count, session, placed=not body.new)
+                ordered = in_key_order(relation, rows, count + at.row_count, session)
             return body.of_frame(ordered, store.reader)
+
+    def _new_rows(
+        self, rows: DataFrame, files: Sequence[str], count: int, step: Step, columns: Mapping[str, str]
+    ) -> InKeyOrder:
+        """Return the rows of a version, which none stand beside, in the order of the table's files."""
+        relation, session = self.relation, rows.sparkSession
+        splits = None
+        if packs(relation, count):
+            splits = plain_splits(relation, step.then.metadata, columns, files, count)
+        if splits is None:
+            return in_key_order(relation, rows, count, session, placed=False)
+        parts = min(len(splits), partitions_for(count, parallelism(session)))
+        body = partial(PackFiles, splits, relation, columns, parts)
+        numbers = session.range(0, parts, 1, parts)
+        return in_packed_order(
+            relation, count, session, lambda packed: numbers.mapInArrow(body(packed), PACKED), placed=False
+        )
 
     def _few(self, rows: DataFrame) -> pa.Table | None:
         """Return rows if they are few, else None."""

@@ -36,6 +36,7 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     id: str
     schema_string: str = ""
     configuration: dict[str, str] = {}
+    partition_columns: tuple[str, ...] = ()
 
     @property
     def has_feed(self) -> bool:
@@ -217,7 +218,8 @@ class DeltaLog:
                 f"checkpoint {name} of the Delta table at {self.place.shown}: {error}"
             ) from error
         for row in as_values(column.drop_null()):
-            return Metadata(row["id"], row["schemaString"], dict(row["configuration"] or ()))
+            said = dict(row["configuration"] or ())
+            return Metadata(row["id"], row["schemaString"], said, tuple(row.get("partitionColumns") or ()))
         return None
 
     def _names(self) -> list[str]:

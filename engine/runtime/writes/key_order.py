@@ -57,18 +57,39 @@ def in_key_order(
     """Return rows of a relation in the order of its files: a key's in one task, if they are `placed` in the order of `_place`."""
     names = {column.source: _as_kept(column) for column in relation.columns}
     hashed = f"xxhash64({', '.join(names[name] for name in relation.distribution_key)})"
+    if packs(relation, count):
+        given = rows.selectExpr("*", f"{hashed} AS {HASH}")
+        return in_packed_order(
+            relation, count, spark, lambda body: given.mapInArrow(body, PACKED), placed=placed
+        )
     parts = partitions_for(count, parallelism(spark))
-    place = (PLACE,) if placed else ()
-    if count > PACKED_FROM and _hash_tells_key(relation):
-        ranges = parts * math.ceil(min(count / RANGE_ROWS, MOST_RANGES) / parts)
-        packed = rows.selectExpr("*", f"{hashed} AS {HASH}").mapInArrow(Packed(ranges), PACKED)
-        task = F.expr(f"CAST({RANGE} * {parts} DIV {ranges} AS INT)")
-        together = packed.repartitionById(parts, task).sortWithinPartitions(RANGE)
-        by_source = {column.source: column.name for column in relation.columns}
-        return InKeyOrder(together, (*(by_source[source] for source in relation.primary_key), *place))
     vnode = F.expr(f"CAST((shiftright({hashed}, 56) + 128) * {parts} / 256 AS INT)")
-    order = [F.expr(hashed), *(F.expr(names[name]) for name in relation.primary_key), *map(F.col, place)]
+    order = [F.expr(hashed), *(F.expr(names[name]) for name in relation.primary_key)]
+    order += [F.col(PLACE)] if placed else []
     return InKeyOrder(rows.repartitionById(parts, vnode).sortWithinPartitions(*order))
+
+
+def packs(relation: Relation, count: int) -> bool:
+    """Tell whether so many rows of a relation are packed."""
+    return count > PACKED_FROM and _hash_tells_key(relation)
+
+
+def in_packed_order(
+    relation: Relation,
+    count: int,
+    spark: SparkSession,
+    packed: Callable[[Packed], DataFrame],
+    *,
+    placed: bool = True,
+) -> InKeyOrder:
+    """Return in the order of a relation's files the rows that tasks pack by a body, whose last column is then their hash."""
+    parts = partitions_for(count, parallelism(spark))
+    ranges = parts * math.ceil(min(count / RANGE_ROWS, MOST_RANGES) / parts)
+    task = F.expr(f"CAST({RANGE} * {parts} DIV {ranges} AS INT)")
+    together = packed(Packed(ranges)).repartitionById(parts, task).sortWithinPartitions(RANGE)
+    by_source = {column.source: column.name for column in relation.columns}
+    key = tuple(by_source[source] for source in relation.primary_key)
+    return InKeyOrder(together, (*key, PLACE) if placed else key)
 
 
 def _hash_tells_key(relation: Relation) -> bool:
