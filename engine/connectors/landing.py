@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 
 from engine.connectors.contract import Source, SourceReport, Spark, Waiting, no_spark, source_options
 from engine.connectors.file_formats import BadLine, FileOptions
@@ -24,11 +25,13 @@ from engine.connectors.landing_options import landing_place, wrong_format, wrong
 from engine.connectors.landing_pending import PendingFile
 from engine.connectors.landing_rows import OPERATION, ROW_ID, Target
 from engine.connectors.landing_tables import CHANGED_FILE_LINE, ensure_tables
+from engine.connectors.landing_tasks import Load, for_tasks, read_by_tasks, written
 from engine.connectors.landing_watch import Watch, watch
 from engine.connectors.read_limits import ReadLimits
 from engine.connectors.same_source import same_source
-from engine.errors import SourceError, StorageError
+from engine.errors import InvalidRow, SourceError, SqlError, StorageError
 from engine.hummock import Hummock, TableVersion
+from engine.runtime.spark.errors import plain_message
 from engine.sql.catalog import Column, Relation
 from engine.sql.statements.defaults import local_default, why_not_fed
 from engine.sql.typing.documents import is_document
@@ -168,7 +171,11 @@ class LandingSource(Source):
             relation=self._relation,
         )
         gathered = _Gathered()
-        for file in pending[:limit]:
+        pending = pending[:limit]
+        left: tuple[PendingFile, ...] = ()
+        while not left and (files := self._for_tasks(pending, spark)):
+            left, pending = self._taken_by_tasks(files, commits, spark), pending[len(files) :]
+        for file in (*left, *pending):
             commits.begin(file)
             try:
                 gathered = self._take(file, gathered, commits)
@@ -180,6 +187,50 @@ class LandingSource(Source):
         if gathered.parts:
             commits.commit(gathered.parts)
         return replace(commits.report, seconds=time.perf_counter() - started)
+
+    def _for_tasks(self, pending: Sequence[PendingFile], spark: Spark) -> tuple[PendingFile, ...]:
+        """Return the files that tasks are to read: rows of a watermark's table, and of one that takes a key once, are looked at
+        one after the other.
+        """
+        ordered = self._relation is None or self._relation.watermark is not None or self._refuses_known_keys
+        return () if spark is no_spark or ordered else for_tasks(pending)
+
+    def _taken_by_tasks(
+        self, files: Sequence[PendingFile], commits: LandingCommits, spark: Spark
+    ) -> tuple[PendingFile, ...]:
+        """Commit files that tasks read; returns those that this process is to read."""
+        relation = self._relation
+        assert relation is not None
+        for file in files:
+            commits.begin(file)
+        watched, options = self._watch(), replace(self._options, wanted=self._wanted())
+        try:
+            session = spark()
+            load = read_by_tasks(
+                self.store, session, watched.place, files, options, self.limits, self._target()
+            )
+            self._look_again(load)
+            commits.commit_load(load, lambda table: written(load, self.store, session, relation, table))
+        except (SqlError, InvalidRow, PySparkException) as error:
+            told = f"tasks could not read the files, so this process does: {plain_message(str(error))}"
+            commits.report = commits.report.warned([told])
+            return tuple(files)
+        for number, why in load.late.items():
+            watched.doubt(files[number].place)
+            if why:
+                commits.report = commits.report.warned([f"{files[number].path}: {why}"])
+        return tuple(files[number] for number in sorted(load.left))
+
+    def _look_again(self, load: Load) -> None:
+        """Leave to the next poll what is not any more what it was when it was found, and to this process what only it can see."""
+        for number in load.parts:
+            try:
+                self._check_unchanged(load.files[number])
+            except NotNow as late:
+                load.late[number] = late.told or load.late.get(number, "")
+            else:
+                if load.late.get(number) == "":
+                    load.leave(number)
 
     def _take(self, file: PendingFile, gathered: _Gathered, commits: LandingCommits) -> _Gathered:
         """Read a file and commit whenever enough has gathered; returns what waits. Raises NotNow."""

@@ -47,6 +47,9 @@ class LandingBucket:
         inner = S3ObjectStore(self.bucket, self.prefix, create=False, look=False)
         return dependable(inner, Counters(), seconds=PATIENCE_SECONDS)
 
+    def __reduce__(self) -> tuple[type[LandingBucket], tuple[str, str]]:
+        return LandingBucket, (self.bucket, self.prefix)  # a task opens a store of its own
+
     def listed(self, after: str = "") -> Iterator[ObjectInfo]:
         """Yield what lies in the place, in the order of names, behind a name; a request a thousand."""
         return self.objects.list("", after)

@@ -25,13 +25,15 @@ from engine.connectors.landing_tables import (
     rows_of,
     taken_files,
 )
+from engine.connectors.landing_tasks import Load
 from engine.connectors.signed_rows import known_again, newest_rows, taken_once
 from engine.errors import Conflict, InvalidRow
-from engine.hummock import Delete, Hummock, Put, TableVersion, Version
-from engine.hummock.batch import Operation
-from engine.hummock.preconditions import Precondition
+from engine.hummock import Commit, Delete, Hummock, Put, SstInfo, TableVersion, Version
+from engine.hummock.batch import Operation, gather
+from engine.hummock.preconditions import Precondition, all_of
 from engine.meta.dead_letters import DEAD_LETTER, DeadLetter, letter_rows
 from engine.runtime.rows import with_row_ids
+from engine.runtime.writes.conflicts import unchanged
 from engine.runtime.writes.watermarks import Arrivals
 from engine.sql.catalog import Relation
 
@@ -77,7 +79,7 @@ class LandingCommits:
             nonlocal lost, waiting
             version = self.store.version
             self.same(version)
-            lost |= self._lost(version, waiting)
+            lost |= self._lost(version, list(dict.fromkeys(part.file.path for part in waiting)))
             waiting = [part for part in waiting if part.file.path not in lost]
             if not waiting:
                 return lost
@@ -92,8 +94,54 @@ class LandingCommits:
 
         return until_it_stands(self.store, self.table, attempt)
 
-    def _lost(self, version: Version, parts: Sequence[Part]) -> set[str]:
-        paths = list(dict.fromkeys(part.file.path for part in parts))
+    def commit_load(
+        self, load: Load, write: Callable[[TableVersion], tuple[Sequence[SstInfo], bool]]
+    ) -> None:
+        """Commit files that tasks have read, whose rows are written by `write` for a table as it is; those that another poller
+        has taken first are left.
+        """
+
+        def attempt() -> None:
+            version = self.store.version
+            self.same(version)
+            lost = self._lost(version, [load.files[number].path for number in load.taken])
+            load.lost.update(number for number in load.taken if load.files[number].path in lost)
+            if load.taken:
+                self._commit_load(version, load, write)
+
+        until_it_stands(self.store, self.table, attempt)
+
+    def _commit_load(
+        self, version: Version, load: Load, write: Callable[[TableVersion], tuple[Sequence[SstInfo], bool]]
+    ) -> None:
+        table, records, dead, warnings = version.tables[self.table], {}, list[DeadLetter](), list[str]()
+        ssts, of_empty = write(table)
+        for number in load.taken:
+            file, bad = load.files[number], load.bad(number)
+            seen = (file.size, file.mtime_ns, file.size, file.mtime_ns)
+            counts = (load.rows(number), len(bad), None, file.etag or None)
+            records[file.path] = TakenFile(self.table, file.path, table.table_id, *seen, *counts)
+            dead += [DeadLetter(file.path, one.line, one.reason, one.raw) for one in bad]
+            warnings += _file_warnings(file, load.unknown(number), bad)
+        asked: dict[str, Sequence[Operation]] = {FILES: [Put(rows_of(list(records.values())))]}
+        if dead:
+            asked[DEAD_LETTER] = [Put(letter_rows(self.table, dead))]
+        tables = {name: version.tables[name].table for name in asked}
+        writes: dict[str, Sequence[SstInfo]] = {**gather(self.store.reader, tables, asked)}
+        if ssts:
+            writes[self.table] = ssts
+        checks = [self._still_ours(list(records), version), *([unchanged(table)] if of_empty else [])]
+        committed = self.store.commit(Commit(writes=writes, precondition=all_of(*checks)))
+        self.records |= records
+        self.report = replace(
+            self.report,
+            files=self.report.files + len(records),
+            rows=self.report.rows + sum(record.rows for record in records.values()),
+            dead_rows=self.report.dead_rows + len(dead),
+            epoch=committed.epoch,
+        ).warned(warnings)
+
+    def _lost(self, version: Version, paths: Sequence[str]) -> set[str]:
         stored = taken_files(self.store, version, self.table, version.tables[self.table].table_id, paths)
         return {path for path in paths if stored.get(path) != self.records[path]}
 
@@ -233,8 +281,12 @@ def _set_aside(part: Part, table: str, again: np.ndarray) -> Part:
 def _warnings(parts: Sequence[Part]) -> list[str]:
     found = []
     for part in parts:
-        if part.batch.landed is not None and part.batch.landed.unknown:
-            names = ", ".join(part.batch.landed.unknown)
-            found.append(f"{part.file.path}: columns that the table lacks were left out: {names}")
-        found += [f"{part.file.path}: {bad.reason}" for bad in part.batch.bad if bad.line <= 0]
+        unknown = () if part.batch.landed is None else part.batch.landed.unknown
+        found += _file_warnings(part.file, unknown, part.batch.bad)
     return found
+
+
+def _file_warnings(file: PendingFile, unknown: Sequence[str], bad: Sequence[BadLine]) -> list[str]:
+    names = ", ".join(unknown)
+    found = [f"{file.path}: columns that the table lacks were left out: {names}"] if names else []
+    return found + [f"{file.path}: {one.reason}" for one in bad if one.line <= 0]

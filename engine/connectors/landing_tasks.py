@@ -1,0 +1,317 @@
+"""Many bytes of landing files read by Spark's tasks: their rows become files of the table and never pass through this process.
+
+The first job reads: a task takes a *share*, files or row groups that follow each other, as a poll by itself would, leaves rows in
+spill files in the order of the files, and answers with what it set aside. The second sorts the rows and writes them. Shares are
+numbered in the order of the files, so that of several rows of a key the last one counts, as ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from engine.arrow import as_values, repeated
+from engine.connectors.file_formats import BadLine, FileOptions, format_of, shown
+from engine.connectors.landing_files import NotNow, read_landing_file
+from engine.connectors.landing_pending import PendingFile
+from engine.connectors.landing_place import LandingPlace
+from engine.connectors.landing_rows import ROW_ID, LandedRows, Target
+from engine.connectors.read_limits import ReadLimits
+from engine.errors import TidelineError
+from engine.hummock import Hummock, Reader, SstInfo, TableVersion
+from engine.runtime.writes.change_tasks import Changed, WriteChanges
+from engine.runtime.writes.key_order import in_key_order
+from engine.runtime.writes.spilled import (
+    ANSWER_SCHEMA,
+    PLACE,
+    SPILL_BYTES,
+    Spilled,
+    answered,
+    answers,
+    write_spill,
+)
+from engine.sql.catalog import Relation
+from engine.sql.expression.spark_sql import quote
+
+TASKS_FROM_BYTES = 256 << 20
+"""From so many bytes of files on tasks read them."""
+COMMIT_BYTES = 16 << 30
+"""One commit takes about so many bytes of files at most."""
+SHARE_BYTES = 64 << 20
+MOST_BAD = 10_000
+MOST_BAD_BYTES = 4 << 20
+"""A task sets aside so many lines of a file; one with more is read by a poll itself, which commits them part by part."""
+FILE, GONE = "_file", "_gone"
+
+
+class FilePart(msgspec.Struct, frozen=True):
+    """A file by its number, or some row groups of it."""
+
+    file: int
+    groups: tuple[int, ...] = ()
+
+
+class ReadPart(msgspec.Struct):
+    """What a task has read of a file: how many rows, the lines that were set aside, the columns that the table lacks.
+
+    `late` tells why the file can't be taken now; with `overflows` it has more to set aside than an answer holds.
+    """
+
+    file: int
+    rows: int = 0
+    bad: list[tuple[int, str, str]] = []
+    unknown: tuple[str, ...] = ()
+    late: str | None = None
+    overflows: bool = False
+
+
+class ReadShare(msgspec.Struct):
+    """What a task has read: of which files, and the spill files of the rows."""
+
+    parts: list[ReadPart]
+    files: tuple[SstInfo, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReadShares:
+    """A task's body: reads the shares whose numbers it gets, for one table, and spills their rows."""
+
+    url: str
+    options: dict[str, Any]
+    place: LandingPlace
+    files: tuple[PendingFile, ...]
+    shares: tuple[tuple[FilePart, ...], ...]
+    kinds: FileOptions
+    limits: ReadLimits
+    target: Target
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in as_values(batch.column(0)):
+                yield answered(self._read(number))
+
+    def _read(self, number: int) -> ReadShare:
+        spill = _Spill(Reader.open(self.url, self.options), number)
+        return ReadShare([self._read_part(part, spill) for part in self.shares[number]], spill.ended())
+
+    def _read_part(self, part: FilePart, spill: _Spill) -> ReadPart:
+        done, size = ReadPart(part.file), 0
+        file, only = self.files[part.file], part.groups
+        read = read_landing_file(self.place, file, self.kinds, self.limits, lambda: self.target, 0, only)
+        try:
+            seen = self.place.look_at(file.place)
+            if seen is None or seen.stamp != file.stamp:  # on this machine there is none, or another one
+                raise NotNow
+            for batch in read:
+                if batch.landed is not None:
+                    done.rows += batch.landed.rows.num_rows
+                    done.unknown = tuple(dict.fromkeys((*done.unknown, *batch.landed.unknown)))
+                    spill.take(part.file, batch.landed)
+                told = [(bad.line, shown(bad.reason), shown(bad.raw)) for bad in batch.bad]
+                size += sum(len(reason) + len(raw) for _, reason, raw in told)
+                done.bad += told
+                if len(done.bad) > MOST_BAD or size > MOST_BAD_BYTES:
+                    done.bad, done.overflows = [], True
+                    break
+        except NotNow as late:
+            done.late = late.told or ""
+        return done
+
+
+class _Spill:
+    """Rows of one share on their way into spill files."""
+
+    def __init__(self, reader: Reader, share: int) -> None:
+        self._reader, self._share = reader, share
+        self._held: list[pa.Table] = []
+        self._size = self._written = 0
+        self._files: list[SstInfo] = []
+
+    def take(self, file: int, landed: LandedRows) -> None:
+        """Take rows of a file."""
+        rows = landed.rows
+        if not rows.num_rows:
+            return
+        names = [name for name in rows.column_names if name != ROW_ID]
+        numbers = repeated(pa.scalar(file, pa.int32()), rows.num_rows)
+        whole = rows.select(names).append_column(FILE, numbers)
+        self._held.append(whole.append_column(GONE, pa.array(landed.deletes)))
+        self._size += rows.nbytes
+        if self._size > SPILL_BYTES:
+            self._write()
+
+    def ended(self) -> tuple[SstInfo, ...]:
+        """Write what is left, and return the files."""
+        self._write()
+        return tuple(self._files)
+
+    def _write(self) -> None:
+        if self._held:
+            rows = pa.concat_tables(self._held)
+            self._files += write_spill(self._reader, rows, self._share, self._written)
+            self._written += rows.num_rows
+        self._held, self._size = [], 0
+
+
+@dataclass
+class Load:
+    """Files that tasks have read, by their numbers, and the spill files of their rows.
+
+    Not committed are those that are `late`, each with a reason, those that are `left` to this process, since one of them has too
+    much to set aside, or only this machine has it, and those behind it come after it, and those that another poller has taken.
+    """
+
+    files: tuple[PendingFile, ...]
+    parts: dict[int, list[ReadPart]]
+    spilled: Spilled
+    late: dict[int, str] = field(default_factory=dict)
+    left: set[int] = field(default_factory=set)
+    lost: set[int] = field(default_factory=set)
+
+    @property
+    def taken(self) -> list[int]:
+        """The files that can be committed."""
+        return sorted(self.parts.keys() - self.late.keys() - self.left - self.lost)
+
+    def leave(self, number: int) -> None:
+        """Leave a file, and those that come after it, to this process."""
+        self.left.update(range(number, len(self.files)))
+        for one in self.left:
+            self.late.pop(one, None)
+
+    def rows(self, number: int) -> int:
+        """Return how many rows a file has."""
+        return sum(part.rows for part in self.parts[number])
+
+    def bad(self, number: int) -> list[BadLine]:
+        """Return what was set aside of a file; what is said of it as a whole is said once."""
+        found = dict.fromkeys(line for part in self.parts[number] for line in part.bad)
+        return [BadLine(*line) for line in found]
+
+    def unknown(self, number: int) -> tuple[str, ...]:
+        """Return the columns of a file that the table lacks."""
+        return tuple(dict.fromkeys(name for part in self.parts[number] for name in part.unknown))
+
+
+def for_tasks(pending: Sequence[PendingFile]) -> tuple[PendingFile, ...]:
+    """Return the files at the beginning of those that are pending that tasks are to read: none if they are not large.
+
+    Files that were changed, can't be read or are half taken are a poll's own, and those behind them wait for it.
+    """
+    found, size = list[PendingFile](), 0
+    for file in pending:
+        if file.taken is not None or file.fault is not None or size + file.size > COMMIT_BYTES > size > 0:
+            break
+        found.append(file)
+        size += file.size
+    return tuple(found) if size >= TASKS_FROM_BYTES else ()
+
+
+def shares_of(
+    place: LandingPlace, files: Sequence[PendingFile], kinds: FileOptions
+) -> tuple[tuple[FilePart, ...], ...]:
+    """Return what tasks read, in the order of the files: about as many bytes each, of a large Parquet file some row groups."""
+    shares, share, size = list[tuple[FilePart, ...]](), list[FilePart](), 0
+    for number, file in enumerate(files):
+        for part, length in _parts(place, number, file, kinds):
+            if share and size + length > SHARE_BYTES:
+                shares.append(tuple(share))
+                share, size = [], 0
+            share.append(part)
+            size += length
+    if share:
+        shares.append(tuple(share))
+    return tuple(shares)
+
+
+def _parts(
+    place: LandingPlace, number: int, file: PendingFile, kinds: FileOptions
+) -> Iterator[tuple[FilePart, int]]:
+    sizes = list[int]()
+    if file.size > SHARE_BYTES and format_of(file.place, kinds) == "parquet":
+        try:
+            with place.open(file.place, file.size, handed_on=False) as opened:
+                footer = pq.read_metadata(opened)
+            groups = [footer.row_group(at) for at in range(footer.num_row_groups)]
+            sizes = [
+                sum(one.column(at).total_compressed_size for at in range(one.num_columns)) for one in groups
+            ]
+        except (OSError, pa.ArrowException, TidelineError):
+            sizes = []  # who reads it says what is the matter
+    if len(sizes) <= 1:
+        yield FilePart(number), file.size
+        return
+    held, size = list[int](), 0
+    for group, length in enumerate(sizes):
+        if held and size + length > SHARE_BYTES:
+            yield FilePart(number, tuple(held)), size
+            held, size = [], 0
+        held.append(group)
+        size += length
+    yield FilePart(number, tuple(held)), size
+
+
+def read_by_tasks(
+    store: Hummock,
+    session: SparkSession,
+    place: LandingPlace,
+    files: Sequence[PendingFile],
+    kinds: FileOptions,
+    limits: ReadLimits,
+    target: Target,
+) -> Load:
+    """Read files by tasks; raises SqlError or PySparkException where a task ends without an answer."""
+    shares = shares_of(place, files, kinds)
+    options = dict(store.options)
+    body = ReadShares(store.url, options, place, tuple(files), shares, kinds, limits, target)
+    numbers = session.range(0, len(shares), 1, len(shares))
+    found = answers(numbers.mapInArrow(body, ANSWER_SCHEMA), ReadShare, "")
+    parts: dict[int, list[ReadPart]] = {}
+    for one in sorted(found, key=lambda share: share.parts[0].file):
+        for part in one.parts:
+            parts.setdefault(part.file, []).append(part)
+    columns = [field for field in target.schema if field.name != ROW_ID]
+    schema = pa.schema([*columns, pa.field(FILE, pa.int32()), pa.field(GONE, pa.bool_())])
+    load = Load(tuple(files), parts, Spilled(schema, tuple(file for one in found for file in one.files)))
+    for number, some in parts.items():
+        told = [part.late for part in some if part.late is not None]
+        if told:
+            load.late[number] = told[0]
+        if any(part.overflows for part in some):
+            load.leave(number)
+    return load
+
+
+def written(
+    load: Load, store: Hummock, session: SparkSession, relation: Relation, table: TableVersion
+) -> tuple[Sequence[SstInfo], bool]:
+    """Write the files of the table for what can be committed; also tells whether they hold for an empty table only.
+
+    Raises PySparkException.
+    """
+    count = sum(load.rows(number) for number in load.taken)
+    if not count:
+        return (), False
+    has_ids = ROW_ID in table.primary_key
+    spilled = load.spilled.numbered(store) if has_ids else load.spilled
+    rows = spilled.frame(session, store.url, dict(store.options))
+    away = [number for number in load.parts if number not in load.taken]
+    if away:
+        rows = rows.where(~rows[FILE].isin(away))
+    items = [
+        f"{quote(column.source)} AS {quote(column.name)}"
+        for column in relation.columns
+        if column.source in rows.columns
+    ]
+    place = f"{PLACE} * 2 + IF({GONE}, 0, 1) AS {PLACE}"
+    new = has_ids or not table.live_ssts
+    body = WriteChanges(store.url, dict(store.options), relation, table.table, new=new)
+    ordered = in_key_order(relation, rows.selectExpr(*items, place), count, session)
+    done: Changed = body.of_frame(ordered, store.reader)
+    return done.ssts, new and not has_ids
