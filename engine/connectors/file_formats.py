@@ -60,13 +60,15 @@ class MalformedFile(SourceError):
 class FileOptions:
     """How a file is read: its format (None: by its suffix), the texts that mean null, and the CSV delimiter.
 
-    `wanted` are the columns to read, in lower case; None is all.
+    `wanted` are the columns to read, in lower case; None is all. A Parquet file is read by a process beside this one, but here,
+    with `row_groups`: some, or () for all of them.
     """
 
     format: str | None = None
     nulls: tuple[str, ...] = ("",)
     delimiter: str = ","
     wanted: frozenset[str] | None = None
+    row_groups: tuple[int, ...] | None = None
 
     def wants(self, name: str) -> bool:
         """Tell whether a column is asked for."""

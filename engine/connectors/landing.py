@@ -25,7 +25,7 @@ from engine.connectors.landing_options import landing_place, wrong_format, wrong
 from engine.connectors.landing_pending import PendingFile
 from engine.connectors.landing_rows import OPERATION, ROW_ID, Target
 from engine.connectors.landing_tables import CHANGED_FILE_LINE, ensure_tables
-from engine.connectors.landing_tasks import Load, for_tasks, read_by_tasks, written
+from engine.connectors.landing_tasks import Load, Reading, for_tasks, read_by_tasks, written
 from engine.connectors.landing_watch import Watch, watch
 from engine.connectors.read_limits import ReadLimits
 from engine.connectors.same_source import same_source
@@ -206,9 +206,8 @@ class LandingSource(Source):
         watched, options = self._watch(), replace(self._options, wanted=self._wanted())
         try:
             session = spark()
-            load = read_by_tasks(
-                self.store, session, watched.place, files, options, self.limits, self._target()
-            )
+            reading = Reading(watched.place, options, self.limits, self._target())
+            load = read_by_tasks(self.store, session, reading, files)
             self._look_again(load)
             commits.commit_load(load, lambda table: written(load, self.store, session, relation, table))
         except (SqlError, InvalidRow, PySparkException) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -54,22 +54,19 @@ def read_landing_file(
     limits: ReadLimits,
     target: Callable[[], Target],
     skip: int,
-    only: Collection[int] | None = None,
 ) -> Iterator[ReadBatch]:
     """Yield a file's rows from record `skip` on, and a last batch without rows, which tells what is wrong with the file.
-
-    With `only`, row groups of a Parquet file or () for all, it is read by this process, else by one beside it.
 
     Raises NotNow, and what `target` raises; everything else that goes wrong with the file is told in the last batch.
     """
     taken, path = skip, found.place
     reason: str | None = None
-    handed_on = only is None and format_of(path, options) == "parquet"
+    handed_on = options.row_groups is None and format_of(path, options) == "parquet"
     try:
         with place.open(path, found.size, handed_on=handed_on) as file:
             codec = codec_of(path)
             text = file if codec is None else unpacked(file, codec, found.size, limits)
-            batches = _batches(text, path, options, limits, skip, only)
+            batches = _batches(text, path, options, limits, skip)
             while (rows := next(batches, None)) is not None:
                 landed = _landed(rows, target(), path)
                 taken += rows.records
@@ -88,12 +85,7 @@ def read_landing_file(
 
 
 def _batches(
-    file: BinaryIO,
-    path: str,
-    options: FileOptions,
-    limits: ReadLimits,
-    skip: int,
-    only: Collection[int] | None,
+    file: BinaryIO, path: str, options: FileOptions, limits: ReadLimits, skip: int
 ) -> Iterator[FileRows]:
     """Yield what the file's format makes of it; what nobody expected is told as a malformed file."""
     try:
@@ -102,8 +94,8 @@ def _batches(
                 yield from csv_files.read(file, options, limits, skip)
             case "json":
                 yield from json_files.read(file, options, limits, skip)
-            case _ if only is not None:
-                yield from parquet_files.read(file, options, limits, skip, only)
+            case _ if options.row_groups is not None:
+                yield from parquet_files.read(file, options, limits, skip)
             case _:
                 yield from parquet_process.read(file, options, limits, skip)
     except (MalformedFile, OSError, StorageError):

@@ -8,7 +8,7 @@ numbered in the order of the files, so that of several rows of a key the last on
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -79,17 +79,24 @@ class ReadShare(msgspec.Struct):
 
 
 @dataclass(frozen=True)
+class Reading:
+    """How the files of a place are read for a table."""
+
+    place: LandingPlace
+    options: FileOptions
+    limits: ReadLimits
+    target: Target
+
+
+@dataclass(frozen=True)
 class ReadShares:
-    """A task's body: reads the shares whose numbers it gets, for one table, and spills their rows."""
+    """A task's body: reads the shares whose numbers it gets, and spills their rows."""
 
     url: str
     options: dict[str, Any]
-    place: LandingPlace
+    reading: Reading
     files: tuple[PendingFile, ...]
     shares: tuple[tuple[FilePart, ...], ...]
-    kinds: FileOptions
-    limits: ReadLimits
-    target: Target
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -102,10 +109,11 @@ class ReadShares:
 
     def _read_part(self, part: FilePart, spill: _Spill) -> ReadPart:
         done, size = ReadPart(part.file), 0
-        file, only = self.files[part.file], part.groups
-        read = read_landing_file(self.place, file, self.kinds, self.limits, lambda: self.target, 0, only)
+        file, reading = self.files[part.file], self.reading
+        options = replace(reading.options, row_groups=part.groups)
+        read = read_landing_file(reading.place, file, options, reading.limits, lambda: reading.target, 0)
         try:
-            seen = self.place.look_at(file.place)
+            seen = reading.place.look_at(file.place)
             if seen is None or seen.stamp != file.stamp:  # on this machine there is none, or another one
                 raise NotNow
             for batch in read:
@@ -213,13 +221,11 @@ def for_tasks(pending: Sequence[PendingFile]) -> tuple[PendingFile, ...]:
     return tuple(found) if size >= TASKS_FROM_BYTES else ()
 
 
-def shares_of(
-    place: LandingPlace, files: Sequence[PendingFile], kinds: FileOptions
-) -> tuple[tuple[FilePart, ...], ...]:
+def shares_of(reading: Reading, files: Sequence[PendingFile]) -> tuple[tuple[FilePart, ...], ...]:
     """Return what tasks read, in the order of the files: about as many bytes each, of a large Parquet file some row groups."""
     shares, share, size = list[tuple[FilePart, ...]](), list[FilePart](), 0
     for number, file in enumerate(files):
-        for part, length in _parts(place, number, file, kinds):
+        for part, length in _parts(reading, number, file):
             if share and size + length > SHARE_BYTES:
                 shares.append(tuple(share))
                 share, size = [], 0
@@ -230,13 +236,11 @@ def shares_of(
     return tuple(shares)
 
 
-def _parts(
-    place: LandingPlace, number: int, file: PendingFile, kinds: FileOptions
-) -> Iterator[tuple[FilePart, int]]:
+def _parts(reading: Reading, number: int, file: PendingFile) -> Iterator[tuple[FilePart, int]]:
     sizes = list[int]()
-    if file.size > SHARE_BYTES and format_of(file.place, kinds) == "parquet":
+    if file.size > SHARE_BYTES and format_of(file.place, reading.options) == "parquet":
         try:
-            with place.open(file.place, file.size, handed_on=False) as opened:
+            with reading.place.open(file.place, file.size, handed_on=False) as opened:
                 footer = pq.read_metadata(opened)
             groups = [footer.row_group(at) for at in range(footer.num_row_groups)]
             sizes = [
@@ -258,25 +262,18 @@ def _parts(
 
 
 def read_by_tasks(
-    store: Hummock,
-    session: SparkSession,
-    place: LandingPlace,
-    files: Sequence[PendingFile],
-    kinds: FileOptions,
-    limits: ReadLimits,
-    target: Target,
+    store: Hummock, session: SparkSession, reading: Reading, files: Sequence[PendingFile]
 ) -> Load:
     """Read files by tasks; raises SqlError or PySparkException where a task ends without an answer."""
-    shares = shares_of(place, files, kinds)
-    options = dict(store.options)
-    body = ReadShares(store.url, options, place, tuple(files), shares, kinds, limits, target)
+    shares = shares_of(reading, files)
+    body = ReadShares(store.url, dict(store.options), reading, tuple(files), shares)
     numbers = session.range(0, len(shares), 1, len(shares))
     found = answers(numbers.mapInArrow(body, ANSWER_SCHEMA), ReadShare, "")
     parts: dict[int, list[ReadPart]] = {}
     for one in sorted(found, key=lambda share: share.parts[0].file):
         for part in one.parts:
             parts.setdefault(part.file, []).append(part)
-    columns = [field for field in target.schema if field.name != ROW_ID]
+    columns = [field for field in reading.target.schema if field.name != ROW_ID]
     schema = pa.schema([*columns, pa.field(FILE, pa.int32()), pa.field(GONE, pa.bool_())])
     load = Load(tuple(files), parts, Spilled(schema, tuple(file for one in found for file in one.files)))
     for number, some in parts.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -25,19 +25,10 @@ _NO_COLUMN = "\0"
 _REFUSED = (pa.ArrowException, OSError, ValueError)
 
 
-def read(
-    file: BinaryIO,
-    options: FileOptions,
-    limits: ReadLimits,
-    skip: int = 0,
-    only: Collection[int] = (),
-) -> Iterator[FileRows]:
-    """Yield the rows of a Parquet file from row `skip` on, of all row groups or, if they are told, `only` of some.
-
-    Raises MalformedFile where it can't be read, or is too large.
-    """
+def read(file: BinaryIO, options: FileOptions, limits: ReadLimits, skip: int = 0) -> Iterator[FileRows]:
+    """Yield the rows of a Parquet file from row `skip` on; raises MalformedFile where it can't be read, or is too large."""
     try:
-        yield from _read(file, options, limits, skip, only)
+        yield from _read(file, options, limits, skip)
     except MalformedFile:
         raise
     except _REFUSED as error:
@@ -46,9 +37,7 @@ def read(
         raise MalformedFile(f"not a Parquet file that can be read: {_first_line(error)}") from None
 
 
-def _read(
-    file: BinaryIO, options: FileOptions, limits: ReadLimits, skip: int, only: Collection[int]
-) -> Iterator[FileRows]:
+def _read(file: BinaryIO, options: FileOptions, limits: ReadLimits, skip: int) -> Iterator[FileRows]:
     opened = _opened(file, [])
     schema = opened.schema_arrow
     twice = [name for name, times in Counter(schema.names).items() if times > 1]
@@ -64,7 +53,7 @@ def _read(
     stored = max(opened.metadata.serialized_size, _length(file))
     for group in range(opened.metadata.num_row_groups):
         rows = opened.metadata.row_group(group).num_rows
-        if skip - row >= rows or (only and group not in only):
+        if skip - row >= rows or (options.row_groups and group not in options.row_groups):
             row += rows
             continue
         for batch in _batches(opened, group, wanted, row):

@@ -175,8 +175,8 @@ def test_a_file_with_too_much_to_set_aside_is_read_here_and_those_behind_it_afte
     assert rows(session, "SELECT * FROM one ORDER BY id") == [(1, "first"), (2, "third")]
 
 
-def late_in_tasks(store: Hummock, session: Any, place: Any, files: Any, *given: Any) -> landing_tasks.Load:
-    load = landing_tasks.read_by_tasks(store, session, place, files, *given)
+def late_in_tasks(*given: Any) -> landing_tasks.Load:
+    load = landing_tasks.read_by_tasks(*given)
     load.late[1] = ""
     return load
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,6 @@ from engine.runtime.writes.conflicts import Attempts, ingest_steps, unchanged
 from engine.runtime.writes.dml_queries import merge_query, renamed, selection
 from engine.runtime.writes.driver_rows import SETTING, driver_bytes
 from engine.runtime.writes.key_order import InKeyOrder
-from engine.runtime.writes.late_frames import in_time
 from engine.runtime.writes.left_places import refuse_many
 from engine.runtime.writes.returned_sources import Returned
 from engine.runtime.writes.spilled import PLACE, Spilled, gathered
@@ -179,7 +177,7 @@ class StatementRun:
             table = version.tables[relation.name]
             body = self._writing(table, rule)
             arrivals = Arrivals(self.store, version, relation)
-            ordered = spilled_rows(body, rows, session, partial(in_time, arrivals))
+            ordered = spilled_rows(body, rows, session, arrivals)
             ssts, known = write_frame(body, ordered, self.sql)
             if known and conflict is not None:
                 ssts += self._merged_spilled(conflict, known, version)

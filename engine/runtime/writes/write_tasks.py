@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from engine.errors import DuplicateKey, InvalidRow
 from engine.hummock import Reader, SstInfo, Table, TableVersion, with_new_keys
@@ -30,6 +30,7 @@ from engine.runtime.writes.conflicts import (
     not_null,
 )
 from engine.runtime.writes.key_order import InKeyOrder, in_key_order
+from engine.runtime.writes.late_frames import in_time
 from engine.runtime.writes.row_versions import folded, newer
 from engine.runtime.writes.spilled import (
     ANSWER_SCHEMA,
@@ -40,6 +41,7 @@ from engine.runtime.writes.spilled import (
     concatenated,
     write_spill,
 )
+from engine.runtime.writes.watermarks import Arrivals
 from engine.sql.catalog import Relation
 from engine.sql.typing.text_lengths import fitted
 
@@ -244,15 +246,14 @@ def with_operation(table: Table, rows: pa.Table, *, delete: bool) -> pa.Table:
 
 
 def spilled_rows(
-    body: WriteRows,
-    rows: Spilled,
-    spark: SparkSession,
-    kept: Callable[[DataFrame], DataFrame] = lambda rows: rows,
+    body: WriteRows, rows: Spilled, spark: SparkSession, arrivals: Arrivals | None = None
 ) -> InKeyOrder:
-    """Return spilled rows, completed by defaults and generated columns, those that are `kept`, in the order that `body` takes."""
+    """Return spilled rows, completed by defaults and generated columns, in the order that `body` takes; those that are late for
+    `arrivals` are noted there.
+    """
     relation, frame = body.relation, rows.frame(spark, body.url, body.options)
     whole = frame if body.rule == "delete" else completed_frame(relation, frame)
-    return in_key_order(relation, kept(whole), rows.rows, spark)
+    return in_key_order(relation, whole if arrivals is None else in_time(arrivals, whole), rows.rows, spark)
 
 
 def write_frame(
