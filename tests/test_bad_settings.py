@@ -108,6 +108,13 @@ def test_an_address_of_a_store_that_cannot_be_meant_is_told(
     assert what in told and now in told
 
 
+def test_a_bucket_whose_name_the_service_does_not_take_is_told() -> None:
+    with pytest.raises(
+        StorageError, match="bucket b cannot be used: that is no name of a bucket; write s3://"
+    ):
+        Session("s3://b/x")
+
+
 def test_a_bucket_that_is_not_there_is_not_made(lake: Session, tmp_path: Path) -> None:
     bucket = f"none-{uuid.uuid4().hex}"
     asked = f"CREATE SINK x FROM t WITH (connector = 'file', url = 's3://{bucket}/out')"

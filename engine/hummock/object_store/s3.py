@@ -218,7 +218,7 @@ class S3ObjectStore:
             self._client.create_bucket(**arguments)
         except ClientError as error:
             if _code(error) not in ("BucketAlreadyOwnedByYou", "BucketAlreadyExists"):
-                raise StorageError(f"bucket {self.bucket} cannot be created: {told(error)}") from error
+                raise unusable(self.bucket, error) from error
 
 
 def _client() -> S3Client:

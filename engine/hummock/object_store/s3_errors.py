@@ -35,6 +35,8 @@ def unusable(bucket: str, error: Exception) -> StorageError:
     match error:
         case ParamValidationError():
             said, now = "that is no name of a bucket", "write s3://bucket/prefix"
+        case ClientError() if _code(error) == "InvalidBucketName":
+            said, now = "that is no name of a bucket", "write s3://bucket/prefix"
         case NoCredentialsError() | PartialCredentialsError() | ProfileNotFound():
             said, now = told(error), _SET
         case InvalidRegionError():

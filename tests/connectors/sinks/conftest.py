@@ -56,7 +56,7 @@ class Clock:
 @pytest.fixture(scope="session", autouse=True)
 def bucket(s3_server: str) -> None:
     """The bucket of the addresses of sinks: CREATE SINK looks whether it is there."""
-    open_object_store("s3://b")
+    open_object_store("s3://sinks")
 
 
 @pytest.fixture
