@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from engine.connectors.registry import CONNECTORS
-from engine.connectors.table_options import RETENTION_OF_ANY, check_table_options
+from engine.connectors.table_options import RETENTION_OF_ANY, check_table_options, told_at_its_path
 from engine.errors import TidelineError
 from engine.runtime.statements.ddl import table_relation
 from engine.runtime.statements.set_variable import set_variable
@@ -48,7 +48,8 @@ def declared_sources(
                 check_table_options(statement, any_retention=settings.is_on(RETENTION_OF_ANY))
                 if not connector:
                     continue
-                made = CONNECTORS.named(connector).with_columns(statement)
+                with told_at_its_path(statement):
+                    made = CONNECTORS.named(connector).with_columns(statement)
                 relation = table_relation(made, settings.dialect, made.columns, made.primary_key)
         except TidelineError as error:
             yield Refused(number, name, connector, str(error))

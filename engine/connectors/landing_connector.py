@@ -29,6 +29,14 @@ class LandingConnector(Connector):
         """Return the first option that can't be used."""
         return wrong_option({name: value for name, value in statement.options.items() if name in OPTIONS})
 
+    def check_reading(self, statement: CreateTable, spark: Spark) -> None:
+        """Refuse a folder that cannot be listed."""
+        folder = landing_path(statement.options["path"])
+        try:
+            os.scandir(folder).close()
+        except OSError as error:
+            raise unreadable(statement.name, folder, error) from error
+
     def source(self, store: Hummock, relation: Relation) -> LandingSource:
         """Return the source of a table."""
         return LandingSource.of_relation(store, relation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from engine.connectors.contract import Unfit
@@ -10,6 +11,8 @@ from engine.connectors.landing_folder import landing_path
 from engine.errors import PathNotAllowed
 
 CONNECTOR = "landing"
+ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+OF_CSV = ("delimiter", "null")
 OPTIONS: Mapping[str, str] = {
     "connector": "'landing': rows come from files of a folder",
     "path": "the folder, folders in it too; a relative one starts at TIDELINE_HOME",
@@ -28,11 +31,24 @@ def wrong_option(options: Mapping[str, str]) -> Unfit | None:
     path = options.get("path")
     if not path:
         return Unfit("path", "the landing source needs a folder", "write path = 'folder'")
+    if ADDRESS.match(path):
+        message = f'the path "{path}" is an address, and files are read from a folder of this machine'
+        return Unfit("path", message, "write path = 'folder'")
     try:
         landing_path(path)
     except (PathNotAllowed, ValueError, RuntimeError) as error:
         return Unfit("path", f"the path can't be used: {error}", "write path = 'folder'")
-    return wrong_format(options.get("format"), options.get("null"), options.get("delimiter", ","))
+    form = options.get("format")
+    wrong = wrong_format(form, options.get("null"), options.get("delimiter", ","))
+    if wrong is None and form not in (None, "csv"):
+        for name in OF_CSV:
+            if name in options:
+                return Unfit(
+                    name,
+                    f"{name} is of CSV, and format = '{form}' takes no such files",
+                    f"leave {name} or format out",
+                )
+    return wrong
 
 
 def wrong_format(format: str | None, null: str | None, delimiter: str) -> Unfit | None:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from engine.arrow import Column
 from engine.connectors.sinks.address import check_reachable
 from engine.connectors.sinks.contract import Delivered, Opening, Portion, SinkConnector
-from engine.connectors.sinks.option_checks import address, count, wrong_sink
+from engine.connectors.sinks.option_checks import address, check_place, count, wrong_sink
 from engine.connectors.sinks.options import FORMATS, ROWS_PER_FILE, SinkOptions
 from engine.errors import SinkError
 from engine.hummock.object_store import ObjectStore
@@ -104,9 +104,11 @@ class FileSinks(SinkConnector):
             message = f'format "{form}" is not offered'
             raise wrong_sink(statement, "format", message, f"choose {' or '.join(FORMATS)}")
         rows = count(statement, "rows_per_file", ROWS_PER_FILE, 1 << 31)
+        url = address(statement)
+        check_place(statement, url)
         return {
             "connector": self.name,
-            "url": address(statement),
+            "url": url,
             "format": form,
             "rows_per_file": str(rows),
         }
