@@ -11,7 +11,7 @@ from engine.connectors.contract import Connector, Spark, Unfit, source_options
 from engine.connectors.file_formats import FileOptions
 from engine.connectors.landing import LandingSource
 from engine.connectors.landing_bucket import LandingBucket, found_file
-from engine.connectors.landing_folder import look_at, unreadable
+from engine.connectors.landing_folder import landing_path, look_at, unreadable
 from engine.connectors.landing_options import CONNECTOR, OPTIONS, landing_place, wrong_option
 from engine.connectors.landing_place import is_landed, is_read
 from engine.connectors.landing_tables import all_taken
@@ -35,6 +35,18 @@ class LandingConnector(Connector):
     def unfit(self, statement: CreateTable) -> Unfit | None:
         """Return the first option that can't be used."""
         return wrong_option({name: value for name, value in statement.options.items() if name in OPTIONS})
+
+    def check_reading(self, statement: CreateTable, spark: Spark) -> None:
+        """Refuse a folder or a bucket that cannot be listed."""
+        place = landing_place(statement.options["path"])
+        if isinstance(place, LandingBucket):
+            next(iter(place.listed()), None)
+            return
+        folder = landing_path(statement.options["path"])
+        try:
+            os.scandir(folder).close()
+        except OSError as error:
+            raise unreadable(statement.name, folder, error) from error
 
     def source(self, store: Hummock, relation: Relation) -> LandingSource:
         """Return the source of a table."""
