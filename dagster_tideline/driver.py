@@ -18,7 +18,7 @@ from dagster_tideline.epoch_events import Event, last_versions
 from dagster_tideline.epoch_run import run_epoch
 from dagster_tideline.hummock_resource import HummockResource
 from dagster_tideline.liveness import ACTIVE, worker_is_gone
-from dagster_tideline.models import Model
+from dagster_tideline.models import FED, Model
 from dagster_tideline.pending import Pending, find_pending, retry_delay
 from dagster_tideline.spark_resource import SparkResource
 from dagster_tideline.telling import Telling
@@ -124,7 +124,7 @@ class Driver:
         if self.config.epochs_in_flight == 1:
             yield from self._drive()
             return
-        tables = {model.name for model in self.models if model.kind == "table"}
+        tables = {model.name for model in self.models if model.kind in FED}
         session = self.session
         look = session.epochs.store.refresh
         self._polling = Polling(

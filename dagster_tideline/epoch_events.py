@@ -46,9 +46,10 @@ def table_event(
     epoch = str(content_epoch(table, None, known))
     if epoch == known and (landed is None or not landed.files) and not always:
         return None
+    passes = table.table.options.passes
     metadata: dict[str, Metadata] = {
         "epoch": epoch_text(table.committed_epoch),
-        "rows_at_most": table.row_count,
+        "changes_kept" if passes else "rows_at_most": table.row_count,
         "state_bytes": table.size_bytes,
     }
     if landed is not None:
@@ -104,6 +105,7 @@ def view_metadata(report: ViewReport, table: TableVersion) -> dict[str, Metadata
         "deleted": report.deleted,
         "seconds_total": round(report.seconds, 3),
         "state_bytes": report.state_bytes,
+        "driver_bytes": report.driver_bytes,
         "lag_seconds": round(report.lag_seconds, 3),
         "rule": report.rule,
     }

@@ -11,7 +11,7 @@ import dagster as dg
 from dagster_tideline.check_events import asked_for, check_events
 from dagster_tideline.epoch_events import Event, failure_text, sink_event, table_event, view_event
 from dagster_tideline.jobs import GROUP_TAG
-from dagster_tideline.models import Model
+from dagster_tideline.models import FED, Model
 from dagster_tideline.partitioned import partition_events, quarantine_check, remedy
 from dagster_tideline.sync import sync_models
 from engine.connectors.contract import SourceReport
@@ -52,7 +52,7 @@ def run_epoch(
     everything = {model.name for model in models if model.kind != "view"} <= set(selected)
     stored = session.catalog.relations
     ours = [model for model in models if model.name in selected and model.name in stored]
-    tables = [model.name for model in ours if model.kind == "table"]
+    tables = [model.name for model in ours if model.kind in FED]
     views = [model.name for model in ours if model.kind == "materialized view"]
     views += [view for model in ours if model.kind == "sink" for view in model.reads[:1]]
     if landed is None:

@@ -44,6 +44,9 @@ from engine.sql.statements.reader import (
     split,
 )
 
+FED = ("table", "source")
+"""The kinds whose rows come from outside."""
+
 
 @dataclass(frozen=True)
 class Model:
@@ -231,7 +234,8 @@ def _of_statement(
     match statement:
         case CreateTable():
             columns = tuple(statement.columns)
-            return model(statement.name, "table", columns=columns, options=dict(statement.options))
+            kind = "source" if statement.passes else "table"
+            return model(statement.name, kind, columns=columns, options=dict(statement.options))
         case CreateMaterializedView():
             reads = relations_read(statement.query)
             options = dict(statement.options)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dagster_tideline.models import Model, normalised
+from dagster_tideline.models import FED, Model, normalised
+from engine.connectors.confinement import is_address
 from engine.connectors.landing_folder import landing_path
 from engine.connectors.landing_options import CONNECTOR as LANDING
 from engine.errors import PathNotAllowed, TidelineError
@@ -60,10 +61,10 @@ def plan_sync(catalog: Catalog, models: Sequence[Model]) -> SyncPlan:
         relation = stored.get(model.name)
         if model.error is not None or relation is None or _same(model, relation):
             continue
-        if model.kind == "table" or relation.kind == "table":
+        if not {model.kind, relation.kind}.isdisjoint(FED):
             errors[model.name] = (
-                f"table {model.name} of the store differs from {model.path}: a table with rows is not replaced by itself; "
-                f'undo the change, or run `tideline sql "DROP TABLE {model.name} CASCADE"`'
+                f"{relation.kind} {model.name} of the store differs from {model.path}: what rows come by is not replaced by "
+                f'itself; undo the change, or run `tideline sql "DROP {relation.kind.upper()} {model.name} CASCADE"`'
             )
             continue
         if _same_but_options(model, relation):
@@ -189,12 +190,13 @@ def _make_folders(models: Sequence[Model]) -> dict[str, str]:
     errors = {}
     for model in models:
         options = {name.lower(): value for name, value in model.options.items()}
-        if options.get("connector") == LANDING and options.get("path"):
+        path = options.get("path", "")
+        if options.get("connector") == LANDING and path and not is_address(path):
             try:
-                landing_path(options["path"]).mkdir(parents=True, exist_ok=True)
+                landing_path(path).mkdir(parents=True, exist_ok=True)
             except PathNotAllowed as error:
                 errors[model.name] = f"{model.path}: {error}"
             except OSError as error:
-                told = f"the landing folder {options['path']} can't be made: {error.strerror}"
+                told = f"the landing folder {path} can't be made: {error.strerror}"
                 errors[model.name] = f"{model.path}: {told}"
     return errors

@@ -20,6 +20,7 @@ SUMMED = (
     "updated",
     "deleted",
     "bytes",
+    "driver_bytes",
     "seconds_total",
 )
 """Numbers of which an event holds the sum since the last one; of all others it holds the newest."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import dagster as dg
 
-from dagster_tideline.models import Model
+from dagster_tideline.models import FED, Model
 from engine.errors import SqlError
 from engine.sql.bind.binder import bound_as_written
 from engine.sql.catalog import Catalog, Column, Relation
@@ -109,7 +109,7 @@ def _lineage(found: Mapping[str, Sequence[tuple[str, str]]]) -> dg.TableColumnLi
 
 
 def _kinds(model: Model) -> set[str]:
-    if model.kind in ("table", "sink"):
+    if model.kind in (*FED, "sink"):
         return {"tideline"}
     return {"spark", "sql", "tideline", *(("deltalake",) if model.copy else ())}
 

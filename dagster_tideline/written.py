@@ -55,8 +55,7 @@ def in_file(error: TidelineError, text: str, begin: int) -> TidelineError:
 
 def created(text: str) -> list[tuple[str, str]]:
     """Return name and kind of what a text can be seen to create, without those that no asset can have as its name."""
-    kinds = {"source": "table"}
     found = [
         (written_name(one[2], "spark"), " ".join(one[1].lower().split())) for one in _CREATE.finditer(text)
     ]
-    return [(name, kinds.get(kind, kind)) for name, kind in found if re.fullmatch(r"[A-Za-z0-9_]+", name)]
+    return [(name, kind) for name, kind in found if re.fullmatch(r"[A-Za-z0-9_]+", name)]

@@ -12,6 +12,7 @@ from engine.connectors.resync import resync
 from engine.connectors.sinks.copies import copy_beside, copy_of, set_copy
 from engine.connectors.sinks.ddl import alter_sink, create_sink
 from engine.connectors.sinks.show import show_sinks
+from engine.connectors.source_statements import as_passed
 from engine.connectors.table_options import RETENTION_OF_ANY, check_table_options, told_at_its_path
 from engine.meta.domain import BACKGROUND
 from engine.meta.sinks import copies_of
@@ -159,7 +160,7 @@ class Dispatch:
             if "connector" in statement.options:
                 connector = CONNECTORS.named(statement.options["connector"])
                 with told_at_its_path(statement):
-                    statement = connector.with_columns(statement)
+                    statement = connector.with_columns(as_passed(statement, connector))
                     if session.reaches_out:
                         connector.check_reading(statement, spark)
             ddl.create_table(session.store, spark, statement, dialect)

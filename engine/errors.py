@@ -31,12 +31,20 @@ class EpochExpired(StorageError):
     """The epoch asked for lies below what the store retains."""
 
 
+class RowsNotKept(EpochExpired):
+    """The rows of a table that passes its changes on are not in the store."""
+
+
 class Fenced(StorageError):
     """A newer writer generation has taken over, or has committed this epoch already."""
 
 
 class Conflict(StorageError):
     """What a commit was based on changed before it was made; read again and retry."""
+
+
+class GroundLost(Conflict):
+    """A commit on its way was refused, and what was made over it goes with it; begin anew over the store as it is."""
 
 
 class CommitTimeout(StorageError):

@@ -277,7 +277,7 @@ class Session:
 
     def wait(self, views: Collection[str] = (), *, seconds: float = WAIT_CREATED_SECONDS) -> None:
         """Return when views that are being created (none named: all) are whole; raises EpochFailed after `seconds`."""
-        wait_for_creation(self._runner, views, seconds)
+        wait_for_creation(self.epochs, views, seconds)
 
     def pause(self, view: str) -> None:
         """Ask the domain of a view to rest from its next barrier on; durable when it returns."""

@@ -37,7 +37,8 @@ OF_A_PROJECT: Mapping[str, Variable] = {
     ),
     "TIDELINE_ASSETS": Variable("the folder of the models", "`assets/` of the home"),
     "TIDELINE_ALLOWED_PATHS": Variable(
-        "folders outside of the home that landing and Delta tables and file sinks may name too, separated by `:`",
+        "folders outside of the home, and buckets or prefixes (`s3://bucket/prefix`), that landing and Delta tables and sinks "
+        "may name too, separated by `:`",
         "none",
     ),
     "TIDELINE_ALLOWED_MODULES": Variable(

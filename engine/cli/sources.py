@@ -72,7 +72,10 @@ def _declared(running: Session, file: Path) -> tuple[Relation | Refused, ...]:
     """Return the sources that the statements of a file would make, and the statements that would be refused."""
     from engine.connectors.declared_sources import declared_sources
 
-    text = file.read_text(encoding="utf-8-sig")
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SqlError(f"{file} is no text in UTF-8: {error}", hint="save it as UTF-8") from error
     return tuple(declared_sources(text, running.settings, lambda: running.catalog))
 
 

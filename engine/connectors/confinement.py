@@ -1,4 +1,4 @@
-"""Which places of the machine a project's sources and sinks may reach: its home, and what a setting adds to it.
+"""Which places a project's sources and sinks may reach: its home, and folders and buckets that a setting adds to it.
 
 The text of a model may come from somebody else than the person whose rights the process has, so a path in it is not enough.
 """
@@ -6,11 +6,13 @@ The text of a model may come from somebody else than the person whose rights the
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from engine.errors import PathNotAllowed
 
 SETTING = "TIDELINE_ALLOWED_PATHS"
+_ADDRESS = re.compile(r"s3a?://")
 
 
 def allowed_path(path: Path, home: Path) -> Path:
@@ -35,9 +37,45 @@ def defined_home() -> Path | None:
     return Path(home).expanduser().resolve() if home else None
 
 
+def allowed_bucket(address: str) -> None:
+    """Raise PathNotAllowed if `s3://bucket/prefix` lies in no bucket or prefix that TIDELINE_ALLOWED_PATHS names.
+
+    Where nobody has defined a home any will do. A prefix holds what lies below it: `s3://b/in` holds no `s3://b/inner`.
+    """
+    if defined_home() is None:
+        return
+    asked = _parts(address)
+    for place in filter(_ADDRESS.match, _named()):
+        holds = _parts(place)
+        if asked[: len(holds)] == holds:
+            return
+    raise PathNotAllowed(
+        f"{address} is no place of this project: name it, or a prefix that holds it, in the environment variable {SETTING} "
+        f"(s3://bucket/prefix; several are separated by {os.pathsep!r})"
+    )
+
+
+def is_address(path: str) -> bool:
+    """Tell whether a path of an option is that of a bucket."""
+    return _ADDRESS.match(path) is not None
+
+
+def _parts(address: str) -> list[str]:
+    """Return bucket and prefix as the names that they are made of; a prefix that climbs holds nothing, and lies nowhere."""
+    found = _ADDRESS.sub("", address, count=1).rstrip("/").split("/")
+    if not all(part and part not in (".", "..") for part in found):
+        raise PathNotAllowed(f"{address} is no address of a bucket: write s3://bucket/prefix")
+    return found
+
+
+def _named() -> list[str]:
+    """Return what the setting names; the colon of an address separates nothing."""
+    texts = re.split(rf"{re.escape(os.pathsep)}(?!//)", os.environ.get(SETTING, ""))
+    return [text.strip() for text in texts if text.strip()]
+
+
 def _widened(base: Path) -> list[Path]:
-    named = os.environ.get(SETTING, "").split(os.pathsep)
-    return [_resolved(base / Path(name).expanduser()) for name in named if name.strip()]
+    return [_resolved(base / Path(name).expanduser()) for name in _named() if not _ADDRESS.match(name)]
 
 
 def _resolved(path: Path) -> Path:

@@ -10,12 +10,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from pyspark.sql import SparkSession
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
 from engine.errors import SourceError
-from engine.hummock import Hummock
+from engine.hummock import Hummock, Version
+from engine.hummock.version import Run
 from engine.runtime.writes.watermarks import OPTIONS as WATERMARK_OPTIONS
 from engine.sql.catalog import ROWS_LIVE, Relation
 from engine.sql.statements.statement_types import CreateTable
@@ -79,6 +81,14 @@ class Source(ABC):
     def poll(self, spark: Spark = no_spark) -> SourceReport:
         """Take all that there is; raises SourceError for what stops it. Rows that do not fit are set aside and stop nothing."""
 
+    def rows_at(self, version: Version, epoch: int, session: SparkSession) -> pa.Table | DataFrame:
+        """Return all rows as they were taken up to an epoch; only of connectors that say how they `passes`."""
+        raise SourceError("this source does not tell rows again that it has told")
+
+    def runs_at(self, version: Version, epoch: int, spark: Spark) -> tuple[Run, ...]:
+        """Write the same rows as files of the store, newest first."""
+        raise SourceError("this source does not tell rows again that it has told")
+
     def resync(self, spark: Spark) -> SourceReport:
         """Write the difference between the table and all that the source holds now; only of connectors that say `resyncs`."""
         raise SourceError("this source does not tell all its rows again")
@@ -88,7 +98,8 @@ class Connector(ABC):
     """One kind of source: its name in `WITH (connector = …)`, its options, and the checks of CREATE.
 
     `options` says what each option means; `statement` shows one in use, `page` is the page that tells more. With `tells_columns`
-    a table may list nothing but its key, with `resyncs` ALTER TABLE … RESYNC is offered.
+    a table may list nothing but its key, with `resyncs` ALTER TABLE … RESYNC is offered. CREATE SOURCE is where it `passes` rows
+    on without keeping them: "rows" that only come, or "changes" of which each tells the old row as well.
     """
 
     name: str
@@ -97,6 +108,7 @@ class Connector(ABC):
     page: str = ""
     tells_columns: bool = False
     resyncs: bool = False
+    passes: Literal["", "rows", "changes"] = ""
 
     def unfit(self, statement: CreateTable) -> Unfit | None:
         """Return what is wrong with a statement whose options are known ones, None if nothing is."""
@@ -130,4 +142,5 @@ def source_options(relation: Relation) -> dict[str, str]:
 
 def connector_of(relation: Relation) -> str:
     """Return the connector of a table, "" if it has none."""
-    return source_options(relation).get("connector", "") if relation.kind == "table" else ""
+    fed = relation.kind in ("table", "source")
+    return source_options(relation).get("connector", "") if fed else ""

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from engine.connectors.registry import CONNECTORS
+from engine.connectors.source_statements import as_passed
 from engine.connectors.table_options import RETENTION_OF_ANY, check_table_options, told_at_its_path
 from engine.errors import TidelineError
-from engine.runtime.statements.ddl import table_relation
+from engine.runtime.statements.ddl import source_relation, table_relation
 from engine.runtime.statements.set_variable import set_variable
 from engine.runtime.statements.statement_errors import told_at_its_place
 from engine.runtime.statements.statement_reading import statement_of
@@ -48,9 +49,11 @@ def declared_sources(
                 check_table_options(statement, any_retention=settings.is_on(RETENTION_OF_ANY))
                 if not connector:
                     continue
+                offered = CONNECTORS.named(connector)
                 with told_at_its_path(statement):
-                    made = CONNECTORS.named(connector).with_columns(statement)
+                    made = offered.with_columns(as_passed(statement, offered))
                 relation = table_relation(made, settings.dialect, made.columns, made.primary_key)
+                relation = source_relation(relation) if made.passes else relation
         except TidelineError as error:
             yield Refused(number, name, connector, str(error))
         else:

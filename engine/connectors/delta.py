@@ -12,20 +12,23 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from engine.connectors.contract import SourceReport, Spark, Waiting, no_spark, source_options
 from engine.connectors.delta_log import DeltaLog, delta_place
 from engine.connectors.delta_offsets import Standing, standing_of, text_of
+from engine.connectors.delta_passing import has_key, passed_difference, passed_feed
 from engine.connectors.delta_read import changes_of, reading, rows_here, snapshot_of, taken_columns
-from engine.connectors.delta_steps import Step, has_next, next_step, snapshot_step
+from engine.connectors.delta_steps import HistoryGone, Position, Step, has_next, next_step, snapshot_step
 from engine.connectors.delta_types import delta_columns
-from engine.connectors.offset_source import OffsetSource, Taken
+from engine.connectors.offset_source import OffsetSource, Steps, Taken
 from engine.connectors.offsets import Offset
 from engine.errors import SourceError
 from engine.hummock import Hummock, Version
+from engine.hummock.version import Run
 from engine.meta.dead_letters import DeadLetter
 from engine.meta.source_notes import OFFSETS
+from engine.runtime.source_rows import plain_options, plain_reader
 from engine.runtime.writes.change_tasks import COMES, Changed, WriteChanges
 from engine.runtime.writes.conflicts import unchanged
 from engine.runtime.writes.spilled import PLACE
@@ -126,6 +129,68 @@ class DeltaSource(OffsetSource[Step]):
         """Write the difference between the table and the newest snapshot, and go on from there."""
         return self.taken_up(spark, lambda split, after: iter((snapshot_step(self.log, "snapshot"),)))
 
+    def taken_up(self, spark: Spark, steps: Steps[Step]) -> SourceReport:
+        """Commit what steps bring; where versions do not follow, a source has no rows to compare with."""
+        try:
+            return super().taken_up(spark, steps)
+        except HistoryGone as gone:
+            raise gone.of_source() if self.relation.passes else gone from gone
+
+    def passed_by(self, step: Step, after: Offset | None) -> Taken:
+        """Return the version behind a step that nobody follows."""
+        seen, metadata = standing_of(after), step.then.metadata
+        columns = taken_columns(self.relation, metadata, self.place)
+        warnings, told = self._lacking(step, seen, set(columns.values()))
+        return Taken(
+            text_of(Standing(step.then, told)), warnings=warnings, note="" if metadata.has_feed else NO_FEED
+        )
+
+    def rows_at(self, version: Version, epoch: int, session: SparkSession) -> pa.Table | DataFrame:
+        """Return the Delta table as it was at the version that was taken last at an epoch."""
+        standing = standing_of(self.offset_at(version, epoch))
+        if standing is None:
+            return self.table(version).schema.empty_table()
+        at = standing.at
+        columns = taken_columns(self.relation, at.metadata, self.place)
+        rows = snapshot_of(session, self.relation, at.version, self.place, columns)
+        if self.place.is_confined:
+            self.place.check(rows.inputFiles())
+        return rows.where(has_key(self.relation))
+
+    def runs_at(self, version: Version, epoch: int, spark: Spark) -> tuple[Run, ...]:
+        """Write the same rows, by tasks of Spark."""
+        standing = standing_of(self.offset_at(version, epoch))
+        if standing is None:
+            return ()
+        at = standing.at
+        step = Step("snapshot", at.version, at.version, 0, at)
+        try:
+            done = self._passed(spark, step, None, version)
+        except HistoryGone as gone:
+            raise gone.of_source() from gone
+        return (tuple(done.ssts),)
+
+    def _passed(self, spark: Spark, step: Step, before: Position | None, version: Version) -> Changed:
+        """Write the files of a step's changes, the old rows beside the new ones."""
+        relation, place, store = self.relation, self.place, self.store
+        body = WriteChanges(store.url, plain_options(store), relation, self.table(version).table)
+        columns = taken_columns(relation, step.then.metadata, place)
+        with reading(spark, relation.name, place) as session:
+            if step.kind == "feed":
+                rows = passed_feed(session, relation, step, place, columns)
+                few = self._few(rows) if step.size <= SMALL_BYTES else None
+                if few is not None:
+                    return body.of_rows(few, plain_reader(store))
+                ordered = in_key_order(relation, rows, step.size // ROW_BYTES, session)
+                return body.of_frame(ordered, plain_reader(store))
+            of = {} if before is None else taken_columns(relation, before.metadata, place)
+            first = None if before is None else before.version
+            whole = snapshot_of(session, relation, step.last, place, columns)
+            if place.is_confined:
+                place.check(whole.inputFiles())
+            rows = passed_difference(session, relation, (first, step.last), place, (of, columns))
+            return body.of_frame(in_key_order(relation, rows, whole.count(), session), plain_reader(store))
+
     def steps(self, split: str, after: Offset | None) -> Iterator[Step]:
         """Yield the steps up to the newest version."""
         standing = standing_of(after)
@@ -146,12 +211,17 @@ class DeltaSource(OffsetSource[Step]):
         note = "" if metadata.has_feed else NO_FEED
         if note and (after is None or after.note != note):
             warnings.append(note)
-        done = Changed() if step.kind == "nothing" else self._written(spark, step, version, columns)
+        if step.kind == "nothing":
+            done = Changed()
+        elif self.relation.passes:
+            done = self._passed(spark, step, None if seen is None else seen.at, version)
+        else:
+            done = self._written(spark, step, version, columns)
         if done.twice and step.kind == "feed":
             warnings.append(
                 f"versions {step.first} to {step.last} hold {done.twice} rows more than they have keys: one of each was taken"
             )
-        compares = step.kind in ("snapshot", "difference")
+        compares = step.kind in ("snapshot", "difference") and not self.relation.passes
         return Taken(
             text_of(Standing(step.then, told)),
             files=done.ssts,
@@ -208,10 +278,14 @@ class DeltaSource(OffsetSource[Step]):
         lacking = [name for name in there if name not in taken]
         if seen is None:  # what the user has left out
             return [], tuple(lacking)
-        name = self.relation.name
+        name, passes = self.relation.name, self.relation.passes
         warnings = [
             f"the Delta table has a new column {column}, which {name} lacks: "
-            f"ALTER TABLE {name} ADD COLUMN {column} {(there[column].type or '…').upper()} takes it from there on"
+            + (
+                "a source that is created anew has it"
+                if passes
+                else f"ALTER TABLE {name} ADD COLUMN {column} {(there[column].type or '…').upper()} takes it from there on"
+            )
             for column in lacking
             if column not in seen.told
         ]

@@ -29,6 +29,7 @@ class DeltaConnector(Connector):
     page = "delta.md"
     tells_columns = True
     resyncs = True
+    passes = "changes"
 
     def unfit(self, statement: CreateTable) -> Unfit | None:
         """Return why a table cannot follow a Delta table."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.arrow import as_values
-from engine.connectors.confinement import allowed_path, defined_home
+from engine.connectors.confinement import allowed_bucket, allowed_path, defined_home
 from engine.connectors.landing_folder import landing_path
 from engine.errors import SourceError, StorageError, UnknownStore
 from engine.hummock.object_store import ObjectInfo, ObjectStore, open_object_store
@@ -125,6 +125,11 @@ class DeltaPlace:
 def delta_place(path: str) -> DeltaPlace:
     """Return the place that an option names; raises SourceError or PathNotAllowed for one that can't be used."""
     if found := _REMOTE.fullmatch(path):
+        if "@" in found[1]:  # which the catalog would keep, and show
+            raise SourceError(
+                "keys have no place in an address: write s3://bucket/prefix, and set AWS_ACCESS_KEY_ID"
+            )
+        allowed_bucket(path)
         return DeltaPlace(path, f"s3a://{found[1]}/{(found[2] or '').strip('/')}")
     local = path.removeprefix("file://") if path.startswith("file:///") else path
     if found := _SCHEME.match(local):

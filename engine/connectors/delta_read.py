@@ -65,12 +65,13 @@ def taken_columns(relation: Relation, metadata: Metadata, place: DeltaPlace) -> 
     """Return the Delta column of each column of a table; raises SourceError where one is missing or of another type."""
     there = {column.name.lower(): column for column in delta_columns(metadata.schema_string)}
     found = {}
-    for column in relation.columns:
+    for column in (one for one in relation.columns if not one.hidden):
         given = there.get(column.name.lower())
         if given is None:
             raise SourceError(
                 f"table {relation.name}: the Delta table at {place.shown} has no column {column.name}: "
-                f"ALTER TABLE {relation.name} DROP COLUMN {column.name}, or add it to the Delta table"
+                f"ALTER TABLE {relation.name} DROP COLUMN {column.name}; or add it to the Delta table, and "
+                f"ALTER TABLE {relation.name} RESYNC passes the versions that lack it"
             )
         if not same_type(column.type, given):
             raise SourceError(
@@ -94,7 +95,7 @@ def changes_of(
     feed = feed.option("startingVersion", step.first).option("endingVersion", step.last)
     new = "_change_type IN ('insert', 'update_postimage')"
     return feed.load(place.spark).selectExpr(
-        *_items(relation, columns),
+        *taken_items(relation, columns),
         f"CAST(_commit_version * 2 + IF({new}, 1, 0) AS BIGINT) AS {PLACE}",
     )
 
@@ -104,7 +105,7 @@ def snapshot_of(
 ) -> DataFrame:
     """Return a version's rows, which have no place."""
     whole = session.read.format("delta").option("versionAsOf", version).load(place.spark)
-    return whole.selectExpr(*_items(relation, columns))
+    return whole.selectExpr(*taken_items(relation, columns))
 
 
 def rows_here(session: SparkSession, store: Hummock, relation: Relation, table: TableVersion) -> DataFrame:
@@ -117,17 +118,20 @@ def rows_here(session: SparkSession, store: Hummock, relation: Relation, table: 
     return frame.selectExpr("*", f"CAST(0 AS BIGINT) AS {PLACE}")
 
 
-def _items(relation: Relation, columns: Mapping[str, str]) -> list[str]:
+def taken_items(relation: Relation, columns: Mapping[str, str]) -> list[str]:
+    """Return the columns of a table as Spark SQL over those of its Delta table."""
     return [
         f"CAST({quote(columns[column.name])} AS {column.type}) AS {quote(column.name)}"
         for column in relation.columns
+        if not column.hidden
     ]
 
 
 def _said(error: PySparkException | Py4JError, relation: str, place: DeltaPlace) -> SourceError:
     text, told = str(error), plain_message(str(error).partition("\n: ")[2] or str(error))
     if isinstance(error, PySparkException):
-        text, told = f"{error.getCondition()} {text}", plain_message(error.getMessage() or str(error))
+        # not `getMessage`, which looks for Delta's own conditions among Spark's, and fails
+        text, told = f"{error.getCondition()} {text}", plain_message(text)
     if any(word in text for word in _NO_S3):
         return SourceError(
             f"table {relation}: this Spark has no file system s3a, by which it would read {place.shown}: {_S3_NOW}"

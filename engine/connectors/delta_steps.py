@@ -20,8 +20,16 @@ class HistoryGone(SourceError):
     """A Delta table's versions do not follow what was taken of it."""
 
     def __init__(self, table: str, why: str) -> None:
+        self.table, self.why = table, why
         super().__init__(
             f"table {table}: {why}: ALTER TABLE {table} RESYNC writes the difference between it and the newest snapshot"
+        )
+
+    def of_source(self) -> SourceError:
+        """Return the error of a source, which has no rows to compare with."""
+        return SourceError(
+            f"source {self.table}: {self.why}: DROP SOURCE {self.table} CASCADE, and create it and its views again, or CREATE "
+            "TABLE … WITH (connector = 'delta', …), which keeps the rows"
         )
 
 
@@ -67,7 +75,7 @@ def next_step(log: DeltaLog, table: str, at: Position, most: int = STEP_BYTES) -
     _check_same(log, table, at)
     kind: Literal["feed", "difference", "nothing"] = "nothing"
     first = last = at.version + 1
-    size, then = 0, at
+    size, then, feeds = 0, at, True
     while (commit := log.commit(then.version + 1)) is not None:
         wrong = _wrong(commit, then.metadata)
         if wrong and then is at:
@@ -78,10 +86,13 @@ def next_step(log: DeltaLog, table: str, at: Position, most: int = STEP_BYTES) -
             break
         log.place.check(commit.elsewhere)
         if commit.changes:
-            if kind not in ("nothing", its) or (kind == "feed" and size + commit.size > most):
+            if kind not in ("nothing", its) or (kind == "feed" and (not feeds or size + commit.size > most)):
                 break
             first = commit.version if kind == "nothing" else first
             kind, size, last = its, size + commit.size, commit.version
+        feeds = feeds and (
+            metadata.has_feed or kind != "feed"
+        )  # none is read across a version without, even one of no rows
         then = Position(commit.version, commit.digest, metadata)
     if then is at:
         if log.newest() > at.version:

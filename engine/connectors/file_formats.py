@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,9 @@ from engine.errors import SourceError
 
 SUFFIXES = {"csv": "csv", "jsonl": "json", "ndjson": "json", "json": "json", "parquet": "parquet"}
 FORMATS = ("csv", "json", "parquet")
+Codec = Literal["gzip", "zstd"]
+CODECS: Mapping[str, Codec] = {"gz": "gzip", "zst": "zstd"}
+"""How text files are compressed as a whole, by the suffix behind that of their format."""
 LONGEST_RAW = 10_000
 
 
@@ -72,9 +75,17 @@ class FileOptions:
 
 def format_of(name: str, options: FileOptions) -> str | None:
     """Return the format of a file by its name, or None if its suffix is none that is read."""
-    stem, dot, suffix = name.rpartition(".")
+    packed = codec_of(name)
+    stem, dot, suffix = (name.rpartition(".")[0] if packed else name).rpartition(".")
     found = SUFFIXES.get(suffix.lower()) if stem and dot else None
+    if packed and found == "parquet":
+        return None  # it is compressed inside
     return found if options.format is None or found == options.format else None
+
+
+def codec_of(name: str) -> Codec | None:
+    """Return how a file is compressed as a whole, by its name, None if it is not."""
+    return CODECS.get(name.rpartition(".")[2].lower())
 
 
 def shown(raw: bytes | str) -> str:

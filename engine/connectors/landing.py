@@ -16,16 +16,18 @@ import pyarrow as pa
 
 from engine.connectors.contract import Source, SourceReport, Spark, Waiting, no_spark, source_options
 from engine.connectors.file_formats import BadLine, FileOptions
+from engine.connectors.landing_bucket import LandingBucket
 from engine.connectors.landing_commit import LandingCommits, Part
 from engine.connectors.landing_files import NotNow, ReadBatch, read_landing_file
-from engine.connectors.landing_folder import landing_path, look_at
-from engine.connectors.landing_options import wrong_format, wrong_option
+from engine.connectors.landing_folder import LandingFolder
+from engine.connectors.landing_options import landing_place, wrong_format, wrong_option
+from engine.connectors.landing_pending import PendingFile
 from engine.connectors.landing_rows import OPERATION, ROW_ID, Target
 from engine.connectors.landing_tables import CHANGED_FILE_LINE, ensure_tables
-from engine.connectors.landing_watch import FolderWatch, PendingFile, watch
+from engine.connectors.landing_watch import Watch, watch
 from engine.connectors.read_limits import ReadLimits
 from engine.connectors.same_source import same_source
-from engine.errors import SourceError
+from engine.errors import SourceError, StorageError
 from engine.hummock import Hummock, TableVersion
 from engine.sql.catalog import Column, Relation
 from engine.sql.statements.defaults import local_default, why_not_fed
@@ -83,17 +85,21 @@ class LandingOptions:
 
 
 class LandingSource(Source):
-    """One folder that feeds one table."""
+    """One folder, or the objects below one prefix of a bucket, that feed one table."""
 
     def __init__(
-        self, store: Hummock, table: str, folder: str | Path, options: LandingOptions = LandingOptions()
+        self,
+        store: Hummock,
+        table: str,
+        place: str | Path | LandingFolder | LandingBucket,
+        options: LandingOptions = LandingOptions(),
     ) -> None:
         format, null, delimiter = options.format, options.null, options.delimiter
         wrong = wrong_format(format, null, delimiter)
         if wrong is not None:
             raise SourceError(f"table {table}: {wrong.message}: {wrong.hint}")
         self.store = store
-        self.folder = Path(folder)
+        self._place = LandingFolder(Path(place)) if isinstance(place, str | Path) else place
         self.limits = options.limits or ReadLimits.of_environment()
         self._options = FileOptions(format, ("",) if not null else ("", null), delimiter)
         known = store.table(table)
@@ -119,7 +125,7 @@ class LandingSource(Source):
         return cls(
             store,
             relation.name,
-            landing_path(options["path"]),
+            landing_place(options["path"]),
             LandingOptions(
                 options.get("format"),
                 options.get("null"),
@@ -134,7 +140,8 @@ class LandingSource(Source):
 
     def pending(self) -> tuple[Waiting, ...]:
         """Return the files that a poll would look at, each with what it was when it was found."""
-        return tuple(Waiting(file.path, f"{file.size}\0{file.mtime_ns}") for file in self.files())
+        found = self._watch().pending(self.store, fresh=False)
+        return tuple(Waiting(file.path, "{}\0{}".format(*file.stamp)) for file in found)
 
     def files(self) -> tuple[PendingFile, ...]:
         """Return the files that a poll would look at, in the order of their paths; reads no file."""
@@ -167,6 +174,7 @@ class LandingSource(Source):
                 gathered = self._take(file, gathered, commits)
             except NotNow as late:
                 gathered.drop(file)
+                found.doubt(file.place)
                 if late.told:
                     commits.report = commits.report.warned([f"{file.path}: {late.told}"])
         if gathered.parts:
@@ -192,7 +200,7 @@ class LandingSource(Source):
     def _parts(self, file: PendingFile) -> Iterator[Part]:
         """Yield what is to be committed of a file, the last part at the end."""
         taken = file.taken
-        if taken is not None and (file.size, file.mtime_ns) != (taken.seen_size, taken.seen_mtime_ns):
+        if file.has_changed:
             bad = BadLine(CHANGED_FILE_LINE, _changed(file), "")
             yield Part(file, ReadBatch(None, (bad,), 0, last=True), changed=True)
             return
@@ -201,17 +209,21 @@ class LandingSource(Source):
             return
         position = 0 if taken is None else taken.position or 0
         options = replace(self._options, wanted=self._wanted())
-        for batch in read_landing_file(self.folder, file.place, options, self.limits, self._target, position):
+        place = self._watch().place
+        for batch in read_landing_file(place, file, options, self.limits, self._target, position):
             yield Part(file, batch)
 
     def _check_unchanged(self, file: PendingFile) -> None:
         """Raise NotNow if a file is not any more what it was when it was found."""
-        now = look_at(self.folder, file.place)
-        if now is None or (now.size, now.mtime_ns) != (file.size, file.mtime_ns):
+        try:
+            now = self._watch().place.look_at(file.place)
+        except StorageError as error:
+            raise NotNow(str(error)) from error
+        if now is None or now.stamp != file.stamp:
             raise NotNow
 
-    def _watch(self) -> FolderWatch:
-        return watch(self.store, self.table, self._version().table_id, self.folder, self._options)
+    def _watch(self) -> Watch:
+        return watch(self.store, self.table, self._version().table_id, self._place, self._options)
 
     def _version(self) -> TableVersion:
         try:

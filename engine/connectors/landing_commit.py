@@ -16,6 +16,7 @@ from engine.connectors.attempts import until_it_stands
 from engine.connectors.contract import SourceReport
 from engine.connectors.file_formats import BadLine, shown
 from engine.connectors.landing_files import ReadBatch
+from engine.connectors.landing_pending import PendingFile
 from engine.connectors.landing_rows import ROW_ID, LandedRows
 from engine.connectors.landing_tables import (
     FILES,
@@ -24,7 +25,6 @@ from engine.connectors.landing_tables import (
     rows_of,
     taken_files,
 )
-from engine.connectors.landing_watch import PendingFile
 from engine.connectors.signed_rows import known_again, newest_rows, taken_once
 from engine.errors import Conflict, InvalidRow
 from engine.hummock import Delete, Hummock, Put, TableVersion, Version
@@ -163,15 +163,16 @@ class LandingCommits:
         file, last = parts[0].file, parts[-1].batch
         before = self.records[file.path]
         dead = sum(len(part.batch.bad) for part in parts)
+        size, time_ns, etag = file.size, file.mtime_ns, file.etag or None
         if parts[-1].changed and before is not None:
             # What was taken stays told; of a half-taken file the rest is not taken any more.
-            return replace(before, seen_size=file.size, seen_mtime_ns=file.mtime_ns, position=None)
+            return replace(before, seen_size=size, seen_mtime_ns=time_ns, seen_etag=etag, position=None)
         rows = sum(part.batch.landed.rows.num_rows for part in parts if part.batch.landed is not None)
         if before is not None:
             rows, dead = rows + before.rows, dead + before.dead_rows
-        size, time_ns = file.size, file.mtime_ns
         position = None if last.last else last.taken
-        return TakenFile(self.table, file.path, table_id, size, time_ns, size, time_ns, rows, dead, position)
+        seen = (size, time_ns, size, time_ns)
+        return TakenFile(self.table, file.path, table_id, *seen, rows, dead, position, etag)
 
     def _still_ours(self, paths: list[str], before: Version) -> Callable[[Version], None]:
         """The commit stands only if none of the files was recorded, and an APPEND ONLY table not written, since then."""

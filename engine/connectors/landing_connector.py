@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
 
 from engine.connectors.contract import Connector, Spark, Unfit, source_options
 from engine.connectors.file_formats import FileOptions
 from engine.connectors.landing import LandingSource
-from engine.connectors.landing_folder import is_read, landing_path, look_at, unreadable
-from engine.connectors.landing_options import CONNECTOR, OPTIONS, wrong_option
+from engine.connectors.landing_bucket import LandingBucket, found_file
+from engine.connectors.landing_folder import landing_path, look_at, unreadable
+from engine.connectors.landing_options import CONNECTOR, OPTIONS, landing_place, wrong_option
+from engine.connectors.landing_place import is_landed, is_read
 from engine.connectors.landing_tables import all_taken
 from engine.errors import SourceError
 from engine.hummock import Hummock
 from engine.sql.catalog import Relation
 from engine.sql.statements.statement_types import CreateTable
+
+_LISTED = 1_000
+"""So many names a trial lists: one request."""
 
 
 class LandingConnector(Connector):
@@ -30,7 +37,11 @@ class LandingConnector(Connector):
         return wrong_option({name: value for name, value in statement.options.items() if name in OPTIONS})
 
     def check_reading(self, statement: CreateTable, spark: Spark) -> None:
-        """Refuse a folder that cannot be listed."""
+        """Refuse a folder or a bucket that cannot be listed."""
+        place = landing_place(statement.options["path"])
+        if isinstance(place, LandingBucket):
+            next(iter(place.listed()), None)
+            return
         folder = landing_path(statement.options["path"])
         try:
             os.scandir(folder).close()
@@ -42,29 +53,53 @@ class LandingConnector(Connector):
         return LandingSource.of_relation(store, relation)
 
     def trial(self, store: Hummock, relation: Relation, spark: Spark) -> Iterator[str]:
-        """Say that the folder can be listed, and its files be opened, and how many are taken."""
+        """Say that the place can be listed, that its files can be opened, and how many are taken."""
         options = source_options(relation)
         wrong = wrong_option(options)
         if wrong is not None:
             raise SourceError(f"{wrong.message}: {wrong.hint}")
-        folder = landing_path(options["path"])
+        place = landing_place(options["path"])
         kinds = FileOptions(options.get("format"), ("",), options.get("delimiter", ","))
-        try:
-            with os.scandir(folder) as entries:
-                names = sorted(entry.name for entry in entries if is_read(entry.name, kinds))
-        except OSError as error:
-            raise unreadable(relation.name, folder, error) from error
-        yield f"the folder {folder} can be listed"
-        for name in names:
-            found = look_at(folder, name)
-            if found is not None and found.fault is not None:
-                raise SourceError(f"{name}: {found.fault}")
-            with open(folder / name, "rb") as file:
-                file.read(1)
-        yield f"{len(names)} files in it can be opened"
+        if isinstance(place, LandingBucket):
+            yield from _bucket_trial(place, kinds)
+        else:
+            yield from _folder_trial(relation.name, place.folder, kinds)
         table = store.version.tables.get(relation.name)
         if table is None:
             yield "it would begin with the first file"
         else:
             taken = all_taken(store, relation.name, table.table_id).num_rows
             yield f"{taken} files are taken and known again"
+
+
+def _folder_trial(table: str, folder: Path, kinds: FileOptions) -> Iterator[str]:
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(entry.name for entry in entries if is_read(entry.name, kinds))
+    except OSError as error:
+        raise unreadable(table, folder, error) from error
+    yield f"the folder {folder} can be listed"
+    for name in names:
+        found = look_at(folder, name)
+        if found is not None and found.fault is not None:
+            raise SourceError(f"{name}: {found.fault}")
+        with open(folder / name, "rb") as file:
+            file.read(1)
+    yield f"{len(names)} files in it can be opened"
+
+
+def _bucket_trial(place: LandingBucket, kinds: FileOptions) -> Iterator[str]:
+    listed = list(islice(place.listed(), _LISTED))
+    if not listed:
+        raise SourceError(
+            f"the bucket {place.bucket} is there, but no object lies below {place.shown}: correct the prefix, or land a file"
+        )
+    yield f"{place.shown} can be listed"
+    files = [file for file in map(found_file, listed) if file is not None and is_landed(file.path, kinds)]
+    for file in files[:1]:
+        with place.open(file.path, 1, handed_on=False) as opened:
+            opened.read(1)
+    count = (
+        f"{len(files)} files" if len(listed) < _LISTED else f"{len(files)} files among the first {_LISTED:,}"
+    )
+    yield f"{count} in it can be read{', the first one was' if files else ''}"

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import errno
 import logging
-import os
-import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import BinaryIO
 
 from engine.connectors import csv_files, json_files, parquet_process
-from engine.connectors.confinement import allowed_path
-from engine.connectors.file_formats import BadLine, FileOptions, FileRows, MalformedFile, format_of
+from engine.connectors.compressed_files import unpacked
+from engine.connectors.file_formats import BadLine, FileOptions, FileRows, MalformedFile, codec_of, format_of
+from engine.connectors.landing_pending import PendingFile
+from engine.connectors.landing_place import LandingPlace
 from engine.connectors.landing_rows import LandedRows, Target, land
 from engine.connectors.read_limits import ReadLimits
-from engine.errors import PathNotAllowed
+from engine.errors import PathNotAllowed, StorageError
 
 _LOG = logging.getLogger(__name__)
-_SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ESTALE, errno.ETIMEDOUT}
+_OF_THE_MACHINE = ("EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "ESTALE", "ETIMEDOUT", "ENOSPC", "EDQUOT")
+_SHORTAGES = {getattr(errno, name) for name in _OF_THE_MACHINE}
 """What says something of the machine and its state, and nothing of the file: it is left for the next poll."""
 
 
@@ -48,17 +48,25 @@ class ReadBatch:
 
 
 def read_landing_file(
-    folder: Path, path: str, options: FileOptions, limits: ReadLimits, target: Callable[[], Target], skip: int
+    place: LandingPlace,
+    found: PendingFile,
+    options: FileOptions,
+    limits: ReadLimits,
+    target: Callable[[], Target],
+    skip: int,
 ) -> Iterator[ReadBatch]:
     """Yield a file's rows from record `skip` on, and a last batch without rows, which tells what is wrong with the file.
 
     Raises NotNow, and what `target` raises; everything else that goes wrong with the file is told in the last batch.
     """
-    taken = skip
+    taken, path = skip, found.place
     reason: str | None = None
+    handed_on = format_of(path, options) == "parquet"
     try:
-        with _opened(folder / path, folder) as file:
-            batches = _batches(file, path, options, limits, skip)
+        with place.open(path, found.size, handed_on=handed_on) as file:
+            codec = codec_of(path)
+            text = file if codec is None else unpacked(file, codec, found.size, limits)
+            batches = _batches(text, path, options, limits, skip)
             while (rows := next(batches, None)) is not None:
                 landed = _landed(rows, target(), path)
                 taken += rows.records
@@ -67,21 +75,13 @@ def read_landing_file(
         reason = str(error)
     except FileNotFoundError:
         raise NotNow from None
+    except StorageError as error:  # of a bucket: says nothing of what is in the file
+        raise NotNow(str(error)) from error
     except OSError as error:
         if error.errno in _SHORTAGES:
             raise NotNow(f"the file can't be read now: {error.strerror}") from None
         reason = f"the file can't be read: {error.strerror or error}"
     yield ReadBatch(None, () if reason is None else (BadLine(0, reason, ""),), taken, last=True)
-
-
-def _opened(path: Path, folder: Path) -> BinaryIO:
-    """Open a file that stands in the folder, links resolved; never waits for a pipe that took its place."""
-    found = allowed_path(path, folder.resolve())
-    number = os.open(found, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | getattr(os, "O_NOFOLLOW", 0))
-    if not stat.S_ISREG(os.fstat(number).st_mode):
-        os.close(number)
-        raise MalformedFile("it is no file any more")
-    return os.fdopen(number, "rb")
 
 
 def _batches(
@@ -96,7 +96,7 @@ def _batches(
                 yield from json_files.read(file, options, limits, skip)
             case _:
                 yield from parquet_process.read(file, options, limits, skip)
-    except (MalformedFile, OSError):
+    except (MalformedFile, OSError, StorageError):
         raise
     except Exception as error:
         raise _unexpected(error, path) from error

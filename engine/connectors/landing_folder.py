@@ -1,24 +1,42 @@
-"""What lies in a landing folder: the files that are read, without those that somebody is still writing."""
+"""Landing folders of this machine: what lies in one, and how a file of it is opened safely."""
 
 from __future__ import annotations
 
 import os
 import stat
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO
 
 from engine.connectors.confinement import allowed_path, defined_home
-from engine.connectors.file_formats import FileOptions, format_of
+from engine.connectors.file_formats import MalformedFile
+from engine.connectors.landing_place import FoundFile, is_hidden
 from engine.errors import PathNotAllowed, SourceError
 
 
-class FoundFile(NamedTuple):
-    """A file of a folder: its path in it as the file system has it, its size and time, and why it can't be read, if so."""
+@dataclass(frozen=True)
+class LandingFolder:
+    """A folder of this machine as a place where files land."""
 
-    path: str
-    size: int
-    mtime_ns: int
-    fault: str | None = None
+    folder: Path
+
+    @property
+    def shown(self) -> str:
+        """The folder's path."""
+        return str(self.folder)
+
+    def look_at(self, path: str) -> FoundFile | None:
+        """Return the file at a path in the folder, None if there is none."""
+        return look_at(self.folder, path)
+
+    def open(self, path: str, size: int, *, handed_on: bool) -> BinaryIO:
+        """Open a file that stands in the folder, links resolved; never waits for a pipe that took its place."""
+        found = allowed_path(self.folder / path, self.folder.resolve())
+        number = os.open(found, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | getattr(os, "O_NOFOLLOW", 0))
+        if not stat.S_ISREG(os.fstat(number).st_mode):
+            os.close(number)
+            raise MalformedFile("it is no file any more")
+        return os.fdopen(number, "rb")
 
 
 def project_path(path: str) -> Path:
@@ -30,20 +48,6 @@ def landing_path(path: str) -> Path:
     """Return the folder that an option names; raises PathNotAllowed if it leads out of the home of a project."""
     found, home = project_path(path), defined_home()
     return found if home is None else allowed_path(found, home)
-
-
-def stored_path(path: str) -> str:
-    """Return a file's path as text that can be stored; one that is not UTF-8 begins with `./`, with which no other does."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return "./" + os.fsencode(path.replace("\\", "\\\\")).decode("utf-8", "backslashreplace")
-    return path
-
-
-def is_read(name: str, options: FileOptions) -> bool:
-    """Tell whether files of this name are read: not those that start with a dot or an underscore, nor unknown suffixes."""
-    return not name.startswith((".", "_")) and format_of(name, options) is not None
 
 
 def look_at(folder: Path, path: str) -> FoundFile | None:
@@ -78,7 +82,7 @@ def _found(path: str, status: os.stat_result) -> FoundFile | None:
 def is_folder(entry: os.DirEntry[str]) -> bool:
     """Tell whether an entry is a folder that is read; a link to a folder is none."""
     try:
-        return entry.is_dir(follow_symlinks=False) and not entry.name.startswith((".", "_"))
+        return entry.is_dir(follow_symlinks=False) and not is_hidden(entry.name)
     except OSError:
         return False
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from engine.connectors.confinement import is_address
 from engine.connectors.contract import Unfit
 from engine.connectors.file_formats import FORMATS
-from engine.connectors.landing_folder import landing_path
+from engine.connectors.landing_bucket import LandingBucket, landing_bucket
+from engine.connectors.landing_folder import LandingFolder, landing_path
 from engine.errors import PathNotAllowed
 
 CONNECTOR = "landing"
@@ -15,7 +17,7 @@ ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 OF_CSV = ("delimiter", "null")
 OPTIONS: Mapping[str, str] = {
     "connector": "'landing': rows come from files of a folder",
-    "path": "the folder, folders in it too; a relative one starts at TIDELINE_HOME",
+    "path": "the folder, folders in it too; a relative one starts at TIDELINE_HOME; or s3://bucket/prefix",
     "format": "csv, json or parquet: take these files only; without it each by its name",
     "null": "a text that means null in CSV, besides the empty field",
     "delimiter": "of CSV, one ASCII character; without it a comma",
@@ -31,13 +33,16 @@ def wrong_option(options: Mapping[str, str]) -> Unfit | None:
     path = options.get("path")
     if not path:
         return Unfit("path", "the landing source needs a folder", "write path = 'folder'")
-    if ADDRESS.match(path):
-        message = f'the path "{path}" is an address, and files are read from a folder of this machine'
-        return Unfit("path", message, "write path = 'folder'")
+    if ADDRESS.match(path) and not is_address(path):
+        message = (
+            f'the path "{path}" is an address, and files are read from a folder of this machine or a bucket'
+        )
+        return Unfit("path", message, "write path = 'folder' or 's3://bucket/prefix'")
     try:
-        landing_path(path)
+        landing_place(path)
     except (PathNotAllowed, ValueError, RuntimeError) as error:
-        return Unfit("path", f"the path can't be used: {error}", "write path = 'folder'")
+        hint = "write path = 'folder' or 's3://bucket/prefix'"
+        return Unfit("path", f"the path can't be used: {error}", hint)
     form = options.get("format")
     wrong = wrong_format(form, options.get("null"), options.get("delimiter", ","))
     if wrong is None and form not in (None, "csv"):
@@ -49,6 +54,15 @@ def wrong_option(options: Mapping[str, str]) -> Unfit | None:
                     f"leave {name} or format out",
                 )
     return wrong
+
+
+def landing_place(path: str) -> LandingFolder | LandingBucket:
+    """Return the place that an option names; raises PathNotAllowed for one that a project may not read, or that is none."""
+    if is_address(path):
+        return landing_bucket(path)
+    if found := re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", path):
+        raise PathNotAllowed(f"files are not read from {found[0]}")
+    return LandingFolder(landing_path(path))
 
 
 def wrong_format(format: str | None, null: str | None, delimiter: str) -> Unfit | None:

@@ -30,6 +30,7 @@ FILES_COLUMNS = {
     "rows": "bigint",
     "dead_rows": "bigint",
     "position": "bigint",
+    "seen_etag": "string",
 }
 FILES_SCHEMA = schema_of(FILES_COLUMNS)
 TABLES = (
@@ -43,7 +44,8 @@ class TakenFile:
     """The record of a file: what it was when it was taken, and what it was when it was last looked at.
 
     `table_id` tells a table from one of the same name that was dropped before it. `position` is None once the file is taken as a
-    whole; while a large one is half taken, its first `position` records are, and the next commit goes on behind them.
+    whole; while a large one is half taken, its first `position` records are, and the next commit goes on behind them. Whether it
+    is still the same file tells `seen_etag`, of one in a folder, which has none, its time.
     """
 
     source: str
@@ -56,6 +58,7 @@ class TakenFile:
     rows: int
     dead_rows: int
     position: int | None = None
+    seen_etag: str | None = None
 
 
 def ensure_tables(store: Hummock) -> None:
@@ -92,19 +95,23 @@ def record_of(row: Mapping[str, Any]) -> TakenFile:
 
 
 def all_taken(store: Hummock, source: str, table_id: int) -> pa.Table:
-    """Return path, size and time of all files that were taken as a whole for a table, as they were last seen."""
+    """Return path, size, time and etag of all files that were taken as a whole for a table, as they were last seen."""
     columns = ["path", "table_id", "seen_size", "seen_mtime_ns"]
+    empty = pa.table({name: pa.array([], FILES_SCHEMA.field(name).type) for name in [*columns, "seen_etag"]})
     records = store.version.tables.get(FILES)
     if records is None:
-        return pa.table({name: pa.array([], FILES_SCHEMA.field(name).type) for name in columns})
-    half = ["position"] if "position" in records.schema.names else []
-    batches = list(store.iter(FILES, prefix={"source": source}, columns=[*columns, *half]))
-    schema = pa.schema([FILES_SCHEMA.field(name) for name in [*columns, *half]])
-    found = pa.Table.from_batches(batches, batches[0].schema) if batches else schema.empty_table()
+        return empty
+    there = [*columns, *(name for name in ("position", "seen_etag") if name in records.schema.names)]
+    batches = list(store.iter(FILES, prefix={"source": source}, columns=there))
+    if not batches:
+        return empty
+    found = pa.Table.from_batches(batches, batches[0].schema)
     mine = pc.equal(found.column("table_id"), pa.scalar(table_id, pa.int64()))
-    if half:
+    if "position" in there:
         mine = pc.and_(mine, pc.is_null(found.column("position")))
-    return found.filter(mine).select(columns)
+    if "seen_etag" not in there:  # of a store that knew no buckets
+        found = found.append_column("seen_etag", pa.nulls(found.num_rows, pa.string()))
+    return found.filter(mine).select(empty.column_names)
 
 
 def rows_of(records: list[TakenFile]) -> pa.Table:

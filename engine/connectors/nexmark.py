@@ -101,6 +101,7 @@ class NexmarkConnector(Connector):
     name = CONNECTOR
     options = OPTIONS
     statement = "CREATE SOURCE bid (…) WITH (connector = 'nexmark', max_events = '100000')"
+    passes = "rows"
 
     def unfit(self, statement: CreateTable) -> Unfit | None:
         """Return which option means nothing, or which column the events have not."""

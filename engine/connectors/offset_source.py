@@ -12,15 +12,17 @@ from engine.connectors.attempts import until_it_stands
 from engine.connectors.contract import Source, SourceReport, Spark, no_spark
 from engine.connectors.offsets import Offset, ensure_offsets, offset_of, row_of
 from engine.connectors.same_source import same_source
-from engine.errors import Conflict, SourceError
+from engine.errors import Conflict, EpochExpired, SourceError
 from engine.hummock import Commit, Hummock, Put, SstInfo, TableVersion, Version
 from engine.hummock.batch import Operation, gather
+from engine.hummock.epoch import epoch_text
 from engine.hummock.preconditions import Precondition, all_of, same_tables, unaltered
 from engine.meta.catalog_store import load
 from engine.meta.dead_letters import DEAD_LETTER, DeadLetter, ensure_dead_letters, letter_rows
 from engine.meta.source_notes import OFFSETS
 from engine.sql.catalog import Relation
 
+FOR_GOOD = (1 << 63) - 1
 Step = TypeVar("Step")
 Steps = Callable[[str, Offset | None], Iterator[Step]]
 
@@ -70,6 +72,10 @@ class OffsetSource(Source, Generic[Step]):
     def taken(self, step: Step, after: Offset | None, version: Version, spark: Spark) -> Taken:
         """Read what a step takes, for the table as it is in a version; asked again where another writer was faster."""
 
+    def passed_by(self, step: Step, after: Offset | None) -> Taken:
+        """Return what a step brings of a source whose changes nobody follows: the offset behind it alone."""
+        raise SourceError(f"source {self.relation.name}: its connector does not pass rows on")
+
     def poll(self, spark: Spark = no_spark) -> SourceReport:
         """Take all that there is, a commit a step."""
         started = time.perf_counter()
@@ -101,6 +107,16 @@ class OffsetSource(Source, Generic[Step]):
         """Return where a split stands in the newest version that this process knows."""
         version = self.store.version
         return offset_of(self.store, version, self.table(version), split)
+
+    def offset_at(self, version: Version, epoch: int, split: str = "") -> Offset | None:
+        """Return where a split stood at an epoch of a version; raises SourceError where that is not known any more."""
+        try:
+            return offset_of(self.store, version, self.table(version), split, epoch)
+        except EpochExpired as error:
+            raise SourceError(
+                f"source {self.relation.name}: how far it was taken at epoch {epoch_text(epoch)} is not known any more: "
+                "run FLUSH, or read with SET query_policy = latest"
+            ) from error
 
     def table(self, version: Version) -> TableVersion:
         """Return the table in a version; raises SourceError once it is dropped."""
@@ -171,7 +187,9 @@ class _Walk(Generic[Step]):
         step = next(ahead, None)
         if step is None:
             return False
-        self._commit(source.taken(step, after, version, self._spark), after, version, table)
+        unread = table.table.options.passes and not (table.acks or table.pins)
+        taken = source.passed_by(step, after) if unread else source.taken(step, after, version, self._spark)
+        self._commit(taken, after, version, table)
         self._ahead = ahead
         return True
 
@@ -199,10 +217,15 @@ class _Walk(Generic[Step]):
                 raise Conflict(f"what came for {table.name} was taken by another process at the same time")
 
         checks = [same_tables({table.name: table}), not_gone_on, unaltered(table)]
+        upto: dict[str, int] = {}
+        if table.table.options.passes:
+            writes.setdefault(table.name, ())
+            upto, check = _let_go(table)
+            checks.append(check)
         if taken.precondition is not None:
             checks.append(taken.precondition)
         committed = self._store.commit(
-            Commit(writes=writes, watermarks=taken.watermarks, precondition=all_of(*checks))
+            Commit(writes=writes, watermarks=taken.watermarks, truncate=upto, precondition=all_of(*checks))
         )
         self._behind = then
         self.report = replace(
@@ -212,3 +235,18 @@ class _Walk(Generic[Step]):
             late_rows=self.report.late_rows + taken.late,
             epoch=committed.epoch,
         ).warned(warnings)
+
+
+def _let_go(table: TableVersion) -> tuple[dict[str, int], Precondition]:
+    """Return how far a source lets go of its changes with a commit: of all, this one too, where nobody follows it.
+
+    What nobody follows is not written at all; who begins to meanwhile must not take that for no change.
+    """
+    followed = bool(table.acks or table.pins)
+
+    def check(now: Version) -> None:
+        there = now.tables[table.name]
+        if not followed and (there.acks or there.pins):
+            raise Conflict(f"a view of {table.name} has begun to follow it at the same time")
+
+    return {table.name: table.committed_epoch if followed else FOR_GOOD}, check

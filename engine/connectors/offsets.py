@@ -46,13 +46,15 @@ def ensure_offsets(store: Hummock) -> None:
         store.refresh()  # another poller was faster
 
 
-def offset_of(store: Hummock, version: Version, table: TableVersion, split: str = "") -> Offset | None:
-    """Return where a split of a table's source stands; None before its first commit."""
+def offset_of(
+    store: Hummock, version: Version, table: TableVersion, split: str = "", epoch: int | None = None
+) -> Offset | None:
+    """Return where a split of a table's source stands, or stood at an epoch; None before its first commit."""
     records = version.tables.get(OFFSETS)
     if records is None:
         return None
     key = pa.table({"table_id": pa.array([table.table_id], pa.int64()), "split": [split]})
-    _, found = store.reader.lookup(records, key, records.committed_epoch)
+    _, found = store.reader.lookup(records, key, records.committed_epoch if epoch is None else epoch)
     for row in found.to_pylist():
         return Offset(row["offset"], row["note"], row["error"])
     return None

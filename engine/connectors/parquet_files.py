@@ -63,7 +63,7 @@ def _read(file: BinaryIO, options: FileOptions, limits: ReadLimits, skip: int) -
                 row += part.records
                 decoded += sum(column.nbytes for column in part.columns.values())
                 if limits.too_expanded(decoded, stored):
-                    raise _bomb(decoded, stored, limits)
+                    raise MalformedFile(limits.bomb(decoded, stored))
                 yield part
 
 
@@ -102,14 +102,7 @@ def _check_size(
             decoded += max(column.num_values, group.num_rows) * widths[name]
     stored = _length(file)
     if limits.too_expanded(decoded, stored):
-        raise _bomb(decoded, stored, limits)
-
-
-def _bomb(decoded: int, stored: int, limits: ReadLimits) -> MalformedFile:
-    return MalformedFile(
-        f"the file takes {shown_bytes(stored)}, its rows more than {shown_bytes(decoded)}: such a decompression bomb is not "
-        f"read; write it with less compression, or raise {SETTING} ({limits})"
-    )
+        raise MalformedFile(limits.bomb(decoded, stored))
 
 
 def _width(kind: pa.DataType) -> int:

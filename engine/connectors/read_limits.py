@@ -50,6 +50,13 @@ class ReadLimits:
         """Tell whether rows take so much more room than their file that it is a decompression bomb."""
         return decoded > self.memory and decoded > stored * MOST_EXPANSION
 
+    def bomb(self, decoded: int, stored: int) -> str:
+        """Say why a decompression bomb is not read."""
+        return (
+            f"the file takes {shown_bytes(stored)}, its rows more than {shown_bytes(decoded)}: such a decompression bomb is not "
+            f"read; write it with less compression, or raise {SETTING} ({self})"
+        )
+
     def __str__(self) -> str:
         return f"{SETTING}={self.memory / (1 << 20):g}"
 

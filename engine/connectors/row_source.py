@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from engine.connectors.contract import Spark, Waiting
 from engine.connectors.offset_source import OffsetSource, Taken
@@ -16,13 +17,17 @@ from engine.connectors.offsets import Offset
 from engine.connectors.signed_rows import SignedRows, known_again, newest_rows, taken_once
 from engine.errors import InvalidRow, SourceError
 from engine.hummock import Delete, Put, TableVersion, Version
-from engine.hummock.batch import Operation
+from engine.hummock.batch import Operation, gather
+from engine.hummock.version import Run
 from engine.meta.dead_letters import DeadLetter
 from engine.runtime.rows import ROW_ID, completed, stored_names, typed_rows, with_row_ids
+from engine.runtime.source_rows import plain_reader
 from engine.runtime.writes.conflicts import unchanged
 from engine.runtime.writes.watermarks import Arrivals
 
 MOST_LETTERS = 1_000
+MOST_SHOWN = 1 << 30
+"""Bytes of rows that a query reads of a source in one process."""
 
 
 class Stretch(NamedTuple):
@@ -71,6 +76,48 @@ class RowSource(OffsetSource[Stretch]):
             then = self.upto(split, at, newest)
             yield Stretch(split, at, then)
             at = then
+
+    def passed_by(self, step: Stretch, after: Offset | None) -> Taken:
+        """Return the offset behind a stretch that nobody follows."""
+        return Taken(step.upto)
+
+    def told_again(self, version: Version, epoch: int, spark: Spark) -> Iterator[pa.Table]:
+        """Yield the rows that were taken up to an epoch, stretch by stretch, as the store has them."""
+        table = self.table(version)
+        for split in self.splits():
+            offset, at = self.offset_at(version, epoch, split), None
+            while offset is not None and at != offset.text:
+                step = Stretch(split, at, self.upto(split, at, offset.text))
+                signed = self.read(*step)
+                known = [c.name for c in self.relation.columns if c.name in signed.rows.column_names]
+                gone = np.zeros(signed.rows.num_rows, dtype=bool) if signed.gone is None else signed.gone
+                fitting = _Fitting(self, step, signed.rows.select(known), gone, [])
+                arrivals = Arrivals(self.store, version, self.relation)
+                for operation in fitting.operations(table, arrivals, spark):
+                    assert isinstance(operation, Put)
+                    yield operation.rows if isinstance(operation.rows, pa.Table) else pa.table(operation.rows)
+                at = step.upto
+
+    def rows_at(self, version: Version, epoch: int, session: SparkSession) -> pa.Table:
+        """Return the rows that were taken up to an epoch; raises SourceError for more than this process should hold."""
+        held, size = [self.table(version).schema.empty_table()], 0
+        for rows in self.told_again(version, epoch, lambda: session):
+            held.append(rows.select(held[0].column_names))
+            size += rows.nbytes
+            if size > MOST_SHOWN:
+                raise SourceError(
+                    f"source {self.relation.name} has more than {MOST_SHOWN >> 20} MiB of rows, which its connector gives to one "
+                    "process: read a materialized view over it, or keep them by CREATE TABLE … WITH (connector = …)"
+                )
+        return pa.concat_tables(held)
+
+    def runs_at(self, version: Version, epoch: int, spark: Spark) -> tuple[Run, ...]:
+        """Write the rows that were taken up to an epoch, a run a stretch."""
+        table, reader = self.table(version).table, plain_reader(self.store)
+        runs: list[Run] = []
+        for rows in self.told_again(version, epoch, spark):
+            runs.append(gather(reader, {table.name: table}, {table.name: [Put(rows)]})[table.name])
+        return tuple(reversed(runs))
 
     def taken(self, step: Stretch, after: Offset | None, version: Version, spark: Spark) -> Taken:
         """Read a stretch, and fold what it holds of each key."""

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from engine.connectors.registry import CONNECTORS
+from engine.connectors.source_statements import as_passed, wrong_source
 from engine.errors import PathNotAllowed, SourceError, SqlError, StorageError
 from engine.meta.idle import IDLE_TIMEOUT
 from engine.runtime.writes.watermarks import LATE_ROWS
@@ -51,6 +52,9 @@ def check_table_options(statement: CreateTable, *, any_retention: bool = False) 
     With `any_retention` rows of any table may hide by their age, not only those of one that is APPEND ONLY.
     """
     of_rows = (ROWS_LIVE, *WATERMARK_OPTIONS)
+    if statement.passes and ROWS_LIVE in statement.options:
+        hint = "leave it out: no row of a source is kept"
+        raise _wrong(statement, ROWS_LIVE, f"{ROWS_LIVE} is no option of a source", hint)
     options = {name: value for name, value in statement.options.items() if name not in of_rows}
     for name in statement.options.keys() & WATERMARK_OPTIONS.keys():
         _check_of_watermark(statement, name)
@@ -77,7 +81,9 @@ def check_table_options(statement: CreateTable, *, any_retention: bool = False) 
         raise _wrong(
             statement, _CONNECTOR, f"the connector {connector} does not tell the columns of a table", hint
         )
-    if (unfit := offered[connector].unfit(statement)) is not None:
+    unfit = wrong_source(statement, offered[connector]) if statement.passes else None
+    unfit = unfit or offered[connector].unfit(as_passed(statement, offered[connector]))
+    if unfit is not None:
         at = unfit.option if unfit.option in statement.places else _CONNECTOR
         raise _wrong(statement, at, unfit.message, unfit.hint)
 

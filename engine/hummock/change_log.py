@@ -16,8 +16,9 @@ from engine.hummock.files import FileSet
 from engine.hummock.lookup import answer_schema, find_rows, wanted_keys
 from engine.hummock.merge import HashRange, merged_parts, sources_of
 from engine.hummock.ordering import equal_values, one_chunk
+from engine.hummock.passing import WAS, Beside, old_rows, tells_old_rows, was
 from engine.hummock.verified import check_no_change
-from engine.hummock.version import HASH, OP, TableVersion
+from engine.hummock.version import HASH, OP, LogEntry, TableVersion
 from engine.verification import verifying
 
 WEIGHT = "_w"
@@ -49,6 +50,9 @@ def net_changes(
         if after < upto and verifying():
             check_no_change(files, table, after, upto)
         return
+    if table.table.options.passes:
+        yield from _passed(files, table, entries, columns, hash_range)
+        return
     before = table.as_of(after)
     primary_key = table.primary_key
     expiry, expired_before = expiry_at(table, upto), expiry_at(table, after)
@@ -75,6 +79,37 @@ def net_changes(
             continue
         wanted = wanted_keys(table.table, rows.select(list(primary_key)), null_safe=True)
         index, old = find_rows(files, table.table, before, wanted, shown, expired_before)
+        changed = _without_no_ops(rows, index, old, columns)
+        if changed.rows.num_rows:
+            yield changed
+
+
+def _passed(
+    files: FileSet,
+    table: TableVersion,
+    entries: Sequence[LogEntry],
+    columns: Sequence[str],
+    hash_range: HashRange | None,
+) -> Iterator[NetChanges]:
+    """Yield the net changes of a table that keeps no rows: a key's newest row, and the old one that its oldest change tells."""
+    told, key = tells_old_rows(table), table.primary_key
+    needed = list(dict.fromkeys([HASH, *key, OP, *columns]))
+
+    def parts(newest_first: Sequence[LogEntry], names: list[str]) -> Iterator[pa.Table]:
+        ssts = sources_of([entry.ssts for entry in newest_first])
+        return merged_parts(
+            ssts, lambda sst: files.columns(sst, names, table.schema), key, hash_range, keep_tombstones=True
+        )
+
+    before = [HASH, *key, OP, *(name for name in map(was, columns) if name in table.schema.names)]
+    oldest = Beside(parts(entries, [*before, WAS])) if told else None
+    shown = list(columns) or list(key[:1])
+    for rows in parts(entries[::-1], needed):
+        if oldest is None:
+            none = answer_schema(table.table, shown).empty_table()
+            yield NetChanges(rows, np.empty(0, dtype=np.int64), none)
+            continue
+        index, old = old_rows(oldest.take(rows.num_rows), rows, shown)
         changed = _without_no_ops(rows, index, old, columns)
         if changed.rows.num_rows:
             yield changed

@@ -10,7 +10,7 @@ from collections.abc import Container, Mapping
 import msgspec
 import pyarrow as pa
 
-from engine.hummock import invariants
+from engine.hummock import invariants, passing
 from engine.hummock.epoch import COUNTER_BITS, next_epoch
 from engine.hummock.version import (
     MOST_QUIET,
@@ -186,7 +186,11 @@ def _apply_to_table(table: TableVersion, name: str, delta: Delta) -> TableVersio
         kept = generations[:-1] if generations[-1].upto == new.upto else generations
         generations = (*kept, Generation(new.upto, new.runs))
     if name in delta.truncate:
-        log, generations = _truncated(log, generations, delta.truncate[name])
+        if table.table.options.passes:
+            pinned = bool(_merged(table.pins, delta.pins.get(name)))
+            log, generations = passing.truncated(log, generations, quiet, delta.truncate[name], pinned=pinned)
+        else:
+            log, generations = _truncated(log, generations, delta.truncate[name])
         before = sum(1 for epoch, _ in watermarks if epoch <= generations[0].upto)
         watermarks = watermarks[max(0, before - 1) :]
         quiet = tuple(label for label in quiet if label > generations[0].upto)

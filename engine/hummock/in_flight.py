@@ -21,7 +21,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import unquote
 
-from engine.errors import Conflict, InvariantViolation, TidelineError, WriteStopped
+from engine.errors import GroundLost, InvariantViolation, TidelineError, WriteStopped
 from engine.hummock.chain import Ticket
 from engine.hummock.delta import apply, rebase
 from engine.hummock.epoch import ORIGIN_MS, seconds_of
@@ -128,7 +128,7 @@ class InFlightStore(Hummock):
         return self.commit(commit)  # which waits until there are fewer runs
 
     def commit(self, commit: Commit) -> Version:
-        """Commit once what is on its way stands; raises what kept that from it as Conflict, else as `Hummock.commit`."""
+        """Commit once what is on its way stands; raises GroundLost if that does not, else as `Hummock.commit`."""
         self.settle()
         for path in sorted({sst.path for ssts in commit.writes.values() for sst in ssts}):
             self._upload(path)
@@ -156,7 +156,7 @@ class InFlightStore(Hummock):
             return self._queue[-1].outcome if self._queue else None
 
     def settle(self) -> None:
-        """Wait until all that was handed over stands; raises Conflict if something since `begin_anew` does not."""
+        """Wait until all that was handed over stands; raises GroundLost if something since `begin_anew` does not."""
         newest = self.newest
         if newest is not None:
             newest.outcome.exception()
@@ -188,7 +188,7 @@ class InFlightStore(Hummock):
 
     def _raise_if_broken(self) -> None:
         if self._broken is not None:
-            raise Conflict(
+            raise GroundLost(
                 f"an epoch that was on its way could not be committed: {self._broken}"
             ) from self._broken
 

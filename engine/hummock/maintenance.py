@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.errors import Conflict, UnknownTable, WriteStopped
-from engine.hummock import compaction, gc
+from engine.hummock import compaction, gc, passing
 from engine.hummock.background import Background
 from engine.hummock.chain import ManifestChain
 from engine.hummock.compaction.claim import CLAIM_PREFIX, lapsed
@@ -105,7 +105,7 @@ class Maintenance:
             table = version.tables.get(name)
             if table is None:
                 raise unknown_table(name, version.tables)
-            task = picker.pick(table)
+            task = None if table.table.options.passes else picker.pick(table)
             if task is not None:
                 hidden = compaction.hidden_at(table, self.retained_from(table.table))
                 task = dataclasses.replace(task, hidden_at=hidden)
@@ -148,6 +148,9 @@ class Maintenance:
         due = {}
         for name, table in before.tables.items():
             upto = self.retained_from(table.table)
+            if passing.is_due(table, upto):
+                due[name] = upto
+                continue
             held = table.held_from(upto)
             if len(table.generations) > 1 and table.generations[1].upto <= held:
                 due[name] = upto
@@ -164,7 +167,9 @@ class Maintenance:
         return holders(self._chain.version, self.retained_from)
 
     def retained_from(self, table: Table) -> int:
-        """The first epoch of a table that its retention keeps readable."""
+        """The first epoch of a table that its retention keeps readable: none of one that passes, which consumers hold alone."""
+        if table.options.passes:
+            return epoch_at(self._clock())
         own = table.options.retention_seconds
         return epoch_at(self._clock() - (self._retention if own is None else own))
 

@@ -168,6 +168,7 @@ class Metrics:
     cache_hits: int = 0
     cache_misses: int = 0
     cache_evictions: int = 0
+    driver_bytes: int = 0
     lookups: int = 0
     files_searched: int = 0
     commits: int = 0
@@ -257,7 +258,7 @@ def table_metrics(table: TableVersion) -> TableMetrics:
     levels = [_level(0, len(l0), [sst for entry in l0 for sst in entry.ssts])]
     for at, run in enumerate(table.generations[-1].runs, start=1):
         levels.append(_level(at, 1, list(run)))
-    live = {sst for run in table.as_of(table.committed_epoch) for sst in run} if l0 or levels[1:] else set()
+    live = set(table.live_ssts) if l0 or levels[1:] else set()
     kept = {sst for entry in table.log for sst in entry.ssts}
     kept |= {sst for generation in table.generations for run in generation.runs for sst in run}
     history = kept - live

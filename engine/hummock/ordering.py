@@ -150,13 +150,24 @@ def equal_values(left: pa.Array[Any], right: pa.Array[Any]) -> np.ndarray:
         return equal
     if pa.types.is_nested(kind):
         pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
-        return np.fromiter((a == b for a, b in pairs), dtype=bool, count=len(left))
+        return np.fromiter((_is_same(a, b) for a, b in pairs), dtype=bool, count=len(left))
     equal = holds(pc.equal(left, right))
     if not plain:
         equal |= both(left.is_null(), right.is_null())
     if pa.types.is_floating(kind):
         equal |= both(pc.is_nan(left), pc.is_nan(right))
     return equal
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    """Tell whether two nested values are the same, as `equal_values` does for their parts."""
+    if isinstance(a, float) and isinstance(b, float):
+        return a == b or (a != a and b != b)
+    if isinstance(a, dict) and isinstance(b, dict):
+        return _is_same(list(a.items()), list(b.items()))
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(_is_same, a, b))
+    return bool(a == b)
 
 
 def single_number_key(keys: pa.Table) -> np.ndarray | None:

@@ -25,6 +25,7 @@ _HELP = {
     "cache_hits": "Sorted files found open or in the cache of the machine",
     "cache_misses": "Sorted files that had to be fetched",
     "cache_evictions": "Files evicted from the cache of the machine",
+    "driver_bytes": "Bytes of epochs and backfills that passed through the driver: answers of tasks, small copies",
     "lookups": "Lookups by key",
     "files_searched": "Sorted files searched by lookups",
     "commits": "Manifests created by this process",

@@ -46,6 +46,8 @@ def verified(commit: Commit, files: FileSet) -> Commit:
 
 
 def _check_new_keys(files: FileSet, table: TableVersion, claimed: Sequence[SstInfo]) -> None:
+    if table.table.options.passes:  # nobody has its rows to look into
+        return
     runs, key = table.as_of(table.committed_epoch), list(table.primary_key)
 
     def find(keys: pa.Table) -> tuple[np.ndarray, pa.Table]:
@@ -75,6 +77,8 @@ def check_result(
 
 def check_no_change(files: FileSet, table: TableVersion, after: int, upto: int) -> None:
     """Check that a table without log entries in (after, upto] reads the same at both; one that hides rows may not."""
+    if table.table.options.passes:
+        return
     if expiry_at(table, upto) is not None or table.as_of(after) == table.as_of(upto):
         return
     before, now = (_rows(files, table, table.as_of(epoch), epoch) for epoch in (after, upto))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 import pyarrow as pa
 
-from engine.errors import EpochExpired
+from engine.errors import EpochExpired, RowsNotKept
 from engine.hummock.catalog_entries import CatalogEntries
 from engine.hummock.epoch import epoch_text
 
@@ -24,6 +24,7 @@ class TableOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a table does by itself: hide rows `ttl_seconds` after they were written, hide those below the watermark of
     `watermark_column`, and keep its history for `retention_seconds` instead of the store's. `dropped` columns may stand in
     its files yet, so their names stay taken. Large files end at the bounds of `vnode_groups` ranges of vnodes.
+    One that `passes` keeps changes for who follows them, and rows only while somebody has them loaded (`passing.py`).
     """
 
     ttl_seconds: float | None = None
@@ -31,6 +32,7 @@ class TableOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     watermark_column: str | None = None
     dropped: tuple[str, ...] = ()
     vnode_groups: int | None = None
+    passes: bool = False
 
 
 @dataclass(frozen=True)
@@ -223,7 +225,12 @@ class TableVersion:
     @property
     def live_ssts(self) -> tuple[SstInfo, ...]:
         """The files that a read of the newest epoch may touch."""
-        return tuple(sst for run in self.as_of(self.committed_epoch) for sst in run)
+        return tuple(sst for run in self.live_runs for sst in run)
+
+    @property
+    def live_runs(self) -> tuple[Run, ...]:
+        """The runs of the newest epoch, newest first; of a table that passes perhaps its newest changes alone."""
+        return self._runs(self.generations[-1], self.committed_epoch)
 
     @property
     def row_count(self) -> int:
@@ -276,26 +283,37 @@ class TableVersion:
         return sum(entry.rows for entry in self.changes(after, upto))
 
     def as_of(self, epoch: int) -> tuple[Run, ...]:
-        """Return the runs that make up the table at `epoch`, newest first; raises EpochExpired below the safe
-        epoch.
-        """
+        """Return the runs that make up the table at `epoch`, newest first; raises EpochExpired, or RowsNotKept."""
+        self._check_retained(epoch)
+        if not self.holds(epoch):
+            raise RowsNotKept(f"the rows of {self.name} are not kept: read it by SQL, or a view over it")
+        return self._runs(self._serving(epoch), epoch)
+
+    def holds(self, epoch: int) -> bool:
+        """Tell whether the table's rows at a readable epoch are in the store."""
+        return not self.table.options.passes or bool(self._serving(epoch).runs)
+
+    def _check_retained(self, epoch: int) -> None:
         if epoch < self.safe_epoch:
             raise EpochExpired(
                 f"table {self.name} cannot be read at epoch {epoch_text(epoch)}: the oldest readable epoch is "
                 f"{epoch_text(self.safe_epoch)}"
             )
+
+    def _serving(self, epoch: int) -> Generation:
         at = bisect.bisect_right(self.generations, epoch, key=lambda generation: generation.upto)
-        generation = self.generations[at - 1]
-        return (
-            tuple(entry.ssts for entry in reversed(self._between(generation.upto, epoch))) + generation.runs
-        )
+        return self.generations[at - 1]
+
+    def _runs(self, generation: Generation, epoch: int) -> tuple[Run, ...]:
+        entries = reversed(self._between(generation.upto, epoch))
+        return tuple(entry.ssts for entry in entries) + generation.runs
 
     def narrowed(self, after: int, upto: int) -> TableVersion:
         """Return this version with just what reads at `after` and `upto` and the changes between them need.
 
-        For sending to other processes: a long history makes a version some 100 kB large. Raises EpochExpired.
+        For sending to other processes: a long history is some 100 kB. Raises EpochExpired.
         """
-        self.as_of(after)
+        self._check_retained(after)
         at = [bisect.bisect_right(self.generations, e, key=lambda g: g.upto) - 1 for e in (after, upto)]
         generations = tuple(self.generations[i] for i in sorted(set(at)))
         log = self._between(generations[0].upto, upto)

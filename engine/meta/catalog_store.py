@@ -48,7 +48,9 @@ class StoredCatalog:
     def inputs(self) -> Mapping[str, tuple[str, ...]]:
         """What each table is computed from; nothing for a source table."""
         found: dict[str, tuple[str, ...]] = {
-            name: () for name, relation in self.catalog.relations.items() if relation.kind == "table"
+            name: ()
+            for name, relation in self.catalog.relations.items()
+            if relation.kind in ("table", "source")
         }
         for plan in self.plans.values():
             for fragment in plan.fragments:

@@ -55,6 +55,19 @@ def domain_of(stored: StoredCatalog, owner: str) -> str:
     return (relation.options.get(OPTION) if relation is not None else None) or owner
 
 
+_HOLDS = "rows for "
+
+
+def holder_of(domain: str) -> str:
+    """Return the name of the pins that hold rows of sources for a domain."""
+    return _HOLDS + domain
+
+
+def held_for(pin: str) -> str | None:
+    """Return the domain that a pin holds rows of sources for, None for any other pin."""
+    return pin.removeprefix(_HOLDS) if pin.startswith(_HOLDS) else None
+
+
 def rate_limit(domain: Domain, stored: StoredCatalog, control: Control) -> int | None:
     """Return the least backfill rate limit of a domain's members in rows a second (0 pauses), or None."""
     limits = (_in_force(m, RATE_LIMIT, stored, control.rate_limits) for m in domain.members)

@@ -49,7 +49,8 @@ OPERATION, WAS = "_op", "_was"
 class NetChange:
     """What one task wrote: files, and how many keys it inserted, updated and deleted.
 
-    `again` of them are of partitions that were recomputed.
+    `again` of them are of partitions that were recomputed. `driver_bytes` have passed through the driver: what a task answers, or
+    rows that are copied there.
     """
 
     ssts: tuple[SstInfo, ...]
@@ -57,6 +58,7 @@ class NetChange:
     updated: int
     deleted: int
     again: int = 0
+    driver_bytes: int = 0
 
 
 def net_by_key(rows: pa.Table, primary_key: tuple[str, ...], table: str) -> tuple[pa.Table, int, int, int]:
@@ -286,7 +288,8 @@ def collected(rows: Iterable[tuple[Any, ...]], counters: Counters) -> list[NetCh
     """Return what each task of a fragment's action has written, by the rows that they gave; their requests are counted."""
     decode = msgspec.msgpack.Decoder(tuple[SstInfo, ...]).decode
     changes = []
-    for ssts, requests, *counts in rows:
+    for ssts, requests, inserted, updated, deleted, again in rows:
         counters.add_requests(msgspec.msgpack.decode(bytes(requests), type=dict[str, int]))
-        changes.append(NetChange(decode(bytes(ssts)), *counts))
+        answered = len(ssts) + len(requests)
+        changes.append(NetChange(decode(bytes(ssts)), inserted, updated, deleted, again, answered))
     return changes

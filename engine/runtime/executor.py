@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from engine.hummock import Table, TableVersion
+from engine.hummock import Table, TableVersion, Version
+from engine.hummock.version import Run
 from engine.operators.context import SMALL_CHANGE_ROWS
 from engine.operators.materialize import NetChange
+from engine.sql.catalog import Relation
 from engine.sql.expression.nodes import Expr
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.rules import FullRefresh
@@ -79,6 +81,10 @@ class Executor(Protocol):
 
     def compute(self, task: FragmentTask) -> Computed:
         """Compute a task and write its files; raises whatever makes the domain fail, RowFailed if a row does."""
+        ...
+
+    def load(self, relation: Relation, version: Version, epoch: int) -> tuple[Run, ...]:
+        """Write the rows of a source, as they were at an epoch of a version, as files that hold all of them, newest first."""
         ...
 
     def stop(self) -> None:

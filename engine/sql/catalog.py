@@ -20,7 +20,9 @@ MOST_CHARACTERS = 255
 ROWS_LIVE = "retention_seconds"
 """The option of a table that says how long its rows are there."""
 _NO_PART = ("Cc", "Cs", "Zl", "Zp")
-RelationKind = Literal["table", "view", "materialized view", "index", "function", "sink", "schema", "check"]
+RelationKind = Literal[
+    "table", "source", "view", "materialized view", "index", "function", "sink", "schema", "check"
+]
 COMPANIONS: tuple[RelationKind, ...] = ("index", "check")
 """The kinds of what stands beside a relation: it goes with it, and is none of its readers."""
 ConflictPolicy = Literal["error", "overwrite", "ignore", "update if not null"]
@@ -131,6 +133,11 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         return self.rows_live is not None or (self.watermark is not None and self.watermark.ttl)
 
     @property
+    def passes(self) -> bool:
+        """Whether rows are read where they are: the store has only their changes, until views have taken them."""
+        return self.kind == "source"
+
+    @property
     def unique_key(self) -> tuple[str, ...]:
         """The columns that tell apart the rows that are there: the key, without the time that WITH TTL sets beside it."""
         if self.watermark is None or not self.watermark.in_key:
@@ -139,7 +146,7 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     def is_never_null(self, column: Column) -> bool:
         """Tell whether a column holds no null: so do the keys of most tables, whereas a view's may be groups of nulls."""
-        in_key = self.kind == "table" and column.source in self.unique_key
+        in_key = self.kind in ("table", "source") and column.source in self.unique_key
         return not column.nullable or (in_key and not self.null_keys)
 
 

@@ -21,7 +21,8 @@ JoinKind = Literal["inner", "left", "semi", "anti"]
 
 
 class Scan(msgspec.Struct, frozen=True, tag=True):
-    """All rows of a table, or its `changes`; `items` maps output names to its columns. Rows of one that `expires` hide."""
+    """All rows of a table, or its `changes`; `items` maps output names to its columns. Rows of one that `expires` hide,
+    of one that `passes` only the changes are in the store."""
 
     table: str
     items: tuple[tuple[str, str], ...]
@@ -30,6 +31,7 @@ class Scan(msgspec.Struct, frozen=True, tag=True):
     append_only: bool = False
     changes: bool = False
     expires: bool = False
+    passes: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -292,7 +294,6 @@ class Over(msgspec.Struct, frozen=True, tag=True):
 
 class TemporalFilter(msgspec.Struct, frozen=True, tag=True):
     """The rows of which the moment of the epoch has not reached `leave`; both bounds are columns of microseconds since 1970.
-
     One whose `enter` is not reached yet is there, but not `_time_in`; one with a null in a bound is not. `_time_at` is the bound
     that a row meets next, `_time_part` spreads rows."""
 
@@ -325,7 +326,6 @@ class Bound(msgspec.Struct, frozen=True):
 class DynamicFilter(msgspec.Struct, frozen=True, tag=True):
     """The rows whose number `at` compares with the least of `bounds` by `operator`; none while one of them is not known.
     Before it is lowered, it may be `against` the column of this name in the one row of a plan.
-
     One that `closes` has watermarks for bounds: below them no row changes any more, so that none is ever taken back.
     """
 

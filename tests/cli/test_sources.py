@@ -88,6 +88,14 @@ def test_statements_of_a_file_are_tried_before_they_are_run(
     assert "there is no source nothing in the store" in capsys.readouterr().err
 
 
+def test_a_file_that_is_no_text_is_said(there: DeltaTable, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("s.sql").write_bytes(b"\xff\xfe")
+    with pytest.raises(SystemExit) as ended:
+        main(["sources", "test", "--file", "s.sql"])
+    assert ended.value.code == 1
+    assert "s.sql is no text in UTF-8" in capsys.readouterr().err
+
+
 def test_each_statement_of_a_file_that_is_refused_is_told_beside_the_others(
     there: DeltaTable, session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,6 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from engine.connectors.delta import NO_FEED, DeltaSource
+from engine.connectors.delta_log import Metadata
+from engine.connectors.delta_read import changes_of, reading
+from engine.connectors.delta_steps import Position, Step
 from engine.connectors.polling import Polling
 from engine.connectors.sources import pending_digest, poll_all
 from engine.errors import PathNotAllowed, SourceError, SqlError
@@ -180,6 +183,69 @@ def test_a_history_that_was_vacuumed_is_said(session: Session, delta: Callable[.
     session.sql("ALTER TABLE t RESYNC")
     assert session.notices == ("5 rows were written",)
     assert held(session) == there.rows()
+
+
+def test_a_feed_that_was_off_for_a_while(session: Session, delta: Callable[..., DeltaTable]) -> None:
+    there = delta()
+    there.insert("VALUES (1, 'a')")
+    follow(session, there)
+    poll(session)
+    off, on = (
+        f"ALTER TABLE {{}} SET TBLPROPERTIES (delta.enableChangeDataFeed = {x})" for x in ("false", "true")
+    )
+    there.sql("INSERT INTO {} VALUES (2, 'b')", off, on, "INSERT INTO {} VALUES (3, 'c')", "OPTIMIZE {}")
+    assert poll(session).rows == 2
+    assert held(session) == there.rows()
+    there.sql("UPDATE {} SET v = 'z' WHERE id = 2", off, "DELETE FROM {} WHERE id = 1", on)
+    there.insert("VALUES (4, 'd')")
+    poll(session)
+    assert held(session) == there.rows()
+
+
+def test_an_error_that_only_delta_knows_is_said(session: Session, delta: Callable[..., DeltaTable]) -> None:
+    there = delta(properties="")
+    there.insert("VALUES (1, 'a')")
+    follow(session, there)
+    relation, place = session.catalog.get("t"), source(session).place
+    lacking = Step("feed", 0, 1, 0, Position(1, "", Metadata("")))
+    with (
+        pytest.raises(SourceError, match=r"can't be read any more \(Error getting change data.*RESYNC"),
+        reading(lambda: session.computing, "t", place) as read,
+    ):
+        changes_of(read, relation, lacking, place, {"id": "id", "v": "v"}).collect()
+
+
+def test_a_column_that_was_away_for_a_while(session: Session, delta: Callable[..., DeltaTable]) -> None:
+    there = delta(properties="'delta.enableChangeDataFeed' = 'true', 'delta.columnMapping.mode' = 'name'")
+    there.insert("VALUES (1, 'a')")
+    follow(session, there)
+    poll(session)
+    there.sql("ALTER TABLE {} RENAME COLUMN v TO w", "UPDATE {} SET w = 'b'")
+    with pytest.raises(SourceError, match=r"has no column v: .* RESYNC passes the versions that lack it"):
+        poll(session)
+    there.sql("ALTER TABLE {} RENAME COLUMN w TO v")
+    session.sql("ALTER TABLE t RESYNC")
+    there.sql("INSERT INTO {} VALUES (2, 'c')")
+    poll(session)
+    assert held(session) == there.rows()
+
+
+@pytest.mark.parametrize("feed", ["true", "false"])
+def test_nested_values_that_are_no_numbers(
+    session: Session, delta: Callable[..., DeltaTable], feed: str
+) -> None:
+    there = delta(
+        columns="id BIGINT, l ARRAY<DOUBLE>, m MAP<STRING, DOUBLE>",
+        properties=f"'delta.enableChangeDataFeed' = '{feed}'",
+    )
+    there.insert("SELECT id, array(double('NaN'), 1.5D, null), map('k', double('NaN')) FROM range(3)")
+    session.sql(
+        f"CREATE TABLE t (PRIMARY KEY (id)) WITH (connector = 'delta', path = '{there.path}')",
+    )
+    assert poll(session).rows == 3
+    there.sql("UPDATE {} SET l = array(2.5D) WHERE id = 1")
+    assert poll(session).rows == 1
+    assert repr(held(session)) == repr([tuple([*row[:2], list(row[2].items())]) for row in there.rows()])
 
 
 def test_a_log_that_was_cleaned_up_is_said(session: Session, delta: Callable[..., DeltaTable]) -> None:

@@ -254,3 +254,9 @@ def test_types_as_create_table_has_them() -> None:
     for text in ("", "{}", '{"fields": [1]}', '{"fields": [{"name": "a"}]}'):
         with pytest.raises(SourceError, match="schema in the Delta log can't be read"):
             delta_columns(text)
+
+
+def test_keys_in_an_address_are_refused_and_not_shown() -> None:
+    with pytest.raises(SourceError, match="keys have no place in an address") as refused:
+        delta_place("s3://AKIA:hidden@bucket/table")
+    assert "hidden" not in str(refused.value)

@@ -181,16 +181,17 @@ def test_an_append_only_table_keeps_the_first_row_of_a_key_over_the_commits_of_a
     assert found(lake) == {at: f"row {at}" for at in range(15_000)}
 
 
-def test_records_of_a_store_that_knew_no_half_taken_files_are_read_and_gone_on_with(
-    lake: Session, folder: Path, orders: Source
+@pytest.mark.parametrize("lacking", [("position", "seen_etag"), ("seen_etag",)])
+def test_records_of_an_older_store_are_read_and_gone_on_with(
+    lake: Session, folder: Path, orders: Source, lacking: tuple[str, ...]
 ) -> None:
     source = orders()
     (folder / "a.csv").write_text("id,name\n1,a\n")
     file = (folder / "a.csv").stat()
-    old = pa.schema([field for field in FILES_SCHEMA if field.name != "position"])
+    old = pa.schema([field for field in FILES_SCHEMA if field.name not in lacking])
     lake.store.create_table(FILES, old, ["source", "path"])
     size, time, table = file.st_size, file.st_mtime_ns, lake.store.version.tables["orders"].table_id
-    record = ["orders", "a.csv", table, size, time, size, time, 1, 0]
+    record = ["orders", "a.csv", table, size, time, size, time, 1, 0, None][: len(old)]
     lake.store.ingest_batch({FILES: Put(pa.table([[value] for value in record], schema=old))})
     assert source.files() == ()
     (folder / "b.csv").write_text("id,name\n2,b\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.connectors import landing_watch
+from engine.connectors import landing_pending, landing_watch
 from engine.connectors.landing import LandingSource
 from engine.connectors.landing_tables import FILES
 from engine.hummock import Hummock, Version
@@ -24,7 +24,7 @@ class Counted:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.listed = self.looked = self.records = 0
         scandir, look_at = os.scandir, landing_watch.look_at
-        all_taken, taken_files = landing_watch.all_taken, landing_watch.taken_files
+        all_taken, taken_files = landing_pending.all_taken, landing_pending.taken_files
 
         def counted_scandir(place: str) -> object:
             self.listed += 1
@@ -47,8 +47,8 @@ class Counted:
 
         monkeypatch.setattr(os, "scandir", counted_scandir)
         monkeypatch.setattr(landing_watch, "look_at", counted_look)
-        monkeypatch.setattr(landing_watch, "all_taken", counted_all)
-        monkeypatch.setattr(landing_watch, "taken_files", counted_some)
+        monkeypatch.setattr(landing_pending, "all_taken", counted_all)
+        monkeypatch.setattr(landing_pending, "taken_files", counted_some)
 
     def reset(self) -> None:
         self.listed = self.looked = self.records = 0
@@ -63,7 +63,7 @@ def large(folder: Path, orders: Source, monkeypatch: pytest.MonkeyPatch) -> Land
     """A source whose folder holds 60 taken files and counts as a large one that is not looked at as a whole again."""
     monkeypatch.setattr(landing_watch, "SMALL", 5)
     monkeypatch.setattr(landing_watch, "REST", 1e9)
-    monkeypatch.setattr(landing_watch, "LOOKED_UP_AT_ONCE", 10)
+    monkeypatch.setattr(landing_pending, "LOOKED_UP_AT_ONCE", 10)
     source = orders()
     for number in range(60):
         (folder / f"{number:02}.csv").write_text(f"id,name\n{number},a\n")

@@ -30,7 +30,7 @@ class Clock:
 def create(lake: Session, name: str = "bid", columns: str = BID, **options: str) -> None:
     texts = {"connector": "nexmark", **options}
     with_ = ", ".join(f"{option} = '{value}'" for option, value in texts.items())
-    lake.sql(f"CREATE SOURCE {name} ({columns}) WITH ({with_})")
+    lake.sql(f"CREATE TABLE {name} ({columns}) APPEND ONLY WITH ({with_})")
 
 
 def source(lake: Session, clock: Clock | None = None, name: str = "bid") -> NexmarkSource:
@@ -100,7 +100,7 @@ def test_two_pollers_of_one_source_write_each_event_once(
 def test_a_source_that_is_dropped_and_made_again_begins_anew(lake: Session) -> None:
     create(lake, max_events="100")
     source(lake).poll()
-    lake.sql("DROP SOURCE bid")
+    lake.sql("DROP TABLE bid")
     create(lake, max_events="100")
     assert source(lake).poll().rows == 92
 

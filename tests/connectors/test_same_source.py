@@ -99,7 +99,7 @@ def test_a_source_of_an_earlier_table_lands_nothing(
 def test_events_do_not_land_in_a_table_that_was_made_anew_meanwhile(
     lake: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = "CREATE SOURCE person (id BIGINT, name STRING) WITH (connector = 'nexmark', max_events = '50', seed = '{}')"
+    made = "CREATE TABLE person (id BIGINT, name STRING) APPEND ONLY WITH (connector = 'nexmark', max_events = '50', seed = '{}')"
     lake.sql(made.format(1))
     before, real, made_anew = lake.catalog, nexmark.NexmarkSource.read, threading.Event()
 

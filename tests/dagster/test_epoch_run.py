@@ -152,3 +152,16 @@ def test_a_sink_is_a_model_of_its_own_that_is_retried_by_itself(project: Project
         True,
     ]
     assert not find_pending(project.session.store, project.models)
+
+
+def test_a_source_whose_rows_are_not_kept_is_an_asset_that_runs_poll(project: Project) -> None:
+    said = "connector = 'nexmark', max_events = '500'"
+    project.model("shop/bid.sql", f"CREATE SOURCE bid (auction BIGINT, price BIGINT) WITH ({said});")
+    project.model("shop/bids.sql", "CREATE MATERIALIZED VIEW bids AS SELECT count(*) AS n FROM bid;")
+    assert project.run().success
+    assert project.contents("bids") == [{"n": 460}]
+    assert "changes_kept" in project.told("bid") and "rows_at_most" not in project.told("bid")
+    project.model("shop/bid.sql", f"CREATE SOURCE bid (auction BIGINT) WITH ({said});")
+    assert not project.run().success  # it is not replaced by itself, and its rows go on
+    assert project.session.catalog.get("bid").kind == "source"
+    assert project.contents("bids") == [{"n": 460}]

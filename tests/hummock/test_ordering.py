@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.hummock.ordering import order_by_key
+from engine.hummock.ordering import equal_values, order_by_key
 
 ROWS = st.lists(
     st.tuples(st.integers(0, 3), st.integers(0, 4), st.sampled_from([None, "a", "b"])), max_size=30
@@ -43,3 +43,14 @@ def test_sorted_sources_are_merged_newest_first(sources: list[list[tuple]]) -> N
     source = np.repeat(np.arange(len(runs)), [len(run) for run in runs])
     order, first = order_by_key(hashes, keys, source)
     assert (order.tolist(), first.tolist()) == expected(rows)
+
+
+def test_nested_values_are_the_same_as_their_parts_are() -> None:
+    nan, kind = (
+        float("nan"),
+        pa.list_(pa.struct([("x", pa.float64()), ("m", pa.map_(pa.string(), pa.float64()))])),
+    )
+    one = [[{"x": nan, "m": [("a", nan)]}], [{"x": -0.0, "m": None}], [{"x": 1.0, "m": []}, None], [], None]
+    other = [[{"x": nan, "m": [("a", nan)]}], [{"x": 0.0, "m": None}], [{"x": 1.0, "m": []}], None, None]
+    found = equal_values(pa.array(one, kind), pa.array(other, kind))
+    assert found.tolist() == [True, True, False, False, True]

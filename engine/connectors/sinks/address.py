@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from engine.connectors.confinement import allowed_path, defined_home
+from engine.connectors.confinement import allowed_bucket, allowed_path, defined_home, is_address
 
 LOG = "_delta_log"
 
@@ -32,6 +32,9 @@ def taken_by(url: str, *, delta: bool) -> tuple[str, str] | None:
 
 def check_reachable(url: str) -> None:
     """Raise PathNotAllowed if an address leads out of the project's home; where nobody has defined one any place will do."""
+    if is_address(url):
+        allowed_bucket(url)
+        return
     home = defined_home()
     if home is not None and url.startswith("file:"):
         allowed_path(Path(unquote(urlsplit(url).path)), home)

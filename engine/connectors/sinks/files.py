@@ -18,7 +18,14 @@ from engine.arrow import Column
 from engine.connectors.sinks.address import check_reachable
 from engine.connectors.sinks.contract import Delivered, Opening, Portion, SinkConnector
 from engine.connectors.sinks.option_checks import address, check_place, count, wrong_sink
-from engine.connectors.sinks.options import FORMATS, ROWS_PER_FILE, SinkOptions
+from engine.connectors.sinks.options import (
+    COMPRESSIONS,
+    FORMATS,
+    ROWS_PER_FILE,
+    Compression,
+    SinkOptions,
+    default_compression,
+)
 from engine.errors import SinkError
 from engine.hummock.object_store import ObjectStore
 from engine.log_store.changes import DELETE, Changes, in_pieces
@@ -44,6 +51,8 @@ class FileSink:
         self.name, self.options = relation.name, SinkOptions.of(relation.options)
         self._schema = pa.schema([(column.name, to_arrow(column.type)) for column in relation.columns])
         self._objects = objects
+        form, compression = self.options.format, self.options.compression
+        self._suffix = form if form == "parquet" else form + COMPRESSIONS[compression]
 
     def take(self, portion: Portion) -> Delivered:
         """Write the files of a range; durable when it returns. Raises SinkError if another sink's file is in the way."""
@@ -51,9 +60,9 @@ class FileSink:
         tables = (table for one in portion.changes if (table := self._rows(one, part.upto)).num_rows)
         rows = files = size = 0
         for number, piece in enumerate(in_pieces(tables, self.options.rows_per_file)):
-            data = encoded(piece, self.options.format)
+            data = encoded(piece, self.options.format, self.options.compression)
             name = named_by(self.name, self.start)
-            self._put(file_name(name, part, group, number, self.options.format), data)
+            self._put(file_name(name, part, group, number, self._suffix), data)
             rows, files, size = rows + piece.num_rows, files + 1, size + len(data)
         return Delivered(rows, files, size)
 
@@ -74,7 +83,7 @@ class FileSink:
             raise SinkError(
                 f"{self.options.url}/{path} could not be written: the answer was lost; it is tried again"
             )
-        if there != data and not _same_rows(there, data, self.options.format):
+        if there != data and not same_rows(there, data, self.options):
             raise SinkError(
                 f"{self.options.url}/{path} is there with other rows: something else writes there under the name of sink "
                 f"{self.name}; DROP SINK {self.name}, and create it with another name or path"
@@ -85,6 +94,7 @@ FILE_OPTIONS: Mapping[str, str] = {
     "path": "the folder for the files; a relative one starts at TIDELINE_HOME",
     "url": "instead of path: file:///folder or s3://bucket/prefix",
     "format": "parquet (without it) or jsonl",
+    "compression": "none, gzip or zstd; without it zstd for parquet, and none for jsonl, whose names end in .gz or .zst else",
     "rows_per_file": f"the most rows of one file; {ROWS_PER_FILE:,} without it",
 }
 
@@ -104,6 +114,10 @@ class FileSinks(SinkConnector):
             message = f'format "{form}" is not offered'
             raise wrong_sink(statement, "format", message, f"choose {' or '.join(FORMATS)}")
         rows = count(statement, "rows_per_file", ROWS_PER_FILE, 1 << 31)
+        compression = statement.options.get("compression", default_compression(form)).lower()
+        if compression not in COMPRESSIONS:
+            message = f'compression "{compression}" is not offered'
+            raise wrong_sink(statement, "compression", message, f"choose {', '.join(COMPRESSIONS)}")
         url = address(statement)
         check_place(statement, url)
         return {
@@ -111,6 +125,7 @@ class FileSinks(SinkConnector):
             "url": url,
             "format": form,
             "rows_per_file": str(rows),
+            "compression": compression,
         }
 
     def target(self, opening: Opening) -> FileSink:
@@ -125,21 +140,27 @@ def named_by(sink: str, start: int) -> str:
     return f"{sink}-{start:020d}" if start else sink
 
 
-def file_name(sink: str, part: LogRange, group: VnodeGroup, number: int, form: str) -> str:
+def file_name(sink: str, part: LogRange, group: VnodeGroup, number: int, suffix: str) -> str:
     """Return the name of a file; the names of a group are in the order of their epochs."""
     return (
-        f"{sink}-{part.after:020d}-{part.upto:020d}-v{group.first:03d}-{group.last:03d}-{number:05d}.{form}"
+        f"{sink}-{part.after:020d}-{part.upto:020d}-v{group.first:03d}-{group.last:03d}-{number:05d}.{suffix}"
     )
 
 
-def encoded(rows: pa.Table, form: str) -> bytes:
+def encoded(rows: pa.Table, form: str, compression: Compression) -> bytes:
     """Return rows as a Parquet file or as JSON lines; the same rows give the same bytes."""
     if form == "parquet":
         sink = io.BytesIO()
-        pq.write_table(rows.combine_chunks(), sink, compression="zstd")
+        pq.write_table(rows.combine_chunks(), sink, compression=compression)
         return sink.getvalue()
     lines = [json.dumps(plain(row), ensure_ascii=False, allow_nan=False) for row in rows.to_pylist()]
-    return ("\n".join(lines) + "\n").encode()
+    text = ("\n".join(lines) + "\n").encode()
+    if compression == "none":
+        return text
+    packed = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(packed, compression) as stream:
+        stream.write(text)
+    return packed.getvalue().to_pybytes()
 
 
 def plain(value: Any) -> Any:
@@ -162,11 +183,21 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _same_rows(one: bytes, other: bytes, form: str) -> bool:
+def same_rows(one: bytes, other: bytes, options: SinkOptions) -> bool:
     """Tell whether two files hold the same rows: another version of the writer may lay the same rows out in another way."""
-    if form != "parquet":
-        return False
+    if options.format != "parquet":
+        return _text(one, options.compression) == _text(other, options.compression)
     try:
         return bool(pq.read_table(io.BytesIO(one)).equals(pq.read_table(io.BytesIO(other))))
     except pa.ArrowInvalid:
         return False
+
+
+def _text(data: bytes, compression: Compression) -> bytes | None:
+    """Return what a file of lines holds; None for one that nobody can unpack."""
+    if compression == "none":
+        return data
+    try:
+        return bytes(pa.CompressedInputStream(pa.BufferReader(data), compression).read())
+    except OSError:
+        return None

@@ -33,6 +33,9 @@ def address(statement: CreateSink) -> str:
         raise wrong_sink(
             statement, "url", f'"{url}" is no address for files', "write file:///… or s3://bucket/prefix"
         )
+    if re.match(r"s3a?://[^/]*@", url):  # which the catalog would keep, and show
+        hint = "write s3://bucket/prefix, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        raise wrong_sink(statement, "url", "keys have no place in an address", hint)
     try:
         check_reachable(url)
     except PathNotAllowed as error:
@@ -70,7 +73,7 @@ def truth(statement: CreateSink, name: str, default: str) -> str:
 def count(statement: CreateSink, name: str, default: int, most: int) -> int:
     """Return an option that is a number from 1 to `most`."""
     text = statement.options.get(name, str(default))
-    if not text.isdigit() or not 1 <= int(text) <= most:
+    if not re.fullmatch(r"[0-9]{1,18}", text) or not 1 <= int(text) <= most:
         raise wrong_sink(statement, name, f"{name} is a number from 1 to {most}", f"write {name} = {default}")
     return int(text)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from engine.log_store.sink import VNODES
 from engine.sql.catalog import Relation
@@ -12,6 +13,9 @@ from engine.sql.statements.option_text import listed
 OPERATION, EPOCH = "_op", "_epoch"
 """The columns that files of changes have beside those of the view."""
 FORMATS = ("parquet", "jsonl")
+Compression = Literal["none", "gzip", "zstd"]
+COMPRESSIONS: Mapping[str, str] = {"none": "", "gzip": ".gz", "zstd": ".zst"}
+"""How files are compressed, and what their names end in if it is as a whole."""
 TYPES = ("upsert", "append-only")
 ROWS_PER_FILE = 500_000
 RETENTION_SECONDS = 7 * 86_400.0
@@ -40,6 +44,7 @@ class SinkOptions:
     retention_seconds: float
     vnode_groups: int
     rows_per_file: int
+    compression: Compression
     partition_by: tuple[str, ...]
     cluster_by: tuple[str, ...]
 
@@ -62,9 +67,20 @@ class SinkOptions:
             retention_seconds=float(options["retention"]),
             vnode_groups=int(options.get("vnode_groups", "1")),
             rows_per_file=int(options.get("rows_per_file", ROWS_PER_FILE)),
+            compression=_compression(options),
             partition_by=listed(options.get("partition_by", "")),
             cluster_by=listed(options.get("cluster_by", "")),
         )
+
+
+def _compression(options: Mapping[str, str]) -> Compression:
+    said = options.get("compression", default_compression(options.get("format", FORMATS[0])))
+    return "gzip" if said == "gzip" else "zstd" if said == "zstd" else "none"
+
+
+def default_compression(form: str) -> str:
+    """Return how files of a format are compressed where nothing is said."""
+    return "zstd" if form == "parquet" else "none"
 
 
 def log_columns(relation: Relation) -> list[str]:

@@ -33,7 +33,7 @@ WRITE_STOP_RUNS = 192
 def tier_is_due(table: TableVersion) -> bool:
     """Whether the commit that made this version should have the newest runs merged."""
     level = table.l0
-    if len(level) < TIER_EVERY:
+    if len(level) < TIER_EVERY or table.table.options.passes:
         return False
     size = sum(sst.size for entry in level for sst in entry.ssts)
     return len(level) % (TIER_LARGE_EVERY if size > len(level) * TIER_LARGE_BYTES else TIER_EVERY) == 0
@@ -46,6 +46,8 @@ def next_task(
 
     `retained_from` is the epoch from which on history is kept; with the whole `version` other tables are looked at too.
     """
+    if table.table.options.passes:  # its changes are let go of, not merged
+        return None
     runs = len(live_runs(table))
     pickers: list[Picker] = [
         TrivialMove(),

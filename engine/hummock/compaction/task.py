@@ -50,4 +50,4 @@ def rows_of(run: Run) -> int:
 
 def live_runs(table: TableVersion) -> tuple[Run, ...]:
     """Return the runs that a read of the newest epoch merges, newest first."""
-    return table.as_of(table.committed_epoch)
+    return table.live_runs

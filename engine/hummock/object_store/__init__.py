@@ -13,12 +13,13 @@ from engine.errors import StorageError
 @dataclass(frozen=True)
 class ObjectInfo:
     """An object as a listing shows it: path below the store's prefix, bytes, seconds since 1970 of its last
-    change.
+    change, and the tag that changes with its bytes, where the store tells one.
     """
 
     path: str
     size: int
     modified: float
+    etag: str = ""
 
 
 class ObjectStore(Protocol):

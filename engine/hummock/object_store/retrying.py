@@ -115,6 +115,8 @@ class RetryingObjectStore:
             pause = min(2 * pause, LONGEST_PAUSE)
 
 
-def dependable(inner: ObjectStore, counters: Counters, clock: Clock = system_clock) -> ObjectStore:
-    """Return `inner` with every request counted, and repeated where the store does not answer."""
-    return RetryingObjectStore(CountingObjectStore(delayed(inner), counters), clock, counters)
+def dependable(
+    inner: ObjectStore, counters: Counters, clock: Clock = system_clock, seconds: float = RETRY_SECONDS
+) -> ObjectStore:
+    """Return `inner` with every request counted, and repeated for so long where the store does not answer."""
+    return RetryingObjectStore(CountingObjectStore(delayed(inner), counters), clock, counters, seconds)

@@ -50,6 +50,14 @@ _ASK_AGAIN = (
     "503",
     "504",
 )
+_NO_RIGHT = (
+    "403",
+    "AccessDenied",
+    "InvalidAccessKeyId",
+    "SignatureDoesNotMatch",
+    "ExpiredToken",
+    "AllAccessDisabled",
+)
 _NO_ANSWER = (NoConnection, HTTPClientError, ResponseStreamingError, IncompleteReadError, ReadTimeoutError)
 """There was no connection, or it broke: whether the request had an effect is unknown."""
 _DELETE_AT_ONCE = 1000
@@ -58,10 +66,19 @@ _DELETE_AT_ONCE = 1000
 class S3ObjectStore:
     """Objects below `prefix` of a bucket; endpoint, region and credentials come from where boto3 looks for
     them.
+
+    Without `look` it is not asked whether the bucket is there, which takes a right to all of it: the first
+    request tells.
     """
 
     def __init__(
-        self, bucket: str, prefix: str, *, create: bool = True, client: S3Client | None = None
+        self,
+        bucket: str,
+        prefix: str,
+        *,
+        create: bool = True,
+        look: bool = True,
+        client: S3Client | None = None,
     ) -> None:
         self.bucket, self.prefix = bucket, f"{prefix}/" if prefix else ""
         try:
@@ -71,6 +88,12 @@ class S3ObjectStore:
         self._dated: tuple[float, float] | None = None
         """What the newest answer was dated with, and a timer's second at which it came."""
         self._client.meta.events.register("after-call.s3", self._note_date)
+        if look:
+            self._look(create)
+
+    def _look(self, create: bool) -> None:
+        """Raise StorageError if the bucket cannot be used; make it if it is not there."""
+        bucket = self.bucket
         try:
             self._client.head_bucket(Bucket=bucket)
         except ClientError as error:
@@ -128,7 +151,9 @@ class S3ObjectStore:
             for page in pages.paginate(Bucket=self.bucket, Prefix=under, StartAfter=after):
                 for entry in page.get("Contents", ()):
                     path = entry["Key"].removeprefix(self.prefix)
-                    yield ObjectInfo(path, entry["Size"], entry["LastModified"].timestamp())
+                    yield ObjectInfo(
+                        path, entry["Size"], entry["LastModified"].timestamp(), entry["ETag"].strip('"')
+                    )
         except (ClientError, BotoCoreError) as error:
             raise self._error(prefix, "listed", error) from error
 
@@ -165,7 +190,8 @@ class S3ObjectStore:
             raise self._error(path, "read", error) from error
         except BotoCoreError as error:
             raise self._error(path, "read", error) from error
-        return ObjectInfo(path, found["ContentLength"], found["LastModified"].timestamp())
+        modified, etag = found["LastModified"].timestamp(), found["ETag"].strip('"')
+        return ObjectInfo(path, found["ContentLength"], modified, etag)
 
     def local_path(self, path: str) -> Path | None:
         """Nothing of a bucket is on this machine."""
@@ -206,8 +232,12 @@ class S3ObjectStore:
         again = isinstance(error, _NO_ANSWER) or (
             isinstance(error, ClientError) and _code(error) in _ASK_AGAIN
         )
+        code = _code(error) if isinstance(error, ClientError) else ""
+        if code == "NoSuchBucket":
+            return StorageError(f"there is no bucket {self.bucket}: create it, or correct the address")
         kind = Unavailable if again else StorageError
-        return kind(f"s3://{self.bucket}/{self.prefix}{path} cannot be {what}: {told(error)}")
+        why = "these credentials have no right to it: " if code in _NO_RIGHT else ""
+        return kind(f"s3://{self.bucket}/{self.prefix}{path} cannot be {what}: {why}{told(error)}")
 
     def _create_bucket(self) -> None:
         region = self._client.meta.region_name

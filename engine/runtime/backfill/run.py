@@ -36,6 +36,7 @@ from engine.runtime.epoch.mutation_run import take_mutations
 from engine.runtime.epoch.row_checks import check_rows
 from engine.runtime.epoch.view_checks import Staged, check_views
 from engine.runtime.executor import Executor, FragmentTask
+from engine.runtime.source_rows import hold_sources
 from engine.runtime.spark.slots import Slots
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.plan import Scan
@@ -148,6 +149,7 @@ class BackfillRun:
 
         Raises Conflict if what is read has no content at `reach` any more: partitions of it are being computed again.
         """
+        hold_sources(self.store, self.executor, stored, domain, domain.inputs, reach)
         version = self.store.version
         tables = tuple(fragment.table for _, fragment in domain.fragments)
         sizes = {name: version.tables[name].row_count for name in domain.inputs}

@@ -37,6 +37,11 @@ class DomainOutcome:
     mutations: tuple[str, ...] = ()
     steps: tuple[Step, ...] = ()
 
+    @property
+    def driver_bytes(self) -> int:
+        """What has passed through the driver for all of the domain's tables."""
+        return sum(epoch.driver_bytes for epochs in self.fragments.values() for epoch in epochs)
+
     def followed_by(self, later: DomainOutcome) -> DomainOutcome:
         """Return both parts of a run as one."""
         fragments = {
@@ -96,6 +101,7 @@ def _with_changes(report: ViewReport, done: list[FragmentEpoch]) -> ViewReport:
     report = replace(
         report,
         rows_in=sum(epoch.rows_in for epoch in done),
+        driver_bytes=sum(epoch.driver_bytes for epoch in done),
         inserted=sum(epoch.inserted for epoch in own),
         updated=sum(epoch.updated for epoch in own),
         deleted=sum(epoch.deleted for epoch in own),

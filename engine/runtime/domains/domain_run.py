@@ -29,6 +29,7 @@ from engine.runtime.epoch.row_checks import check_rows
 from engine.runtime.epoch.view_checks import Staged, check_views
 from engine.runtime.executor import Executor, FragmentTask
 from engine.runtime.partitions.cut import NO_CUTS, UNCUT, Cuts
+from engine.runtime.source_rows import hold_sources, sources_of, with_held
 from engine.runtime.spark.slots import Slots
 
 
@@ -64,7 +65,7 @@ class DomainRun:
         `cuts` say of views, by name, which of their partitions take part. Raises Fenced if another writer has taken over,
         Conflict if a view of it was dropped, RowFailed if a row cannot be computed, CheckFailed if a check stops it.
         """
-        self._pin_inputs(version, barrier.curr, generation)
+        version = self._with_inputs(version, barrier.curr, generation)
         checkpoint, done = self.compute(version, barrier, cuts)
         started = time.perf_counter()
         brought = {epoch.table for epochs in done.fragments.values() for epoch in epochs}
@@ -150,8 +151,11 @@ class DomainRun:
             crossing += rows_that_cross(self.store.reader, task.tables[task.table.name], task.new)
         return dataclasses.replace(task, rows=task.rows + crossing)
 
-    def _pin_inputs(self, version: Version, reach: int, generation: int) -> None:
-        """Hold the history of what a computation of the whole reads: it may take long, and must find it there when it is done."""
+    def _with_inputs(self, version: Version, reach: int, generation: int) -> Version:
+        """Hold the history of what a computation of the whole reads: it may take long, and must find it there when it is done.
+
+        Returns the version with the rows of sources, which are not kept, loaded.
+        """
         domain = self.domain
         acks: dict[str, dict[str, int | None]] = {}
         for _, fragment in domain.fragments:
@@ -166,6 +170,9 @@ class DomainRun:
             self.store.commit(
                 Commit(acks=acks, writer=domain.writer, generation=generation, precondition=unchanged)
             )
+        read = [one.name for one in sources_of(self.stored, acks)]
+        hold_sources(self.store, self.executor, self.stored, domain, read, reach)
+        return with_held(version, self.store.version, read) if read else version
 
 
 def _closing(domain: Domain, version: Version, newest: Version, done: DomainEpoch) -> dict[str, str | None]:

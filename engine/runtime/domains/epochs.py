@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 
-from engine.errors import Conflict
+from engine.errors import CommitUncertain, GroundLost, StorageError, StorageFull, Unavailable
 from engine.hummock import Hummock, Version
 from engine.hummock.in_flight import InFlightStore
 from engine.runtime.backfill.due import BACKFILL_ROWS
@@ -14,10 +14,16 @@ from engine.runtime.domains.flush import BACKGROUND_SECONDS, FlushRun
 from engine.runtime.epoch.report import FlushReport
 from engine.runtime.executor import Executor
 
-MOST_ATTEMPTS = 5
+MOST_ATTEMPTS = 20
 """How often what was refused on its way is computed anew where somebody waits for it."""
+LONGEST_PAUSE = 5.0
 CLOSE_SECONDS = 30.0
 """How long slow views are waited for at the end: nothing of them is visible before their commits."""
+
+
+def _fails(error: StorageError) -> bool:
+    """Tell whether the store itself has refused: what is computed anew would meet the same."""
+    return type(error) is StorageError or isinstance(error, CommitUncertain | StorageFull | Unavailable)
 
 
 class Epochs:
@@ -37,6 +43,7 @@ class Epochs:
         in_flight: int | None = None,
         spool: bool = False,
     ) -> None:
+        self.base = base
         self.are_driven = in_flight is not None
         """Whether the runs follow each other, so that none need wait for what the next can tell of."""
         several = not base.is_here if in_flight is None else in_flight > 1
@@ -56,7 +63,7 @@ class Epochs:
     ) -> FlushReport:
         """Run all that is pending, as `FlushRun.run`; with `wait` return when it is committed, slow views included."""
         if wait and self._in_flight is not None:
-            with contextlib.suppress(Conflict):  # what was refused is computed anew
+            with contextlib.suppress(GroundLost):  # what was refused is computed anew
                 self._in_flight.settle()  # nobody looks for what others have committed while something is on its way
         lanes, told = self.runner.lanes, self.runner.lanes.told
         report = self._run(views, eager, background_seconds, partitions)
@@ -71,9 +78,12 @@ class Epochs:
             try:
                 self._in_flight.settle()
                 break
-            except Conflict:  # another process was faster, or the store was away
+            except GroundLost as lost:  # another process was faster, or the store fails
+                if isinstance(lost.__cause__, StorageError) and _fails(lost.__cause__):
+                    raise lost.__cause__ from None
                 if not left:
                     raise
+                self._give_way(report.seconds / (MOST_ATTEMPTS - left))
                 report = report.followed_by(self._run(views, eager, 0.0, partitions))
         return report
 
@@ -101,6 +111,11 @@ class Epochs:
         self.runner.lanes.close(CLOSE_SECONDS)
         if self._in_flight is not None:
             self._in_flight.close()
+
+    def _give_way(self, lost: float) -> None:
+        """Let the process that was faster bring its run to an end: who begins anew at once makes its work worthless in turn."""
+        clock = self.runner.clock
+        clock.sleep(clock.jitter(min(0.05 + lost, LONGEST_PAUSE)))
 
     def _run(
         self,

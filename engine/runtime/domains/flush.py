@@ -12,7 +12,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from engine.errors import CheckFailed, Conflict, Fenced, RowFailed, TableExists
+from engine.errors import CheckFailed, Conflict, Fenced, GroundLost, RowFailed, TableExists
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.epoch import Clock, seconds_of
 from engine.hummock.preconditions import all_of
@@ -47,6 +47,7 @@ from engine.runtime.domains.partition_run import PartitionRun
 from engine.runtime.epoch.mutation_run import take_mutations
 from engine.runtime.epoch.report import FlushReport, ViewReport
 from engine.runtime.executor import Executor
+from engine.runtime.source_rows import let_go
 from engine.runtime.spark.slots import Slots
 
 MEETINGS = 3
@@ -126,8 +127,7 @@ class FlushRun:
             self.slots = this.slots = Slots(self.executor.parallelism, beside=not self.lanes.patient)
         domains = [one.domain for one in plan.domains]
         everything = {domain.name: domain for domain in domains}
-        ended = self.lanes.ended(everything)
-        done = ended | this._carry_out(plan, stored, version)
+        done = self.lanes.ended(everything) | this._carry_out(plan, stored, version)
         failed_rows = {n: f for n, one in done.items() if (f := one.failing_row) is not None}
         for name, error in name_failing_rows(self.store, failed_rows, everything, stored).items():
             done[name].error = error
@@ -135,7 +135,8 @@ class FlushRun:
         self.executed = {name: outcome.steps for name, outcome in done.items()}
         reports = self._reports(plan, done, stored)
         shown = tuple(r for r in reports if stored.catalog.relations[r.view].kind != "index" or r.error)
-        return FlushReport(shown, time.perf_counter() - started)
+        passed = sum(outcome.driver_bytes for outcome in done.values())
+        return FlushReport(shown, time.perf_counter() - started, driver_bytes=passed)
 
     def _without_busy(self, plan: FlushPlan) -> FlushPlan:
         """Leave the domains alone that an earlier run is at work on yet."""
@@ -198,6 +199,9 @@ class FlushRun:
         outcome = DomainOutcome()
         try:
             self._go(domain, stored, outcome)
+            let_go(self.store, stored, domain)
+        except GroundLost as lost:  # no failure of the domain's
+            outcome.waits_for = f"{lost}; the next run computes it anew"
         except Exception as failure:  # Spark's own, too: the domain stays at its epoch, the others go on
             outcome.fail(failure)
         return outcome
@@ -226,9 +230,9 @@ class FlushRun:
                     raise
                 # what it failed on at a stop on the way may be mended at the end of it
                 course = replace(course, straight=True)
-            except (Fenced, Conflict, TableExists):
+            except (Fenced, Conflict, TableExists) as refused:
                 self.generations.pop(domain.writer, None)
-                if attempt == most - 1:
+                if attempt == most - 1 or isinstance(refused, GroundLost):
                     raise
                 lost = self.clock.monotonic() - began
                 if step.work == "backfill step":  # what it has done is kept, but for the last of many commits
@@ -322,11 +326,7 @@ class FlushRun:
 
     def _take(self, domain: Domain, stored: StoredCatalog, step: Step, outcome: DomainOutcome) -> None:
         """Put the mutations in force that are queued for a domain."""
-        try:
-            take_mutations(self.store, domain, stored, self._generation(domain), self.clock)
-        except (Fenced, Conflict):
-            self.generations.pop(domain.writer, None)
-            return
+        take_mutations(self.store, domain, stored, self._generation(domain), self.clock)
         outcome.mutations += step.mutations
         outcome.steps += (step,)
 

@@ -11,22 +11,22 @@ from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.creation import computed, creations
 from engine.meta.domain import Domain, domains
 from engine.meta.waits import waits
-from engine.runtime.domains.flush import FlushRun
+from engine.runtime.domains.epochs import Epochs
 
 LOOK_SECONDS = 0.2
 STEP_SECONDS = 1.0
 
 
-def wait_for_creation(runner: FlushRun, views: Collection[str], seconds: float) -> None:
+def wait_for_creation(epochs: Epochs, views: Collection[str], seconds: float) -> None:
     """Return when `views` (none named: all) have been computed as a whole.
 
     Raises EpochFailed with the reasons when that takes longer than `seconds`, or when the creation of one of them fails, and
     SqlError for a name that is no materialized view.
     """
-    deadline = time.monotonic() + seconds
+    deadline, runner = time.monotonic() + seconds, epochs.runner
     before: Mapping[str, tuple[int, int]] = {}
     while True:
-        version = runner.store.refresh()
+        version = epochs.base.refresh()
         stored = load(version)
         left = unfinished(version, stored, views)
         if not left:
@@ -51,7 +51,7 @@ def wait_for_creation(runner: FlushRun, views: Collection[str], seconds: float) 
             time.sleep(min(LOOK_SECONDS, remaining))
             continue
         members = [member for domain in left.values() for member in domain.members]
-        report = runner.run(members, eager=True, background_seconds=min(STEP_SECONDS, remaining))
+        report = epochs.bring(members, background_seconds=min(STEP_SECONDS, remaining))
         report.raise_for_errors()
         if all(view.waits_for is not None or view.skipped for view in report.views if view.view in members):
             time.sleep(min(LOOK_SECONDS, max(0.0, deadline - time.monotonic())))

@@ -35,7 +35,7 @@ from engine.sql.incremental.rules import (
     TimedRows,
 )
 from engine.sql.incremental.table_columns import expires
-from engine.sql.plan import Aggregate, Project, Recompute, TemporalFilter, TopN
+from engine.sql.plan import Aggregate, Project, Recompute, TemporalFilter, TopN, scans
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ class FragmentEpoch:
     rows_read_again: int = 0
     rows_written_again: int = 0
     table: str = ""
+    driver_bytes: int = 0
 
 
 def run_fragment(
@@ -80,6 +81,7 @@ def run_fragment(
         computed.rows_read,
         sum(change.again for change in written),
         table,
+        sum(change.driver_bytes for change in written),
     )
     return done, commit
 
@@ -230,6 +232,8 @@ def refuse_again(fragment: Fragment) -> None:
             return
         case _ if fragment.expiry is not None and fragment.expiry.late:
             what = "rows of a join as long as the other side may meet them"
+        case _ if any(scan.passes and scan.append_only for scan in scans(fragment.plan)):
+            what = "rows of a source under numbers of their own, which are others whenever the source is read again"
         case _ if expires(fragment.plan):
             what = "rows that have left a table or a state by themselves, below a watermark or after retention_seconds"
         case _:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from engine.errors import Conflict, SqlError
+from engine.errors import Conflict, GroundLost, SqlError
 from engine.hummock import Commit, Hummock, Table, Version
 from engine.hummock.epoch import Clock
 from engine.hummock.preconditions import unaltered
@@ -58,7 +58,7 @@ def take_mutations(
 
     Each mutation leaves the queue in the commit that puts it in force, so it is taken once, whatever crashes. The checkpoint that
     carries it brings no rows: it closes the epoch that the domain has committed. Raises Fenced if another process has taken over,
-    and Conflict if views of it are not planned as in `stored` any more.
+    Conflict if views of it are not planned as in `stored` any more, and GroundLost.
     """
     while True:
         version = store.version
@@ -79,6 +79,8 @@ def take_mutations(
                     precondition=_unchanged(version, domain.name, altered),
                 )
             )
+        except GroundLost:  # until the run begins anew each commit meets it
+            raise
         except Conflict:
             store.refresh()
 

@@ -15,8 +15,8 @@ class ViewReport:
 
     A view that was left alone on purpose says in `waits_for` why. `barrier` is the one that the run has committed, `mutations`
     are what it has put in force; `rebuilt` says why the view was computed as a whole. `backfill_phase` and `consumed` (rows by
-    phase) tell of views that were made by snapshot backfill. `checks` are by name how they came out at the newest epoch, if only
-    as what has stopped it.
+    phase) tell of views that were made by snapshot backfill. `driver_bytes` have passed through the driver: what tasks answer,
+    and rows that are copied there. `checks` are by name how they came out at the newest epoch, if only as what has stopped it.
     """
 
     view: str
@@ -29,6 +29,7 @@ class ViewReport:
     seconds: float = 0.0
     stages: dict[str, float] = field(default_factory=dict)
     state_bytes: int = 0
+    driver_bytes: int = 0
     input_epochs: dict[str, int] = field(default_factory=dict)
     lag_seconds: float = 0.0
     rule: str = ""
@@ -78,20 +79,25 @@ class SinkReport:
 
 @dataclass(frozen=True)
 class FlushReport:
-    """The reports of one run, inputs before their readers; a failing view does not stop the others."""
+    """The reports of one run, inputs before their readers; a failing view does not stop the others.
+
+    `driver_bytes` are those of all views, and of indexes, which have no report.
+    """
 
     views: tuple[ViewReport, ...]
     seconds: float = 0.0
     sinks: tuple[SinkReport, ...] = ()
+    driver_bytes: int = 0
 
     def __getitem__(self, view: str) -> ViewReport:
         return next(report for report in self.views if report.view == view)
 
     def followed_by(self, later: FlushReport) -> FlushReport:
-        """Return one report of two runs: of each view the later one, unless that had nothing to do."""
-        new = {report.view: report for report in later.views if not report.skipped}
-        views = tuple(new.get(report.view, report) for report in self.views)
-        return FlushReport(views, self.seconds + later.seconds, self.sinks)
+        """Return one report of two runs: of each view the later one, unless the first has brought it on and there was no more."""
+        new = {after.view: after for after in later.views}
+        views = tuple(_newer(report, new.get(report.view, report)) for report in self.views)
+        passed = self.driver_bytes + later.driver_bytes
+        return FlushReport(views, self.seconds + later.seconds, self.sinks, passed)
 
     @property
     def failed(self) -> tuple[ViewReport, ...]:
@@ -126,6 +132,12 @@ class FlushReport:
     def of(self, views: Collection[str]) -> FlushReport:
         """Return the report of some of the views."""
         return replace(self, views=tuple(report for report in self.views if report.view in views), sinks=())
+
+
+def _newer(before: ViewReport, after: ViewReport) -> ViewReport:
+    """Return which of two reports of a view tells how it stands: a failure is over where the view no longer lags."""
+    is_over = before.waits_for is not None or (before.error is not None and after.waits_for is None)
+    return after if not after.skipped or is_over else before
 
 
 def followed_by(before: tuple[SinkReport, ...], later: tuple[SinkReport, ...]) -> tuple[SinkReport, ...]:

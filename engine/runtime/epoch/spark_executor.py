@@ -13,8 +13,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from engine.errors import RowFailed
-from engine.hummock import Hummock
+from engine.hummock import Hummock, Version
 from engine.hummock.expiry import ageless
+from engine.hummock.version import Run
 from engine.operators.arrow_values import MARK
 from engine.operators.context import EpochContext
 from engine.operators.materialize import NetChange, collected, write_change, written
@@ -26,8 +27,10 @@ from engine.runtime.epoch.first_content import is_batch_step
 from engine.runtime.epoch.prepared import Prepared, PreparedFrames, may_be_kept, shape_of
 from engine.runtime.executor import Computed, FragmentTask
 from engine.runtime.partitions.frames import changed_partitions, rows_read, with_partitions
+from engine.runtime.source_rows import source_reader
 from engine.runtime.spark.session import beside, configure, mark_jobs, parallelism, share_fairly, stop_jobs
 from engine.spark_internals import activate, collect, is_in_process
+from engine.sql.catalog import Relation
 from engine.sql.expression.nodes import Expr
 from engine.sql.incremental.emptiness import is_empty_over_nothing
 from engine.sql.incremental.rules import FullRefresh, IndexCopy
@@ -69,6 +72,10 @@ class SparkExecutor:
         cores = parallelism(spark)
         return max(1, cores - 1) if self._large_apart and task.is_large else cores
 
+    def load(self, relation: Relation, version: Version, epoch: int) -> tuple[Run, ...]:
+        """Write the rows of a source, as they were at an epoch, as files."""
+        return source_reader().runs(self._session, self._store, relation, version, epoch)
+
     def stop(self) -> None:
         """End the jobs of this executor, and no others of its session's."""
         if self._used is not None:
@@ -79,6 +86,11 @@ class SparkExecutor:
 
         A copy to an index needs none, nor does the first content of a table that has nothing to be computed from.
         """
+        done = self._compute(task)
+        self._store.counters.add("driver_bytes", sum(change.driver_bytes for change in done.written))
+        return done
+
+    def _compute(self, task: FragmentTask) -> Computed:
         started = time.perf_counter()
         if task.old is None and not task.rows and is_empty_over_nothing(task.fragment.plan):
             return Computed((), {"plan": time.perf_counter() - started})
@@ -200,4 +212,4 @@ class SparkExecutor:
         rows = pa.Table.from_batches(batches)
         if task.old is None:
             rows = rows.append_column("_w", pa.repeat(pa.scalar(1, pa.int64()), len(rows)))
-        return (write_change(reader, task.table, rows),)
+        return (replace(write_change(reader, task.table, rows), driver_bytes=rows.nbytes),)

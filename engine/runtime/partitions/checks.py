@@ -56,7 +56,7 @@ def checked_partitioning(relation: Relation, how: Partitioning | None) -> Partit
 
 def checked_partition(how: Partitioning, key: str) -> str:
     """Return the name of a partition of a view; raises SqlError if it has no such group."""
-    if how.groups is not None and not (key.isdigit() and int(key) < how.groups):
+    if how.groups is not None and not (key.isdecimal() and int(key) < how.groups):
         hint = f"its {how.groups} groups of vnodes are 0 to {how.groups - 1}"
         raise SqlError(f"{how.view} has no partition {key}", hint=hint)
     return key

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from engine.errors import SqlError
 from engine.hummock import Hummock, Version
 from engine.hummock.written_at import WRITTEN_AT
 from engine.meta.catalog_store import StoredCatalog
@@ -21,9 +22,10 @@ from engine.operators.context import EpochContext, partitions_for
 from engine.operators.scan import ReadTable, read_table
 from engine.operators.table_parameters import TableAt
 from engine.runtime.rows import frame_of
+from engine.runtime.source_rows import source_reader
 from engine.runtime.spark.errors import failed, refused
 from engine.runtime.spark.session import configure, parallelism
-from engine.sql.batch.ad_hoc import SparkQuery
+from engine.sql.batch.ad_hoc import Reading, SparkQuery
 from engine.sql.batch.time_travel import Moment
 from engine.sql.expression.spark_sql import quote
 from engine.sql.plan import Node, scans
@@ -66,8 +68,9 @@ def temporary_views(
     made = []
     try:
         for reading in readings if query.planned is None else ():
-            if given and reading.table in given:
-                found = given[reading.table]
+            if (given and reading.table in given) or stored.catalog.get(reading.table).passes:
+                found = (given or {}).get(reading.table)
+                found = _of_source(session, tables, reading, at_moments) if found is None else found
                 frame = frame_of(session, found) if isinstance(found, pa.Table) else found
                 frame.createOrReplaceTempView(reading.view)
                 made.append(reading.view)
@@ -102,11 +105,14 @@ def _planned(
     session: SparkSession, tables: TablesAt, plan: Node, given: Mapping[str, pa.Table | DataFrame]
 ) -> DataFrame:
     """Return the rows of a plan over tables at their epochs."""
-    store, version, cores = tables.store, tables.version, parallelism(session)
+    store, version, stored, cores = tables.store, tables.version, tables.stored, parallelism(session)
     rows = {}
     for scan in scans(plan):
-        if scan.table in given:
-            found = given[scan.table]
+        relation = stored.catalog.relations.get(scan.table)
+        if scan.table in given or (relation is not None and relation.passes):
+            found = given.get(scan.table)
+            if found is None:
+                found = _at_source(session, tables, scan.table, tables.epochs[scan.table])
             frame = frame_of(session, found) if isinstance(found, pa.Table) else found
             rows[scan] = frame.selectExpr(
                 *(f"{quote(column)} AS {quote(name)}" for name, column in scan.items)
@@ -122,6 +128,25 @@ def _planned(
         session, store.url, store.options, version.tables, None, version.epoch, cores, held, given=rows
     )
     return batch(plan, context)
+
+
+def _at_source(session: SparkSession, tables: TablesAt, name: str, epoch: int) -> pa.Table | DataFrame:
+    """Return the rows of a source, read where they are, as they were taken up to an epoch."""
+    relation = tables.stored.catalog.get(name)
+    return source_reader().rows(session, tables.store, relation, tables.version, epoch)
+
+
+def _of_source(
+    session: SparkSession, tables: TablesAt, reading: Reading, moments: Mapping[str, int]
+) -> pa.Table | DataFrame:
+    """Return the visible rows of a source as a query reads it; raises SqlError if it asks for what no source tells."""
+    if reading.whole:
+        hint = "CREATE TABLE … WITH (connector = …) keeps the rows, and when they came"
+        raise SqlError(f"the rows of source {reading.table} have no hidden columns", hint=hint)
+    epoch = tables.epochs[reading.table] if reading.moment is None else moments[reading.view]
+    found = _at_source(session, tables, reading.table, epoch)
+    shown = [c.name for c in tables.stored.catalog.get(reading.table).columns if not c.hidden]
+    return found.select(shown) if isinstance(found, pa.Table) else found.select(*(quote(c) for c in shown))
 
 
 def _at_moments(

@@ -340,7 +340,7 @@ def _set_options(
 
 
 def _number(text: str) -> int | None:
-    return int(text) if text.isdigit() else None
+    return int(text) if text.isdecimal() else None
 
 
 def _names(relation: Relation) -> set[str]:

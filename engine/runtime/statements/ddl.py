@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from engine.errors import Conflict, SqlError, UnsupportedSql
 from engine.hummock import Commit, Hummock, SstInfo, Table, TableOptions, Version
 from engine.hummock.epoch import epoch_at
+from engine.hummock.passing import WAS, was
 from engine.hummock.preconditions import all_of
 from engine.meta.catalog_store import StoredCatalog, catalog_unchanged, entries, load
 from engine.meta.dead_letters import ensure_dead_letters
@@ -29,6 +30,7 @@ from engine.runtime.statements.create_schema import check_schema
 from engine.runtime.statements.full_view import check_columns, named, plan_full
 from engine.runtime.statements.replaced_view import check_replaced
 from engine.runtime.statements.shared_index import index_of
+from engine.runtime.statements.source_reads import check_sources
 from engine.runtime.statements.table_as import columns_of, table_query, written_rows
 from engine.runtime.statements.view_columns import documents_of, documents_of_query, shown_columns
 from engine.runtime.statements.window_close import carried_by, check_emits, closed_plan
@@ -70,6 +72,7 @@ def create_table(
     ssts: tuple[SstInfo, ...] = ()
     if statement.as_query is None:
         relation = table_relation(statement, dialect, tuple(statement.columns), statement.primary_key)
+        relation = source_relation(relation) if statement.passes else relation
         table = _table_of(relation)
     else:
         with table_query(store, stored, spark, statement, dialect) as rows:
@@ -128,11 +131,24 @@ def table_relation(
     return relation
 
 
+def source_relation(table: Relation) -> Relation:
+    """Return the relation of a source whose rows, where it kept them, would be those of a table.
+
+    Where rows go and change, what is told of a change has the old row beside the new one, in hidden columns.
+    """
+    columns = table.columns
+    if not table.append_only:
+        values = [column for column in columns if column.source not in table.primary_key]
+        old = (Column(was(column.source), column.type, hidden=True) for column in values)
+        columns = (*columns, Column(WAS, "boolean", hidden=True), *old)
+    return msgspec.structs.replace(table, kind="source", columns=columns)
+
+
 def _table_of(relation: Relation) -> Table:
     schema = pa.schema([pa.field(column.name, to_arrow(column.type)) for column in relation.columns])
     leaves = relation.watermark is not None and relation.watermark.ttl
     column = relation.watermark.column if relation.watermark is not None and leaves else None
-    options = TableOptions(ttl_seconds=relation.rows_live, watermark_column=column)
+    options = TableOptions(ttl_seconds=relation.rows_live, watermark_column=column, passes=relation.passes)
     return Table(relation.name, schema, relation.primary_key, relation.distribution_key, options)
 
 
@@ -253,6 +269,7 @@ def plan_view(
     check_columns(relation, shown, statement)
     check_declared(relation)
     check_partitions(relation, plan)
+    check_sources(plan, catalog, statement.sql)
     return relation, plan
 
 

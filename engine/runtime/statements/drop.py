@@ -12,7 +12,7 @@ from engine.meta.catalog_store import StoredCatalog, catalog_unchanged, entries,
 from engine.meta.check_results import forgotten as checks_forgotten
 from engine.meta.creation import without
 from engine.meta.crossing import forgotten as crossings_forgotten
-from engine.meta.domain import domain_of
+from engine.meta.domain import domain_of, holder_of
 from engine.meta.mutation import CONTROL_PREFIX, stopped
 from engine.meta.partitions import forgotten
 from engine.meta.recovery import recovered
@@ -135,7 +135,7 @@ def _let_go(stored: StoredCatalog, gone: set[str], fragments: set[str]) -> tuple
         upstream: {table: None for table in fragments if upstream in stored.inputs[table]}
         for upstream in inputs
     }
-    pins: dict[str, dict[str, int | None]] = {}
+    pins = _loaded_for(stored, gone, inputs)
     for sink in (stored.catalog.get(name) for name in gone):
         if sink.kind == SINK:
             for held, holds in zip((acks, pins), released(sink), strict=True):
@@ -143,6 +143,14 @@ def _let_go(stored: StoredCatalog, gone: set[str], fragments: set[str]) -> tuple
                     if table not in gone | fragments:
                         held.setdefault(table, {}).update(consumers)
     return acks, pins
+
+
+def _loaded_for(stored: StoredCatalog, gone: set[str], inputs: set[str]) -> dict[str, dict[str, int | None]]:
+    """Return the pins that held rows of sources for domains of which nothing stays."""
+    domains = {domain_of(stored, name) for name in gone & set(stored.plans)}
+    domains -= {domain_of(stored, name) for name in set(stored.plans) - gone}
+    read = [name for name in inputs if name in stored.catalog.relations and stored.catalog.get(name).passes]
+    return {name: {holder_of(domain): None for domain in domains} for name in read if domains}
 
 
 def _without_copies(stored: StoredCatalog, views: Iterable[str]) -> dict[str, Relation | None]:

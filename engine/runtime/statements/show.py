@@ -41,7 +41,7 @@ _KINDS = {
     "indexes": ("index",),
     "functions": ("function",),
     "sources": (),
-    "all": ("table", "view", "materialized view"),
+    "all": ("table", "source", "view", "materialized view"),
 }
 
 
@@ -65,7 +65,7 @@ def show(
         wanted = {
             n: r
             for n, r in stored.catalog.relations.items()
-            if "connector" in r.options and r.kind == "table"
+            if "connector" in r.options and r.kind in ("table", "source")
         }
     if statement.name:
         base = known(stored, "", statement.name, statement.sql, system=True).name

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame
 from engine.arrow import as_values, holds, positions
 from engine.hummock import Reader, SstInfo, Table, with_new_keys
 from engine.hummock.ordering import equal_values, one_chunk
+from engine.hummock.passing import WAS, was
 from engine.runtime.rows import stored_names, typed_rows
 from engine.runtime.writes.spilled import (
     ANSWER,
@@ -126,6 +127,12 @@ class _Task:
         relation = body.relation
         self.columns = [column.name for column in relation.columns]
         self.key = [column.name for column in relation.columns if column.source in relation.primary_key]
+        self.left = [
+            *self.key,
+            *(c.name for c in relation.columns if c.name == WAS or c.name.startswith(was(""))),
+        ]
+        """What a deletion tells: the key, and of a source the old row."""
+        self.shown = [name for name in self.columns if name in self.key or name not in self.left]
         self.needed = [c.name for c in relation.columns if c.name in self.key and relation.is_never_null(c)]
         self._held: list[pa.Table] = []
         self._rows = self._bytes = 0
@@ -163,7 +170,7 @@ class _Task:
         letters = [
             Letter(place, reason, _text(row))
             for place, row in zip(
-                as_values(some.column(PLACE)), some.select(self.columns).to_pylist(), strict=True
+                as_values(some.column(PLACE)), some.select(self.shown).to_pylist(), strict=True
             )
         ]
         self.done.set_aside(letters, rows.num_rows)
@@ -234,7 +241,9 @@ class _Task:
                 with_operation(
                     table, self._named(rows.take(positions(chosen[~gone])), self.columns), delete=False
                 ),
-                with_operation(table, self._named(rows.take(positions(chosen[gone])), self.key), delete=True),
+                with_operation(
+                    table, self._named(rows.take(positions(chosen[gone])), self.left), delete=True
+                ),
             ]
         )
         self.done.deletes += int(gone.sum())

@@ -55,7 +55,7 @@ def source_table(stored: StoredCatalog, name: str, verb: str, sql: str = "") -> 
     if relation.kind != "table" and sql:
         line, column = place_of(name, sql)
         message = f"cannot {verb} {name}: it is a {relation.kind}"
-        hint = "write to the tables that it reads"
+        hint = "its rows come by its connector" if relation.passes else "write to the tables that it reads"
         raise SqlError(message, sql=sql, line=line, column=column, hint=hint)
     if relation.kind != "table":
         raise InvalidRow(f"cannot {verb} {name}: it is a {relation.kind}; write to the tables that it reads")

@@ -39,7 +39,7 @@ from engine.sql.statements.reader import parse
 from engine.sql.statements.statement_types import CreateView
 from engine.sql.typing.query_types import QueryTypes
 
-_WITH_ROWS = ("table", "view", "materialized view", "check")
+_WITH_ROWS = ("table", "source", "view", "materialized view", "check")
 
 
 @dataclass(frozen=True)

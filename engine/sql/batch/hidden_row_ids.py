@@ -61,7 +61,7 @@ def _is_hidden(column: exp.Column, relation: Relation) -> bool:
     name = identifier(column.this)
     if name == WRITTEN_AT:
         return all(one.name != name for one in relation.columns)
-    return relation.kind == "table" and name in relation.primary_key and _has_hidden(relation)
+    return relation.kind in ("table", "source") and name in relation.primary_key and _has_hidden(relation)
 
 
 def _has_hidden(relation: Relation) -> bool:

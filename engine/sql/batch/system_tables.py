@@ -20,8 +20,13 @@ from engine.sql.typing.types import decimal_digits
 DATABASE = "tideline"
 _OWNER = "tideline"
 CLASS, _NAMESPACE = 1259, 2615
-_TABLE_TYPES = {"table": "BASE TABLE", "view": "VIEW", "materialized view": "MATERIALIZED VIEW"}
-_RELKINDS = {"table": "r", "view": "v", "materialized view": "m", "index": "i"}
+_TABLE_TYPES = {
+    "table": "BASE TABLE",
+    "source": "FOREIGN",
+    "view": "VIEW",
+    "materialized view": "MATERIALIZED VIEW",
+}
+_RELKINDS = {"table": "r", "source": "f", "view": "v", "materialized view": "m", "index": "i"}
 _POSTGRES = {
     "boolean": ("boolean", "bool", 16, 1),
     "tinyint": ("smallint", "int2", 21, 2),

@@ -178,6 +178,8 @@ class FromItems:
         if found.kind == "view":
             return self._view(found, alias)
         columns = [column for column in found.columns if not column.name.startswith("_partial")]
+        if found.passes:  # old values are in its changes, and are nobody's columns
+            columns = [c for c in columns if not c.hidden or c.source in found.primary_key]
         shown = [column.name for column in columns if not column.hidden]
         if named_index:  # its rows are those of its table, which views look up by the index themselves
             shown = [column.name for column in catalog.columns_of_index(found)]
@@ -189,10 +191,12 @@ class FromItems:
             if found.is_never_null(column):
                 self.binder.known.add(internal)
         scan = Scan(found.name, items, found.primary_key, found.distribution_key, found.append_only)
-        scan = msgspec.structs.replace(scan, expires=found.hides_rows)
+        scan = msgspec.structs.replace(scan, expires=found.hides_rows, passes=found.passes)
         internals = {c.name: internal for c, (internal, _) in zip(columns, items, strict=True)}
         row_ids = [
-            c.name for c in columns if c.hidden and found.kind == "table" and c.name in found.primary_key
+            c.name
+            for c in columns
+            if c.hidden and found.kind in ("table", "source") and c.name in found.primary_key
         ]
         return Source(
             alias,
@@ -207,6 +211,9 @@ class FromItems:
         if not isinstance(found.plan, Scan):
             hint = "name a table or a materialized view: a plain view has no changes of its own"
             raise self.binder.refuse("CHANGELOG FROM a plain view", table, hint)
+        if found.plan.passes:
+            hint = "CREATE TABLE … WITH (connector = …) keeps the rows, whose changes can be numbered"
+            raise self.binder.refuse("CHANGELOG FROM a source", table, hint)
         taken = [name for name, _ in found.columns if name.lower() == OPERATION]
         if taken:
             hint = "rename that column, which would be hidden by what a change is"

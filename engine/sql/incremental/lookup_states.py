@@ -21,7 +21,7 @@ from engine.sql.incremental.join_expiry import Going, going
 from engine.sql.incremental.progress import OfScan, bounds_of, progress
 from engine.sql.incremental.progress_values import Progress
 from engine.sql.incremental.rules import Linear, Lookups
-from engine.sql.incremental.table_columns import expires, sanitised
+from engine.sql.incremental.table_columns import expires, passes, sanitised
 from engine.sql.plan import Join, Node, Project, Scan, nodes
 
 
@@ -102,7 +102,7 @@ class LookupStates:
 
     def _accessible(self, node: Node, columns: tuple[str, ...], null_safe: bool = False) -> Node:
         """Return a node that can be read by `columns`: itself with indexes noted, or an arrangement of it."""
-        if expires(node):
+        if expires(node) or passes(node):
             return self._arrange(node, columns)
         try:
             needed = required_indexes(node, columns, null_safe)
@@ -115,8 +115,8 @@ class LookupStates:
         return node
 
     def _lasting(self, node: Node) -> Node:
-        """Return a node that can be read as a whole: rows that hide by age stay in a state, as nothing says that they go."""
-        return self._arrange(node, node.key) if expires(node) else node
+        """Return a node that can be read as a whole: rows that nobody keeps, or that hide by age, stay in a state."""
+        return self._arrange(node, node.key) if expires(node) or passes(node) else node
 
     def _arrange(self, node: Node, columns: tuple[str, ...], then: tuple[str, ...] = ()) -> Scan:
         """Return a state of a node's rows that is spread by some columns, in the order of them and of what comes `then`."""

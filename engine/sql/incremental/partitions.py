@@ -157,6 +157,8 @@ def followed(node: Node, by: By, leaf: Leaf) -> Node:
     match node:
         case Scan(expires=True):
             raise NotPartitionable("rows leave a table that it reads, which nothing could compute again")
+        case Scan(passes=True):
+            raise NotPartitionable("rows of a source are not kept, so no partition could be computed again")
         case Scan() | Values():
             return leaf(node, tuple(null_where_it_fails(expr) for expr in by))
         case Filter():

@@ -13,6 +13,11 @@ def expires(node: Node) -> bool:
     return any(scan.expires for scan in scans(node))
 
 
+def passes(node: Node) -> bool:
+    """Tell whether a node reads a source whose rows are not kept."""
+    return any(scan.passes for scan in scans(node))
+
+
 def sanitised(names: tuple[str, ...], reserved: tuple[str, ...] = ()) -> dict[str, str]:
     """Return for each column of a plan the name that it has in a table: without dots and the like, each once, none `reserved`."""
     taken: dict[str, str] = {}

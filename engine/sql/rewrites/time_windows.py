@@ -216,7 +216,7 @@ class _Windows:
         ):
             hint = f"give it another name in a subquery: {self._word}((SELECT …, {own.name} AS …), …)"
             raise self._wrong(f"{relation.name} has a column {own.name} already", table, hint)
-        if relation.kind not in ("table", "materialized view"):
+        if relation.kind not in ("table", "source", "materialized view"):
             return
         name = identifier(self.time.this)
         shown = [column for column in relation.columns if not column.hidden]

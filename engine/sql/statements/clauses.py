@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 from sqlglot import Token, TokenType
@@ -81,12 +81,21 @@ def clauses_of(readable: str, sql: str, dialect: Dialect) -> Clauses:
     return found
 
 
-def source_clauses(clauses: Clauses, sql: str, start: int) -> Clauses:
-    """Return the clauses of a CREATE SOURCE, an APPEND ONLY table; raises UnsupportedSql if no connector feeds it."""
+def check_source(clauses: Clauses, sql: str, start: int) -> None:
+    """Raise UnsupportedSql for clauses that a CREATE SOURCE, whose rows are not kept, cannot have."""
     if "connector" not in clauses.options:
-        hint = "WITH (connector = 'nexmark', …) or WITH (connector = 'landing', …); CREATE TABLE takes rows by INSERT"
+        hint = "WITH (connector = 'nexmark', …) or WITH (connector = 'delta', …); CREATE TABLE takes rows by INSERT"
         raise refusal("a source needs a connector", sql, start, hint)
-    return replace(clauses, append_only=True)
+    said = {
+        "ON CONFLICT": clauses.on_conflict,
+        "WATERMARK FOR": clauses.watermark,
+        "APPEND ONLY": clauses.append_only,
+    }
+    for clause in (name for name, given in said.items() if given):
+        hint = "leave it out, or CREATE TABLE … WITH (connector = …), which keeps the rows"
+        raise refusal(
+            f"{clause} is no clause of a source, whose rows are read where they are", sql, start, hint
+        )
 
 
 def _watermark(tokens: Sequence[Token], n: int, readable: str, sql: str, found: Clauses) -> int:

@@ -140,8 +140,8 @@ class _Reader:
             raise self.wrong(f"{self.tokens[self.at].text} is not expected here", hint)
 
     def kind(self, hint: str) -> RelationKind:
-        if self.take("SOURCE"):  # a table that a connector feeds
-            return "table"
+        if self.take("SOURCE"):
+            return "source"
         for kind in _KINDS:
             if self.take(*kind.upper().split()):
                 return kind
@@ -157,6 +157,10 @@ class _Reader:
         return Alter(kind, name, self._action(kind, name), if_exists, self.sql)
 
     def _action(self, kind: str, relation: str) -> AlterAction:
+        rates = self.word() == "SET" and self.word(1) in _RATES
+        if kind == "source" and not rates and self.word() != "OWNER":
+            hint = "DROP SOURCE … CASCADE and CREATE it again; ALTER TABLE changes tables, which keep the rows of a connector"
+            raise self.wrong(f"ALTER SOURCE … {self.word()} is not offered", hint)
         if self.take("RENAME", "TO"):
             found: AlterAction = RenameTo(self._new_name(kind))
         elif self.take("SWAP", "WITH"):
@@ -176,7 +180,7 @@ class _Reader:
             found = NoMeaning("there are no roles: whose a relation is means nothing here")
         elif self.take("SET", "SCHEMA"):
             found = RenameTo(within(self.name("the schema", _ALTER), last_name(relation), self.dialect))
-        elif kind in ("table", "index") and self.word() == "SET" and self.word(1) in _RATES:
+        elif kind in ("table", "source", "index") and rates:
             self.take("SET")
             self._options()
             found = NoMeaning(f"the tasks and the pace of a {kind} follow from what there is to do")
@@ -240,9 +244,8 @@ class _Reader:
         return check_name(self.name("the new name", _ALTER), kind, self.sql, *place)
 
     def _add_column(self) -> AddColumn:
-        text = re.sub(r"^(\s*ALTER\s+)SOURCE", r"\1TABLE ", self.readable, flags=re.IGNORECASE)
         try:
-            tree = parsed(text, self.dialect)
+            tree = parsed(self.readable, self.dialect)
         except ParseError as error:
             raise self.wrong("the column cannot be read", "ADD COLUMN name TYPE [DEFAULT value]") from error
         actions = tree.args.get("actions") or [] if isinstance(tree, exp.Alter) else []

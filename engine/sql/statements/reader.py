@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import sqlglot.expressions as exp
 from sqlglot import Token, TokenType
@@ -26,7 +27,7 @@ from engine.sql.parsing.refusals import (
     unsupported,
 )
 from engine.sql.parsing.tokens import tokens_of
-from engine.sql.statements.clauses import Clauses, blanks, clauses_of, source_clauses
+from engine.sql.statements.clauses import Clauses, blanks, check_source, clauses_of
 from engine.sql.statements.create import as_query, create, drop, dropped, query_text
 from engine.sql.statements.dml_statements import delete, insert, truncate, update
 from engine.sql.statements.explain_options import explain_options
@@ -205,13 +206,13 @@ def _statement(readable: str, sql: str, dialect: Dialect, values: Parameters | N
     if found := _OVERRIDING.match(readable):  # there are no columns that a user may not write
         readable = _blank(readable, found.start(1), found.end(1))
     source = re.match(r"\s*(?:CREATE|DROP)\s+(SOURCE)\b", readable, re.IGNORECASE)
-    if source is not None:  # an APPEND ONLY table that a connector feeds
+    if source is not None:  # to the parser a table
         readable = f"{readable[: source.start(1)]}TABLE {readable[source.end(1) :]}"
     if _TABLE_OR_VIEW.match(readable):
         clauses = clauses_of(readable, sql, dialect)
         readable = clauses.readable
         if source is not None:
-            clauses = source_clauses(clauses, sql, source.start(1))
+            check_source(clauses, sql, source.start(1))
     if _FUNCTION.match(readable):
         readable = with_named_parameters(readable, dialect)
     if spread := _DISTRIBUTED.match(readable):  # an index is spread by all of its columns
@@ -225,9 +226,11 @@ def _statement(readable: str, sql: str, dialect: Dialect, values: Parameters | N
         tree = without_with(tree, sql)
     match tree:
         case exp.Create():
-            return create(tree, clauses, sql, dialect)
+            made = create(tree, clauses, sql, dialect)
+            return replace(made, passes=source is not None) if isinstance(made, CreateTable) else made
         case exp.Drop():
-            return _each([drop(tree, part, sql) for part in dropped(tree)], sql)
+            parts = [drop(tree, part, sql) for part in dropped(tree)]
+            return _each([replace(part, kind="source") for part in parts] if source else parts, sql)
         case exp.Insert():
             return insert(tree, sql)
         case exp.Update():

@@ -336,11 +336,11 @@ class Settings:
         found: dict[str, str] = {}
         own = self["streaming_parallelism_for_materialized_view"]
         tasks = own if own != DEFAULT else self["streaming_parallelism"]
-        if tasks.isdigit() and int(tasks):
+        if tasks.isdecimal() and int(tasks):
             found["parallelism"] = tasks
         if self.is_on("background_ddl"):
             found["background"] = "true"
-        if self["backfill_rate_limit"].isdigit():
+        if self["backfill_rate_limit"].isdecimal():
             found["backfill_rate_limit"] = self["backfill_rate_limit"]
         return found
 

@@ -28,7 +28,10 @@ from engine.sql.statements.sink_statements import AlterSink, CreateSink, ShowSin
 
 @dataclass(frozen=True)
 class CreateTable:
-    """CREATE TABLE; without `primary_key` it is a bag of rows. `places` are where options stand."""
+    """CREATE TABLE; without `primary_key` it is a bag of rows. `places` are where options stand.
+
+    CREATE SOURCE `passes` rows on: they are read where they are.
+    """
 
     name: str
     columns: tuple[Column, ...]
@@ -42,6 +45,7 @@ class CreateTable:
     places: dict[str, int] = field(default_factory=dict)
     version_columns: tuple[str, ...] = ()
     watermark: Watermark | None = None
+    passes: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,7 @@ class CreateFunction:
 
 @dataclass(frozen=True)
 class Drop:
-    """DROP; `kind` is table, view, materialized view, index or function."""
+    """DROP; `kind` is table, source, view, materialized view, index or function."""
 
     kind: RelationKind
     name: str

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
+import uuid
 from abc import ABC, abstractmethod
 from pathlib import Path
 
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
+from engine.hummock.object_store import open_object_store
 from engine.session import Session
 from tests.connectors.sinks.conftest import applied
 from tests.connectors.sinks.delta.logs import versions
@@ -44,25 +47,38 @@ class Files(SinkCase):
 
     name, form = "file-parquet", "parquet"
     rows_per_file = 3
+    compression = ""
 
     @property
     def out(self) -> Path:
         """The folder of the files."""
         return self.folder / "out"
 
+    @property
+    def place(self) -> str:
+        """The option that says where the files go."""
+        return f"path = '{self.out}'"
+
     def create(self) -> None:
-        said = f"connector = 'file', path = '{self.out}', format = '{self.form}', rows_per_file = {self.rows_per_file}"
+        said = (
+            f"connector = 'file', {self.place}, format = '{self.form}', rows_per_file = {self.rows_per_file}"
+            f"{self.compression}"
+        )
         self.session.sql(f"CREATE SINK s FROM t WITH ({said})", build=False)
+
+    def files(self) -> dict[str, bytes]:
+        """Return the files by name, in the order of their names."""
+        return {path.name: path.read_bytes() for path in sorted(self.out.glob("s-*"))}
 
     def changes(self) -> list[dict]:
         """Return all rows in the order of the files' names."""
         found: list[dict] = []
-        for path in sorted(self.out.glob("s-*")):
-            data = path.read_bytes()
+        for data in self.files().values():
             if self.form == "parquet":
                 found += pq.read_table(io.BytesIO(data)).to_pylist()
             else:
-                found += [json.loads(line) for line in data.splitlines()]
+                text = gzip.decompress(data) if self.compression else data
+                found += [json.loads(line) for line in text.splitlines()]
         return found
 
     def held(self) -> Held:
@@ -74,6 +90,35 @@ class Files(SinkCase):
 
 class JsonFiles(Files):
     name, form = "file-jsonl", "jsonl"
+
+
+class PackedFiles(JsonFiles):
+    name, compression = "file-jsonl-gz", ", compression = 'gzip'"
+
+
+class FilesOnS3(Files):
+    """The same in a bucket."""
+
+    name = "file-s3"
+
+    def __init__(self, folder: Path, session: Session) -> None:
+        super().__init__(folder, session)
+        self.address = f"s3://sinks/{uuid.uuid4().hex}/out"
+        self.bucket = open_object_store(self.address)
+
+    @property
+    def place(self) -> str:
+        return f"url = '{self.address}'"
+
+    def files(self) -> dict[str, bytes]:
+        return {info.path: self.bucket.get(info.path) or b"" for info in self.bucket.list("s-")}
+
+    def written(self) -> object:
+        return [(info.path, info.modified, info.etag) for info in self.bucket.list("s-")]
+
+
+class JsonFilesOnS3(FilesOnS3):
+    name, form = "file-s3-jsonl", "jsonl"
 
 
 class Table(SinkCase):
@@ -122,4 +167,4 @@ class Delta(SinkCase):
         return versions(self.table)
 
 
-CASES: tuple[type[SinkCase], ...] = (Files, JsonFiles, Table, Delta)
+CASES: tuple[type[SinkCase], ...] = (Files, JsonFiles, PackedFiles, FilesOnS3, JsonFilesOnS3, Table, Delta)

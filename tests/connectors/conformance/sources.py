@@ -10,6 +10,7 @@ import csv
 import json
 import os
 import sqlite3
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from engine.connectors.nexmark import NexmarkSource
 from engine.connectors.nexmark_events import NexmarkEvents
 from engine.connectors.sources import source_of
 from engine.hummock import Hummock
+from engine.hummock.object_store import open_object_store
 from engine.meta.catalog_store import load
 from engine.session import Session
 from tests.connectors.sqlite_connector import JournalConnector
@@ -175,6 +177,37 @@ class LandingParquet(Landing):
     name, form = "landing-parquet", "parquet"
 
 
+class LandingS3(Landing):
+    """The same in a bucket: what is written in the folder is put there."""
+
+    name = "landing-s3"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.address = f"s3://landing/{uuid.uuid4().hex}/in"
+        self.bucket = open_object_store(self.address)
+
+    @property
+    def options(self) -> str:
+        return f"connector = 'landing', path = '{self.address}', format = '{self.form}'"
+
+    def land(self, name: str, rows: list[dict[str, Any]], columns: dict[str, pa.DataType]) -> None:
+        super().land(name, rows, columns)
+        self.put(name)
+
+    def put(self, name: str) -> None:
+        """Put a file of the folder into the bucket."""
+        path = self.path(name)
+        self.bucket.put(path.name, path.read_bytes())
+
+    def offer_again(self) -> None:
+        self.put(f"{self.offers:06d}")
+
+
+class LandingS3Parquet(LandingS3):
+    name, form = "landing-s3-parquet", "parquet"
+
+
 class Nexmark(SourceCase):
     """The generator; an offer is a second that passes."""
 
@@ -187,7 +220,7 @@ class Nexmark(SourceCase):
         self.seconds = 0
 
     def create(self, session: Session) -> None:
-        session.sql(f"CREATE SOURCE t (auction BIGINT, price BIGINT) WITH ({self.options})")
+        session.sql(f"CREATE TABLE t (auction BIGINT, price BIGINT) APPEND ONLY WITH ({self.options})")
         self.source(session.store).poll()
 
     def source(self, store: Hummock) -> Source:
@@ -333,6 +366,8 @@ CASES: tuple[type[SourceCase], ...] = (
     LandingCsv,
     LandingJson,
     LandingParquet,
+    LandingS3,
+    LandingS3Parquet,
     Nexmark,
     Journal,
     Delta,

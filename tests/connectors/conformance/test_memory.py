@@ -56,7 +56,7 @@ def test_a_huge_commit_of_a_source_is_taken_in_bounded_memory(
             case = kind(folder)
             if isinstance(case, sources.Nexmark):
                 said = f"connector = 'nexmark', type = 'bid', max_events = '{rows}'"
-                session.sql(f"CREATE SOURCE t (auction BIGINT, price BIGINT) WITH ({said})")
+                session.sql(f"CREATE TABLE t (auction BIGINT, price BIGINT) APPEND ONLY WITH ({said})")
             else:
                 case.create(session)
                 offer_huge(case, rows)
@@ -77,13 +77,15 @@ def offer_huge(case: sources.SourceCase, rows: int) -> None:
             file.executemany(
                 "INSERT INTO journal (op, id, n) VALUES ('put', ?, ?)", ((n, n) for n in range(rows))
             )
-    elif isinstance(case, sources.LandingParquet):
+    elif isinstance(case, sources.Landing) and case.form == "parquet":
         pq.write_table(table, case.path("huge"), row_group_size=100_000)
-    elif isinstance(case, sources.LandingJson):
+    elif isinstance(case, sources.Landing) and case.form == "json":
         with case.path("huge").open("w") as lines:
             lines.writelines(f'{{"id": {n}, "n": {n}}}\n' for n in range(rows))
     elif isinstance(case, sources.Landing):
         pa_csv.write_csv(table, case.path("huge"))
+    if isinstance(case, sources.LandingS3):
+        case.put("huge")
 
 
 @pytest.mark.parametrize("kind", sinks.CASES, ids=lambda case: case.name)

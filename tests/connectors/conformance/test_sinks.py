@@ -13,6 +13,7 @@ import pytest
 from engine.connectors.sinks.driver import SinkDriver
 from engine.errors import TidelineError
 from engine.hummock import Commit, Hummock, Version
+from engine.hummock.object_store import open_object_store
 from engine.hummock.object_store.local import LocalObjectStore
 from engine.runtime.epoch.report import SinkReport
 from engine.session import Session
@@ -58,7 +59,7 @@ class World:
         reports: tuple[SinkReport, ...] = ()
 
         def open_target(url: str) -> DyingClient:
-            files.append(DyingClient(LocalObjectStore(Path(url.removeprefix("file://"))), target, after))
+            files.append(DyingClient(open_object_store(url), target, after))
             return files[-1]
 
         try:

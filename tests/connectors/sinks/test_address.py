@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import SqlError
+from engine.hummock.object_store import open_object_store
 from engine.session import Session
 from tests.connectors.sinks.conftest import put
 
@@ -78,3 +79,41 @@ def test_without_a_home_a_sink_writes_where_it_is_told(
     put(db, {1: "a"})
     db.sql(sink(f"url = '{(tmp_path / 'anywhere').as_uri()}'"))
     assert len(list((tmp_path / "anywhere").iterdir())) == 1
+
+
+@pytest.mark.parametrize("connector", ["file", "delta"])
+def test_keys_in_an_address_are_refused(db: Session, connector: str) -> None:
+    with pytest.raises(SqlError, match="keys have no place in an address"):
+        db.sql(f"CREATE SINK s FROM t WITH (connector = '{connector}', url = 's3://AKIA:hidden@bucket/x')")
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "1e3", "²", "٣", ""])
+def test_a_number_of_rows_is_written_in_digits(db: Session, tmp_path: Path, number: str) -> None:
+    with pytest.raises(SqlError, match="rows_per_file is a number from 1 to"):
+        db.sql(sink(f"path = '{tmp_path / 'out'}', rows_per_file = '{number}'"))
+
+
+@pytest.mark.parametrize("connector", ["file", "delta"])
+def test_a_sink_of_a_project_writes_into_buckets_that_the_setting_names(
+    db: Session, home: Path, monkeypatch: pytest.MonkeyPatch, connector: str
+) -> None:
+    monkeypatch.setenv("TIDELINE_ALLOWED_PATHS", "s3://mine/out")
+    text = f"CREATE SINK s FROM t WITH (connector = '{connector}', url = 's3a://mine/outer')"
+    with pytest.raises(SqlError, match=r"may not write there.*TIDELINE_ALLOWED_PATHS") as told:
+        db.sql(text)
+    assert told.value.column > 1
+
+
+@pytest.mark.s3
+def test_files_of_a_project_go_into_a_bucket_that_the_setting_names(
+    db: Session, home: Path, monkeypatch: pytest.MonkeyPatch, s3_url: str
+) -> None:
+    monkeypatch.setenv("TIDELINE_ALLOWED_PATHS", s3_url)
+    put(db, {1: "a"})
+    db.sql(sink(f"url = '{s3_url}/out'"))
+    assert [info.size > 0 for info in open_object_store(s3_url).list("out/s-")] == [True]
+    monkeypatch.setenv("TIDELINE_ALLOWED_PATHS", "")
+    put(db, {2: "b"})
+    with Session(db.url) as later:
+        (report,) = later.sinks.run()
+    assert "TIDELINE_ALLOWED_PATHS" in str(report.error)

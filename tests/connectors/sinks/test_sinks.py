@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from decimal import Decimal
 from pathlib import Path
 
@@ -9,6 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from engine.connectors.sinks.files import encoded, same_rows
+from engine.connectors.sinks.options import SinkOptions
+from engine.connectors.sources import poll_all
 from engine.errors import SqlError, TidelineError
 from engine.hummock.object_store import open_object_store
 from engine.session import Session
@@ -103,6 +107,44 @@ def test_large_ranges_are_cut_into_files_of_the_same_rows_each_time(db: Session,
     assert {row["_op"] for row in parquet_rows(tmp_path / "out")} == {"insert"}
 
 
+@pytest.mark.parametrize(
+    ("form", "compression", "suffix"),
+    [
+        ("jsonl", "none", "jsonl"),
+        ("jsonl", "gzip", "jsonl.gz"),
+        ("jsonl", "zstd", "jsonl.zst"),
+        ("parquet", "none", "parquet"),
+        ("parquet", "gzip", "parquet"),
+    ],
+)
+def test_compressed_files_have_the_same_rows_and_land_again(
+    db: Session, tmp_path: Path, form: str, compression: str, suffix: str
+) -> None:
+    put(db, {n: f"row {n}" for n in range(100)})
+    said = f"path='{tmp_path}/out', format='{form}', compression='{compression}'"
+    db.sql(f"CREATE SINK s FROM t WITH (connector='file', {said})")
+    (file,) = files(tmp_path / "out")
+    assert file.name.partition(".")[2] == suffix
+    if form == "parquet":
+        column = pq.read_metadata(file).row_group(0).column(0)
+        assert column.compression == {"none": "UNCOMPRESSED"}.get(compression, compression.upper())
+    db.sql(
+        f"CREATE TABLE back (id BIGINT PRIMARY KEY, v STRING) WITH (connector = 'landing', path = '{tmp_path}/out')"
+    )
+    poll_all(db.catalog, db.store)
+    assert db.sql("SELECT count(*) AS n, max(v) AS v FROM back").to_pylist() == [{"n": 100, "v": "row 99"}]
+
+
+def test_a_compressed_file_of_another_writer_with_the_same_rows_is_left_as_it_is(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1, 2]})
+    options = SinkOptions.of({"type": "upsert", "retention": "1", "format": "jsonl", "compression": "gzip"})
+    ours = encoded(rows, "jsonl", "gzip")
+    theirs = gzip.compress(gzip.decompress(ours), compresslevel=1, mtime=5)
+    assert theirs != ours and same_rows(theirs, ours, options)
+    assert not same_rows(encoded(rows.slice(1), "jsonl", "gzip"), ours, options)
+    assert not same_rows(b"something else", ours, options)
+
+
 def test_an_append_only_table_takes_rows_and_a_wider_key_follows_updates(db: Session) -> None:
     db.sql("CREATE TABLE e (id BIGINT, v STRING) APPEND ONLY")
     db.sql("CREATE TABLE wide (id BIGINT, v STRING, PRIMARY KEY (id, v))")
@@ -151,6 +193,7 @@ REFUSED = [
         "rows_per_file",
     ),
     ("CREATE SINK s FROM t WITH (connector='file', path='x', format='orc')", '"orc" is not offered', "jsonl"),
+    ("CREATE SINK s FROM t WITH (connector='file', path='x', compression='lz4')", '"lz4" is not', "zstd"),
     (
         "CREATE SINK s FROM t WITH (connector='file', path='x', type='append-only')",
         "cannot tell so",

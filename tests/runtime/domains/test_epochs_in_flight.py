@@ -13,10 +13,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from engine.errors import Conflict, Unavailable
+from engine.errors import Conflict, StorageFull, Unavailable
 from engine.hummock.in_flight import InFlightStore
 from engine.hummock.object_store.delayed import DelayedObjectStore
 from engine.runtime.domains.domain_outcome import DomainOutcome
+from engine.runtime.epoch.mutation_run import take_mutations
 from engine.runtime.executor import Computed, FragmentTask
 from engine.session import Session
 
@@ -249,3 +250,95 @@ def test_an_outage_loses_what_was_on_its_way_and_nothing_else(
 
 def _refused(*_: object) -> bool | None:
     raise Unavailable("the store is away")
+
+
+@pytest.fixture
+def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A store that takes 20 ms to answer."""
+    monkeypatch.setenv("TIDELINE_STORE_DELAY_MS", "20")
+    monkeypatch.setenv("TIDELINE_CACHE_DIR", str(tmp_path / "cache"))
+    return (tmp_path / "store").as_uri()
+
+
+@pytest.fixture
+def flushing(far: str, session: Session) -> Iterator[Session]:
+    """A session as any other, over a store that is far away."""
+    with Session(far, "local[2]") as found:
+        found.sql("CREATE TABLE item (id BIGINT PRIMARY KEY, g BIGINT, x BIGINT)")
+        found.sql("INSERT INTO item VALUES (1, 1, 5), (2, 1, 6)")
+        found.sql("CREATE MATERIALIZED VIEW totals AS SELECT g, sum(x) AS s FROM item GROUP BY g")
+        found.sql("CREATE MATERIALIZED VIEW sizes AS SELECT s, count(*) AS n FROM totals GROUP BY s")
+        yield found
+
+
+def lose(session: Session) -> None:
+    """Refuse what is on its way, as where another process was faster."""
+    store = session.epochs.store
+    assert isinstance(store, InFlightStore)
+    with suppress(Conflict):
+        store.settle()
+    store._lose(Conflict("another process was faster"))
+
+
+@pytest.mark.timeout(120)
+def test_what_is_asked_of_a_view_waits_for_a_new_run_where_epochs_were_lost(
+    flushing: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost: list[str] = []
+
+    def losing(*given: Any) -> object:
+        if not lost:
+            lost.append("once")
+            lose(flushing)
+        return take_mutations(*given)
+
+    monkeypatch.setattr("engine.runtime.domains.flush.take_mutations", losing)
+    flushing.sql("ALTER MATERIALIZED VIEW totals PAUSE")
+    flushing.sql("INSERT INTO item VALUES (3, 1, 7)")
+    report = flushing.flush()
+    assert lost and not report.failed
+    assert "paused" in str(report["totals"].waits_for)
+
+
+def test_views_are_waited_for_where_epochs_were_lost_before(flushing: Session) -> None:
+    lose(flushing)
+    flushing.sql("CREATE MATERIALIZED VIEW low WITH (background = true) AS SELECT min(x) AS x FROM item")
+    flushing.wait(["low"], seconds=60.0)
+    assert flushing.sql("SELECT x FROM low") == pa.table({"x": pa.array([5], pa.int64())})
+
+
+def test_a_store_that_takes_no_more_files_is_told_as_it_is(
+    flushing: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uploads: list[str] = []
+
+    def full(store: InFlightStore, path: str) -> None:
+        uploads.append(path)
+        raise StorageFull("the bucket is full")
+
+    flushing.sql("INSERT INTO item VALUES (3, 1, 7)")
+    with monkeypatch.context() as away:
+        away.setattr(InFlightStore, "_upload", full)
+        with pytest.raises(StorageFull, match="the bucket is full"):
+            flushing.flush()
+        assert len(uploads) <= 8, "it was computed again and again"
+    flushing.flush().raise_for_errors()
+    assert flushing.sql("SELECT s FROM totals") == pa.table({"s": pa.array([18], pa.int64())})
+
+
+def test_who_is_passed_by_again_and_again_gets_a_turn(
+    flushing: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle, times = InFlightStore.settle, []
+
+    def losing(store: InFlightStore) -> None:
+        settle(store)
+        if len(times) < 9:
+            times.append("passed by")
+            store._lose(Conflict("another process was faster"))
+            settle(store)
+
+    flushing.sql("INSERT INTO item VALUES (3, 1, 7)")
+    monkeypatch.setattr(InFlightStore, "settle", losing)
+    flushing.flush().raise_for_errors()
+    assert len(times) == 9

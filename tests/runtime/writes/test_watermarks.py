@@ -267,8 +267,8 @@ def test_rows_of_files_are_held_against_the_watermark(lake: Session, tmp_path: P
 
 def test_events_of_nexmark_move_the_watermark(lake: Session) -> None:
     lake.sql(
-        "CREATE SOURCE bid (auction BIGINT, date_time TIMESTAMP, WATERMARK FOR date_time AS date_time - INTERVAL '1' SECOND) "
-        "WITH (connector = 'nexmark', type = 'bid', max_events = '500')"
+        "CREATE TABLE bid (auction BIGINT, date_time TIMESTAMP, WATERMARK FOR date_time AS date_time - INTERVAL '1' SECOND) "
+        "APPEND ONLY WITH (connector = 'nexmark', type = 'bid', max_events = '500')"
     )
     poll_all(lake.catalog, lake.store)
     assert watermark(lake, "bid")[0] is not None

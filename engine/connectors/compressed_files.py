@@ -1,0 +1,73 @@
+"""Text files that are compressed as a whole, read as they are unpacked: no more is held than of others."""
+
+from __future__ import annotations
+
+import io
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from engine.connectors.file_formats import Codec, MalformedFile
+from engine.connectors.read_limits import ReadLimits
+
+_BUFFER = 1 << 16
+
+
+def unpacked(file: BinaryIO, codec: Codec, stored: int, limits: ReadLimits) -> BinaryIO:
+    """Return what a file of `stored` bytes holds, to be read on or again from its start; reading raises MalformedFile for a bomb.
+
+    What is damaged or cut off raises OSError once that place is read.
+    """
+    return io.BufferedReader(_Unpacked(file, codec, stored, limits), _BUFFER)
+
+
+class _Unpacked(io.RawIOBase):
+    """Unpacks as much as it is asked for."""
+
+    def __init__(self, file: BinaryIO, codec: Codec, stored: int, limits: ReadLimits) -> None:
+        self._file, self._codec, self._stored, self._limits = file, codec, stored, limits
+        self._at = 0
+        self._stream = self._opened()
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        if (offset, whence) != (0, io.SEEK_SET):
+            raise io.UnsupportedOperation("a compressed file is read from its start on")
+        self._file.seek(0)
+        self._at, self._stream = 0, self._opened()
+        return 0
+
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # what BufferedReader gives
+        data = self._stream.read(len(buffer))
+        buffer[: len(data)] = data
+        self._at += len(data)
+        if self._limits.too_expanded(self._at, self._stored):
+            raise MalformedFile(self._limits.bomb(self._at, self._stored))
+        return len(data)
+
+    def _opened(self) -> pa.CompressedInputStream:
+        return pa.CompressedInputStream(pa.PythonFile(_Kept(self._file), mode="r"), self._codec)
+
+
+class _Kept(io.RawIOBase):
+    """A file that Arrow does not close: it may be read again."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        return self._file.read(size)
+
+    def close(self) -> None:
+        return None

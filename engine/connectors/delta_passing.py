@@ -1,0 +1,105 @@
+"""A Delta table's changes with the old row of each key beside the new one, for sources: nothing else holds the old rows.
+
+Of several changes of a key the oldest tells its old row and the newest its new one. Where the Delta table has no feed, both are
+what two of its versions hold. A key that stands twice cannot be followed so, and stops the source where it is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from engine.connectors.delta_log import DeltaPlace
+from engine.connectors.delta_read import snapshot_of, taken_items
+from engine.connectors.delta_steps import Step
+from engine.hummock.passing import WAS, was
+from engine.runtime.writes.spilled import PLACE
+from engine.sql.catalog import Column, Relation
+from engine.sql.expression.spark_sql import quote
+
+_NEW, _AT, _FIRST, _LAST = "_new", "_at", "_first", "_last"
+_HAD, _HAS = f"(NOT {_FIRST}.{_NEW})", f"{_LAST}.{_NEW}"
+TWICE = "its key stands more than once in the Delta table"
+
+
+def passed_feed(
+    session: SparkSession, relation: Relation, step: Step, place: DeltaPlace, columns: Mapping[str, str]
+) -> DataFrame:
+    """Return what versions have changed by their feed, a row a key."""
+    feed = session.read.format("delta").option("readChangeFeed", "true")
+    feed = feed.option("startingVersion", step.first).option("endingVersion", step.last)
+    new = "_change_type IN ('insert', 'update_postimage')"
+    rows = feed.load(place.spark).selectExpr(
+        *taken_items(relation, columns),
+        f"{new} AS {_NEW}",
+        f"CAST(_commit_version * 2 + IF({new}, 1, 0) AS BIGINT) AS {_AT}",
+    )
+    net = f"sum(IF({_NEW}, 1, -1))"
+    return _folded(relation, rows, net, f"_net = CAST({_HAS} AS INT) - CAST({_HAD} AS INT)")
+
+
+def has_key(relation: Relation) -> str:
+    """Return the condition that a row has a key; where a null is a value of it, each row has one."""
+    key = (column for column in relation.columns if column.source in relation.primary_key)
+    needed = [f"{quote(column.name)} IS NOT NULL" for column in key if relation.is_never_null(column)]
+    return " AND ".join(["TRUE", *needed])
+
+
+def passed_difference(
+    session: SparkSession,
+    relation: Relation,
+    versions: tuple[int | None, int],
+    place: DeltaPlace,
+    columns: tuple[Mapping[str, str], Mapping[str, str]],
+) -> DataFrame:
+    """Return what differs between two versions, a row a key; without a first one all rows of the second."""
+    before, after = versions
+    rows = _marked(snapshot_of(session, relation, after, place, columns[1]), after, new=True)
+    if before is not None:
+        old = _marked(snapshot_of(session, relation, before, place, columns[0]), before, new=False)
+        rows = rows.unionByName(old)
+    fits = f"_net = CAST({_HAS} AS INT) + CAST({_HAD} AS INT)"
+    found = _folded(relation, rows, "count(*)", fits)
+    values = [column for column in _values(relation) if "map<" not in column.type]
+    if len(values) < len(_values(relation)):  # maps are compared where the change is read
+        return found
+    same = [f"{quote(column.name)} <=> {quote(was(column.source))}" for column in values]
+    stays = " AND ".join([f"{quote(PLACE)} % 2 = 1", WAS, *same])
+    return found.where(f"NOT ({stays})")
+
+
+def _marked(rows: DataFrame, version: int, *, new: bool) -> DataFrame:
+    at = version * 2 + int(new)
+    return rows.selectExpr("*", f"{str(new).upper()} AS {_NEW}", f"CAST({at} AS BIGINT) AS {_AT}")
+
+
+def _values(relation: Relation) -> list[Column]:
+    return [c for c in relation.columns if not c.hidden and c.source not in relation.primary_key]
+
+
+def _folded(relation: Relation, rows: DataFrame, net: str, fits: str) -> DataFrame:
+    """Return the oldest and the newest of each key's rows as its old row and its new one; `fits` tells that these are all."""
+    key = [column.name for column in relation.columns if column.source in relation.primary_key]
+    values = _values(relation)
+    parts = [f"'v{n}', {quote(column.name)}" for n, column in enumerate(values)]
+    parts.append(f"'{_NEW}', {_NEW}")
+    whole = f"named_struct({', '.join(parts)})"
+    grouped = rows.groupBy(*(F.col(quote(name)) for name in key)).agg(
+        F.expr(f"min_by({whole}, {_AT})").alias(_FIRST),
+        F.expr(f"max_by({whole}, {_AT})").alias(_LAST),
+        F.expr(f"max({_AT})").alias(_AT),
+        F.expr(net).alias("_net"),
+    )
+    shown = ", ".join(f"CAST({quote(name)} AS STRING)" for name in key)
+    told = f"concat('{TWICE}: ', concat_ws(', ', {shown}))"
+    place = f"(({_AT} DIV 2) * 2 + CAST({_HAS} AS INT))"
+    items = [quote(name) for name in key]
+    items += [f"IF({_HAS}, {_LAST}.v{n}, NULL) AS {quote(c.name)}" for n, c in enumerate(values)]
+    items.append(f"{_HAD} AS {WAS}")
+    items += [f"IF({_HAD}, {_FIRST}.v{n}, NULL) AS {quote(was(c.source))}" for n, c in enumerate(values)]
+    items.append(
+        f"IF({has_key(relation)} AND NOT ({fits}), CAST(raise_error({told}) AS BIGINT), {place}) AS {quote(PLACE)}"
+    )
+    return grouped.where(f"{_HAD} OR {_HAS} OR NOT ({fits})").selectExpr(*items)

@@ -1,0 +1,48 @@
+"""What passes through the driver is counted: the answers of tasks, whatever they compute, and the rows that are copied there."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from engine.operators.context import SMALL_CHANGE_ROWS
+from engine.session import Session
+
+ANSWERS = 20_000
+
+
+def rows(count: int, first: int = 0) -> pa.Table:
+    ids = range(first, first + count)
+    return pa.table({"id": ids, "grp": [one % 50_000 for one in ids], "n": [one % 7 for one in ids]})
+
+
+def test_the_rows_of_a_large_epoch_do_not_pass_through_the_driver(session: Session) -> None:
+    """Some 5 MB of changes and 50,000 changed groups: the driver sees names of files, counts and bounds of keys."""
+    session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, grp BIGINT, n BIGINT)")
+    session.write("t", rows(10))
+    session.sql(
+        "CREATE MATERIALIZED VIEW sums AS SELECT grp, sum(n) AS n, max(id) AS last FROM t GROUP BY grp"
+    )
+    session.write("t", rows(SMALL_CHANGE_ROWS + 50_000))
+    report = session.flush()["sums"]
+    assert report.rows_out >= 49_990
+    assert 0 < report.driver_bytes < ANSWERS
+
+
+def test_an_empty_epoch_passes_nothing(session: Session) -> None:
+    session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, grp BIGINT, n BIGINT)")
+    session.sql("CREATE MATERIALIZED VIEW sums AS SELECT grp, sum(n) AS n FROM t GROUP BY grp")
+    session.flush()
+    assert session.flush()["sums"].driver_bytes == 0
+
+
+def test_what_is_copied_to_an_index_is_counted(session: Session) -> None:
+    """A small change of a joined table is copied to its index by the driver, rows and all."""
+    session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, grp BIGINT, n BIGINT)")
+    session.sql("CREATE TABLE named (id BIGINT PRIMARY KEY, code BIGINT, name STRING)")
+    session.write("named", pa.table({"id": [1], "code": [1], "name": ["one"]}))
+    session.sql("CREATE MATERIALIZED VIEW v AS SELECT t.id, name FROM t JOIN named ON t.grp = named.code")
+    few = 2_000
+    session.write("t", rows(few))
+    report = session.flush()
+    assert report.driver_bytes >= few * 2 * 8
+    assert 0 < report["v"].driver_bytes < ANSWERS
