@@ -68,10 +68,15 @@ def taken_columns(relation: Relation, metadata: Metadata, place: DeltaPlace) -> 
     for column in (one for one in relation.columns if not one.hidden):
         given = there.get(column.name.lower())
         if given is None:
+            name = relation.name
+            remedy = (
+                f"ALTER TABLE {name} DROP COLUMN {column.name}; or add it to the Delta table, and "
+                f"ALTER TABLE {name} RESYNC passes the versions that lack it"
+            )
+            if relation.passes:
+                remedy = f"DROP SOURCE {name} CASCADE, and create it and its views again without that column"
             raise SourceError(
-                f"table {relation.name}: the Delta table at {place.shown} has no column {column.name}: "
-                f"ALTER TABLE {relation.name} DROP COLUMN {column.name}; or add it to the Delta table, and "
-                f"ALTER TABLE {relation.name} RESYNC passes the versions that lack it"
+                f"{relation.kind} {name}: the Delta table at {place.shown} has no column {column.name}: {remedy}"
             )
         if not same_type(column.type, given):
             raise SourceError(

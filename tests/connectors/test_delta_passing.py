@@ -310,3 +310,17 @@ def test_views_over_sources_of_random_delta_tables(
             assert found == by_batch(tables, text), (name, done)
         session.sql(f"DROP MATERIALIZED VIEW {next(name for name in queries if name.startswith('late'))}")
         del queries[next(name for name in queries if name.startswith("late"))]
+
+
+def test_a_column_that_the_delta_table_loses_stops_the_source_with_what_to_do(world: World) -> None:
+    session, there = world.session, world.lakes["s"]
+    world.begin()
+    poll(session)
+    create_views(session, {"grouped": VIEWS["grouped"]})
+    there.sql(
+        "ALTER TABLE {} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
+        "ALTER TABLE {} DROP COLUMN v",
+        "DELETE FROM {} WHERE id = 1",
+    )
+    (report, *_) = poll_all(session.catalog, session.store, ("s",), lambda: session.computing)
+    assert report.error is not None and "has no column v: DROP SOURCE s CASCADE" in report.error
