@@ -18,6 +18,7 @@ import pytest
 from dagster_tideline.component import TidelineModelsComponent
 from dagster_tideline.settings import VARIABLES, Settings
 from engine.cli.commands import main
+from engine.connectors import landing_bucket
 from engine.connectors.read_limits import ReadLimits
 from engine.errors import EnvironmentNotReady, StorageError, TidelineError
 from engine.hummock.object_store import open_object_store
@@ -35,16 +36,21 @@ from tests.proxy import proxy
 KEY, SECRET = "AKIATOPKEYOFTESTS", "top/secret/of/tests"
 
 
+EMPTY = b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
+
+
 class Refusing(BaseHTTPRequestHandler):
-    """A service that lets nobody in; `asked` is what it was asked to do."""
+    """A service with a right to nothing but to list what lies below a prefix; `asked` is what it was asked to do."""
 
     asked: ClassVar[list[str]] = []
 
     def answer(self) -> None:
         self.asked.append(self.command)
-        self.send_response(403)
-        self.send_header("Content-Length", "0")
+        listed = self.command == "GET" and "prefix=mine%2F" in self.path
+        self.send_response(200 if listed else 403)
+        self.send_header("Content-Length", str(len(EMPTY) if listed else 0))
         self.end_headers()
+        self.wfile.write(EMPTY if listed else b"")
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = answer
 
@@ -54,7 +60,7 @@ class Refusing(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def refusing(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Let buckets be those of a service that refuses these credentials."""
+    """Let buckets be those of a service that refuses these credentials, but for one prefix."""
     Refusing.asked = []
     with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -173,24 +179,47 @@ def test_credentials_that_are_refused_are_told_without_them_and_nothing_is_writt
             "the Delta table at s3://b/t can't be read",
             "the credentials are refused",
         ),
+        Bad(
+            "CREATE TABLE x (id INT PRIMARY KEY) WITH (connector = 'landing', path = 's3://b/in')",
+            "path",
+            "s3://b/in/ cannot be listed",
+            "the credentials are refused, or have no right to it; correct them (AWS_ACCESS_KEY_ID",
+        ),
     ]
     for bad in asked:
         told = check_refused(lake, tmp_path, bad)
         assert KEY not in told and SECRET not in told
     with pytest.raises(StorageError, match="the credentials are refused"):
         Session("s3://bucket/x")
-    assert set(refusing) == {"HEAD"}
+    assert set(refusing) == {"HEAD", "GET"}
+
+
+def test_a_right_to_list_a_prefix_is_all_that_landing_there_takes(
+    refusing: list[str], lake: Session, tmp_path: Path
+) -> None:
+    lake.sql("CREATE TABLE x (id INT PRIMARY KEY) WITH (connector = 'landing', path = 's3://b/mine')")
+    assert refusing == ["GET"]
+    text = "CREATE TABLE y (id INT PRIMARY KEY) WITH (connector = 'landing', path = 's3://b/mined')"
+    check_refused(lake, tmp_path, Bad(text, "path", "s3://b/mined/ cannot be listed", "or their rights"))
 
 
 def test_a_service_that_takes_no_connections_is_told_without_the_password_in_its_address(
-    s3_server: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    s3_server: str,
+    lake: Session,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setattr(landing_bucket, "PATIENCE_SECONDS", 0.0)
+    text = "CREATE TABLE x (id INT PRIMARY KEY) WITH (connector = 'landing', path = 's3://bucket/in')"
+    landing = Bad(text, "path", "s3://bucket/in/ cannot be listed", "whether the service runs")
     with proxy(int(s3_server.rpartition(":")[2])) as door:
         door.refuse()
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://me:{SECRET.replace('/', '')}@127.0.0.1:{door.port}")
-        told = told_by_status("s3://bucket/x", capsys)
-    assert f"127.0.0.1:{door.port}" in told and "AWS_ENDPOINT_URL" in told
-    assert SECRET.replace("/", "") not in told
+        said = [told_by_status("s3://bucket/x", capsys), check_refused(lake, tmp_path, landing)]
+    for told in said:
+        assert f"127.0.0.1:{door.port}" in told and "AWS_ENDPOINT_URL" in told
+        assert SECRET.replace("/", "") not in told
 
 
 @pytest.mark.parametrize(

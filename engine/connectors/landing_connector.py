@@ -11,7 +11,7 @@ from engine.connectors.contract import Connector, Spark, Unfit, source_options
 from engine.connectors.file_formats import FileOptions
 from engine.connectors.landing import LandingSource
 from engine.connectors.landing_bucket import LandingBucket, found_file
-from engine.connectors.landing_folder import landing_path, look_at, unreadable
+from engine.connectors.landing_folder import look_at, unreadable
 from engine.connectors.landing_options import CONNECTOR, OPTIONS, landing_place, wrong_option
 from engine.connectors.landing_place import is_landed, is_read
 from engine.connectors.landing_tables import all_taken
@@ -42,11 +42,10 @@ class LandingConnector(Connector):
         if isinstance(place, LandingBucket):
             next(iter(place.listed()), None)
             return
-        folder = landing_path(statement.options["path"])
         try:
-            os.scandir(folder).close()
+            os.scandir(place.folder).close()
         except OSError as error:
-            raise unreadable(statement.name, folder, error) from error
+            raise unreadable(statement.name, place.folder, error) from error
 
     def source(self, store: Hummock, relation: Relation) -> LandingSource:
         """Return the source of a table."""

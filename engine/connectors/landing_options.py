@@ -13,7 +13,6 @@ from engine.connectors.landing_folder import LandingFolder, landing_path
 from engine.errors import PathNotAllowed
 
 CONNECTOR = "landing"
-ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 OF_CSV = ("delimiter", "null")
 OPTIONS: Mapping[str, str] = {
     "connector": "'landing': rows come from files of a folder",
@@ -33,11 +32,6 @@ def wrong_option(options: Mapping[str, str]) -> Unfit | None:
     path = options.get("path")
     if not path:
         return Unfit("path", "the landing source needs a folder", "write path = 'folder'")
-    if ADDRESS.match(path) and not is_address(path):
-        message = (
-            f'the path "{path}" is an address, and files are read from a folder of this machine or a bucket'
-        )
-        return Unfit("path", message, "write path = 'folder' or 's3://bucket/prefix'")
     try:
         landing_place(path)
     except (PathNotAllowed, ValueError, RuntimeError) as error:

@@ -68,7 +68,8 @@ def nothing_made(session: Session, home: Path) -> Iterator[None]:
     names, tables, files = set(session.catalog.relations), set(before.tables), found(home)
     yield
     after = session.store.refresh()
-    assert after.number == before.number and after.catalog == before.catalog
+    assert after.number == before.number, f"{before.number} became {after.number}"
+    assert after.catalog == before.catalog
     assert set(session.catalog.relations) == names and set(after.tables) == tables
     assert found(home) == files
 

@@ -26,7 +26,7 @@ from botocore.exceptions import (
 from engine.errors import StorageError, Unavailable, UnknownStore
 from engine.hummock.clock import system_clock
 from engine.hummock.object_store import ObjectInfo
-from engine.hummock.object_store.s3_errors import told, unusable
+from engine.hummock.object_store.s3_errors import reason, unusable
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -49,14 +49,6 @@ _ASK_AGAIN = (
     "502",
     "503",
     "504",
-)
-_NO_RIGHT = (
-    "403",
-    "AccessDenied",
-    "InvalidAccessKeyId",
-    "SignatureDoesNotMatch",
-    "ExpiredToken",
-    "AllAccessDisabled",
 )
 _NO_ANSWER = (NoConnection, HTTPClientError, ResponseStreamingError, IncompleteReadError, ReadTimeoutError)
 """There was no connection, or it broke: whether the request had an effect is unknown."""
@@ -236,8 +228,9 @@ class S3ObjectStore:
         if code == "NoSuchBucket":
             return StorageError(f"there is no bucket {self.bucket}: create it, or correct the address")
         kind = Unavailable if again else StorageError
-        why = "these credentials have no right to it: " if code in _NO_RIGHT else ""
-        return kind(f"s3://{self.bucket}/{self.prefix}{path} cannot be {what}: {why}{told(error)}")
+        said, now = reason(error)
+        what_now = f"; {now}" if now else ""
+        return kind(f"s3://{self.bucket}/{self.prefix}{path} cannot be {what}: {said}{what_now}")
 
     def _create_bucket(self) -> None:
         region = self._client.meta.region_name
