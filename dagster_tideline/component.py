@@ -45,4 +45,4 @@ class TidelineModelsComponent(dg.Component, dg.Model, dg.Resolvable):
         folder = (place / self.models).resolve()
         texts = {"group": self.group, "freshness": self.freshness, "automation": self.automation}
         said = spoken(self.owners, self.tags, texts)
-        return build_definitions(settings.model_copy(update={**changed, "assets": folder}), said=said)
+        return build_definitions(settings.replaced(**changed, assets=folder), said=said)

@@ -80,7 +80,7 @@ def build_definitions(
             ),
         )
         if by_driver
-        else build_sensor(models, job)
+        else build_sensor(models, job, settings.sensor_wait)
     )
     return dg.Definitions(
         assets=[*built, *assets, *upkeep],

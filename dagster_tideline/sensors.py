@@ -1,6 +1,5 @@
 """The level-triggered sensor: whenever something is pending and no run is under way, one run over all of it."""
 
-import os
 import time
 from collections.abc import Sequence
 
@@ -21,11 +20,12 @@ WORK_TAG = "tideline/work"
 GROUP = "default"
 # The daemon looks every 5 s at the soonest. A tick that finds a run under way, or nothing to do, looks again for a
 # little while, so that what comes in meanwhile need not wait for the next tick. TIDELINE_SENSOR_WAIT=0 turns that off.
-WAIT_SECONDS = 4.7
 WAIT_STEP_SECONDS = 0.25
 
 
-def build_sensor(models: Sequence[Model], job: UnresolvedAssetJobDefinition) -> dg.SensorDefinition:
+def build_sensor(
+    models: Sequence[Model], job: UnresolvedAssetJobDefinition, wait_seconds: float
+) -> dg.SensorDefinition:
     """Return the sensor over these models; it opens the store once and then probes for the next manifest."""
 
     @dg.sensor(
@@ -38,7 +38,7 @@ def build_sensor(models: Sequence[Model], job: UnresolvedAssetJobDefinition) -> 
     def frontier_sensor(
         context: dg.SensorEvaluationContext, hummock: HummockResource
     ) -> dg.RunRequest | dg.SkipReason:
-        deadline = time.monotonic() + float(os.environ.get("TIDELINE_SENSOR_WAIT", WAIT_SECONDS))
+        deadline = time.monotonic() + wait_seconds
         while True:
             answer = evaluate(context.instance, hummock.kept(), models)
             if isinstance(answer, dg.RunRequest) or time.monotonic() >= deadline:

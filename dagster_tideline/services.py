@@ -24,6 +24,7 @@ from engine.errors import EnvironmentNotReady
 from engine.jars import check_java, pyspark_folder
 from engine.runtime.spark import ui
 from engine.runtime.spark.connect import FILE, LOOPBACK, TOKEN_VARIABLE, WarmSpark, announce
+from engine.runtime.spark.masters import driver_memory
 from engine.runtime.spark.session import PARALLELISM, server_settings
 
 START_SECONDS = 120.0
@@ -151,7 +152,7 @@ class Services:
             settings |= shown | {ui.ADDRESS: f"http://{LOOPBACK}:{page}"}
         command = [str(pyspark_folder() / "bin" / "spark-class"), "org.apache.spark.deploy.SparkSubmit"]
         command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
-        command += ["--driver-memory", os.environ.get("TIDELINE_DRIVER_MEMORY", "4g"), "--name", "tideline"]
+        command += ["--driver-memory", driver_memory(), "--name", "tideline"]
         for key, value in settings.items():
             command += ["--conf", f"{key}={value}"]
         service = self._start("Spark", [*command, "spark-internal"], environment, f"sc://localhost:{port}")

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
 
 from engine.errors import EnvironmentNotReady
 
+STORE = re.compile(r"file:///.|s3a?://[^/]")
 WORKSPACE = "workspace.yaml"
 VARIABLES = {
     "home": "TIDELINE_HOME",
@@ -20,6 +24,7 @@ VARIABLES = {
     "event_seconds": "TIDELINE_EVENT_SECONDS",
     "epochs_in_flight": "TIDELINE_EPOCHS_IN_FLIGHT",
     "max_lag_seconds": "TIDELINE_MAX_LAG_SECONDS",
+    "sensor_wait": "TIDELINE_SENSOR_WAIT",
 }
 """The environment variable of each field that has one, for messages; SPARK_REMOTE is read where Spark is started."""
 
@@ -50,24 +55,57 @@ class Settings(BaseModel):
     max_lag_seconds: float = Field(default=900.0, gt=0)
     """How far a view may lag behind its inputs before the job `freshness` fails; those that rest by their own option may."""
 
+    sensor_wait: float = Field(default=4.7, ge=0)
+    """For how long an evaluation of the sensor watches; Dagster evaluates it every few seconds."""
+
+    @field_validator("home", "assets")
+    @classmethod
+    def _is_no_file(cls, folder: Path) -> Path:
+        if folder.is_file():
+            raise PydanticCustomError("folder", "That is a file: name a folder")
+        return folder
+
+    @field_validator("store")
+    @classmethod
+    def _is_an_address(cls, store: str) -> str:
+        if not STORE.match(store):
+            raise PydanticCustomError(
+                "store", "That is no address of a store: write file:///path or s3://bucket/prefix"
+            )
+        return store
+
     @classmethod
     def of_environment(cls, project: Path) -> Settings:
         """Return the settings of a project in a folder; raises EnvironmentNotReady for a variable that can't be meant."""
         project = project.expanduser().resolve()
         home = _folder(os.environ.get("TIDELINE_HOME")) or project
+        assets = _folder(os.environ.get("TIDELINE_ASSETS")) or home / "assets"
+        if assets != home / "assets" and not assets.exists():
+            raise EnvironmentNotReady(
+                f"TIDELINE_ASSETS is '{assets}': there is no such folder: make it, or correct its path"
+            )
         found = {
             "project": project,
             "home": home,
-            "assets": _folder(os.environ.get("TIDELINE_ASSETS")) or home / "assets",
+            "assets": assets,
             "store": os.environ.get("TIDELINE_STORE") or (home / ".tideline" / "store").as_uri(),
             "runs": os.environ.get("TIDELINE_RUNS"),
             "driver_seconds": os.environ.get("TIDELINE_DRIVER_SECONDS"),
             "event_seconds": os.environ.get("TIDELINE_EVENT_SECONDS"),
             "epochs_in_flight": os.environ.get("TIDELINE_EPOCHS_IN_FLIGHT"),
             "max_lag_seconds": os.environ.get("TIDELINE_MAX_LAG_SECONDS"),
+            "sensor_wait": os.environ.get("TIDELINE_SENSOR_WAIT"),
         }
+        return cls._checked({field: value for field, value in found.items() if value})
+
+    def replaced(self, **others: object) -> Settings:
+        """Return the settings with other values of some; raises EnvironmentNotReady for one that can't be meant."""
+        return self._checked({**self.model_dump(), **others})
+
+    @classmethod
+    def _checked(cls, found: Mapping[str, object]) -> Settings:
         try:
-            return cls.model_validate({field: value for field, value in found.items() if value})
+            return cls.model_validate(found)
         except ValidationError as error:
             raise EnvironmentNotReady("; ".join(_told(problem) for problem in error.errors())) from None
 

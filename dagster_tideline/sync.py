@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dagster_tideline.models import FED, Model, normalised
-from engine.connectors.confinement import is_address
-from engine.connectors.landing_folder import landing_path
+from engine.connectors.landing_folder import LandingFolder
 from engine.connectors.landing_options import CONNECTOR as LANDING
+from engine.connectors.landing_options import landing_place
 from engine.errors import PathNotAllowed, TidelineError
 from engine.meta.sinks import copies_of, is_copy
 from engine.sql.catalog import COMPANIONS, Catalog, Relation
@@ -191,9 +191,11 @@ def _make_folders(models: Sequence[Model]) -> dict[str, str]:
     for model in models:
         options = {name.lower(): value for name, value in model.options.items()}
         path = options.get("path", "")
-        if options.get("connector") == LANDING and path and not is_address(path):
+        if options.get("connector") == LANDING and path:
             try:
-                landing_path(path).mkdir(parents=True, exist_ok=True)
+                place = landing_place(path)
+                if isinstance(place, LandingFolder):
+                    place.folder.mkdir(parents=True, exist_ok=True)
             except PathNotAllowed as error:
                 errors[model.name] = f"{model.path}: {error}"
             except OSError as error:

@@ -19,8 +19,8 @@ def refused(
 ) -> dict[str, str]:
     """Return what is wrong with models that the engine refuses, by model; starts Spark.
 
-    Not tried are sinks and the Delta tables of views, which may reach out to others, and models over what somebody has made in
-    the store by hand: `stored` is what it holds.
+    Not tried are sinks and the Delta tables of views, which may reach out to others, landing folders, which a run makes,
+    and models over what somebody has made in the store by hand: `stored` is what it holds.
     """
     from engine.session import Session
 
@@ -38,6 +38,7 @@ def refused(
         tempfile.TemporaryDirectory(prefix="tideline-check-") as folder,
         Session(Path(folder).as_uri(), spark) as session,
     ):
+        session.reaches_out = False  # a run makes landing folders first
         _ = session.computing  # what the machine lacks is no fault of a model
         for function in stored.values():
             if function.kind == "function":

@@ -10,9 +10,10 @@ import pyarrow as pa
 from engine.connectors.registry import CONNECTORS
 from engine.connectors.resync import resync
 from engine.connectors.sinks.copies import copy_beside, copy_of, set_copy
-from engine.connectors.sinks.ddl import alter_sink, create_sink, show_sinks
+from engine.connectors.sinks.ddl import alter_sink, create_sink
+from engine.connectors.sinks.show import show_sinks
 from engine.connectors.source_statements import as_passed
-from engine.connectors.table_options import RETENTION_OF_ANY, check_table_options
+from engine.connectors.table_options import RETENTION_OF_ANY, check_table_options, told_at_its_path
 from engine.meta.domain import BACKGROUND
 from engine.meta.sinks import copies_of
 from engine.runtime.reads import query
@@ -158,8 +159,10 @@ class Dispatch:
         if not ddl.is_there(session.catalog, statement.name, statement.if_not_exists, statement.sql):
             if "connector" in statement.options:
                 connector = CONNECTORS.named(statement.options["connector"])
-                statement = connector.with_columns(as_passed(statement, connector))
-                connector.check_reading(statement, spark)
+                with told_at_its_path(statement):
+                    statement = connector.with_columns(as_passed(statement, connector))
+                    if session.reaches_out:
+                        connector.check_reading(statement, spark)
             ddl.create_table(session.store, spark, statement, dialect)
 
     def _create_materialized_view(self, statement: st.CreateMaterializedView) -> None:

@@ -15,6 +15,10 @@ class StorageError(TidelineError):
     """The store could not do what was asked."""
 
 
+class UnknownStore(StorageError):
+    """There is no store at an address."""
+
+
 class UnknownTable(StorageError):
     """No table of that name exists in the store."""
 

@@ -87,6 +87,8 @@ class Session:
             raise SqlError(f'dialect "{dialect}" is unknown: use one of {", ".join(DIALECTS)}')
         self.url = url
         self.settings = Settings(dialect=dialect)
+        self.reaches_out = True
+        """Whether CREATE TABLE looks at what feeds the table; a trial of statements whose folders come later does not."""
         self.prepared: dict[str, Prepare] = {}
         """The statements of PREPARE by their names."""
         self.notices: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import typer
 
-from engine.errors import EnvironmentNotReady, StorageError
+from engine.errors import EnvironmentNotReady, UnknownStore
 
 if TYPE_CHECKING:
     from engine.hummock import Hummock
@@ -42,18 +42,16 @@ def make_store(store: str) -> str:
 
 
 def opened(store: str) -> Hummock:
-    """Open the store that is named, else the default; raises StorageError if there is none."""
+    """Open the store that is named, else the default; raises UnknownStore if there is none."""
     from engine.hummock import Hummock
 
     url = store or default_store()
     try:
         return Hummock.open(url, create=False)
-    except (StorageError, OSError) as error:
-        if url.startswith("file:") and not (Path(url.removeprefix("file://")) / "manifest").is_dir():
-            raise StorageError(
-                f"there is no store at {url}: `tideline init` makes one, --store or TIDELINE_STORE names another"
-            ) from error
-        raise
+    except UnknownStore as error:
+        raise UnknownStore(
+            f"there is no store at {url}: `tideline init` makes one, --store or TIDELINE_STORE names another"
+        ) from error
 
 
 def tell(text: str) -> None:

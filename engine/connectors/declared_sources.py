@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from engine.connectors.registry import CONNECTORS
 from engine.connectors.source_statements import as_passed
-from engine.connectors.table_options import RETENTION_OF_ANY, check_table_options
+from engine.connectors.table_options import RETENTION_OF_ANY, check_table_options, told_at_its_path
 from engine.errors import TidelineError
 from engine.runtime.statements.ddl import source_relation, table_relation
 from engine.runtime.statements.set_variable import set_variable
@@ -50,7 +50,8 @@ def declared_sources(
                 if not connector:
                     continue
                 offered = CONNECTORS.named(connector)
-                made = offered.with_columns(as_passed(statement, offered))
+                with told_at_its_path(statement):
+                    made = offered.with_columns(as_passed(statement, offered))
                 relation = table_relation(made, settings.dialect, made.columns, made.primary_key)
                 relation = source_relation(relation) if made.passes else relation
         except TidelineError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ from engine.connectors.delta_read import reading, same_type
 from engine.connectors.delta_types import DeltaColumn, delta_columns
 from engine.errors import SqlError
 from engine.sql.catalog import Column, check_name
-from engine.sql.parsing.refusals import refusal
+from engine.sql.parsing.refusals import refusal, words
 from engine.sql.statements.statement_types import CreateTable
 from engine.sql.typing.types import TYPE_NAMES
 
@@ -116,5 +117,6 @@ def _check(statement: CreateTable, column: Column, there: dict[str, DeltaColumn]
 
 
 def _error(statement: CreateTable, name: str, message: str, hint: str) -> SqlError:
-    start = max(statement.sql.lower().find(name.lower(), statement.sql.find("(")), 0)
-    return refusal(message, statement.sql, start, hint)
+    listed = max(statement.sql.find("("), 0)
+    found = re.compile(rf"\b{re.escape(name)}\b", re.IGNORECASE).search(words(statement.sql), listed)
+    return refusal(message, statement.sql, found.start() if found else listed, hint)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from engine.arrow import as_values
 from engine.connectors.confinement import allowed_bucket, allowed_path, defined_home
 from engine.connectors.landing_folder import landing_path
-from engine.errors import SourceError, StorageError
+from engine.errors import SourceError, StorageError, UnknownStore
 from engine.hummock.object_store import ObjectInfo, ObjectStore, open_object_store
 from engine.hummock.object_store.local import LocalObjectStore
 
@@ -115,7 +115,12 @@ class DeltaPlace:
         """Return its files; raises StorageError where there is no such folder."""
         if self.is_remote:
             return open_object_store("s3" + self.spark.removeprefix("s3a"), create=False)
-        return LocalObjectStore(Path(self.spark.removeprefix("file:")), create=False)
+        return LocalObjectStore(self.folder, create=False)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of one that is not remote."""
+        return Path(self.spark.removeprefix("file:"))
 
 
 def delta_place(path: str) -> DeltaPlace:
@@ -143,8 +148,13 @@ class DeltaLog:
     def _files(self) -> ObjectStore:
         try:
             return self.place.open()
+        except UnknownStore as error:
+            why = "there is no such bucket" if self.place.is_remote else _lacking(self.place.folder)
+            raise SourceError(
+                f"there is no Delta table at {self.place.shown}: {why}: correct its path"
+            ) from error
         except StorageError as error:
-            raise SourceError(f"there is no Delta table at {self.place.shown}: {error}") from error
+            raise SourceError(f"the Delta table at {self.place.shown} can't be read: {error}") from error
 
     def look(self, version: int) -> ObjectInfo | None:
         """Return size and time of a version's entry, None if there is none; the cost is that of one look."""
@@ -180,7 +190,9 @@ class DeltaLog:
         """Return the newest version; raises SourceError where there is no table."""
         found = [int(m[1]) for name in self._names() if (m := _VERSION.fullmatch(name))]
         if not found:
-            raise SourceError(f"there is no Delta table at {self.place.shown}: its {LOG} holds no version")
+            raise SourceError(
+                f"there is no Delta table at {self.place.shown}: its {LOG} holds no version: name the folder that holds one"
+            )
         return max(found)
 
     def metadata(self, version: int) -> Metadata:
@@ -202,7 +214,8 @@ class DeltaLog:
             if data is None and at not in checkpoints:
                 break
         raise SourceError(
-            f"the log of the Delta table at {self.place.shown} does not tell its schema at version {version}"
+            f"the log of the Delta table at {self.place.shown} does not tell its schema at version {version}: it is cut or "
+            "damaged; restore it, or name another table"
         )
 
     def _of_checkpoint(self, version: int, name: str) -> Metadata | None:
@@ -232,6 +245,10 @@ class DeltaLog:
             raise SourceError(
                 f"version {version} of the Delta table at {self.place.shown} can't be read: {error}"
             ) from error
+
+
+def _lacking(folder: Path) -> str:
+    return f"{folder} is a file" if folder.is_file() else f"there is no folder {folder}"
 
 
 def _entry(version: int) -> str:

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from engine.errors import Conflict, SinkError, TidelineError
 from engine.hummock.turn import taken
+from engine.runtime.spark.errors import plain_message
 from engine.sql.expression.spark_sql import quote
 
 OWNER = "tideline.sink"
@@ -30,6 +31,7 @@ TRANSACTION = ("spark.databricks.delta.write.txnAppId", "spark.databricks.delta.
 COMMENT = "spark.databricks.delta.commitInfo.userMetadata"
 TURN_SECONDS = 600.0
 PAUSE_SECONDS = 0.05
+_JAVA_CLASS = re.compile(r"^:?\s*(?:[\w$]+\.)+\w*(?:Exception|Error): ")
 _NOT_IN_PARQUET = re.compile(r"[ ,;{}()\n\t=]")
 _MET_ANOTHER = re.compile(r"\[DELTA_(CONCURRENT_\w+|METADATA_CHANGED|PROTOCOL_CHANGED)")
 _NO_FILE_SYSTEM = re.compile(r'Class \S*S3AFileSystem not found|No FileSystem for scheme "?\w+')
@@ -91,10 +93,10 @@ def columns_of(session: SparkSession, url: str) -> dict[str, str]:
     return {field.name: field.dataType.simpleString() for field in fields}
 
 
-def partitions_of(session: SparkSession, url: str) -> tuple[str, ...]:
-    """Return the columns by which a Delta table is partitioned."""
+def layout_of(session: SparkSession, url: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the columns by which a Delta table is partitioned, and those by which it is clustered."""
     (detail,) = session.sql(f"DESCRIBE DETAIL {delta_name(url)}").toArrow().to_pylist()
-    return tuple(detail["partitionColumns"])
+    return tuple(detail["partitionColumns"]), tuple(detail["clusteringColumns"])
 
 
 def owner_of(session: SparkSession, url: str) -> str | None:
@@ -145,7 +147,8 @@ def telling(what: str, url: str) -> Iterator[None]:
                 "jars (spark.jars), or write to a local folder"
             ) from error
         line = next((line.strip() for line in text.splitlines() if _tells(line)), type(error).__name__)
-        raise SinkError(f"{what}: {url} could not be written: {line}") from error
+        told = plain_message(_JAVA_CLASS.sub("", line))
+        raise SinkError(f"{what}: {url} could not be read or written: {told}") from error
 
 
 @contextlib.contextmanager

@@ -36,6 +36,17 @@ class LandingConnector(Connector):
         """Return the first option that can't be used."""
         return wrong_option({name: value for name, value in statement.options.items() if name in OPTIONS})
 
+    def check_reading(self, statement: CreateTable, spark: Spark) -> None:
+        """Refuse a folder or a bucket that cannot be listed."""
+        place = landing_place(statement.options["path"])
+        if isinstance(place, LandingBucket):
+            next(iter(place.listed()), None)
+            return
+        try:
+            os.scandir(place.folder).close()
+        except OSError as error:
+            raise unreadable(statement.name, place.folder, error) from error
+
     def source(self, store: Hummock, relation: Relation) -> LandingSource:
         """Return the source of a table."""
         return LandingSource.of_relation(store, relation)

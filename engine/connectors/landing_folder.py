@@ -89,6 +89,8 @@ def is_folder(entry: os.DirEntry[str]) -> bool:
 
 def unreadable(table: str, folder: Path, error: OSError) -> SourceError:
     """Return the error for a landing folder that can't be read."""
+    if folder.is_file():
+        return SourceError(f"table {table}: {folder} is a file: name the folder that its files come to")
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return SourceError(f"table {table}: there is no folder {folder}: create it, or correct its path")
     return SourceError(f"table {table}: the folder {folder} can't be read: {error.strerror}")

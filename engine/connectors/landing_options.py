@@ -13,6 +13,7 @@ from engine.connectors.landing_folder import LandingFolder, landing_path
 from engine.errors import PathNotAllowed
 
 CONNECTOR = "landing"
+OF_CSV = ("delimiter", "null")
 OPTIONS: Mapping[str, str] = {
     "connector": "'landing': rows come from files of a folder",
     "path": "the folder, folders in it too; a relative one starts at TIDELINE_HOME; or s3://bucket/prefix",
@@ -36,7 +37,17 @@ def wrong_option(options: Mapping[str, str]) -> Unfit | None:
     except (PathNotAllowed, ValueError, RuntimeError) as error:
         hint = "write path = 'folder' or 's3://bucket/prefix'"
         return Unfit("path", f"the path can't be used: {error}", hint)
-    return wrong_format(options.get("format"), options.get("null"), options.get("delimiter", ","))
+    form = options.get("format")
+    wrong = wrong_format(form, options.get("null"), options.get("delimiter", ","))
+    if wrong is None and form not in (None, "csv"):
+        for name in OF_CSV:
+            if name in options:
+                return Unfit(
+                    name,
+                    f"{name} is of CSV, and format = '{form}' takes no such files",
+                    f"leave {name} or format out",
+                )
+    return wrong
 
 
 def landing_place(path: str) -> LandingFolder | LandingBucket:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
+import pyarrow as pa
 
 from engine.connectors.contract import Connector, Spark, Unfit, source_options
 from engine.connectors.nexmark_events import SIZES, EventKind, NexmarkEvents
@@ -19,6 +20,7 @@ from engine.hummock import Hummock
 from engine.runtime.rows import ROW_ID
 from engine.sql.catalog import Relation
 from engine.sql.statements.statement_types import CreateTable
+from engine.sql.typing.types import from_arrow, to_arrow
 
 CONNECTOR = "nexmark"
 OPTIONS: Mapping[str, str] = {
@@ -30,7 +32,11 @@ OPTIONS: Mapping[str, str] = {
 }
 """The options of a source and what they mean, one of event_rate and max_events at least; `docs/reference.md` is made of this."""
 EVENTS_PER_COMMIT = 500_000
+SAMPLE_EVENTS = 200
+"""So many events are made to see whether a table's types can take them."""
 DEFAULT_RATE = 10_000
+MOST = 10**12
+"""The greatest number of an option: microseconds of so many events are still whole numbers of 64 bits."""
 _LEAST = {"event_rate": 1, "max_events": 1, "seed": 0}
 
 
@@ -104,11 +110,17 @@ class NexmarkConnector(Connector):
         if wrong is not None:
             return wrong
         kind = _kind(statement.name, options)
-        known = NexmarkEvents().rows(kind, 0, 1).column_names
+        made = NexmarkEvents().rows(kind, 0, SAMPLE_EVENTS)
         for column in statement.columns:
-            if column.name not in known:
+            if column.name not in made.column_names:
                 message = f"Nexmark's {kind}s have no column {column.name}"
-                return Unfit("", message, f"they have {', '.join(known)}")
+                return Unfit("", message, f"they have {', '.join(made.column_names)}")
+            values = made.column(column.name)
+            try:
+                values.cast(to_arrow(column.type))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+                message = f"column {column.name} is {column.type}, which values of Nexmark's {kind}s are not"
+                return Unfit("", message, f"write {column.name} {from_arrow(values.type).upper()}")
         return None
 
     def source(self, store: Hummock, relation: Relation) -> NexmarkSource:
@@ -139,8 +151,8 @@ def wrong_option(name: str, options: Mapping[str, str]) -> Unfit | None:
         return Unfit(at, f"type '{word}' is unknown", f"write type = '…' with one of {', '.join(SIZES)}")
     for option, least in _LEAST.items():
         text = options.get(option)
-        if text is not None and (not text.strip().isdecimal() or int(text) < least):
-            message = f"{option} = '{text}' is no whole number of at least {least}"
+        if text is not None and (not text.strip().isdecimal() or not least <= int(text) <= MOST):
+            message = f"{option} = '{text}' is no whole number from {least} to {MOST}"
             return Unfit(option, message, f"write {option} = '100'")
     if "event_rate" not in options and "max_events" not in options:
         return Unfit("", "the events never end", "give event_rate, max_events, or both")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from engine.connectors.registry import CONNECTORS
 from engine.connectors.source_statements import as_passed, wrong_source
+from engine.errors import PathNotAllowed, SourceError, SqlError, StorageError
 from engine.meta.idle import IDLE_TIMEOUT
 from engine.runtime.writes.watermarks import LATE_ROWS
 from engine.sql.catalog import ROWS_LIVE
-from engine.sql.parsing.refusals import refusal
+from engine.sql.parsing.refusals import line_and_column, refusal
 from engine.sql.statements.statement_types import CreateTable
 
 _DURATION = re.compile(r"[1-9]\d{0,8}\s*(second|minute|hour|day|week)s?", re.IGNORECASE)
@@ -84,6 +86,17 @@ def check_table_options(statement: CreateTable, *, any_retention: bool = False) 
     if unfit is not None:
         at = unfit.option if unfit.option in statement.places else _CONNECTOR
         raise _wrong(statement, at, unfit.message, unfit.hint)
+
+
+@contextmanager
+def told_at_its_path(statement: CreateTable) -> Iterator[None]:
+    """Let a connector look at what feeds a table; raises SqlError, with the place of its path, for what it cannot read there."""
+    try:
+        yield
+    except (SourceError, PathNotAllowed, StorageError) as error:
+        at = statement.places.get("path", statement.places.get(_CONNECTOR, 0))
+        line, column = line_and_column(statement.sql, at)
+        raise SqlError(str(error), sql=statement.sql, line=line, column=column) from error
 
 
 def _check_of_watermark(statement: CreateTable, name: str) -> None:

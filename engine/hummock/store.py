@@ -12,7 +12,7 @@ from typing import Any, get_args
 import numpy as np
 import pyarrow as pa
 
-from engine.errors import StorageError
+from engine.errors import StorageError, UnknownStore
 from engine.hummock import compaction, gc
 from engine.hummock.altering import altered, options_of
 from engine.hummock.background import Background
@@ -112,7 +112,7 @@ class Hummock:
         held = StoreClock(clock or system_clock, objects)
         chain = ManifestChain(objects, held, counters)
         if chain.is_empty and not create:
-            raise StorageError(f"no store at {url}: open it with create=True to make one")
+            raise UnknownStore(f"no store at {url}: open it with create=True to make one")
         folder = cache_folder(url, cache_dir)
         options = {
             "cache_dir": chosen_cache(cache_dir),

@@ -375,7 +375,7 @@ def test_what_is_refused_when_the_table_is_made(
     }.items():
         with pytest.raises(SqlError, match=words):
             follow(session, there, columns)
-    with pytest.raises(SourceError, match="there is no Delta table at"):
+    with pytest.raises(SqlError, match="there is no Delta table at"):
         session.sql(
             f"CREATE TABLE t (id BIGINT PRIMARY KEY) WITH (connector = 'delta', path = '{tmp_path}/nowhere')"
         )
@@ -398,7 +398,7 @@ def test_a_table_that_is_there_is_left_as_it_is_without_a_look_at_its_delta_tabl
     session.sql(f"CREATE TABLE IF NOT EXISTS t {again}")
     with pytest.raises(SqlError, match="t exists already"):
         session.sql(f"CREATE TABLE t {again}")
-    with pytest.raises(SourceError, match="there is no Delta table at"):
+    with pytest.raises(SqlError, match="there is no Delta table at"):
         session.sql(f"CREATE TABLE IF NOT EXISTS u {again}")
 
 
@@ -410,7 +410,7 @@ def test_a_spark_that_can_not_read_s3_is_said_when_the_table_is_made(
     for entry in (there.path / "_delta_log").glob("*.json"):
         bucket.put(f"lake/_delta_log/{entry.name}", entry.read_bytes())
     words = r"table t: this Spark has no file system s3a.*s3://.*/lake: start it with hadoop-aws"
-    with pytest.raises(SourceError, match=words):
+    with pytest.raises(SqlError, match=words):
         session.sql(f"CREATE TABLE t (PRIMARY KEY (id)) WITH (connector = 'delta', path = '{s3_url}/lake')")
     assert "t" not in session.catalog.relations
     with pytest.raises(SqlError, match="has no column w"):  # which needs no Spark
@@ -466,7 +466,7 @@ def test_a_path_outside_of_the_home_is_refused(
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("TIDELINE_HOME", str(home))
-    with pytest.raises(PathNotAllowed, match="lies outside of"):
+    with pytest.raises(SqlError, match="lies outside of"):
         follow(session, there)
     monkeypatch.setenv("TIDELINE_ALLOWED_PATHS", str(tmp_path))
     follow(session, there)
@@ -483,5 +483,5 @@ def test_a_path_outside_of_the_home_is_refused(
     monkeypatch.delenv("TIDELINE_ALLOWED_PATHS")
     with pytest.raises(PathNotAllowed, match="lies outside of"):
         poll(session, "d")
-    with pytest.raises(SourceError, match="hdfs: is no place"):
+    with pytest.raises(SqlError, match="hdfs: is no place"):
         session.sql("CREATE TABLE u (id BIGINT PRIMARY KEY) WITH (connector = 'delta', path = 'hdfs://x/y')")

@@ -302,7 +302,9 @@ def test_an_append_only_table_keeps_its_first_row_of_a_key(lake: Session, folder
 
 def test_a_missing_folder_fails_that_source_alone(lake: Session, folder: Path, orders: Source) -> None:
     orders()
+    (folder.parent / "nowhere").mkdir()
     lake.sql("CREATE TABLE lost (id INT PRIMARY KEY) WITH (connector = 'landing', path = 'nowhere')")
+    (folder.parent / "nowhere").rmdir()
     (folder / "a.csv").write_text("id,price\n1,1\n")
     reports = {report.table: report for report in poll_all(lake.catalog, lake.store)}
     assert reports["orders"].files == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import boto3
@@ -265,10 +266,22 @@ def test_a_damaged_object_is_set_aside_and_stops_no_other(
     ]
 
 
-def test_a_bucket_that_is_not_there_fails_its_table_alone(
+@contextmanager
+def passing_bucket(name: str) -> Iterator[str]:
+    """The address of a place in a bucket that is gone after the block."""
+    client = boto3.client("s3")
+    client.create_bucket(Bucket=name)
+    try:
+        yield f"s3://{name}/in"
+    finally:
+        client.delete_bucket(Bucket=name)
+
+
+def test_a_bucket_that_is_gone_fails_its_table_alone(
     lake: Session, landed: LandingSource, bucket: ObjectStore
 ) -> None:
-    lake.sql("CREATE TABLE gone (id INT PRIMARY KEY) WITH (connector = 'landing', path = 's3://no-such/in')")
+    with passing_bucket("no-such") as path:
+        lake.sql(f"CREATE TABLE gone (id INT PRIMARY KEY) WITH (connector = 'landing', path = '{path}')")
     put(bucket, "a.csv", 1)
     reports = {report.table: report for report in poll_all(lake.catalog, lake.store)}
     assert "there is no bucket no-such" in str(reports["gone"].error)
@@ -277,22 +290,28 @@ def test_a_bucket_that_is_not_there_fails_its_table_alone(
         LandingSource.of_relation(lake.store, lake.catalog.get("gone")).poll()
 
 
-def tried(lake: Session, path: str) -> list[tuple[str, bool, str]]:
+def made(lake: Session, path: str) -> None:
     if "probe" in lake.catalog.relations:
         lake.sql("DROP TABLE probe")
     lake.sql(f"CREATE TABLE probe (id INT PRIMARY KEY) WITH (connector = 'landing', path = '{path}')")
+
+
+def tried(lake: Session) -> list[tuple[str, bool, str]]:
     return [tuple(found) for found in try_source(lake.store, lake.catalog.get("probe"), lambda: lake.spark)]  # type: ignore[misc]
 
 
 def test_a_trial_says_what_is_wrong(
     lake: Session, s3_url: str, bucket: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (found,) = tried(lake, "s3://no-such/in")
+    with passing_bucket("no-such") as path:
+        made(lake, path)
+    (found,) = tried(lake)
     assert found[:2] == ("connect", False) and "there is no bucket no-such" in found[2]
-    (found,) = tried(lake, f"{s3_url}/in")
+    made(lake, f"{s3_url}/in")
+    (found,) = tried(lake)
     assert found[:2] == ("connect", False) and "no object lies below" in found[2]
     put(bucket, "a.csv", 1)
-    listed, read, resumed = tried(lake, f"{s3_url}/in")
+    listed, read, resumed = tried(lake)
     assert [part[1] for part in (listed, read, resumed)] == [True] * 3
     assert "1 files in it can be read" in read[2]
     client = boto3.client("s3")
@@ -303,7 +322,7 @@ def test_a_trial_says_what_is_wrong(
     )
     client.put_bucket_policy(Bucket=name, Policy=policy)
     try:
-        listed, read = tried(lake, f"{s3_url}/in")
+        listed, read = tried(lake)
         assert (listed[1], read[1]) == (True, False) and "no right" in read[2]
     finally:
         client.delete_bucket_policy(Bucket=name)
@@ -312,10 +331,10 @@ def test_a_trial_says_what_is_wrong(
 @pytest.mark.parametrize(
     "named, path, allowed",
     [
-        ("", "s3://b/in", False),
-        ("s3://b", "s3://b/in", True),
-        ("s3a://b/in/", "s3://b/in/deep", True),
-        ("/data:s3://other:s3://b/in", "s3://b/in", True),
+        ("", "s3://tideline/in", False),
+        ("s3://tideline", "s3://tideline/in", True),
+        ("s3a://tideline/in/", "s3://tideline/in/deep", True),
+        ("/data:s3://other:s3://tideline/in", "s3://tideline/in", True),
         ("s3://b/in", "s3://b/inner", False),
         ("s3://b/in", "s3://b", False),
         ("s3://b/in", "s3://b/in/../secret", False),
@@ -330,6 +349,7 @@ def test_a_project_reads_from_buckets_that_it_names(
     monkeypatch.setenv("TIDELINE_ALLOWED_PATHS", named)
     text = f"CREATE TABLE t (id INT PRIMARY KEY) WITH (connector = 'landing', path = '{path}')"
     if allowed:
+        open_object_store("s3://tideline")
         lake.sql(text)
     else:
         with pytest.raises(UnsupportedSql, match=r"TIDELINE_ALLOWED_PATHS|no address") as told:
@@ -342,6 +362,7 @@ def test_folders_beside_a_bucket_in_the_setting_are_still_allowed(
 ) -> None:
     monkeypatch.setenv("TIDELINE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("TIDELINE_ALLOWED_PATHS", f"s3://b/in:{tmp_path / 'other'}")
+    (tmp_path / "other").mkdir()
     lake.sql(
         f"CREATE TABLE t (id INT PRIMARY KEY) WITH (connector = 'landing', path = '{tmp_path / 'other'}')"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,9 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def poll(lake: Session, path: str) -> tuple[int, str | None]:
-    """Poll a table that was made where no home was defined."""
+    """Poll a table that was made where no home was defined, by somebody who stood in its folder."""
     with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(os.environ.get("TIDELINE_HOME", "."))
         patched.delenv("TIDELINE_HOME", raising=False)
         create(lake, path)
     (report,) = poll_all(lake.catalog, lake.store)

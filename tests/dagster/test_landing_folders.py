@@ -32,3 +32,18 @@ def test_a_model_whose_folder_lies_out_of_the_home_is_told_and_the_others_are_ma
         assert "TIDELINE_ALLOWED_PATHS" in report.errors["out"]
         assert "out" not in session.catalog.relations
     assert (home / "landing" / "inside").is_dir() and not (tmp_path / "out").exists()
+
+
+@pytest.mark.s3
+def test_no_folder_is_made_for_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("TIDELINE_HOME", str(home))
+    monkeypatch.setenv("TIDELINE_ALLOWED_PATHS", "s3://no-bucket")
+    with Session((tmp_path / "store").as_uri()) as session:
+        asked = [model("cloud", "gs://b/in"), model("gone", "s3://no-bucket/in"), model("inside", "inside")]
+        report = sync_models(session, asked)
+        assert report.created == ("inside",)
+        assert "files are not read from gs://" in report.errors["cloud"]
+        assert "there is no bucket no-bucket" in report.errors["gone"]
+    assert [path.name for path in home.iterdir()] == ["inside"]

@@ -59,6 +59,7 @@ def test_a_write_by_anybody_makes_views_lag(project: Project) -> None:
 
 
 def test_a_mutation_that_waits_is_a_reason_to_run_and_new_work_each_time(project: Project) -> None:
+    (project.home / "landing" / "orders").mkdir(parents=True)
     project.session.sql(SOURCE)
     project.session.sql(TOTALS)
     project.session.flush()

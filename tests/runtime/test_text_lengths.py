@@ -72,8 +72,8 @@ def test_a_file_s_row_that_is_too_long_is_a_dead_letter(
     store: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TIDELINE_HOME", str(tmp_path))
-    store.sql(f"{TABLE} WITH (connector = 'landing', path = 'in')")
     (tmp_path / "in").mkdir()
+    store.sql(f"{TABLE} WITH (connector = 'landing', path = 'in')")
     (tmp_path / "in" / "a.csv").write_text("id,v,c\n1,abc,ab  \n2,abcd,a\n3,a,abcd\n4,abc  ,a\n")
     report = LandingSource.of_relation(store.store, store.catalog.get("t")).poll()
     assert (report.rows, report.dead_rows) == (2, 2)

@@ -7,6 +7,28 @@ from urllib.parse import unquote, urlsplit
 
 from engine.connectors.confinement import allowed_bucket, allowed_path, defined_home, is_address
 
+LOG = "_delta_log"
+
+
+def taken_by(url: str, *, delta: bool) -> tuple[str, str] | None:
+    """Return what stands in the way of a new sink's files at a local address, and what to do; None if nothing does.
+
+    `delta`: the sink keeps a Delta table there, which needs a folder of its own.
+    """
+    if not url.startswith("file:"):
+        return None
+    folder = Path(unquote(urlsplit(url).path))
+    there = next((one for one in (folder, *folder.parents) if one.exists()), folder)
+    if there.is_file():
+        return f"{there} is a file", "name a folder, which need not be there"
+    holds_table = (folder / LOG).is_dir()
+    if delta and not holds_table and folder.is_dir() and any(folder.iterdir()):
+        return f"{folder} holds files and no Delta table", "name an empty folder, or one that is not there"
+    if not delta and holds_table:
+        hint = "name another folder, or connector = 'delta' to bring rows to the table"
+        return f"{folder} holds a Delta table, of which files of others are no part", hint
+    return None
+
 
 def check_reachable(url: str) -> None:
     """Raise PathNotAllowed if an address leads out of the project's home; where nobody has defined one any place will do."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+
 from engine.connectors.sinks.option_checks import count, seconds, truth, wrong_sink
 from engine.connectors.sinks.options import COMMON_OPTIONS, TYPES
 from engine.connectors.sinks.registry import INTO, SINKS
@@ -17,19 +19,23 @@ def checked(statement: CreateSink, append_only: bool) -> dict[str, str]:
         named = [f"connector = '{one}'" for one in SINKS.all()]
         offered = " or ".join(SINKS.all())
         hint = f"{' or '.join(named)} with its options, or INTO a table without connector"
+        misspelt = next((one for one in given if not name and _near(one, ("connector",), 0.8)), "")
+        if misspelt:
+            raise wrong_sink(
+                statement, misspelt, f"a sink has no option {misspelt}", "did you mean connector?"
+            )
         raise wrong_sink(statement, "connector", f"the connector of a sink is {offered}", hint)
     connector = INTO if statement.into else SINKS.named(name)
     known = {**COMMON_OPTIONS, **connector.options}
     for option in given:
         if option not in known:
-            raise wrong_sink(
-                statement, option, f"a sink has no option {option}", f"options are {', '.join(known)}"
-            )
+            near = _near(option, tuple(known))
+            hint = f"did you mean {near}?" if near else f"options are {', '.join(known)}"
+            raise wrong_sink(statement, option, f"a sink has no option {option}", hint)
     kind = given.get("type", TYPES[1] if append_only else TYPES[0]).lower()
     if kind not in TYPES:
-        raise wrong_sink(
-            statement, "type", f'a sink is of type upsert or append-only, not "{kind}"', "choose one"
-        )
+        hint = f"write type = '{TYPES[0]}' or type = '{TYPES[1]}'"
+        raise wrong_sink(statement, "type", f'a sink is of type upsert or append-only, not "{kind}"', hint)
     found = {
         "type": kind,
         "force_append_only": truth(statement, "force_append_only", "false"),
@@ -38,3 +44,8 @@ def checked(statement: CreateSink, append_only: bool) -> dict[str, str]:
         "vnode_groups": str(count(statement, "vnode_groups", 1, VNODES)),
     }
     return {**found, **connector.kept(statement)}
+
+
+def _near(name: str, known: tuple[str, ...], least: float = 0.6) -> str:
+    """Return what was probably meant, "" if that cannot be guessed."""
+    return next(iter(difflib.get_close_matches(name, known, 1, least)), "")

@@ -1,16 +1,16 @@
-"""CREATE SINK, ALTER SINK and SHOW SINKS: each change is one commit, checked again whenever it is rebased."""
+"""CREATE SINK and ALTER SINK: each change is one commit, checked again whenever it is rebased."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 
 import msgspec
-import pyarrow as pa
 
 from engine.connectors.sinks.checked_options import checked
 from engine.connectors.sinks.delta_checks import OpenSpark
+from engine.connectors.sinks.option_checks import wrong_sink
 from engine.connectors.sinks.options import EPOCH, OPERATION, SinkOptions
 from engine.connectors.sinks.registry import connector_of_sink
 from engine.connectors.sinks.start import beginning, provided
@@ -22,10 +22,10 @@ from engine.meta.sinks import (
     KIND,
     BegunMeanwhile,
     SinkState,
+    is_copy,
     released,
     sinks,
     source_of,
-    standing,
     state_entry,
     state_of,
 )
@@ -66,6 +66,7 @@ def create_sink(
     if statement.query is None:
         _create(store, statement, dialect, spark)
         return True
+    checked(statement, append_only=True)  # before there is a view whose rows tell what else cannot be
     drop_own_view(store, statement.name)  # of a statement that was broken off
     query, text = statement.query, statement.query_sql
     assert make_view is not None, "only a session can make views"
@@ -83,6 +84,7 @@ def _create(store: Hummock, statement: CreateSink, dialect: Dialect, spark: Open
         version = store.refresh()
         stored = load(version)
         relation = sink_relation(stored, statement, dialect)
+        _check_alone(stored, statement, relation)
         relation = connector_of_sink(relation).prepared(store.url, relation, statement, spark)
         table = computed(version, source_of(relation))
         part = Commit(catalog=state_entry(relation.name, SinkState()))
@@ -95,6 +97,19 @@ def _create(store: Hummock, statement: CreateSink, dialect: Dialect, spark: Open
         except BegunMeanwhile:
             if attempt == RACE_ATTEMPTS - 1:
                 raise
+
+
+def _check_alone(stored: StoredCatalog, statement: CreateSink, relation: Relation) -> None:
+    """Raise SqlError for the place of a Delta table that is a view's own."""
+    url = relation.options.get("url")
+    other = next((one for one in sinks(stored) if is_copy(one) and one.options.get("url") == url), None)
+    if other is not None:
+        message = (
+            f"{url} is the Delta table of {source_of(other)}, which {other.name} keeps as that view alone"
+        )
+        raise wrong_sink(
+            statement, "path" if "path" in statement.options else "url", message, "name another path"
+        )
 
 
 def alter_sink(store: Hummock, statement: AlterSink) -> None:
@@ -136,41 +151,6 @@ def _unaltered(seen: Version, relation: Relation) -> Callable[[Version], None]:
             raise Conflict(f"sink {relation.name} was changed by another process at the same time; try again")
 
     return check
-
-
-def show_sinks(version: Version, errors: Mapping[str, str], now: float) -> pa.Table:
-    """Return what every sink reads, where to, and how far it is; `errors` are those that this process knows of."""
-    rows = []
-    for relation in sinks(load(version)):
-        at, options = standing(version, relation), SinkOptions.of(relation.options)
-        error = state_of(version, relation.name).lapsed or errors.get(relation.name)
-        rows.append(
-            {
-                "name": relation.name,
-                "from": _read_by(relation),
-                "to": options.into or options.url,
-                "type": relation.options["type"],
-                "phase": at.phase,
-                "epoch": at.epoch,
-                "lag_rows": at.rows,
-                "lag_bytes": at.bytes,
-                "lag_seconds": round(at.lag_seconds(now), 1),
-                "error": error,
-            }
-        )
-    kinds: dict[str, pa.DataType] = {
-        "epoch": pa.int64(),
-        "lag_rows": pa.int64(),
-        "lag_bytes": pa.int64(),
-        "lag_seconds": pa.float64(),
-    }
-    names = ("name", "from", "to", "type", "phase", *kinds, "error")
-    return pa.Table.from_pylist(rows, pa.schema([(name, kinds.get(name, pa.string())) for name in names]))
-
-
-def _read_by(relation: Relation) -> str:
-    source = source_of(relation)
-    return "(query)" if source == view_of(relation.name) else source
 
 
 def _shown(source: Relation) -> str:

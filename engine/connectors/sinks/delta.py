@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -31,7 +32,7 @@ from engine.connectors.delta_tables import (
 from engine.connectors.sinks.contract import Delivered, Portion
 from engine.connectors.sinks.delta_changes import CODE, frame_of_changes, no_changes, place, tasks_for
 from engine.connectors.sinks.options import SinkOptions, log_columns
-from engine.errors import SinkError
+from engine.errors import SinkError, UnsupportedSql
 from engine.hummock import Hummock
 from engine.hummock.epoch import epoch_text
 from engine.log_store.changes import DELETE
@@ -190,12 +191,20 @@ def lacking_columns(relation: Relation, there: Mapping[str, str]) -> list[Column
     known = {name.lower(): kind for name, kind in there.items()}
     for column in relation.columns:
         kind = known.get(column.name.lower(), column.type)
-        if to_arrow(kind) != to_arrow(column.type):
-            raise SinkError(
-                f"sink {relation.name}: column {column.name} is {column.type} and {kind} in the Delta table: CAST it to {kind} "
-                "in the view, or name another path"
-            )
+        theirs = _arrow_type(kind)
+        if theirs != to_arrow(column.type):
+            cast = "" if theirs is None else f"CAST it to {kind} in the view, or "
+            differ = f"column {column.name} is {column.type} and {kind} in the Delta table"
+            raise SinkError(f"sink {relation.name}: {differ}: {cast}name another path")
     return [column for column in relation.columns if column.name.lower() not in known]
+
+
+def _arrow_type(kind: str) -> pa.DataType | None:
+    """Return the Arrow type of a Delta table's column, None where no view has such a column."""
+    try:
+        return to_arrow(kind)
+    except UnsupportedSql:
+        return None
 
 
 def _without_empty_texts(relation: Relation, name: str, value: str) -> str:

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from engine.connectors.delta_tables import (
     SETTINGS,
     columns_of,
+    layout_of,
     owner_of,
-    partitions_of,
     telling,
     without_counterpart,
 )
@@ -89,9 +89,9 @@ def _check_table(relation: Relation, spark: OpenSpark, wrong: Wrong, alone: bool
                 )
                 raise wrong("path", f"at {options.url} is a table that this view has not made", hint)
             lacking_columns(relation, columns_of(session, options.url))
-            there = partitions_of(session, options.url)
+            there, clustered = layout_of(session, options.url)
     except SinkError as error:
-        raise wrong("path", str(error), "") from error
+        raise wrong("path", str(error), "put this right, or name another path") from error
     if options.upsert and not relation.primary_key:
         message = "the view is one row without a key, which nobody could tell from others in the table that is there"
         raise wrong("path", message, "name another path")
@@ -99,3 +99,7 @@ def _check_table(relation: Relation, spark: OpenSpark, wrong: Wrong, alone: bool
         is_so = f"partitioned by {', '.join(there)}" if there else "not partitioned"
         hint = f"partition_by = '{', '.join(there)}'" if there else "leave partition_by out"
         raise wrong("path", f"the table that is there is {is_so}", hint)
+    if options.cluster_by and clustered != options.cluster_by:
+        is_so = f"clustered by {', '.join(clustered)}" if clustered else "not clustered"
+        hint = "leave cluster_by out, or change the table by ALTER TABLE … CLUSTER BY"
+        raise wrong("cluster_by", f"the table that is there is {is_so}", hint)

@@ -11,7 +11,7 @@ from engine.connectors.sinks.address import check_reachable
 from engine.connectors.sinks.contract import Opening, SinkConnector
 from engine.connectors.sinks.delta import DeltaSink
 from engine.connectors.sinks.delta_checks import checked_delta
-from engine.connectors.sinks.option_checks import address, wrong_sink
+from engine.connectors.sinks.option_checks import address, check_place, wrong_sink
 from engine.sql.catalog import Relation
 from engine.sql.statements.sink_statements import CreateSink
 
@@ -46,7 +46,9 @@ class DeltaSinks(SinkConnector):
             raise wrong_sink(
                 statement, "cluster_by", "a Delta table is partitioned or clustered, not both", "choose one"
             )
-        return {"connector": "delta", "url": re.sub(r"^s3:", "s3a:", address(statement)), **laid}
+        url = re.sub(r"^s3:", "s3a:", address(statement))
+        check_place(statement, url, delta=True)
+        return {"connector": "delta", "url": url, **laid}
 
     def prepared(
         self, store_url: str, relation: Relation, statement: CreateSink, spark: Callable[[], SparkSession]

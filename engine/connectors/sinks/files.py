@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from engine.arrow import Column
 from engine.connectors.sinks.address import check_reachable
 from engine.connectors.sinks.contract import Delivered, Opening, Portion, SinkConnector
-from engine.connectors.sinks.option_checks import address, count, wrong_sink
+from engine.connectors.sinks.option_checks import address, check_place, count, wrong_sink
 from engine.connectors.sinks.options import (
     COMPRESSIONS,
     FORMATS,
@@ -118,9 +118,11 @@ class FileSinks(SinkConnector):
         if compression not in COMPRESSIONS:
             message = f'compression "{compression}" is not offered'
             raise wrong_sink(statement, "compression", message, f"choose {', '.join(COMPRESSIONS)}")
+        url = address(statement)
+        check_place(statement, url)
         return {
             "connector": self.name,
-            "url": address(statement),
+            "url": url,
             "format": form,
             "rows_per_file": str(rows),
             "compression": compression,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import urlsplit
 
 from engine.connectors.landing_folder import project_path
-from engine.connectors.sinks.address import check_reachable
+from engine.connectors.sinks.address import check_reachable, taken_by
 from engine.connectors.sinks.options import RETENTION_SECONDS
-from engine.errors import PathNotAllowed, SqlError
+from engine.errors import PathNotAllowed, SqlError, StorageError, UnknownStore
+from engine.hummock.object_store import open_object_store
 from engine.sql.parsing.refusals import line_and_column
 from engine.sql.statements.sink_statements import CreateSink
 
@@ -19,9 +21,8 @@ def address(statement: CreateSink) -> str:
     path, url = statement.options.get("path"), statement.options.get("url")
     if bool(path) == bool(url):
         hint = "path = 'folder' (relative to TIDELINE_HOME), or url = 'file:///…' or 's3://bucket/prefix'"
-        raise wrong_sink(
-            statement, "url", f"a {statement.options['connector']} sink needs a path or a url", hint
-        )
+        said = "goes to one place, not to a path and a url" if path else "needs a path or a url"
+        raise wrong_sink(statement, "url", f"a {statement.options['connector']} sink {said}", hint)
     if path and re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", path):
         hint = f"write url = '{path}', or path = 'folder'"
         raise wrong_sink(statement, "path", f'the path "{path}" is an address', hint)
@@ -41,6 +42,24 @@ def address(statement: CreateSink) -> str:
         where = "path" if path else "url"
         raise wrong_sink(statement, where, f"the sink may not write there: {error}", "") from error
     return url.rstrip("/")
+
+
+def check_place(statement: CreateSink, url: str, *, delta: bool = False) -> None:
+    """Raise SqlError if something stands in the way of a new sink's files; a bucket is looked at, and has to be there."""
+    where = "path" if "path" in statement.options else "url"
+    if wrong := taken_by(url, delta=delta):
+        raise wrong_sink(statement, where, *wrong)
+    if not delta and not url.startswith(
+        "file:"
+    ):  # a Delta table on S3 is Spark's affair, which looks at it itself
+        try:
+            open_object_store(url, create=False)
+        except UnknownStore as error:
+            bucket = urlsplit(url).netloc
+            hint = "make the bucket, or correct its name"
+            raise wrong_sink(statement, where, f"there is no bucket {bucket}", hint) from error
+        except StorageError as error:
+            raise wrong_sink(statement, where, f"the sink can't write there: {error}", "") from error
 
 
 def truth(statement: CreateSink, name: str, default: str) -> str:

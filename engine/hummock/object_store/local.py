@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from engine.errors import StorageError, StorageFull, Unavailable
+from engine.errors import StorageError, StorageFull, Unavailable, UnknownStore
 from engine.hummock.object_store import ObjectInfo
 
 _TEMPORARY = ".tmp-"
@@ -29,7 +29,7 @@ class LocalObjectStore:
             with self._named_errors("", "made"):
                 root.mkdir(parents=True, exist_ok=True)
         elif not root.is_dir():
-            raise StorageError(f"no store at {root}: open it with create=True to make one")
+            raise UnknownStore(f"no store at {root}: open it with create=True to make one")
         self._folders: set[Path] = set()
 
     @classmethod

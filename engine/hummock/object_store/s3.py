@@ -23,9 +23,10 @@ from botocore.exceptions import (
     ConnectionError as NoConnection,
 )
 
-from engine.errors import StorageError, Unavailable
+from engine.errors import StorageError, Unavailable, UnknownStore
 from engine.hummock.clock import system_clock
 from engine.hummock.object_store import ObjectInfo
+from engine.hummock.object_store.s3_errors import reason, unusable
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -48,14 +49,6 @@ _ASK_AGAIN = (
     "502",
     "503",
     "504",
-)
-_NO_RIGHT = (
-    "403",
-    "AccessDenied",
-    "InvalidAccessKeyId",
-    "SignatureDoesNotMatch",
-    "ExpiredToken",
-    "AllAccessDisabled",
 )
 _NO_ANSWER = (NoConnection, HTTPClientError, ResponseStreamingError, IncompleteReadError, ReadTimeoutError)
 """There was no connection, or it broke: whether the request had an effect is unknown."""
@@ -80,7 +73,10 @@ class S3ObjectStore:
         client: S3Client | None = None,
     ) -> None:
         self.bucket, self.prefix = bucket, f"{prefix}/" if prefix else ""
-        self._client = client or _client()
+        try:
+            self._client = client or _client()
+        except (BotoCoreError, ValueError) as error:  # botocore's word for an endpoint that is no address
+            raise unusable(bucket, error) from error
         self._dated: tuple[float, float] | None = None
         """What the newest answer was dated with, and a timer's second at which it came."""
         self._client.meta.events.register("after-call.s3", self._note_date)
@@ -94,14 +90,14 @@ class S3ObjectStore:
             self._client.head_bucket(Bucket=bucket)
         except ClientError as error:
             if _code(error) not in (*_MISSING, "NoSuchBucket"):
-                raise StorageError(f"bucket {bucket} cannot be used: {error}") from error
+                raise unusable(bucket, error) from error
             if not create:
-                raise StorageError(
+                raise UnknownStore(
                     f"no bucket {bucket}: open the store with create=True to make it"
                 ) from error
             self._create_bucket()
         except BotoCoreError as error:
-            raise StorageError(f"bucket {bucket} cannot be reached: {error}") from error
+            raise unusable(bucket, error) from error
 
     def put_if_absent(self, path: str, data: bytes) -> bool | None:
         """Create an object; False if it exists, None if the answer is uncertain."""
@@ -232,8 +228,9 @@ class S3ObjectStore:
         if code == "NoSuchBucket":
             return StorageError(f"there is no bucket {self.bucket}: create it, or correct the address")
         kind = Unavailable if again else StorageError
-        why = "these credentials have no right to it: " if code in _NO_RIGHT else ""
-        return kind(f"s3://{self.bucket}/{self.prefix}{path} cannot be {what}: {why}{error}")
+        said, now = reason(error)
+        what_now = f"; {now}" if now else ""
+        return kind(f"s3://{self.bucket}/{self.prefix}{path} cannot be {what}: {said}{what_now}")
 
     def _create_bucket(self) -> None:
         region = self._client.meta.region_name
@@ -244,7 +241,7 @@ class S3ObjectStore:
             self._client.create_bucket(**arguments)
         except ClientError as error:
             if _code(error) not in ("BucketAlreadyOwnedByYou", "BucketAlreadyExists"):
-                raise StorageError(f"bucket {self.bucket} cannot be created: {error}") from error
+                raise unusable(self.bucket, error) from error
 
 
 def _client() -> S3Client:

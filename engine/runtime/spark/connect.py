@@ -113,11 +113,16 @@ def connect_to(address: str) -> SparkSession:
     known = _SESSIONS.get(address)
     if known is not None and not known.is_stopped:  # type: ignore[attr-defined]  # it is one of Connect, which has that
         return known
+    try:
+        channel = LoopbackChannel(address)
+    except (PySparkException, ValueError) as error:  # of a port that is no number
+        raise EnvironmentNotReady(
+            f'"{without_token(address)}" is no address of a Spark Connect server: write sc://host:port'
+        ) from error
     if runs_in_this_process():
         raise EnvironmentNotReady(
             f"this process runs a Spark of its own, so it cannot use that at {without_token(address)}: stop it first"
         )
-    channel = LoopbackChannel(address)
     proxy = channel.host not in LOOPBACK_NAMES and any(name in os.environ for name in PROXY_VARIABLES)
     if not proxy and not _answers(channel.endpoint):  # pyspark would ask it again for minutes
         raise EnvironmentNotReady(f"no Spark answers at {without_token(address)}: start it, or name another")

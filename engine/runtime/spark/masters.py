@@ -36,6 +36,11 @@ bodies waits some 40 ms for a delayed acknowledgement.
 """
 LOCAL = re.compile(r"local(\[.*\])?")
 """The masters whose tasks run in the driver's own process; `local-cluster[…]` starts others."""
+_MASTER = re.compile(
+    r"local(\[(\d+|\*)(\s*,\s*\d+)?\])?|local-cluster\[\s*\d+\s*(,\s*\d+\s*){2}\]|spark://.+|k8s://.+|yarn"
+)
+DRIVER_MEMORY = "TIDELINE_DRIVER_MEMORY"
+_MEMORY = re.compile(r"[1-9]\d*[kmgt]b?", re.IGNORECASE)
 
 
 def is_local(master: str) -> bool:
@@ -50,6 +55,22 @@ def started_with(master: str, *, serves: bool = False) -> dict[str, str]:
     the archive is missing, or if it is not said where executors reach the driver.
     """
     return {**STATIC_SETTINGS, **(_of_local() if is_local(master) else _of_cluster(master, serves))}
+
+
+def check_master(master: str) -> None:
+    """Raise EnvironmentNotReady for a text that names no Spark."""
+    if not _MASTER.fullmatch(master):
+        raise EnvironmentNotReady(
+            f'"{master}" names no Spark: write local[2], spark://host:port, k8s://… or sc://host:port in --spark or SPARK_REMOTE'
+        )
+
+
+def driver_memory() -> str:
+    """Return the memory of a Spark that is started here; raises EnvironmentNotReady for a text that is none."""
+    text = os.environ.get(DRIVER_MEMORY) or "4g"
+    if not _MEMORY.fullmatch(text):
+        raise EnvironmentNotReady(f"{DRIVER_MEMORY} is '{text}': set it to a size, such as 4g or 900m")
+    return text
 
 
 def check_answers(master: str) -> None:

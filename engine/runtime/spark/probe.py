@@ -120,12 +120,26 @@ def _object_of(store: Hummock) -> Iterator[str]:
         store.objects.delete([path])
 
 
+def patience() -> float:
+    """Return for how long an executor is waited for; raises EnvironmentNotReady for a setting that is no time."""
+    text = os.environ.get(WAIT) or str(WAIT_SECONDS)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= threading.TIMEOUT_MAX:
+        raise EnvironmentNotReady(
+            f"{WAIT} is '{text}': set it to a number of seconds above 0, such as {WAIT_SECONDS:.0f}"
+        )
+    return seconds
+
+
 def _check_executors(session: SparkSession, master: str, store: str, path: str) -> None:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     mark = f"tideline-probe-{uuid.uuid4()}"
-    seconds = float(os.environ.get(WAIT) or WAIT_SECONDS)
+    seconds = patience()
     late = threading.Timer(seconds, lambda: stop_jobs(session, mark))
     late.daemon = True
     late.start()

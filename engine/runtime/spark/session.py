@@ -17,7 +17,14 @@ from engine.jsonb.functions import FUNCTIONS, PREFIX
 from engine.runtime.spark.connect import LOOPBACK, close_at_exit, connect_to
 from engine.runtime.spark.functions import functions_digest, register_functions
 from engine.runtime.spark.logging import silence_own_calls
-from engine.runtime.spark.masters import check_answers, is_local, refused_by, started_with
+from engine.runtime.spark.masters import (
+    check_answers,
+    check_master,
+    driver_memory,
+    is_local,
+    refused_by,
+    started_with,
+)
 from engine.runtime.spark.ui import ui_settings
 from engine.spark_internals import activate, is_in_process
 from engine.verification import broken, verifying
@@ -237,14 +244,15 @@ def _classic(master: str) -> SparkSession:
     from py4j.protocol import Py4JError
     from pyspark.sql import SparkSession
 
+    check_master(master)
     check_java()
     if (session := _running()) is not None:
         return session
+    memory = driver_memory()
     check_answers(master)
     own = started_with(master)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
-    memory = os.environ.get("TIDELINE_DRIVER_MEMORY", "4g")
     with _without_remote(), _interrupts_kept():
         builder = SparkSession.builder.master(master).appName("tideline")
         builder = builder.config("spark.driver.memory", memory)

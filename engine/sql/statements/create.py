@@ -99,8 +99,8 @@ def _table(tree: exp.Create, name: str, clauses: Clauses, sql: str, dialect: Dia
             raise unsupported("WITH VERSION COLUMN before AS SELECT is not offered", tree.this, sql, hint)
         return CreateTable(name, (), key, append_only, exists, options, query, sql, on_conflict, places)
     if not isinstance(tree.this, exp.Schema):
-        hint = "CREATE TABLE t (id BIGINT PRIMARY KEY, …)"
-        raise mistake(f"table {name} needs columns", tree.this, sql, hint)
+        hint = f"write them behind its name: (id BIGINT{'' if 'connector' in options else ' PRIMARY KEY'}, …)"
+        raise mistake(f"{name} needs columns", tree.this, sql, hint)
     only = key_only(tree.this, sql)
     if only is not None and "connector" in options:  # whose source may tell the columns
         places = clauses.places

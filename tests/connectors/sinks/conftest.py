@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.connectors.sinks.driver import SinkDriver
+from engine.hummock.object_store import open_object_store
 from engine.session import Session
 from tests.log_store.faults import MemoryObjectStore
 
@@ -50,6 +51,12 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+@pytest.fixture(scope="session", autouse=True)
+def bucket(s3_server: str) -> None:
+    """The bucket of the addresses of sinks: CREATE SINK looks whether it is there."""
+    open_object_store("s3://sinks")
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from engine.sql.statements.reader import CreateSink, CreateTable, parse
 from tests.connectors.sinks.conftest import Clock, Target, applied, delete, put
 from tests.log_store.faults import Crash, DyingClient, MemoryObjectStore
 
-FILE_SINK = "CREATE SINK s FROM t WITH (connector = 'file', url = 's3://b/out', format = 'jsonl')"
+FILE_SINK = "CREATE SINK s FROM t WITH (connector = 'file', url = 's3://sinks/out', format = 'jsonl')"
 
 
 def create(db: Session, text: str = FILE_SINK) -> None:

@@ -103,7 +103,7 @@ class Race:
                     drop(store, st.Drop("sink", name, True, False, ""))
                 elif word == "CREATE":
                     text = (
-                        f"CREATE SINK IF NOT EXISTS {name} FROM t WITH (connector = 'file', url = 's3://b/{name}', "
+                        f"CREATE SINK IF NOT EXISTS {name} FROM t WITH (connector = 'file', url = 's3://sinks/{name}', "
                         f"format = 'jsonl', vnode_groups = {chance.choice((1, 2))})"
                     )
                     create_sink(store, st.parse(text, "spark"), "spark")  # type: ignore[arg-type]

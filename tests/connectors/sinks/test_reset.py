@@ -355,14 +355,14 @@ def test_a_sink_that_is_created_anew_while_its_old_delivery_hangs_gets_its_own_r
     db: Session, clock, tmp_path: Path
 ) -> None:
     stuck, started = threading.Event(), threading.Event()
-    targets = {"s3://b/out": Target(), "s3://b/new": Target()}
+    targets = {"s3://sinks/out": Target(), "s3://sinks/new": Target()}
 
     def hangs(path: str) -> bool:
         started.set()
         assert stuck.wait(60)
         return False
 
-    targets["s3://b/out"].broken = hangs
+    targets["s3://sinks/out"].broken = hangs
     create(db)
     driver = SinkDriver(db.store, open_target=targets.__getitem__, clock=clock, wait_seconds=0.1)
     put(db, {1: "a"})
@@ -377,7 +377,7 @@ def test_a_sink_that_is_created_anew_while_its_old_delivery_hangs_gets_its_own_r
     old["s"].result()
     driver.wait(60)
     driver.run(wait_seconds=60)
-    assert applied(targets["s3://b/new"].rows()) == {1: "a", 2: "b"}
+    assert applied(targets["s3://sinks/new"].rows()) == {1: "a", 2: "b"}
     assert not driver.errors()
     driver.close()
 
@@ -386,7 +386,7 @@ def test_a_sink_begins_after_one_of_its_name_that_came_and_went_meanwhile(
     db: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Files of a later beginning are the newest by their names, so a CREATE may not commit a number that it read before."""
-    text = "CREATE SINK s FROM t WITH (connector = 'file', url = 's3://b/s', format = 'jsonl')"
+    text = "CREATE SINK s FROM t WITH (connector = 'file', url = 's3://sinks/s', format = 'jsonl')"
     target, other = Target(), Hummock.open(db.url)
     put(db, {1: "a", 2: "b"})
     commit, passed = Hummock.commit, []

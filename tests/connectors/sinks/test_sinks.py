@@ -14,6 +14,7 @@ from engine.connectors.sinks.files import encoded, same_rows
 from engine.connectors.sinks.options import SinkOptions
 from engine.connectors.sources import poll_all
 from engine.errors import SqlError, TidelineError
+from engine.hummock.object_store import open_object_store
 from engine.session import Session
 from tests.connectors.sinks.conftest import applied, delete, put
 
@@ -159,6 +160,7 @@ def test_an_append_only_table_takes_rows_and_a_wider_key_follows_updates(db: Ses
 
 @pytest.mark.s3
 def test_files_reach_a_bucket(db: Session, s3_url: str) -> None:
+    open_object_store(s3_url)  # the bucket has to be there
     db.sql(f"CREATE SINK s FROM t WITH (connector='file', url='{s3_url}', format='jsonl')")
     put(db, {1: "a"})
     (report,) = db.flush().sinks

@@ -1,0 +1,73 @@
+"""What keeps a bucket from being used, in words that say which setting to look at and show no secret."""
+
+from __future__ import annotations
+
+import re
+
+from botocore.exceptions import (
+    ClientError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    InvalidRegionError,
+    NoCredentialsError,
+    ParamValidationError,
+    PartialCredentialsError,
+    ProfileNotFound,
+    ReadTimeoutError,
+)
+
+from engine.errors import StorageError, Unavailable
+
+_OF_A_USER = re.compile(r"(?<=//)[^/@\s]+@")
+"""Name and password in an address."""
+_REFUSED = (
+    "401",
+    "403",
+    "AccessDenied",
+    "InvalidAccessKeyId",
+    "SignatureDoesNotMatch",
+    "ExpiredToken",
+    "AllAccessDisabled",
+)
+_SET = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile of ~/.aws in AWS_PROFILE"
+_CORRECT = "correct them (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_PROFILE), or their rights"
+_NO_NAME = "that is no name of a bucket", "write s3://bucket/prefix"
+_NO_ANSWER = (EndpointConnectionError, ConnectTimeoutError, ReadTimeoutError)
+
+
+def told(error: Exception) -> str:
+    """Return what an error of boto3 says, on one line and without a password."""
+    return " ".join(_OF_A_USER.sub("", str(error)).split())
+
+
+def unusable(bucket: str, error: Exception) -> StorageError:
+    """Return the error for a bucket that cannot be opened, with the setting that is most likely wrong."""
+    said, now = reason(error)
+    kind = Unavailable if isinstance(error, _NO_ANSWER) else StorageError
+    now = now or "look at AWS_ENDPOINT_URL and AWS_DEFAULT_REGION"
+    return kind(f"bucket {bucket} cannot be used: {said}; {now}")
+
+
+def reason(error: Exception) -> tuple[str, str]:
+    """Return what is wrong, and the setting to look at, "" if that cannot be told."""
+    match error:
+        case ParamValidationError() if "bucket name" in str(error).lower():
+            return _NO_NAME
+        case ClientError() if _code(error) == "InvalidBucketName":
+            return _NO_NAME
+        case NoCredentialsError() | PartialCredentialsError() | ProfileNotFound():
+            return told(error), _SET
+        case InvalidRegionError():
+            return told(error), "correct AWS_DEFAULT_REGION"
+        case ClientError() if _code(error) in _REFUSED:
+            return f"{told(error)}: the credentials are refused, or have no right to it", _CORRECT
+        case ValueError():
+            return told(error), "set AWS_ENDPOINT_URL to http://host:port or https://host:port"
+        case _ if isinstance(error, _NO_ANSWER):
+            return told(error), "look whether the service runs, and at AWS_ENDPOINT_URL"
+        case _:
+            return told(error), ""
+
+
+def _code(error: ClientError) -> str:
+    return str(error.response.get("Error", {}).get("Code", ""))
