@@ -109,6 +109,7 @@ def test_files_of_a_project_go_into_a_bucket_that_the_setting_names(
     db: Session, home: Path, monkeypatch: pytest.MonkeyPatch, s3_url: str
 ) -> None:
     monkeypatch.setenv("TIDELINE_ALLOWED_PATHS", s3_url)
+    open_object_store(s3_url)  # the bucket has to be there
     put(db, {1: "a"})
     db.sql(sink(f"url = '{s3_url}/out'"))
     assert [info.size > 0 for info in open_object_store(s3_url).list("out/s-")] == [True]
