@@ -44,10 +44,11 @@ def passed(monkeypatch: pytest.MonkeyPatch) -> Passed:
     return seen
 
 
-@pytest.fixture(params=["packed", "one by one"])
+@pytest.fixture
 def several_tasks(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """Tables are read, and rows written, by several tasks, however few rows there are, and both ways to sort them."""
-    monkeypatch.setattr(key_order, "PACKED_FROM", 0 if request.param == "packed" else 1 << 60)
+    """Tables are read, and rows written, by several tasks, however few rows there are; packed, unless a test says otherwise."""
+    way = getattr(request, "param", "packed")
+    monkeypatch.setattr(key_order, "PACKED_FROM", 0 if way == "packed" else 1 << 60)
     monkeypatch.setattr(key_order, "RANGE_ROWS", 500)
     monkeypatch.setattr("engine.runtime.reads.spark_read.partitions_for", lambda rows, cores: 2)
     monkeypatch.setattr("engine.runtime.writes.spilled.partitions_for", lambda rows, cores: 2)
@@ -276,7 +277,11 @@ def model(seed: int, session: Session, steps: int) -> None:
         assert dict(rows(session, "SELECT id, n FROM t")) == known, (seed, step, statement)
 
 
-@pytest.mark.parametrize(("seed", "setting"), [(1, "0"), (2, "0.001")])
+@pytest.mark.parametrize(
+    ("seed", "setting", "several_tasks"),
+    [(1, "0", "packed"), (2, "0.001", "packed"), (3, "0", "one by one")],
+    indirect=["several_tasks"],
+)
 def test_random_statements_agree_with_a_dictionary(
     session: Session, several_tasks: None, monkeypatch: pytest.MonkeyPatch, seed: int, setting: str
 ) -> None:
@@ -286,6 +291,7 @@ def test_random_statements_agree_with_a_dictionary(
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("several_tasks", ["packed", "one by one"], indirect=True)
 def test_many_random_statements_agree_with_a_dictionary(
     session: Session, several_tasks: None, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
