@@ -39,8 +39,8 @@ from engine.runtime.writes.spilled import (
 from engine.sql.catalog import Relation
 from engine.sql.expression.spark_sql import quote
 
-TASKS_FROM_BYTES = 256 << 20
-"""From so many bytes of files on tasks read them."""
+TASKS_FROM_BYTES = 1 << 30
+"""From so many bytes of files on tasks read them; with two cores a poll by itself is faster."""
 COMMIT_BYTES = 16 << 30
 """One commit takes about so many bytes of files at most."""
 SHARE_BYTES = 64 << 20
