@@ -60,7 +60,8 @@ class FilePart(msgspec.Struct, frozen=True):
 class ReadPart(msgspec.Struct):
     """What a task has read of a file: how many rows, the lines that were set aside, the columns that the table lacks.
 
-    `late` tells why the file can't be taken now; with `overflows` it has more to set aside than an answer holds.
+    `late` tells why the file can't be taken now; with `overflows` it has more to set aside than an answer holds; a `broken` one
+    can't be read to its end.
     """
 
     file: int
@@ -69,6 +70,7 @@ class ReadPart(msgspec.Struct):
     unknown: tuple[str, ...] = ()
     late: str | None = None
     overflows: bool = False
+    broken: bool = False
 
 
 class ReadShare(msgspec.Struct):
@@ -122,6 +124,7 @@ class ReadShares:
                     done.unknown = tuple(dict.fromkeys((*done.unknown, *batch.landed.unknown)))
                     spill.take(part.file, batch.landed)
                 told = [(bad.line, shown(bad.reason), shown(bad.raw)) for bad in batch.bad]
+                done.broken = batch.last and bool(told)
                 size += sum(len(reason) + len(raw) for _, reason, raw in told)
                 done.bad += told
                 if len(done.bad) > MOST_BAD or size > MOST_BAD_BYTES:
@@ -171,8 +174,9 @@ class _Spill:
 class Load:
     """Files that tasks have read, by their numbers, and the spill files of their rows.
 
-    Not committed are those that are `late`, each with a reason, those that are `left` to this process, since one of them has too
-    much to set aside, or only this machine has it, and those behind it come after it, and those that another poller has taken.
+    Not committed are those that are `late`, each with a reason, those that are `left` to this process, and those that another
+    poller has taken. Left are a file with too much to set aside, one that is broken in its middle, one that only this machine
+    has, and all that come after it.
     """
 
     files: tuple[PendingFile, ...]
@@ -214,7 +218,7 @@ def for_tasks(pending: Sequence[PendingFile]) -> tuple[PendingFile, ...]:
     """
     found, size = list[PendingFile](), 0
     for file in pending:
-        if file.taken is not None or file.fault is not None or size + file.size > COMMIT_BYTES > size > 0:
+        if file.taken is not None or file.fault is not None or 0 < size > COMMIT_BYTES - file.size:
             break
         found.append(file)
         size += file.size
@@ -280,9 +284,15 @@ def read_by_tasks(
         told = [part.late for part in some if part.late is not None]
         if told:
             load.late[number] = told[0]
-        if any(part.overflows for part in some):
+        if any(part.overflows for part in some) or _goes_on_behind_its_end(some):
             load.leave(number)
     return load
+
+
+def _goes_on_behind_its_end(parts: Sequence[ReadPart]) -> bool:
+    """Tell whether something was read behind the place up to which a file can be read, where a poll by itself ends."""
+    first = next((at for at, part in enumerate(parts) if part.broken), len(parts))
+    return any(part.rows or part.bad != parts[first].bad for part in parts[first + 1 :])
 
 
 def written(

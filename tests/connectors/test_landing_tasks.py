@@ -277,3 +277,38 @@ def test_files_of_a_bucket_are_read_by_tasks(session: Session, s3_url: str) -> N
     assert (report.files, report.rows, report.dead_rows, report.warnings) == (2, 5_001, 1, ())
     assert rows(session, "SELECT count(*), max(v) FROM one WHERE id <> 1") == [(4_999, "value 999")]
     assert rows(session, "SELECT v FROM one WHERE id = 1") == [("b",)]
+
+
+@pytest.mark.parametrize("broken", [0, 1, 3])
+def test_a_file_counts_up_to_where_it_can_be_read(session: Session, folder: Path, broken: int) -> None:
+    path, count = folder / "0.parquet", 8_000
+    texts = [f"value {number * 7_919 % 100_003}" for number in range(count)]
+    given = pa.table({"id": pa.array(range(count), pa.int64()), "v": texts})
+    pq.write_table(given, path, row_group_size=count // 4, compression="zstd", use_dictionary=False)
+    (folder / "1.csv").write_text(f"id,v\n0,last\n{count - 1},last\n")
+    chunk, data = pq.read_metadata(path).row_group(broken).column(1), bytearray(path.read_bytes())
+    for at in range(chunk.data_page_offset + 60, chunk.data_page_offset + chunk.total_compressed_size - 5):
+        data[at] ^= 0x5A
+    path.write_bytes(bytes(data))
+    for name in ("one", "two"):
+        follow(session, folder, name, "id BIGINT PRIMARY KEY, v STRING")
+    told, by_tasks = poll(session, "one", tasks=False), poll(session, "two", tasks=True)
+    assert (told.rows, told.dead_rows) == (broken * count // 4 + 2, 1)
+    assert (by_tasks.rows, by_tasks.dead_rows, by_tasks.warnings) == (told.rows, 1, told.warnings)
+    assert known(session, "two") == known(session, "one")
+
+
+def test_a_file_larger_than_a_commit_is_taken_alone(
+    session: Session, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(landing_tasks, "COMMIT_BYTES", 1_000)
+    follow(session, folder, "one", "id BIGINT PRIMARY KEY")
+    for name, lines in (("0", 900), ("1", 300), ("2", 90), ("3", 90), ("4", 300)):
+        (folder / f"{name}.csv").write_text("id\n" + "123\n" * lines)
+    files = LandingSource.of_relation(session.store, session.catalog.get("one")).files()
+    taken = []
+    while files:
+        some = landing_tasks.for_tasks(files)
+        taken.append([file.path for file in some])
+        files = files[len(some) :]
+    assert taken == [["0.csv"], ["1.csv"], ["2.csv", "3.csv"], ["4.csv"]]
