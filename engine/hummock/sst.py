@@ -133,7 +133,10 @@ def encode_sst(rows: pa.Table) -> pa.Buffer:
     """Return sorted rows as a Parquet file."""
     sink = pa.BufferOutputStream()
     repeating = [name for name in rows.column_names if _repeats(rows.column(name))]
-    packed = {field.name: _encoding(field.type) for field in rows.schema if field.name not in repeating}
+    plain = [field for field in rows.schema if field.name not in repeating and "." not in field.name]
+    packed = {
+        field.name: _encoding(field.type) for field in plain
+    }  # a dot would mean a field of a struct, too
     pq.write_table(
         rows,
         sink,

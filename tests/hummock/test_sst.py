@@ -72,3 +72,17 @@ def test_random_values_cost_little_more_than_their_bytes(store: Hummock, table: 
 def test_no_rows_make_no_file(store: Hummock, table: Table) -> None:
     store.ingest_batch({table: [Put(rows({}))]})
     assert store.version.tables["t"].file_count == 0
+
+
+def test_a_name_with_a_dot_is_none_of_a_field(store: Hummock) -> None:
+    nested = pa.struct([("b", pa.int64())])
+    table = Table("t", pa.schema([("id", pa.int64()), ("a", nested), ("a.b", pa.string())]), ("id",), ("id",))
+    store.create_table(table.name, table.schema, ["id"], ["id"])
+    texts = [f"text {number}" for number in range(3_000)]
+    given = pa.table(
+        {"id": range(3_000), "a": pa.array([{"b": 1}] * 3_000, nested), "a.b": texts}, table.schema
+    )
+    store.ingest_batch({table: [Put(given)]})
+    found = pa.Table.from_batches(store.iter("t"))
+    assert sorted(found.column("a.b").to_pylist()) == sorted(texts)
+    assert found.column("a").to_pylist() == [{"b": 1}] * 3_000
