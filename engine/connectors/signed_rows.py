@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from engine.hummock import Reader, TableVersion
+from engine.hummock import Reader, TableVersion, xxhash64
+from engine.hummock.ordering import order_by_key
 from engine.meta.dead_letters import DeadLetter
 
 
@@ -28,8 +29,8 @@ def newest_rows(rows: pa.Table, deletes: np.ndarray, key: tuple[str, ...]) -> tu
     """Return (rows to put, keys to delete) of rows in order: for each key only the last row counts."""
     if not deletes.any():
         return rows, rows.select(list(key)).slice(0, 0)
-    numbered = rows.select(list(key)).append_column("_row", pa.array(np.arange(rows.num_rows)))
-    last = np.sort(numbered.group_by(list(key)).aggregate([("_row", "max")]).column("_row_max").to_numpy())
+    order, first = _by_key(rows.select(list(key)))
+    last = np.sort(order[np.append(first[1:], True)])
     gone = deletes[last]
     return rows.take(pa.array(last[~gone])), rows.select(list(key)).take(pa.array(last[gone]))
 
@@ -37,13 +38,17 @@ def newest_rows(rows: pa.Table, deletes: np.ndarray, key: tuple[str, ...]) -> tu
 def known_again(reader: Reader, table: TableVersion, keys: pa.Table) -> np.ndarray:
     """Tell which keys stand in a table already, or earlier among these."""
     key = list(table.primary_key)
-    numbered = keys.append_column("_row", pa.array(np.arange(keys.num_rows)))
-    first = numbered.group_by(key).aggregate([("_row", "min")]).column("_row_min").to_numpy()
+    order, first = _by_key(keys.select(key))
     again = np.ones(keys.num_rows, dtype=bool)
-    again[first] = False
+    again[order[first]] = False
     index, _ = reader.lookup(table, keys, table.committed_epoch, columns=key, null_safe=True)
     again[index] = True
     return again
+
+
+def _by_key(keys: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows by key, those of a key in their order, and which of them begins one; the store tells keys apart."""
+    return order_by_key(xxhash64(keys.columns), keys)
 
 
 def taken_once(table: str) -> str:
