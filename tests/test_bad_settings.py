@@ -19,6 +19,7 @@ from dagster_tideline.component import TidelineModelsComponent
 from dagster_tideline.settings import VARIABLES, Settings
 from engine.cli.commands import main
 from engine.connectors import landing_bucket
+from engine.connectors.landing_tasks import tasks_from_bytes
 from engine.connectors.read_limits import ReadLimits
 from engine.errors import EnvironmentNotReady, StorageError, TidelineError
 from engine.hummock.object_store import open_object_store
@@ -256,6 +257,7 @@ def test_a_text_that_names_no_spark_is_told_before_one_is_started(
         ("TIDELINE_EXECUTOR_SECONDS", "0", patience, "such as 120"),
         ("TIDELINE_EXECUTOR_SECONDS", "1e30", patience, "such as 120"),
         ("TIDELINE_LANDING_MEMORY", "-1", ReadLimits.of_environment, "such as 256"),
+        ("TIDELINE_LANDING_TASKS_MB", "all", tasks_from_bytes, "such as 1024"),
         ("TIDELINE_DRIVER_ROWS_MB", "much", driver_bytes, "such as 64"),
         ("TIDELINE_VERIFY", "always", verifying, "1"),
         ("TIDELINE_STORE_DELAY_MS", "slow", lambda: delayed(LocalObjectStore(Path("/"))), "as 80"),

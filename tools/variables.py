@@ -101,6 +101,10 @@ OF_A_PROCESS: Mapping[str, Variable] = {
     "TIDELINE_LANDING_MEMORY": Variable(
         "MiB of a landing file that are held before they are committed", "`256`"
     ),
+    "TIDELINE_LANDING_TASKS_MB": Variable(
+        "MiB of files that are pending of a landing table from which on Spark's tasks read them, not the process that polls",
+        "`1024`",
+    ),
     "TIDELINE_VERIFY": Variable("the share of claims that are checked against the data, 0 to 1", "`0`"),
     "TIDELINE_CLASS_ARCHIVE": Variable(
         "a file to which Spark's Java writes the classes that it has loaded", "none"

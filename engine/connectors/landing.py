@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from engine.connectors.landing_options import landing_place, wrong_format, wrong
 from engine.connectors.landing_pending import PendingFile
 from engine.connectors.landing_rows import OPERATION, ROW_ID, Target
 from engine.connectors.landing_tables import CHANGED_FILE_LINE, ensure_tables
-from engine.connectors.landing_tasks import Load, Reading, for_tasks, read_by_tasks, written
+from engine.connectors.landing_tasks import Load, Reading, Run, read_by_tasks, runs_of, written
 from engine.connectors.landing_watch import Watch, watch
 from engine.connectors.read_limits import ReadLimits
 from engine.connectors.same_source import same_source
@@ -171,29 +171,42 @@ class LandingSource(Source):
             relation=self._relation,
         )
         gathered = _Gathered()
-        pending = pending[:limit]
-        left: tuple[PendingFile, ...] = ()
-        while not left and (files := self._for_tasks(pending, spark)):
-            left, pending = self._taken_by_tasks(files, commits, spark), pending[len(files) :]
-        for file in (*left, *pending):
-            commits.begin(file)
-            try:
-                gathered = self._take(file, gathered, commits)
-            except NotNow as late:
-                gathered.drop(file)
-                found.doubt(file.place)
-                if late.told:
-                    commits.report = commits.report.warned([f"{file.path}: {late.told}"])
-        if gathered.parts:
-            commits.commit(gathered.parts)
+        for run in self._runs(pending[:limit], spark):
+            files = run.files
+            if run.by_tasks:
+                gathered = self._committed(gathered, commits)
+                files = self._taken_by_tasks(files, commits, spark)
+            for file in files:
+                gathered = self._take_if_it_can_be(file, gathered, commits)
+        self._committed(gathered, commits)
         return replace(commits.report, seconds=time.perf_counter() - started)
 
-    def _for_tasks(self, pending: Sequence[PendingFile], spark: Spark) -> tuple[PendingFile, ...]:
-        """Return the files that tasks are to read: rows of a watermark's table, and of one that takes a key once, are looked at
-        one after the other.
+    def _runs(self, pending: Sequence[PendingFile], spark: Spark) -> Iterable[Run]:
+        """Return what tasks read and what this process reads: rows of a watermark's table, and of one that takes a key once, are
+        looked at one after the other.
         """
         ordered = self._relation is None or self._relation.watermark is not None or self._refuses_known_keys
-        return () if spark is no_spark or ordered else for_tasks(pending)
+        return (Run(pending, by_tasks=False),) if spark is no_spark or ordered else runs_of(pending)
+
+    def _committed(self, gathered: _Gathered, commits: LandingCommits) -> _Gathered:
+        """Commit what waits."""
+        if gathered.parts:
+            commits.commit(gathered.parts)
+        return _Gathered()
+
+    def _take_if_it_can_be(
+        self, file: PendingFile, gathered: _Gathered, commits: LandingCommits
+    ) -> _Gathered:
+        """Read a file, or leave it to the next poll; returns what waits."""
+        commits.begin(file)
+        try:
+            return self._take(file, gathered, commits)
+        except NotNow as late:
+            gathered.drop(file)
+            self._watch().doubt(file.place)
+            if late.told:
+                commits.report = commits.report.warned([f"{file.path}: {late.told}"])
+        return gathered
 
     def _taken_by_tasks(
         self, files: Sequence[PendingFile], commits: LandingCommits, spark: Spark
@@ -223,6 +236,8 @@ class LandingSource(Source):
     def _look_again(self, load: Load) -> None:
         """Leave to the next poll what is not any more what it was when it was found, and to this process what only it can see."""
         for number in load.parts:
+            if number in load.left:
+                continue
             try:
                 self._check_unchanged(load.files[number])
             except NotNow as late:

@@ -38,13 +38,15 @@ class NotNow(Exception):
 class ReadBatch:
     """Rows of a file and what was set aside with them; `taken` counts the file's records up to here.
 
-    `last` is the one after which nothing of the file follows.
+    `last` is the one after which nothing of the file follows. It is `refused` if it is not the content that is wrong: the place
+    or the machine doesn't let the file be read.
     """
 
     landed: LandedRows | None
     bad: tuple[BadLine, ...]
     taken: int
     last: bool = False
+    refused: bool = False
 
 
 def read_landing_file(
@@ -61,6 +63,7 @@ def read_landing_file(
     """
     taken, path = skip, found.place
     reason: str | None = None
+    refused = False
     handed_on = options.row_groups is None and format_of(path, options) == "parquet"
     try:
         with place.open(path, found.size, handed_on=handed_on) as file:
@@ -71,8 +74,10 @@ def read_landing_file(
                 landed = _landed(rows, target(), path)
                 taken += rows.records
                 yield ReadBatch(landed, landed.bad, taken)
-    except (MalformedFile, PathNotAllowed) as error:
+    except MalformedFile as error:
         reason = str(error)
+    except PathNotAllowed as error:
+        reason, refused = str(error), True
     except FileNotFoundError:
         raise NotNow from None
     except StorageError as error:  # of a bucket: says nothing of what is in the file
@@ -80,8 +85,9 @@ def read_landing_file(
     except OSError as error:
         if error.errno in _SHORTAGES:
             raise NotNow(f"the file can't be read now: {error.strerror}") from None
-        reason = f"the file can't be read: {error.strerror or error}"
-    yield ReadBatch(None, () if reason is None else (BadLine(0, reason, ""),), taken, last=True)
+        reason, refused = f"the file can't be read: {error.strerror or error}", True
+    bad = () if reason is None else (BadLine(0, reason, ""),)
+    yield ReadBatch(None, bad, taken, last=True, refused=refused)
 
 
 def _batches(

@@ -7,9 +7,10 @@ numbered in the order of the files, so that of several rows of a key the last on
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -23,7 +24,7 @@ from engine.connectors.landing_pending import PendingFile
 from engine.connectors.landing_place import LandingPlace
 from engine.connectors.landing_rows import ROW_ID, LandedRows, Target
 from engine.connectors.read_limits import ReadLimits
-from engine.errors import TidelineError
+from engine.errors import SourceError, TidelineError
 from engine.hummock import Hummock, Reader, SstInfo, TableVersion
 from engine.runtime.writes.change_tasks import Changed, WriteChanges
 from engine.runtime.writes.key_order import in_key_order
@@ -39,14 +40,17 @@ from engine.runtime.writes.spilled import (
 from engine.sql.catalog import Relation
 from engine.sql.expression.spark_sql import quote
 
-TASKS_FROM_BYTES = 1 << 30
-"""From so many bytes of files on tasks read them; with two cores a poll by itself is faster."""
+SETTING = "TIDELINE_LANDING_TASKS_MB"
+DEFAULT_MB = 1024.0
+"""With two cores a poll by itself is faster, with more the tasks are."""
 COMMIT_BYTES = 16 << 30
-"""One commit takes about so many bytes of files at most."""
+COMMIT_FILES = 10_000
+"""One commit takes about so many bytes of files, and so many files, at most."""
 SHARE_BYTES = 64 << 20
-MOST_BAD = 10_000
 MOST_BAD_BYTES = 4 << 20
-"""A task sets aside so many lines of a file; one with more is read by a poll itself, which commits them part by part."""
+LETTER_BYTES = 256
+"""What a task sets aside takes at most so much in its answer, each line so much besides its texts, and all answers together no
+more than a poll holds; a file with more is read by the poll itself, which commits it part by part."""
 FILE, GONE = "_file", "_gone"
 
 
@@ -60,8 +64,7 @@ class FilePart(msgspec.Struct, frozen=True):
 class ReadPart(msgspec.Struct):
     """What a task has read of a file: how many rows, the lines that were set aside, the columns that the table lacks.
 
-    `late` tells why the file can't be taken now; with `overflows` it has more to set aside than an answer holds; a `broken` one
-    can't be read to its end.
+    `late` tells why the file can't be taken now; with `overflows` there is more to set aside than the answer holds.
     """
 
     file: int
@@ -70,7 +73,6 @@ class ReadPart(msgspec.Struct):
     unknown: tuple[str, ...] = ()
     late: str | None = None
     overflows: bool = False
-    broken: bool = False
 
 
 class ReadShare(msgspec.Struct):
@@ -100,17 +102,29 @@ class ReadShares:
     files: tuple[PendingFile, ...]
     shares: tuple[tuple[FilePart, ...], ...]
 
+    @property
+    def most_bad(self) -> int:
+        """How many bytes a task's answer may hold of what it sets aside."""
+        return min(MOST_BAD_BYTES, self.reading.limits.memory // max(len(self.shares), 1))
+
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in as_values(batch.column(0)):
                 yield answered(self._read(number))
 
     def _read(self, number: int) -> ReadShare:
-        spill = _Spill(Reader.open(self.url, self.options), number)
-        return ReadShare([self._read_part(part, spill) for part in self.shares[number]], spill.ended())
+        spill, done, left = _Spill(Reader.open(self.url, self.options), number), ReadShare([]), self.most_bad
+        for part in self.shares[number]:
+            read = self._read_part(part, spill, left)
+            done.parts.append(read)
+            if read.overflows:
+                break  # the files behind this one come after it
+            left -= _size(read.bad)
+        done.files = spill.ended()
+        return done
 
-    def _read_part(self, part: FilePart, spill: _Spill) -> ReadPart:
-        done, size = ReadPart(part.file), 0
+    def _read_part(self, part: FilePart, spill: _Spill, most_bad: int) -> ReadPart:
+        done = ReadPart(part.file)
         file, reading = self.files[part.file], self.reading
         options = replace(reading.options, row_groups=part.groups)
         read = read_landing_file(reading.place, file, options, reading.limits, lambda: reading.target, 0)
@@ -119,20 +133,25 @@ class ReadShares:
             if seen is None or seen.stamp != file.stamp:  # on this machine there is none, or another one
                 raise NotNow
             for batch in read:
+                if batch.refused:  # to this machine
+                    raise NotNow
                 if batch.landed is not None:
                     done.rows += batch.landed.rows.num_rows
                     done.unknown = tuple(dict.fromkeys((*done.unknown, *batch.landed.unknown)))
                     spill.take(part.file, batch.landed)
                 told = [(bad.line, shown(bad.reason), shown(bad.raw)) for bad in batch.bad]
-                done.broken = batch.last and bool(told)
-                size += sum(len(reason) + len(raw) for _, reason, raw in told)
-                done.bad += told
-                if len(done.bad) > MOST_BAD or size > MOST_BAD_BYTES:
+                most_bad -= _size(told)
+                if most_bad < 0:
                     done.bad, done.overflows = [], True
                     break
+                done.bad += told
         except NotNow as late:
             done.late = late.told or ""
         return done
+
+
+def _size(bad: Sequence[tuple[int, str, str]]) -> int:
+    return sum(LETTER_BYTES + len(reason) + len(raw) for _, reason, raw in bad)
 
 
 class _Spill:
@@ -175,8 +194,7 @@ class Load:
     """Files that tasks have read, by their numbers, and the spill files of their rows.
 
     Not committed are those that are `late`, each with a reason, those that are `left` to this process, and those that another
-    poller has taken. Left are a file with too much to set aside, one that is broken in its middle, one that only this machine
-    has, and all that come after it.
+    poller has taken. Left are a file with too much to set aside, a torn one, one that only this machine has, and all behind it.
     """
 
     files: tuple[PendingFile, ...]
@@ -202,27 +220,65 @@ class Load:
         return sum(part.rows for part in self.parts[number])
 
     def bad(self, number: int) -> list[BadLine]:
-        """Return what was set aside of a file; what is said of it as a whole is said once."""
-        found = dict.fromkeys(line for part in self.parts[number] for line in part.bad)
-        return [BadLine(*line) for line in found]
+        """Return what was set aside of a file; what each part of it says of the whole is said once."""
+        whole = dict.fromkeys(self._faults(number))
+        return [BadLine(*line) for part in self.parts[number] for line in part.bad if line[0]] + [
+            BadLine(*line) for line in whole
+        ]
+
+    def is_torn(self, number: int) -> bool:
+        """Tell whether a part of a file can't be read and others can: what lies behind the damage is not to be taken."""
+        parts, faults = self.parts[number], self._faults(number)
+        alike = len(faults) == len(parts) and len(set(faults)) == 1 and not self.rows(number)
+        return len(parts) > 1 and bool(faults) and not alike
+
+    def _faults(self, number: int) -> list[tuple[int, str, str]]:
+        return [line for part in self.parts[number] for line in part.bad if not line[0]]
 
     def unknown(self, number: int) -> tuple[str, ...]:
         """Return the columns of a file that the table lacks."""
         return tuple(dict.fromkeys(name for part in self.parts[number] for name in part.unknown))
 
 
-def for_tasks(pending: Sequence[PendingFile]) -> tuple[PendingFile, ...]:
-    """Return the files at the beginning of those that are pending that tasks are to read: none if they are not large.
+class Run(NamedTuple):
+    """Pending files that follow each other, and whether tasks are to read them."""
 
-    Files that were changed, can't be read or are half taken are a poll's own, and those behind them wait for it.
+    files: Sequence[PendingFile]
+    by_tasks: bool
+
+
+def tasks_from_bytes() -> int:
+    """Return from how many bytes of files on tasks read them; raises SourceError for no number."""
+    text = os.environ.get(SETTING) or f"{DEFAULT_MB:g}"
+    try:
+        size = float(text)
+    except ValueError:
+        size = -1.0
+    if not 0 <= size < 1 << 40:
+        raise SourceError(f'{SETTING} is "{text}": set it to a number of MiB, such as {DEFAULT_MB:g}')
+    return int(size * (1 << 20))
+
+
+def runs_of(pending: Sequence[PendingFile]) -> Iterator[Run]:
+    """Yield what is pending in its order: by tasks where much of it follows each other, one commit a run.
+
+    Files that were changed, can't be read or are half taken are a poll's own.
     """
-    found, size = list[PendingFile](), 0
-    for file in pending:
-        if file.taken is not None or file.fault is not None or 0 < size > COMMIT_BYTES - file.size:
-            break
-        found.append(file)
-        size += file.size
-    return tuple(found) if size >= TASKS_FROM_BYTES else ()
+    least = tasks_from_bytes()
+    start = size = 0
+    for at, file in enumerate(pending):
+        own = file.taken is not None or file.fault is not None
+        full = size + file.size > COMMIT_BYTES or at - start >= COMMIT_FILES
+        if at > start and (own or full):
+            yield Run(pending[start:at], size >= least)
+            start, size = at, 0
+        if own:
+            yield Run((file,), by_tasks=False)
+            start = at + 1
+        else:
+            size += file.size
+    if start < len(pending):
+        yield Run(pending[start:], size >= least)
 
 
 def shares_of(reading: Reading, files: Sequence[PendingFile]) -> tuple[tuple[FilePart, ...], ...]:
@@ -284,15 +340,9 @@ def read_by_tasks(
         told = [part.late for part in some if part.late is not None]
         if told:
             load.late[number] = told[0]
-        if any(part.overflows for part in some) or _goes_on_behind_its_end(some):
+        if any(part.overflows for part in some) or load.is_torn(number):
             load.leave(number)
     return load
-
-
-def _goes_on_behind_its_end(parts: Sequence[ReadPart]) -> bool:
-    """Tell whether something was read behind the place up to which a file can be read, where a poll by itself ends."""
-    first = next((at for at, part in enumerate(parts) if part.broken), len(parts))
-    return any(part.rows or part.bad != parts[first].bad for part in parts[first + 1 :])
 
 
 def written(

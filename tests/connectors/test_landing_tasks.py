@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import json
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,7 +19,11 @@ from pyspark.sql.classic.dataframe import DataFrame
 
 from engine.connectors import landing_tasks
 from engine.connectors.contract import SourceReport, no_spark
+from engine.connectors.file_formats import FileOptions
 from engine.connectors.landing import LandingSource
+from engine.connectors.landing_folder import LandingFolder
+from engine.connectors.landing_pending import PendingFile
+from engine.connectors.read_limits import ReadLimits
 from engine.hummock import Hummock
 from engine.runtime.writes import key_order
 from engine.session import Session
@@ -26,7 +32,7 @@ from engine.session import Session
 @pytest.fixture(autouse=True)
 def by_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks read whatever is pending, in small shares."""
-    monkeypatch.setattr(landing_tasks, "TASKS_FROM_BYTES", 1)
+    monkeypatch.setenv(landing_tasks.SETTING, "0")
     monkeypatch.setattr(landing_tasks, "SHARE_BYTES", 6_000)
 
 
@@ -60,6 +66,19 @@ def known(session: Session, name: str, content: str = "*") -> list[list[tuple[An
         rows(session, f"SELECT path, size, rows, dead_rows, position FROM _landing_files {of} ORDER BY path"),
         rows(session, f"SELECT file, line, reason, raw FROM _dead_letter {of} ORDER BY file, line, reason"),
     ]
+
+
+def passing_driver(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Return where rows and bytes of each answer of Spark are noted from now on."""
+    seen, whole = list[tuple[int, int]](), DataFrame.toArrow
+
+    def counted(frame: DataFrame) -> pa.Table:
+        found = whole(frame)
+        seen.append((found.num_rows, found.nbytes))
+        return found
+
+    monkeypatch.setattr(DataFrame, "toArrow", counted)
+    return seen
 
 
 def write_files(folder: Path, seed: int) -> None:
@@ -141,14 +160,7 @@ def test_rows_without_a_key_get_ids_of_their_own(session: Session, folder: Path,
 def test_a_large_parquet_file_is_read_by_several_tasks_and_its_rows_pass_no_driver(
     session: Session, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen, whole = list[tuple[int, int]](), DataFrame.toArrow
-
-    def counted(frame: DataFrame) -> pa.Table:
-        found = whole(frame)
-        seen.append((found.num_rows, found.nbytes))
-        return found
-
-    monkeypatch.setattr(DataFrame, "toArrow", counted)
+    seen = passing_driver(monkeypatch)
     monkeypatch.setattr(landing_tasks, "SHARE_BYTES", 200_000)
     count = 60_000  # too many for an answer
     texts = [hashlib.sha256(str(number).encode()).hexdigest() for number in range(count)]
@@ -163,15 +175,114 @@ def test_a_large_parquet_file_is_read_by_several_tasks_and_its_rows_pass_no_driv
 
 
 def test_a_file_with_too_much_to_set_aside_is_read_here_and_those_behind_it_after_it(
-    session: Session, folder: Path
+    session: Session, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(landing_tasks, "MOST_BAD_BYTES", 100_000)
     follow(session, folder, "one", "id BIGINT PRIMARY KEY, v STRING")
     (folder / "a.csv").write_text("id,v\n1,first\n2,first\n")
-    (folder / "b.csv").write_text("id,v\n" + "x,y\n" * 10_001 + "2,second\n")
+    (folder / "b.csv").write_text("id,v\n" + "x,y\n" * 400 + "2,second\n")
     (folder / "c.csv").write_text("id,v\n2,third\n")
     report = poll(session, "one", tasks=True)
-    assert (report.files, report.rows, report.dead_rows) == (3, 4, 10_001)
+    assert (report.files, report.rows, report.dead_rows) == (3, 4, 400)
     assert rows(session, "SELECT * FROM one ORDER BY id") == [(1, "first"), (2, "third")]
+
+
+def test_what_is_set_aside_of_many_files_takes_no_more_than_a_poll_holds(
+    session: Session, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDELINE_LANDING_MEMORY", "0.25")
+    answers = passing_driver(monkeypatch)
+    for number in range(40):  # 100 kB of letters a file, 4 MB in all
+        (folder / f"{number:02}.csv").write_text("id,v\n" + f"{number},a\n" + "x,y\n" * 300)
+    for name in ("one", "two"):
+        follow(session, folder, name, "id BIGINT PRIMARY KEY, v STRING")
+        poll(session, name, tasks=name == "two")
+    assert known(session, "two") == known(session, "one")
+    assert len(rows(session, "SELECT * FROM _dead_letter WHERE source = 'two'")) == 40 * 300
+    assert answers and sum(size for _, size in answers) < 1 << 18
+
+
+def test_a_fault_of_a_whole_file_that_is_cut_is_told_once(session: Session, folder: Path) -> None:
+    given = pa.table({"other": pa.array(range(8_000), pa.int64()), "v": ["a"] * 8_000})
+    pq.write_table(given, folder / "a.parquet", row_group_size=1_000, use_dictionary=False)
+    (folder / "b.csv").write_text("id,v\n1,b\n")
+    for name in ("one", "two"):
+        follow(session, folder, name, "id BIGINT PRIMARY KEY, v STRING")
+        report = poll(session, name, tasks=name == "two")
+        assert (report.files, report.rows, report.dead_rows, len(report.warnings)) == (2, 1, 1, 1)
+    here, by_tasks = (repr(known(session, name)).replace(f"of {name};", "of it;") for name in ("one", "two"))
+    assert by_tasks == here
+
+
+def test_what_a_task_may_not_open_is_left_to_the_poll(
+    session: Session, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follow(session, folder, "one", "id BIGINT PRIMARY KEY, v STRING")
+    (folder / "a.csv").write_text("id,v\n1,a\n")
+    source = LandingSource.of_relation(session.store, session.catalog.get("one"))
+    place = LandingFolder(folder)
+    reading = landing_tasks.Reading(place, FileOptions(), ReadLimits(), source._target())
+    files = source.files()
+    shares = landing_tasks.shares_of(reading, files)
+    body = landing_tasks.ReadShares(session.store.url, dict(session.store.options), reading, files, shares)
+
+    def refused(*_: object, **__: object) -> BinaryIO:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(LandingFolder, "open", refused)
+    numbers = pa.record_batch([pa.array([0], pa.int64())], names=["id"])
+    (answer,) = body(iter([numbers]))
+    (part,) = msgspec.msgpack.decode(answer.column(0)[0].as_py(), type=landing_tasks.ReadShare).parts
+    assert (part.late, part.bad, part.rows) == ("", [], 0)
+
+
+def found(*sizes: int | str) -> list[PendingFile]:
+    """Return pending files of these sizes; a word is the fault of one that can't be read."""
+    return [
+        PendingFile(f"{at}", size, 0) if isinstance(size, int) else PendingFile(f"{at}", 1, 0, fault=size)
+        for at, size in enumerate(sizes)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "runs"),
+    [
+        ((), []),
+        ((1, 2), [("01", False)]),
+        ((9, 1), [("01", True)]),
+        (("gone", 9, 2), [("0", False), ("12", True)]),
+        ((9, 2, "gone", 1), [("01", True), ("2", False), ("3", False)]),
+        ((50, 60, 5), [("0", True), ("12", True)]),
+        ((200, 3), [("0", True), ("1", False)]),
+        ((4, 4, 4, 4, 4, 1), [("0123", True), ("45", False)]),
+    ],
+)
+def test_what_follows_each_other_is_one_run_and_nothing_holds_the_rest_up(
+    monkeypatch: pytest.MonkeyPatch, sizes: tuple[int | str, ...], runs: list[tuple[str, bool]]
+) -> None:
+    monkeypatch.setenv(landing_tasks.SETTING, str(10 / (1 << 20)))
+    monkeypatch.setattr(landing_tasks, "COMMIT_BYTES", 100)
+    monkeypatch.setattr(landing_tasks, "COMMIT_FILES", 4)
+    cut = landing_tasks.runs_of(found(*sizes))
+    assert [("".join(file.path for file in run.files), run.by_tasks) for run in cut] == runs
+
+
+def test_few_bytes_are_read_here_and_many_by_tasks(
+    session: Session, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[int]()
+
+    def spark() -> Any:
+        asked.append(1)
+        return session.computing
+
+    follow(session, folder, "one", "id BIGINT PRIMARY KEY, v STRING")
+    source = LandingSource.of_relation(session.store, session.catalog.get("one"))
+    monkeypatch.setenv(landing_tasks.SETTING, "0.01")
+    (folder / "a.csv").write_text("id,v\n1,a\n")
+    assert (source.poll(spark).rows, asked) == (1, [])
+    (folder / "b.csv").write_text("id,v\n" + "".join(f"{n},a\n" for n in range(2_000)))
+    assert (source.poll(spark).rows, asked) == (2_000, [1])
 
 
 def late_in_tasks(*given: Any) -> landing_tasks.Load:
@@ -296,19 +407,3 @@ def test_a_file_counts_up_to_where_it_can_be_read(session: Session, folder: Path
     assert (told.rows, told.dead_rows) == (broken * count // 4 + 2, 1)
     assert (by_tasks.rows, by_tasks.dead_rows, by_tasks.warnings) == (told.rows, 1, told.warnings)
     assert known(session, "two") == known(session, "one")
-
-
-def test_a_file_larger_than_a_commit_is_taken_alone(
-    session: Session, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(landing_tasks, "COMMIT_BYTES", 1_000)
-    follow(session, folder, "one", "id BIGINT PRIMARY KEY")
-    for name, lines in (("0", 900), ("1", 300), ("2", 90), ("3", 90), ("4", 300)):
-        (folder / f"{name}.csv").write_text("id\n" + "123\n" * lines)
-    files = LandingSource.of_relation(session.store, session.catalog.get("one")).files()
-    taken = []
-    while files:
-        some = landing_tasks.for_tasks(files)
-        taken.append([file.path for file in some])
-        files = files[len(some) :]
-    assert taken == [["0.csv"], ["1.csv"], ["2.csv", "3.csv"], ["4.csv"]]

@@ -12,9 +12,10 @@ import os
 import sqlite3
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from deltalake.schema import Field, PrimitiveType
 
 from engine.connectors import registry
 from engine.connectors.contract import Source
+from engine.connectors.landing_tasks import SETTING
 from engine.connectors.nexmark import NexmarkSource
 from engine.connectors.nexmark_events import NexmarkEvents
 from engine.connectors.sources import source_of
@@ -43,6 +45,8 @@ class SourceCase(ABC):
 
     name: str
     with_spark = False
+    settings: Mapping[str, str] = MappingProxyType({})
+    """Variables of the processes that take it."""
     repeats_rows = True
     """Whether the same key may be offered again, and taken away."""
     has_columns = True
@@ -175,6 +179,14 @@ class LandingJson(Landing):
 
 class LandingParquet(Landing):
     name, form = "landing-parquet", "parquet"
+
+
+class LandingByTasks(LandingParquet):
+    """The same, however few rows there are, read by Spark's tasks."""
+
+    name = "landing-by-tasks"
+    with_spark = True
+    settings: Mapping[str, str] = MappingProxyType({SETTING: "0"})
 
 
 class LandingS3(Landing):
@@ -366,6 +378,7 @@ CASES: tuple[type[SourceCase], ...] = (
     LandingCsv,
     LandingJson,
     LandingParquet,
+    LandingByTasks,
     LandingS3,
     LandingS3Parquet,
     Nexmark,

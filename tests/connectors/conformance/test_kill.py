@@ -69,8 +69,13 @@ def killed_while(
 @pytest.mark.crash
 @pytest.mark.parametrize("kind", sources.CASES, ids=lambda case: case.name)
 def test_a_source_whose_processes_are_killed_brings_each_row_once(
-    kind: type[sources.SourceCase], tmp_path: Path, request: pytest.FixtureRequest
+    kind: type[sources.SourceCase],
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    for name, value in kind.settings.items():
+        monkeypatch.setenv(name, value)
     spark = request.getfixturevalue("spark") if kind.with_spark else None
     with Session((tmp_path / "store").as_uri(), spark) as session:
         case = _ByTheClock(tmp_path) if kind is sources.Nexmark else kind(tmp_path)

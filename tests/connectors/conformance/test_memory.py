@@ -60,7 +60,7 @@ def test_a_huge_commit_of_a_source_is_taken_in_bounded_memory(
             else:
                 case.create(session)
                 offer_huge(case, rows)
-            took.append(growth(session.url, "poll", kind.with_spark))
+            took.append(growth(session.url, "poll", kind.with_spark, **kind.settings))
             expected = rows * 46 // 50 if isinstance(case, sources.Nexmark) else rows
             assert session.store.refresh().tables["t"].row_count == expected
     assert took[1] < took[0] + MORE_BYTES, took

@@ -86,8 +86,10 @@ class World:
 
 
 @pytest.fixture
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     case: SourceCase = request.param(tmp_path)
+    for name, value in case.settings.items():
+        monkeypatch.setenv(name, value)
     spark = request.getfixturevalue("spark") if case.with_spark else None
     with Session((tmp_path / "store").as_uri(), spark) as session:
         yield World(case, session, tmp_path / "store")
@@ -224,20 +226,16 @@ def test_a_column_that_is_lost_or_of_another_type_is_told_and_nothing_is_guessed
     world.check()
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if issubclass(case, Landing)], ids=lambda c: c.name)
-def test_files_that_are_seen_out_of_their_order_are_taken_as_they_are_seen(
-    case: type[Landing], tmp_path: Path
-) -> None:
-    with Session((tmp_path / "store").as_uri()) as session:
-        world = World(case(tmp_path), session, tmp_path / "store")
-        for offers in ([5, 3, 4], [1], [9, 2], [0]):
-            for number in offers:
-                world.case.offers = number
-                world.case.write(((7, number), (number, number)))
-            for number in sorted(offers):  # those that are seen together are taken by their names
-                world.case.rows |= {7: number, number: number}
-            world.poll()
-            world.check()
+@pytest.mark.parametrize("world", [one for one in ALL if issubclass(one.values[0], Landing)], indirect=True)
+def test_files_that_are_seen_out_of_their_order_are_taken_as_they_are_seen(world: World) -> None:
+    for offers in ([5, 3, 4], [1], [9, 2], [0]):
+        for number in offers:
+            world.case.offers = number
+            world.case.write(((7, number), (number, number)))
+        for number in sorted(offers):  # those that are seen together are taken by their names
+            world.case.rows |= {7: number, number: number}
+        world.poll()
+        world.check()
 
 
 def _at_commit(monkeypatch: pytest.MonkeyPatch, then: Callable[[], object], moment: str) -> None:
