@@ -1,15 +1,18 @@
 """The first load of a landing folder of Parquet and CSV files: by Spark's tasks, by the process that polls, and Spark's own copy.
 
-`python -m benchmarks.first_load [--rows 10000000] [--files 4] [--formats parquet csv] [--spark local[2]]`
+`python -m benchmarks.first_load [--rows 10000000] [--files 4] [--rounds 3] [--formats parquet csv] [--spark local[2]]`
 
 The same files into a new table with a key each time. Spark reads them, with the table's types, and writes Parquet, in their own
-order and in that of the key. Memory is the peak of the driver's Python and of the largest Python worker.
+order and in that of the key. Seconds are medians; each round begins with another way. Memory
+is the peak of the driver's Python and of the largest Python worker, the most of all rounds.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
+import statistics
 import tempfile
 import time
 from collections.abc import Callable
@@ -19,47 +22,65 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.dml import high_water_mib, reset_mark, workers
-from engine.connectors import landing_tasks
 from engine.connectors.contract import Spark, no_spark
 from engine.connectors.landing import LandingSource
+from engine.connectors.landing_tasks import SETTING
 from engine.session import Session
 
 COLUMNS = "id BIGINT, v STRING, n DOUBLE, at TIMESTAMP"
-WARM_ROWS = 50_000
+WARM_ROWS = 500_000
+COPIED, SORTED, BY_TASKS, BY_ITSELF = (
+    "Spark: copy",
+    "Spark: copy in order",
+    "by tasks",
+    "by the polling process",
+)
 
 
 class Files:
     """Files of one format, and what is made of them."""
 
     def __init__(self, session: Session, home: Path, kind: str, rows: int, files: int) -> None:
-        self.session, self.spark, self.home, self.kind, self.rows = (
-            session,
-            session.computing,
-            home,
-            kind,
-            rows,
-        )
+        self.session, self.spark, self.home, self.kind = session, session.computing, home, kind
+        self.rows, self.files = rows, files
         self.folder = home / "given"
         given = self.spark.range(0, rows, 1, files).selectExpr(*_items())
         writer = given.write.option("header", "true").option(
             "compression", "none" if kind == "csv" else "snappy"
         )
         writer.format(kind).save(str(self.folder))
-        self.table = Table(title=f"{rows:,} rows in {files} files, {kind}, {self.size() >> 20} MiB")
-        for title in ("what", "seconds", "ratio", "driver MiB", "worker MiB"):
-            self.table.add_column(title, justify="left" if title == "what" else "right")
-        self.copied = 0.0
+        self.seconds: dict[str, list[float]] = {}
+        self.memory: dict[str, tuple[float, float]] = {}
 
     def size(self) -> int:
         """Return the bytes of the files."""
         return sum(file.stat().st_size for file in self.folder.glob(f"*.{self.kind}"))
 
-    def run(self) -> None:
-        """Copy, then load in both ways."""
-        self.copied = self._measured("Spark: copy", lambda: self._copy("copy"))
-        self._measured("Spark: copy in order", lambda: self._copy("sorted", in_order=True))
-        self._measured("by tasks", lambda: self._load("by_tasks", lambda: self.spark))
-        self._measured("by the polling process", lambda: self._load("by_itself", no_spark))
+    def run(self, rounds: int) -> None:
+        """Copy and load in all ways, each round in another order."""
+        ways: list[tuple[str, Callable[[], None]]] = [
+            (COPIED, lambda: self._copy("copy")),
+            (BY_TASKS, lambda: self._load(lambda: self.spark)),
+            (SORTED, lambda: self._copy("sorted", in_order=True)),
+            (BY_ITSELF, lambda: self._load(no_spark)),
+        ]
+        for number in range(rounds):
+            first = number % len(ways)
+            for name, what in (*ways[first:], *ways[:first]):
+                self._measured(name, what)
+
+    def table(self) -> Table:
+        """Return what was measured."""
+        told = f"{self.rows:,} rows in {self.files} files, {self.kind}, {self.size() >> 20} MiB"
+        table = Table(title=f"{told}, median of {len(self.seconds[COPIED])}")
+        for title in ("what", "seconds", "ratio", "driver MiB", "worker MiB"):
+            table.add_column(title, justify="left" if title == "what" else "right")
+        copied = statistics.median(self.seconds[COPIED])
+        for name in (COPIED, SORTED, BY_TASKS, BY_ITSELF):
+            seconds = statistics.median(self.seconds[name])
+            memory = (f"{each:,.0f}" for each in self.memory[name])
+            table.add_row(name, f"{seconds:.1f}", f"{copied / seconds:.2f}", *memory)
+        return table
 
     def _copy(self, name: str, *, in_order: bool = False) -> None:
         rows = (
@@ -68,25 +89,34 @@ class Files:
         if in_order:
             parts = self.spark.sparkContext.defaultParallelism
             rows = rows.repartition(parts, "id").sortWithinPartitions("id")
-        rows.write.parquet(str(self.home / name))
+        rows.write.mode("overwrite").parquet(str(self.home / name))
 
-    def _load(self, name: str, spark: Spark) -> None:
-        table = f"{self.home.name}_{name}"
+    def _load(self, spark: Spark) -> None:
         with_ = f"WITH (connector = 'landing', path = '{self.folder}')"
-        self.session.sql(f"CREATE TABLE {table} ({COLUMNS}, PRIMARY KEY (id)) {with_}")
-        report = LandingSource.of_relation(self.session.store, self.session.catalog.get(table)).poll(spark)
-        assert (report.rows, report.dead_rows) == (self.rows, 0), report
+        self.session.sql(f"CREATE TABLE loaded ({COLUMNS}, PRIMARY KEY (id)) {with_}")
+        source = LandingSource.of_relation(self.session.store, self.session.catalog.get("loaded"))
+        report = source.poll(spark)
+        assert (report.rows, report.dead_rows, report.warnings) == (self.rows, 0, ()), report
 
-    def _measured(self, name: str, what: Callable[[], None]) -> float:
+    def _measured(self, name: str, what: Callable[[], None]) -> None:
         for pid in ("self", *workers()):
             reset_mark(pid)
         started = time.perf_counter()
         what()
-        seconds = time.perf_counter() - started
+        self.seconds.setdefault(name, []).append(time.perf_counter() - started)
         worker = max((high_water_mib(pid) for pid in workers()), default=0.0)
-        ratio = f"{self.copied / seconds:.2f}" if self.copied else ""
-        self.table.add_row(name, f"{seconds:.1f}", ratio, f"{high_water_mib('self'):,.0f}", f"{worker:,.0f}")
-        return seconds
+        before = self.memory.get(name, (0.0, 0.0))
+        self.memory[name] = max(before[0], high_water_mib("self")), max(before[1], worker)
+        self._check()
+
+    def _check(self) -> None:
+        """Count what was loaded, and take it away again."""
+        if "loaded" in self.session.catalog.relations:
+            found = self.session.sql("SELECT count(*) AS c, sum(id) AS s, max(v) AS v FROM loaded")
+            assert found is not None
+            whole = {"c": self.rows, "s": self.rows * (self.rows - 1) // 2}
+            assert found.to_pylist()[0].items() >= whole.items(), found
+            self.session.sql("DROP TABLE loaded")
 
 
 def _items() -> list[str]:
@@ -98,20 +128,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--files", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--formats", nargs="+", default=["parquet", "csv"], choices=["parquet", "csv"])
     parser.add_argument("--spark", default="local[2]")
     given = parser.parse_args()
-    landing_tasks.TASKS_FROM_BYTES = 1
+    os.environ[SETTING] = "0"
     with tempfile.TemporaryDirectory(prefix="tideline-load-") as folder:
         os.environ["TIDELINE_CACHE_DIR"] = f"{folder}/cache"
         os.environ.setdefault("TIDELINE_DRIVER_MEMORY", "2g")
-        home = Path(folder)
-        with Session((home / "store").as_uri(), given.spark) as session:
-            for kind in given.formats:
-                Files(session, home / f"warm_{kind}", kind, WARM_ROWS, 2).run()
-                files = Files(session, home / kind, kind, given.rows, given.files)
-                files.run()
-                Console().print(files.table)
+        for kind in given.formats:
+            home = Path(folder) / kind
+            with Session((home / "store").as_uri(), given.spark) as session:
+                Files(session, home / "warm", kind, WARM_ROWS, 2).run(1)
+                files = Files(session, home, kind, given.rows, given.files)
+                files.run(given.rounds)
+                Console().print(files.table())
+            shutil.rmtree(home)
 
 
 if __name__ == "__main__":
