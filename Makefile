@@ -10,16 +10,16 @@ STEPS ?= 20000
 FILES ?= 10000
 VIEWS ?= 200
 SCALE ?= 0.2
-SLOW := not oracle and not crash and not conformance and not browser and not postgres and not cluster and not install
+SLOW := not long and not oracle and not crash and not conformance and not browser and not postgres and not cluster and not install
 
 export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup demo up test cluster pages examples fuzz faults state-machine maintenance races conformance outages first-view crash lint format oracle browser postgres bench clean
+.PHONY: help setup s3a demo up test cluster pages examples fuzz faults state-machine maintenance races conformance long outages first-view crash lint format oracle browser postgres bench clean
 .DEFAULT_GOAL := help
 
 help: ## Show the targets.
-	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
+	@grep -E '^[a-z0-9-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 setup: $(STAMP) jars/.complete ## Make .venv, install what is needed, fetch the Delta jars, start Spark once so that it starts fast.
 	@$(BIN)/python -m engine.cli.first_start
@@ -35,6 +35,10 @@ jars/.complete: $(STAMP) engine/jars.py
 	$(BIN)/python -m engine.jars
 	@touch $@
 
+s3a: setup ## Fetch the file system s3a too, by which Spark reads and writes Delta tables in buckets.
+	$(BIN)/python -m engine.jars --s3a
+	@$(BIN)/python -m engine.cli.first_start
+
 demo: setup ## Replay the flights of New York: landing files, views kept up to date by Dagster and Spark, checked at the end.
 	$(BIN)/python -m demo.run
 
@@ -42,7 +46,10 @@ up: setup ## Open the Dagster UI over the store, sensors running, until Ctrl-C.
 	$(BIN)/tideline up
 
 test: setup lint ## Lint, layer contracts and the tests (WORKERS=2).
-	$(BIN)/python -m pytest -n $(WORKERS) -m "$(SLOW)" tests
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "$(SLOW)" tests
+
+long: setup ## The tests that take some ten seconds or more, which `make test` leaves out.
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m long tests
 
 faults: setup ## Run the engine on a store that fails, by 1,000 seeds (SEEDS=0:1000); a failing seed prints how to replay it.
 	$(BIN)/python -m tests.hummock.mixed_workload --seeds $(SEEDS)
@@ -59,8 +66,8 @@ examples: setup ## Draw the examples of the property tests anew; `make test` dra
 maintenance: setup ## 500 epochs of updates under compaction and garbage collection: bytes in the bucket, and reads of the past.
 	$(BIN)/python -m pytest -s -q tests/hummock/test_maintenance.py -m "crash or not crash"
 
-conformance: setup ## Every source and sink against the contract of connectors: each fault, and processes that are killed.
-	$(BIN)/python -m pytest tests/connectors/conformance
+conformance: s3a ## Every source and sink against the contract of connectors: each fault, and processes that are killed; Delta on S3.
+	$(BIN)/python -m pytest tests/connectors/conformance tests/connectors/test_delta_s3.py tests/connectors/sinks/delta/test_s3.py
 
 races: setup ## Race 16 processes for 800 manifests on a directory, on moto and, where its programs are, on Ceph.
 	$(BIN)/python -m pytest -m crash tests/hummock/test_race.py

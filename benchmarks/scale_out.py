@@ -1,13 +1,19 @@
 """One executor with one core against two with one core each: epochs of a million changes, a first build, a backfill.
 
-`python -m benchmarks.scale_out [--rows 10000000] [--base 2000000] [--changes 1000000] [--epochs 5] [--executors 1 2]`
+`python -m benchmarks.scale_out [--rows 10000000] [--base 2000000] [--changes 1000000] [--epochs 5] [--builds 3]
+[--executors 1 2] [--cases groups categories wide "first build" backfill]`
 
 For each number of executors it starts a standalone Spark on loopback (a master, workers with one core and one executor each) and
 a driver in a process of its own, over a new store. Where the system allows, each worker is bound to a processor of its own; the
-driver is not, so on a machine of two processors it shares one with the second worker. The cases are those of `benchmarks.epochs`:
-an epoch is `Session.flush()` of what has been written. The first build and the backfill, which goes step by step, are of views
-over `--rows` rows. Each view is compared with DuckDB's answer. `driver` is what passed through the driver, of a flush and of
-rows alike. Ends with 1 where two executors are less than 1.6 x as fast as one.
+driver is not, so on a machine of two processors it shares one with the second worker. Stores and what Spark moves are in memory
+where the machine has a folder there: it has one disk, whatever the number of executors. The cases are those of
+`benchmarks.epochs`: an epoch is `Session.flush()` of what has been written. The first build and the backfill, which goes
+step by step, are of views over `--rows` rows.
+
+The clusters take turns, round by round, while the others rest: what else the machine does meets all of them. Of seconds the
+median of the rounds is shown, and of how many times as fast the most executors are the median, too. The first rounds do not
+count: executors that have just started compile their code. Each view is compared with DuckDB's answer. `driver` is what passed
+through the driver, of a flush and of rows alike. Ends with 1 where two executors are less than 1.6 x as fast as one.
 """
 
 from __future__ import annotations
@@ -15,13 +21,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -37,13 +44,15 @@ from engine.jars import pyspark_folder
 from engine.session import Session
 
 LIMIT = 1.6
-WARM_UP = 1
+EPOCHS_WARM_UP, BUILDS_WARM_UP = 4, 1
+"""Rounds that do not count."""
 ROOT = Path(__file__).resolve().parents[1]
 EPOCHS: tuple[type[Case], ...] = (Groups, Categories, Orders)
 BUILDS = {"first build": sys.maxsize, "backfill": 1_000_000}
 """What is made over all rows, and from how many rows on a view is made step by step."""
 EXECUTOR_MEMORY, WORKER_MEMORY, DRIVER_MEMORY = "3g", "4g", "2g"
 DEADLINE = 60.0
+ROOM_BYTES = 8 << 30
 
 
 @dataclass(frozen=True)
@@ -56,11 +65,24 @@ class Part:
     driver_bytes: int
 
 
+def in_memory() -> str | None:
+    """Return a folder that is in memory and has room for both stores, and what Spark moves; None where there is none.
+
+    All executors of a machine write to one disk, which a second one does not make faster.
+    """
+    folder = Path("/dev/shm")
+    return str(folder) if folder.is_dir() and shutil.disk_usage(folder).free >= ROOM_BYTES else None
+
+
 @contextmanager
-def standalone(workers: int) -> Iterator[dict[str, str]]:
-    """Run a standalone Spark of one-core workers on loopback; gives what a driver has in its environment for it."""
+def standalone(workers: int, scratch: str | None = None) -> Iterator[dict[str, str]]:
+    """Run a standalone Spark of one-core workers on loopback; gives what a driver has in its environment for it.
+
+    What tasks move is written beneath `scratch`, a folder, if one is given.
+    """
     with ExitStack() as opened:
-        folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="tideline-spark-")))
+        made = tempfile.TemporaryDirectory(prefix="tideline-spark-", dir=scratch)
+        folder = Path(opened.enter_context(made))
         conf = folder / "conf"
         conf.mkdir()
         settings = {"spark.executor.memory": EXECUTOR_MEMORY, "spark.executor.cores": "1"}
@@ -71,6 +93,7 @@ def standalone(workers: int) -> Iterator[dict[str, str]]:
             "SPARK_CONF_DIR": str(conf),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_NO_DAEMONIZE": "1",
+            "SPARK_LOCAL_DIRS": str(folder),
             "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
             "TIDELINE_DRIVER_MEMORY": DRIVER_MEMORY,
         }
@@ -123,45 +146,75 @@ def _free_port() -> int:
 
 
 def driven(given: argparse.Namespace) -> None:
-    """The driver: measure everything over the Spark of the environment; prints a line of JSON for each part."""
-    with tempfile.TemporaryDirectory(prefix="tideline-bench-") as folder:
-        for make in EPOCHS:
-            _tell(epochs(make(given.base), Path(folder), given.changes, given.epochs))
-        for part in builds(Categories(given.rows), Path(folder)):
-            _tell(part)
+    """The driver: measure a round for each line that comes, over the Spark of the environment; prints a line of JSON."""
+    with tempfile.TemporaryDirectory(prefix="tideline-bench-", dir=in_memory()) as folder:
+        measuring = rounds(given, Path(folder))
+        for _ in sys.stdin:
+            print(json.dumps(asdict(next(measuring))), flush=True)
+        measuring.close()
 
 
-def epochs(case: Case, folder: Path, changes: int, count: int) -> Part:
-    """Measure epochs of one case; the median counts."""
+def turns(given: argparse.Namespace) -> Iterator[bool]:
+    """Yield for each round of a driver, in their order, whether it counts."""
+    for _ in epochs_asked(given):
+        yield from [False] * EPOCHS_WARM_UP + [True] * given.epochs
+    for _ in builds_asked(given):
+        yield from [False] * BUILDS_WARM_UP + [True] * given.builds
+
+
+def rounds(given: argparse.Namespace, folder: Path) -> Iterator[Part]:
+    """Yield each round as it has been measured."""
+    for make in epochs_asked(given):
+        yield from epochs(make(given.base), folder, given.changes, EPOCHS_WARM_UP + given.epochs)
+    if names := builds_asked(given):
+        yield from builds(names, Categories(given.rows), folder, BUILDS_WARM_UP + given.builds)
+
+
+def epochs_asked(given: argparse.Namespace) -> list[type[Case]]:
+    """Return the cases of which epochs are measured."""
+    return [case for case in EPOCHS if case.name in given.cases]
+
+
+def builds_asked(given: argparse.Namespace) -> list[str]:
+    """Return what is made over all rows and measured."""
+    return [name for name in BUILDS if name in given.cases]
+
+
+def epochs(case: Case, folder: Path, changes: int, count: int) -> Iterator[Part]:
+    """Measure epochs of one case."""
     with Session((folder / case.name).as_uri(), backfill_rows=sys.maxsize) as session:
         _write(session, case)
         session.sql(f"CREATE MATERIALIZED VIEW {case.view} AS {case.query}")
-        measured = []
-        for _ in range(WARM_UP + count):
+        for number in range(count):
             for change in case.epoch(changes):
                 session.write(change.table, change.rows, mode=change.mode)
-            measured.append(_flushed(f"{case.name}: {changes:,} changes", session))
+            part = _flushed(f"{case.name}: {changes:,} changes", session)
+            if number == count - 1:
+                compare(session, case, case.view)
+            yield part
+
+
+def builds(names: Sequence[str], case: Case, folder: Path, count: int) -> Iterator[Part]:
+    """Measure the first content of views over all rows, at once and step by step."""
+    store = (folder / "builds").as_uri()
+    with Session(store) as session:
+        _write(session, case)
+    for name in names:
+        for _ in range(count):
+            yield _built(name, case, store)
+
+
+def _built(name: str, case: Case, store: str) -> Part:
+    """Measure one first content of a view, from its statement on, with a Spark that has started."""
+    with Session(store, backfill_rows=BUILDS[name]) as session:
+        session.computing  # noqa: B018  # starts Spark
+        started, burnt = time.perf_counter(), cpu_seconds()
+        session.sql(f"CREATE MATERIALIZED VIEW {case.view} AS {case.query}", build=False)
+        part = _flushed(f"{name}: {case.rows:,} rows", session)
+        seconds, burnt = time.perf_counter() - started, cpu_seconds() - burnt
         compare(session, case, case.view)
-    kept = measured[WARM_UP:]
-    typical = statistics.median_low([part.seconds for part in kept])
-    return next(part for part in kept if part.seconds == typical)
-
-
-def builds(case: Case, folder: Path) -> Iterator[Part]:
-    """Measure the first content of a view over all rows, at once and step by step."""
-    for number, (name, backfill_rows) in enumerate(BUILDS.items()):
-        with Session((folder / "builds").as_uri(), backfill_rows=backfill_rows) as session:
-            if number == 0:
-                _write(session, case)
-                session.computing  # noqa: B018  # a Spark that has started
-            started, burnt = time.perf_counter(), cpu_seconds()
-            view = f"{case.view}_{number}"
-            session.sql(f"CREATE MATERIALIZED VIEW {view} AS {case.query}", build=False)
-            part = _flushed(f"{name}: {case.rows:,} rows", session)
-            seconds, burnt = time.perf_counter() - started, cpu_seconds() - burnt
-            compare(session, case, view)
-            session.sql(f"DROP MATERIALIZED VIEW {view}")
-        yield Part(part.name, seconds, burnt, part.driver_bytes)
+        session.sql(f"DROP MATERIALIZED VIEW {case.view}")
+    return Part(part.name, seconds, burnt, part.driver_bytes)
 
 
 def _write(session: Session, case: Case) -> None:
@@ -173,9 +226,9 @@ def _write(session: Session, case: Case) -> None:
 
 def _flushed(name: str, session: Session) -> Part:
     started, burnt = time.perf_counter(), cpu_seconds()
-    before = session.store.counters.values().get("driver_bytes", 0)
+    before = session.store.metrics()
     session.flush().raise_for_errors()
-    passed = int(session.store.counters.values()["driver_bytes"] - before)
+    passed = sum(session.store.metrics().since(before).driver_bytes.values())
     return Part(name, time.perf_counter() - started, cpu_seconds() - burnt, passed)
 
 
@@ -203,27 +256,44 @@ def _without_zones(rows: pa.Table) -> pa.Table:
     return rows.cast(pa.schema(list(zip(rows.column_names, types, strict=True))))
 
 
-def _tell(part: Part) -> None:
-    print(json.dumps(asdict(part)), flush=True)
-
-
-def measured(given: argparse.Namespace, workers: int, console: Console) -> dict[str, Part]:
-    """Return the parts by name with so many executors."""
-    found = {}
-    with standalone(workers) as own:
+@contextmanager
+def driver(given: argparse.Namespace, workers: int) -> Iterator[Callable[[], Part]]:
+    """Start a cluster of so many executors and its driver; gives what has it measure the next round."""
+    with standalone(workers, in_memory()) as own:
         words = [sys.executable, "-W", "ignore", "-m", "benchmarks.scale_out", "--driven"]
-        for name in ("rows", "base", "changes", "epochs"):
+        for name in ("rows", "base", "changes", "epochs", "builds"):
             words += [f"--{name}", str(getattr(given, name))]
-        with subprocess.Popen(words, env=own, stdout=subprocess.PIPE, text=True, cwd=ROOT) as driver:
-            assert driver.stdout is not None
-            for line in driver.stdout:
-                part = Part(**json.loads(line))
-                found[part.name] = part
-                console.print(
-                    f"  {workers} executor(s): {part.name} in {part.seconds:.1f} s", highlight=False
-                )
-        if driver.returncode:
-            raise SystemExit(f"the driver ended with {driver.returncode}")
+        words += ["--cases", *given.cases]
+        with subprocess.Popen(
+            words, env=own, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+        ) as process:
+            assert process.stdin is not None and process.stdout is not None
+
+            def measured() -> Part:
+                assert process.stdin is not None and process.stdout is not None
+                process.stdin.write("next\n")
+                process.stdin.flush()
+                line = process.stdout.readline()
+                if not line:
+                    raise SystemExit(f"the driver ended with {process.wait()}")
+                return Part(**json.loads(line))
+
+            yield measured
+            process.stdin.close()
+
+
+def measured(given: argparse.Namespace, console: Console) -> dict[str, dict[int, list[Part]]]:
+    """Return the rounds that count of each part, by the number of executors, which took turns."""
+    found: dict[str, dict[int, list[Part]]] = {}
+    with ExitStack() as opened:
+        drivers = {workers: opened.enter_context(driver(given, workers)) for workers in given.executors}
+        for counts in turns(given):
+            for workers, measure in drivers.items():
+                part = measure()
+                if counts:
+                    found.setdefault(part.name, {}).setdefault(workers, []).append(part)
+                told = f"  {workers} executor(s): {part.name} in {part.seconds:.2f} s"
+                console.print(told if counts else f"{told}, which does not count", highlight=False)
     return found
 
 
@@ -236,7 +306,10 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--base", type=int, default=2_000_000)
     parser.add_argument("--changes", type=int, default=1_000_000)
     parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--builds", type=int, default=3)
     parser.add_argument("--executors", type=int, nargs="+", default=[1, 2])
+    cases = [*(case.name for case in EPOCHS), *BUILDS]
+    parser.add_argument("--cases", nargs="+", choices=cases, default=cases)
     parser.add_argument("--driven", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -248,19 +321,21 @@ def main() -> int:
         driven(given)
         return 0
     console = Console(width=140 if not sys.stdout.isatty() else None)
-    found = {workers: measured(given, workers, console) for workers in given.executors}
-    few, many = min(found), max(found)
-    shown = Table(
-        *["", *(f"{n} executor(s) s" for n in found), "times as fast", "driver's CPU s", "driver's bytes"]
-    )
+    found = measured(given, console)
+    few, many = min(given.executors), max(given.executors)
+    seconds = (f"{workers} executor(s) s" for workers in given.executors)
+    shown = Table("", *seconds, "times as fast", "driver's CPU s", "driver's bytes")
     for column in shown.columns[1:]:
         column.justify = "right"
     slow = []
-    for name, part in found[many].items():
-        ratio = found[few][name].seconds / part.seconds
+    for name, parts in found.items():
+        pairs = zip(parts[few], parts[many], strict=True)
+        ratio = statistics.median([one.seconds / other.seconds for one, other in pairs])
         slow += [name] if ratio < LIMIT else []
-        seconds = [f"{found[n][name].seconds:.2f}" for n in found]
-        shown.add_row(name, *seconds, f"{ratio:.2f}", f"{part.driver_cpu:.1f}", f"{part.driver_bytes:,}")
+        medians = [statistics.median(part.seconds for part in parts[n]) for n in given.executors]
+        cpu = statistics.median(part.driver_cpu for part in parts[many])
+        passed = max(part.driver_bytes for part in parts[many])
+        shown.add_row(name, *(f"{s:.2f}" for s in medians), f"{ratio:.2f}", f"{cpu:.1f}", f"{passed:,}")
     console.print(shown)
     console.print(f"{os.cpu_count()} processors on this machine, driver and executors on it", highlight=False)
     if few == many:

@@ -58,6 +58,7 @@ def table_event(
             "rows_in": landed.rows,
             "dead_rows": landed.dead_rows,
             "seconds_total": round(landed.seconds, 3),
+            "driver_bytes": landed.driver_bytes,
         }
         if landed.warnings:
             metadata["warnings"] = dg.MetadataValue.md(_list(landed.warnings))
@@ -113,6 +114,8 @@ def view_metadata(report: ViewReport, table: TableVersion) -> dict[str, Metadata
         told = [f"partition {key} {text}" for key, text in report.quarantined.items()]
         metadata["partitions_quarantined"] = len(told)
         metadata["quarantine"] = dg.MetadataValue.md(_list(tuple(told)))
+    if report.skew:
+        metadata["skew"] = dg.MetadataValue.md(_list(report.skew))
     if report.partition_rows_read:
         metadata["partition_rows_read"] = report.partition_rows_read
         metadata["partition_rows_written"] = report.partition_rows_written
@@ -129,6 +132,7 @@ def sink_event(report: SinkReport, *, always: bool = False) -> dg.MaterializeRes
         "lag_rows": report.lag_rows,
         "lag_seconds": round(report.lag_seconds, 3),
         "seconds_total": round(report.seconds, 3),
+        "driver_bytes": report.driver_bytes,
     }
     if report.files:
         metadata |= {"files": report.files, "bytes": report.bytes}

@@ -13,8 +13,9 @@ from pydantic import Field
 
 from dagster_tideline.epoch_events import Metadata, failure_text
 from dagster_tideline.hummock_resource import HummockResource
+from dagster_tideline.spark_resource import SparkResource
 from dagster_tideline.turns import in_turn
-from engine.errors import Conflict, StorageError, UnknownTable
+from engine.errors import Conflict, EnvironmentNotReady, StorageError, UnknownTable
 from engine.hummock.compaction.claim import claims_of
 from engine.hummock.epoch import seconds_of
 from engine.hummock.history import log_bytes
@@ -65,23 +66,24 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> dg.Markdo
 
 @dg.op(out={}, retry_policy=RETRY)
 def compact(
-    context: dg.OpExecutionContext, config: CompactionConfig, hummock: HummockResource
+    context: dg.OpExecutionContext, config: CompactionConfig, hummock: HummockResource, spark: SparkResource
 ) -> Iterator[dg.AssetMaterialization]:
-    """Compact the tables that need it; one that fails does not keep others from it."""
+    """Compact the tables that need it, large ones by a Spark that runs elsewhere; one that fails does not keep others from it."""
     failed: dict[str, str] = {}
     done = []
     lost = 0
-    with in_turn(context), hummock.open() as store:
+    with in_turn(context), hummock.session(spark) as session:
+        store, tasks = session.store, session.compaction_tasks()
         started = time.perf_counter()
         for name, known in sorted(store.refresh().tables.items()):
             if known.l0_count < config.sublevels:
                 continue
             full = config.full or known.l0_count >= FULL_COMPACTION_SUBLEVELS
             try:
-                report = (store.compact if full else store.compact_l0)(name)
+                report = (store.compact if full else store.compact_l0)(name, executor=tasks)
             except (Conflict, UnknownTable):  # another compactor was faster, or the table is gone
                 lost += 1
-            except StorageError as error:
+            except (StorageError, EnvironmentNotReady) as error:  # the Spark that is named may not be there
                 failed[name] = str(error)
             else:
                 context.log.info(f"{name}: {report}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -35,9 +35,34 @@ def decoded(column: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def as_values(column: Column) -> list[Any]:
-    """Return a column's values as Python has them."""
-    values: list[Any] = column.to_pylist()
+    """Return a column's values as Python has them; dates and times of years that it has not are texts."""
+    try:
+        values: list[Any] = column.to_pylist()
+    except OverflowError:  # as before the year 1 and behind 9999
+        return [_as_value(scalar) for scalar in column]
     return values
+
+
+def as_rows(rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
+    """Return rows as Python has them, their values as `as_values` gives them."""
+    try:
+        return rows.to_pylist()
+    except OverflowError:
+        columns = [as_values(column) for column in rows.columns]
+        return [dict(zip(rows.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _as_value(scalar: pa.Scalar[Any]) -> Any:
+    try:
+        return scalar.as_py()
+    except OverflowError:
+        if isinstance(scalar, pa.MapScalar):
+            return [tuple(_as_value(part) for part in pair.values()) for pair in scalar.values or ()]
+        if isinstance(scalar, pa.StructScalar):
+            return {name: _as_value(part) for name, part in scalar.items()}
+        if isinstance(scalar, pa.ListScalar):
+            return [_as_value(part) for part in scalar.values or ()]
+        return scalar.cast(pa.string()).as_py()
 
 
 def holds(mask: Column) -> np.ndarray:
@@ -75,12 +100,31 @@ def joined(*texts: Column | pa.Scalar[Any], by: str) -> pa.Array[Any]:
     return made
 
 
-def in_bytes(rows: pa.Table) -> bytes:
-    """Return rows as a stream of Arrow."""
+def as_stream(rows: pa.Table) -> bytes:
+    """Return rows as the bytes of an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows)
     return sink.getvalue().to_pybytes()
+
+
+def from_stream(data: bytes | pa.Buffer) -> pa.Table:
+    """Return the rows of an Arrow stream."""
+    return pa.ipc.open_stream(data).read_all()
+
+
+def in_tables(batches: Iterable[pa.RecordBatch], rows: int, size: int | None = None) -> Iterator[pa.Table]:
+    """Yield batches as tables of at least so many rows, or of `size` bytes; what is left over as a last one."""
+    held: list[pa.RecordBatch] = []
+    held_rows = held_bytes = 0
+    for batch in batches:
+        held.append(batch)
+        held_rows, held_bytes = held_rows + batch.num_rows, held_bytes + batch.nbytes
+        if held_rows >= rows or (size is not None and held_bytes >= size):
+            yield pa.Table.from_batches(held)
+            held, held_rows, held_bytes = [], 0, 0
+    if held_rows:
+        yield pa.Table.from_batches(held)
 
 
 def table_of(columns: Mapping[str, Column]) -> pa.Table:

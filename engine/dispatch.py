@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from engine.connectors.registry import CONNECTORS
 from engine.connectors.resync import resync
@@ -14,10 +15,13 @@ from engine.connectors.sinks.ddl import alter_sink, create_sink
 from engine.connectors.sinks.show import show_sinks
 from engine.connectors.source_statements import as_passed
 from engine.connectors.table_options import RETENTION_OF_ANY, check_table_options, told_at_its_path
+from engine.hummock.driver_traffic import held, traffic_of
 from engine.meta.domain import BACKGROUND
 from engine.meta.sinks import copies_of
 from engine.runtime.reads import query
 from engine.runtime.relations import known
+from engine.runtime.spark.session import is_of_this_process
+from engine.runtime.spark.shared_folders import runs_here
 from engine.runtime.statements import ddl
 from engine.runtime.statements.alter import alter, comment
 from engine.runtime.statements.create_function import create_function
@@ -107,7 +111,8 @@ class Dispatch:
             case st.Select():
                 policy = self.policy or session.query_policy
                 asked = query.Question(statement.query, statement.sql, dialect, policy)
-                return query.select(store, stored, lambda: session.computing, asked)
+                with traffic_of(store.counters, "query"):
+                    return held(query.select(store, stored, lambda: session.computing, asked))
             case st.Show():
                 return show(stored, statement, lambda: session.computing, dialect)
             case st.ShowSinks():
@@ -156,6 +161,7 @@ class Dispatch:
         session = self.session
         spark, dialect = lambda: session.computing, session.dialect
         check_table_options(statement, any_retention=session.settings.is_on(RETENTION_OF_ANY))
+        advice = ""
         if not ddl.is_there(session.catalog, statement.name, statement.if_not_exists, statement.sql):
             if "connector" in statement.options:
                 connector = CONNECTORS.named(statement.options["connector"])
@@ -163,7 +169,18 @@ class Dispatch:
                     statement = connector.with_columns(as_passed(statement, connector))
                     if session.reaches_out:
                         connector.check_reading(statement, spark)
-            ddl.create_table(session.store, spark, statement, dialect)
+                        connector.check_executors(statement, self._elsewhere)
+                        advice = connector.advice(statement)
+            with traffic_of(session.store.counters, f"statement {statement.name}"):
+                ddl.create_table(session.store, spark, statement, dialect)
+            session.notice(advice)
+
+    def _elsewhere(self) -> SparkSession | None:
+        """Return the Spark session if its tasks run elsewhere than in this process; a master's address tells without it."""
+        if is_of_this_process(self.session.on_demand.target):
+            return None
+        computing = self.session.computing
+        return None if runs_here(computing) else computing
 
     def _create_materialized_view(self, statement: st.CreateMaterializedView) -> None:
         session = self.session

@@ -1,6 +1,7 @@
 """The Delta jars and the Java that Spark needs: fetched once at set-up into `jars/`, only checked afterwards.
 
-Ivy, which ships inside pyspark, fetches the four jars by name. Nothing is resolved when a session starts.
+Ivy, which ships inside pyspark, fetches the jars by name, each with the checksum that its publisher gives. Nothing is resolved
+when a session starts. `--s3a` fetches those of the file system s3a too, by which Spark reaches Delta tables in a bucket.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 from xml.sax.saxutils import quoteattr
 
 from engine.errors import EnvironmentNotReady
@@ -21,9 +24,46 @@ from engine.errors import EnvironmentNotReady
 DELTA_VERSION = "4.4.0"
 # Everything else that delta-spark names is inside the Spark wheel; its hadoop-client would clash with Spark's own.
 ARTIFACTS = ("delta-spark_4.2_2.13", "delta-storage", "delta-kernel-api", "delta-kernel-defaults")
-JARS = tuple(f"{artifact}-{DELTA_VERSION}.jar" for artifact in ARTIFACTS)
+HADOOP_VERSION = "3.5.0"
+AWS_VERSION = "2.35.4"
 OLDEST_JAVA = 17
 FETCH_SECONDS = 300
+
+
+class Artifact(NamedTuple):
+    """What Maven calls a jar."""
+
+    organisation: str
+    name: str
+    version: str
+
+    @property
+    def jar(self) -> str:
+        """The name of its file."""
+        return f"{self.name}-{self.version}.jar"
+
+
+DELTA = tuple(Artifact("io.delta", name, DELTA_VERSION) for name in ARTIFACTS)
+JARS = tuple(one.jar for one in DELTA)
+_AWS = "software.amazon.awssdk"
+# hadoop-aws names the SDK's bundle of all services, 686 MB; these are the modules that it runs on, and what they name but for
+# what Spark has itself: netty, httpclient, slf4j and commons. wildfly-openssl is for a setting that nobody has to choose.
+_MODULES = """
+    s3 s3-transfer-manager sts apache-client netty-nio-client annotations arns auth aws-core
+    aws-query-protocol aws-xml-protocol checksums checksums-spi crt-core endpoints-spi http-auth
+    http-auth-aws http-auth-aws-eventstream http-auth-spi http-client-spi identity-spi json-utils
+    metrics-spi profiles protocol-core regions retries retries-spi sdk-core third-party-jackson-core
+    utils utils-lite
+"""
+S3A = (
+    Artifact("org.apache.hadoop", "hadoop-aws", HADOOP_VERSION),
+    Artifact("software.amazon.s3.analyticsaccelerator", "analyticsaccelerator-s3", "1.3.1"),
+    Artifact("software.amazon.eventstream", "eventstream", "1.0.1"),
+    Artifact("org.reactivestreams", "reactive-streams", "1.0.4"),
+    *(Artifact(_AWS, name, AWS_VERSION) for name in _MODULES.split()),
+)
+FETCH_S3A = "python -m engine.jars --s3a"
+"""What fetches the jars of s3a."""
 
 
 def jar_folder() -> Path:
@@ -38,14 +78,24 @@ def jar_folder() -> Path:
 
 
 def jar_paths() -> list[str]:
-    """Return the paths of the jars that a session starts with; raises EnvironmentNotReady if one is missing."""
+    """Return the paths of the jars that a session starts with; raises EnvironmentNotReady if one of Delta's is missing.
+
+    Those of s3a are among them where all of them have been fetched.
+    """
     folder = jar_folder()
     missing = [jar for jar in JARS if not _is_jar(folder / jar)]
     if missing:
         raise EnvironmentNotReady(
             f"{len(missing)} of the {len(JARS)} Delta jars ({', '.join(missing)}) are not in {folder}: run `make setup`"
         )
-    return [str(folder / jar) for jar in JARS]
+    found = [*DELTA, *(S3A if has_s3a() else ())]
+    return [str(folder / one.jar) for one in found]
+
+
+def has_s3a() -> bool:
+    """Tell whether the jars of the file system s3a have been fetched: half of them are none."""
+    folder = jar_folder()
+    return all(_is_jar(folder / one.jar) for one in S3A)
 
 
 def java_version() -> int:
@@ -80,31 +130,35 @@ def check_java() -> None:
         )
 
 
-def fetch() -> list[str]:
+def fetch(*, s3a: bool = False) -> list[str]:
     """Fetch the jars that are missing and return the paths of all; raises EnvironmentNotReady when that fails."""
     check_java()
     folder = jar_folder()
-    if all(_is_jar(folder / jar) for jar in JARS):
+    lacking = [one for one in (*DELTA, *(S3A if s3a else ())) if not _is_jar(folder / one.jar)]
+    if not lacking:
         return jar_paths()
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="tideline-ivy-") as work:
-        _resolve(Path(work))
-        for jar in JARS:
-            fetched = Path(work) / "out" / jar
+        _resolve(lacking, Path(work))
+        for one in lacking:
+            fetched = Path(work) / "out" / one.jar
             if _is_jar(fetched):
-                partial = folder / f".{jar}.part"
+                partial = folder / f".{one.jar}.part"
                 shutil.copyfile(fetched, partial)
-                partial.replace(folder / jar)
+                partial.replace(folder / one.jar)
+    if s3a and not has_s3a():
+        missing = ", ".join(one.jar for one in S3A if not _is_jar(folder / one.jar))
+        raise EnvironmentNotReady(f"{missing} could not be fetched: check the network, then run it again")
     return jar_paths()
 
 
-def _resolve(work: Path) -> None:
-    """Let Ivy copy the four jars to work/out; nothing else, and nothing shared with the user's own Ivy or Maven."""
+def _resolve(lacking: Sequence[Artifact], work: Path) -> None:
+    """Let Ivy copy jars to work/out; nothing else, and nothing shared with the user's own Ivy or Maven."""
     module = work / "ivy.xml"
     wanted = "".join(
-        f'<dependency org="io.delta" name="{name}" rev="{DELTA_VERSION}" transitive="false"'
+        f'<dependency org="{one.organisation}" name="{one.name}" rev="{one.version}" transitive="false"'
         f' conf="default->master"/>'
-        for name in ARTIFACTS
+        for one in lacking
     )
     module.write_text(
         f'<ivy-module version="2.0"><info organisation="tideline" module="jars"/>'
@@ -129,7 +183,7 @@ def _resolve(work: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         raise EnvironmentNotReady(
-            f"fetching the Delta jars took more than {FETCH_SECONDS} s: check the network, then run `make setup` again"
+            f"fetching the jars took more than {FETCH_SECONDS} s: check the network, then run `make setup` again"
         ) from None
     if done.returncode:
         told = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
@@ -137,7 +191,7 @@ def _resolve(work: Path) -> None:
             (line for line in told if "UNRESOLVED" in line or "not found" in line or "Exception" in line), ""
         )
         raise EnvironmentNotReady(
-            f"the Delta jars could not be fetched from Maven Central ({why or 'Ivy gave no reason'}): "
+            f"the jars could not be fetched from Maven Central ({why or 'Ivy gave no reason'}): "
             "check the network, then run `make setup` again"
         )
 
@@ -174,9 +228,12 @@ def _java_told(java: str) -> str:
 
 
 def main() -> int:
-    """Fetch the jars; one line on what is there, or one sentence on what is wrong and status 1."""
+    """Fetch the jars, with `--s3a` those of s3a too; a line for each, or one sentence on what is wrong and status 1."""
+    if set(sys.argv[1:]) - {"--s3a"}:
+        print("usage: python -m engine.jars [--s3a]", file=sys.stderr)
+        return 2
     try:
-        for path in fetch():
+        for path in fetch(s3a="--s3a" in sys.argv[1:]):
             print(f"jar {Path(path).name}")
     except EnvironmentNotReady as error:
         print(f"error: {error}", file=sys.stderr)

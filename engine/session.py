@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
@@ -30,6 +29,7 @@ from engine.meta.policy import check_policy, epochs_of
 from engine.meta.status import RelationStatus, lagging_views, statuses
 from engine.meta.waits import Wait, quarantine_waits, waits
 from engine.runtime.backfill.due import BACKFILL_ROWS
+from engine.runtime.compaction_tasks import CompactionTasks
 from engine.runtime.domains.epochs import Epochs
 from engine.runtime.domains.flush import BACKGROUND_SECONDS
 from engine.runtime.domains.wait import wait_for_creation
@@ -39,9 +39,8 @@ from engine.runtime.epoch.spark_executor import SparkExecutor
 from engine.runtime.partitions.checks import checked_partition, checked_partitioning
 from engine.runtime.partitions.values import changed_partitions, partition_statuses
 from engine.runtime.reads.datasource import TidelineDataSource
-from engine.runtime.spark.probe import check_cluster
-from engine.runtime.spark.session import SparkTarget, connect, is_of_this_process, register
-from engine.runtime.spark.ui import told_address
+from engine.runtime.spark.on_demand import SparkOnDemand
+from engine.runtime.spark.session import SparkTarget, is_of_this_process
 from engine.runtime.statements.alter import set_option
 from engine.runtime.statements.statement_errors import told_at_its_place
 from engine.runtime.statements.statement_reading import statement_of, statements_of
@@ -95,12 +94,8 @@ class Session:
         """What the last statement had to say beside its rows: of a setting, that it has no meaning here."""
         drives = epochs_in_flight is not None
         self.store = Hummock.open(url, clock=clock, news_seconds=NEWS_SECONDS if drives else 0.0)
-        self._spark_target = spark
-        self._spark: SparkSession | None = None
-        self.spark_ui: str | None = None
-        """Where a browser on this machine sees what Spark does, None if that is not shown, or nothing has needed Spark yet."""
-        self._has_source = False
-        self._starting = threading.Lock()
+        self.on_demand = SparkOnDemand(spark, self.store, TidelineDataSource)
+        """The Spark session that it runs on, whether or not anything has needed it yet."""
         self.sinks = SinkDriver(self.store, lambda: self.computing)
         self.epochs = Epochs(
             self.store,
@@ -145,22 +140,17 @@ class Session:
 
         One that was handed in is not this one: it keeps its settings, and another session is made beside it.
         """
-        session = self.computing
-        with self._starting:
-            if not self._has_source:
-                register(session, TidelineDataSource)
-                self._has_source = True
-        return session
+        return self.on_demand.with_source()
 
     @property
     def computing(self) -> SparkSession:
         """The same Spark session as the engine uses it: it needs no source, for which Spark starts another Python."""
-        with self._starting:
-            if self._spark is None:
-                self._spark = connect(self._spark_target)
-                check_cluster(self._spark, self.store)
-                self.spark_ui = told_address(self._spark)
-            return self._spark
+        return self.on_demand()
+
+    @property
+    def spark_ui(self) -> str | None:
+        """Where a browser on this machine sees what Spark does, None if that is not shown, or nothing has needed Spark yet."""
+        return self.on_demand.ui
 
     @property
     def catalog(self) -> Catalog:
@@ -370,8 +360,12 @@ class Session:
         version, stored = present(self.store, now)
         return statuses(version, stored, self.sinks.errors(), now, self.store.reader)
 
-    def compact(self, table: str | None = None, *, full: bool = True) -> tuple[CompactionReport, ...]:
+    def compact(
+        self, table: str | None = None, *, full: bool = True, start_spark: bool = False
+    ) -> tuple[CompactionReport, ...]:
         """Compact one table, or all; `full` merges everything to one run, else just the newest small files.
+
+        Large merges are of Spark's tasks, as of `compaction_tasks`.
 
         >>> epoch = s.write("bid", pa.table({"id": [1], "auction": [7], "price": [35]}))
         >>> len(s.compact("bid"))
@@ -379,7 +373,14 @@ class Session:
         """
         names = list(self.store.refresh().tables) if table is None else [self.catalog.get(table).name]
         merge = self.store.compact if full else self.store.compact_l0
-        return tuple(merge(name) for name in names)
+        tasks = self.compaction_tasks(start_spark=start_spark)
+        return tuple(merge(name, executor=tasks) for name in names)
+
+    def compaction_tasks(self, *, start_spark: bool = False) -> CompactionTasks:
+        """Return what merges large compactions by Spark's tasks, where a Spark is at hand: it has started, was handed in, or runs
+        elsewhere. One of this machine is started for them with `start_spark` alone: its start takes longer than it saves.
+        """
+        return CompactionTasks(self.store, self.on_demand if start_spark else self.on_demand.at_hand)
 
     def close(self) -> None:
         """Release the store; a Spark session that was passed in, or is shared, goes on."""

@@ -54,6 +54,11 @@ def is_in_process(session: SparkSession) -> bool:
     return hasattr(session, "_jsc")
 
 
+def is_stopped(session: SparkSession) -> bool:
+    """Tell whether the Spark that runs in this process was stopped, so that nothing can be asked of its session any more."""
+    return is_in_process(session) and session.sparkContext._jsc is None
+
+
 def runs_in_this_process() -> bool:
     """Tell whether this process has a Spark of its own."""
     from pyspark import SparkContext

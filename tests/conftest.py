@@ -5,17 +5,23 @@ from __future__ import annotations
 import os
 import signal
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import hypothesis
 import pytest
 from pyspark.sql import SparkSession
 
+from engine.connectors.sinks.delta_upkeep import LISTING
+from engine.hummock.compaction import Merge
+from engine.hummock.merge import HashRange
+from engine.hummock.version import Run
+from engine.runtime.compaction_tasks import CompactionTasks
 from engine.runtime.spark.session import connect
 from engine.session import Session
 from tests.uncompiled import uncompiled
 
+pytest_plugins = ["tests.measures"]
 hypothesis.settings.register_profile(
     "random", deadline=None
 )  # how long an example takes is the machine's affair
@@ -65,6 +71,7 @@ def spark(s3_server: str) -> Iterator[SparkSession]:
         "JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
     )
     session = connect("local[2]")
+    session.conf.set(LISTING, "2")  # Delta's VACUUM lists folders by 10,000 tasks otherwise
     yield session
     session.stop()
 
@@ -81,3 +88,16 @@ def session(tmp_path: Path, spark: SparkSession) -> Iterator[Session]:
     """A session over an empty store."""
     with Session((tmp_path / "store").as_uri(), spark) as opened:
         yield opened
+
+
+@pytest.fixture
+def merged_by_tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the tables that Spark's tasks have merged in this process."""
+    names, merge = list[str](), CompactionTasks.merge
+
+    def named(tasks: CompactionTasks, what: Merge, ranges: Sequence[HashRange]) -> Sequence[Run]:
+        names.append(what.table.name)
+        return merge(tasks, what, ranges)
+
+    monkeypatch.setattr(CompactionTasks, "merge", named)
+    return names

@@ -9,10 +9,12 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
 
+import boto3
 import pytest
 
 from dagster_tideline.component import TidelineModelsComponent
@@ -25,6 +27,8 @@ from engine.errors import EnvironmentNotReady, StorageError, TidelineError
 from engine.hummock.object_store import open_object_store
 from engine.hummock.object_store.delayed import delayed
 from engine.hummock.object_store.local import LocalObjectStore
+from engine.hummock.object_store.s3 import S3ObjectStore
+from engine.runtime import compaction_tasks
 from engine.runtime.spark.masters import driver_memory
 from engine.runtime.spark.probe import patience
 from engine.runtime.spark.session import connect
@@ -59,17 +63,43 @@ class Refusing(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-@pytest.fixture
-def refusing(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Let buckets be those of a service that refuses these credentials, but for one prefix."""
+class ReadOnly(Refusing):
+    """A service whose buckets are there and take nothing."""
+
+    def answer(self) -> None:
+        self.asked.append(self.command)
+        self.send_response(200 if self.command in ("GET", "HEAD") else 403)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = answer
+
+
+@contextmanager
+def served(kind: type[Refusing], monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Let buckets be those of a service; gives what it was asked to do."""
     Refusing.asked = []
-    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), kind) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
         yield Refusing.asked
         server.shutdown()
+
+
+@pytest.fixture
+def refusing(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Let buckets be those of a service that refuses these credentials, but for one prefix."""
+    with served(Refusing, monkeypatch) as asked:
+        yield asked
+
+
+@pytest.fixture
+def read_only(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Let buckets be those of a service that lets these credentials look, and nothing else."""
+    with served(ReadOnly, monkeypatch) as asked:
+        yield asked
 
 
 @pytest.fixture
@@ -195,6 +225,26 @@ def test_credentials_that_are_refused_are_told_without_them_and_nothing_is_writt
     assert set(refusing) == {"HEAD", "GET"}
 
 
+def test_a_bucket_that_may_not_be_written_is_told_when_the_sink_is_created(
+    read_only: list[str], lake: Session, tmp_path: Path
+) -> None:
+    asked = "CREATE SINK x FROM t WITH (connector = 'file', url = 's3://b/out')"
+    told = check_refused(
+        lake, tmp_path, Bad(asked, "url", "s3://b/out/x-probe.parquet cannot be written", "have no right")
+    )
+    assert KEY not in told and SECRET not in told and read_only == ["HEAD", "POST"]
+
+
+def test_asking_whether_a_bucket_may_be_written_leaves_nothing_in_it(lake: Session) -> None:
+    address = f"s3://asked-{uuid.uuid4().hex}"
+    objects = open_object_store(address)
+    assert isinstance(objects, S3ObjectStore)
+    lake.sql(f"CREATE SINK x FROM t WITH (connector = 'file', url = '{address}/out')", build=False)
+    assert not list(objects.list(""))
+    client = boto3.client("s3")
+    assert "Uploads" not in client.list_multipart_uploads(Bucket=objects.bucket)
+
+
 def test_a_right_to_list_a_prefix_is_all_that_landing_there_takes(
     refusing: list[str], lake: Session, tmp_path: Path
 ) -> None:
@@ -259,6 +309,7 @@ def test_a_text_that_names_no_spark_is_told_before_one_is_started(
         ("TIDELINE_LANDING_MEMORY", "-1", ReadLimits.of_environment, "such as 256"),
         ("TIDELINE_LANDING_TASKS_MB", "all", tasks_from_bytes, "such as 1024"),
         ("TIDELINE_DRIVER_ROWS_MB", "much", driver_bytes, "such as 64"),
+        ("TIDELINE_COMPACTION_TASKS_MB", "large", compaction_tasks.tasks_from_bytes, "such as 512"),
         ("TIDELINE_VERIFY", "always", verifying, "1"),
         ("TIDELINE_STORE_DELAY_MS", "slow", lambda: delayed(LocalObjectStore(Path("/"))), "as 80"),
     ],

@@ -77,8 +77,8 @@ def test_paths_in_backticks_exist(page: Page) -> None:
 def test_commands_of_the_repository_exist(page: Page) -> None:
     asked = re.findall(r"python -m ([\w.]+)", page.text)
     wrong = {name for name in asked if name.split(".")[0] in FOLDERS and find_spec(name) is None}
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    made = re.findall(r"(?:^|`)make ([a-z-]+)", page.text, re.MULTILINE)
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    made = re.findall(r"(?:^|`)make ([a-z0-9-]+)", page.text, re.MULTILINE)
     assert not wrong | (set(made) - targets)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,35 @@ def test_a_page_of_a_proxy_is_no_jar(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (tmp_path / name).write_bytes(b"<html>")
     with pytest.raises(EnvironmentNotReady):
         jars.jar_paths()
+
+
+def fetched(folder: Path, names: Iterable[str]) -> None:
+    for name in names:
+        (folder / name).write_bytes(b"PK\x03\x04")
+
+
+def test_the_jars_of_s3a_are_used_where_all_of_them_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDELINE_JARS", str(tmp_path))
+    fetched(tmp_path, jars.JARS)
+    *most, last = [one.jar for one in jars.S3A]
+    fetched(tmp_path, most)
+    assert not jars.has_s3a() and [Path(path).name for path in jars.jar_paths()] == list(jars.JARS)
+    fetched(tmp_path, [last])
+    assert jars.has_s3a() and [Path(path).name for path in jars.jar_paths()] == [*jars.JARS, *most, last]
+
+
+def test_hadoop_aws_is_of_the_hadoop_that_spark_has() -> None:
+    spark = jars.pyspark_folder() / "jars"
+    assert (spark / f"hadoop-client-api-{jars.HADOOP_VERSION}.jar").is_file()
+
+
+def test_an_option_that_is_not_known_fetches_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["jars", "--s3"])
+    assert jars.main() == 2 and "[--s3a]" in capsys.readouterr().err
 
 
 def test_an_old_java_is_refused_with_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,8 +70,8 @@ OF_A_PROCESS: Mapping[str, Variable] = {
         "`0`",
     ),
     "TIDELINE_CACHE_DIR": Variable(
-        "where decoded files are kept, a folder that is its user's alone; those of a store to which nothing was added for "
-        "14 days go",
+        "where decoded files are kept, a folder that is its user's alone: 8 GiB for all stores together, least recently used "
+        "first out; those of a store to which nothing was added for 14 days go",
         "`tideline-cache-<user>` of the temporary folder",
     ),
     "TIDELINE_SPARK_UI": Variable(
@@ -105,11 +105,18 @@ OF_A_PROCESS: Mapping[str, Variable] = {
         "MiB of files that are pending of a landing table from which on Spark's tasks read them, not the process that polls",
         "`1024`",
     ),
+    "TIDELINE_COMPACTION_TASKS_MB": Variable(
+        "MiB of rows, as they are in memory, that one compaction merges from which on Spark's tasks do it, where a Spark is at "
+        "hand that runs several at once",
+        "`512`",
+    ),
     "TIDELINE_VERIFY": Variable("the share of claims that are checked against the data, 0 to 1", "`0`"),
     "TIDELINE_CLASS_ARCHIVE": Variable(
         "a file to which Spark's Java writes the classes that it has loaded", "none"
     ),
-    "TIDELINE_JARS": Variable("the folder of the Delta jars", "`jars/` of the home, else beside the engine"),
+    "TIDELINE_JARS": Variable(
+        "the folder of the jars of Delta and s3a", "`jars/` of the home, else beside the engine"
+    ),
 }
 OF_OTHERS: Mapping[str, Variable] = {
     "SPARK_REMOTE": Variable(
@@ -143,6 +150,9 @@ OF_OTHERS: Mapping[str, Variable] = {
     "AWS_ACCESS_KEY_ID": Variable("the key to a bucket", "as boto3 finds one"),
     "AWS_SECRET_ACCESS_KEY": Variable("what belongs to that key", "as boto3 finds it"),
     "AWS_SESSION_TOKEN": Variable("what belongs to a key that is lent for some time", "none"),
+    "MIMALLOC_PURGE_DELAY": Variable(
+        "milliseconds after which Arrow's allocator gives memory back, of Python workers", "`-1`: never"
+    ),
     "XDG_STATE_HOME": Variable("where the prompt keeps its history", "`~/.local/state`"),
 }
 OF_TESTS: Mapping[str, Variable] = {
@@ -151,9 +161,6 @@ OF_TESTS: Mapping[str, Variable] = {
     "TIDELINE_RANDOM_VIEWS": Variable("how many random views are kept on a cluster", "200"),
     "TIDELINE_TPCH_SCALE": Variable("the scale of TPC-H on a cluster", "0.2"),
     "TIDELINE_SINK_SEEDS": Variable("how many races of sinks are run", "100"),
-    "S3A_JARS": Variable(
-        "a folder with hadoop-aws and the AWS SDK, by which Spark reads buckets", "none: left out"
-    ),
     "PGHOST": Variable("a PostgreSQL that `pytest -m oracle tests/oracle/postgres` asks anew", "none"),
     "TIDELINE_QUERIES": Variable("which queries of `tests/sql/queries.sql` are run", "all"),
 }

@@ -14,7 +14,7 @@ import click
 import typer
 
 from engine.cli.cluster import cluster
-from engine.cli.opening import make_store, opened, session, tell
+from engine.cli.opening import compacting, make_store, opened, session, tell
 from engine.cli.options import Output, Spark, Store, Wide
 from engine.cli.printing import (
     Format,
@@ -249,11 +249,19 @@ def materialize(
 
 @app.command()
 def compact(
-    table: Annotated[str, typer.Argument(help="A table or view; default all.")] = "", store: Store = ""
+    table: Annotated[str, typer.Argument(help="A table or view; default all.")] = "",
+    store: Store = "",
+    spark: Annotated[
+        str,
+        typer.Option(
+            "--spark",
+            help="Have its tasks merge large tables; default SPARK_REMOTE, the Spark of `make up`, else none: merge here.",
+        ),
+    ] = "",
 ) -> None:
     """Merge the files of one table, or of all, to one sorted run."""
-    with session(store) as running:
-        for report in running.compact(table or None):
+    with compacting(store, spark) as (running, has_spark):
+        for report in running.compact(table or None, start_spark=has_spark):
             typer.echo(compaction_line(report))
 
 

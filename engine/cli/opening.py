@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,6 +78,21 @@ def session(
     from engine.session import Session
 
     return Session(url, lambda: start(spark or spark_there(url, say, alone=alone)), dialect)
+
+
+@contextmanager
+def compacting(store: str, spark: str) -> Iterator[tuple[Session, bool]]:
+    """Give a session over a store that exists, and whether a Spark was named for it or runs beside the project: none is started
+    for want of one.
+    """
+    with opened(store) as found:
+        url = found.url
+    from engine.cli.quiet_spark import start
+    from engine.session import Session
+
+    target = spark or spark_there(url, lambda text: None)
+    with Session(url, lambda: start(target)) as running:
+        yield running, target is not None
 
 
 def spark_there(store: str, say: Callable[[str], None], *, alone: bool = False) -> str | None:

@@ -80,11 +80,13 @@ def listing_lines(listing: Listing, width: int | None) -> list[str]:
 
 def print_table(result: pa.Table, output: Format) -> None:
     """Print a result to standard output."""
+    from engine.arrow import as_rows, as_values
+
     if output is Format.csv:
-        columns = [[_flat(value) for value in column.to_pylist()] for column in result.columns]
+        columns = [[_flat(value) for value in as_values(column)] for column in result.columns]
         _write_csv(result.column_names, zip(*columns, strict=True))  # by place: two may have one name
     elif output is Format.json:
-        typer.echo(_json(result.to_pylist()))
+        typer.echo(_json(as_rows(result)))
     else:
         for line in result_lines(result, width_of_output()):
             typer.echo(line)
@@ -94,6 +96,8 @@ def result_lines(result: pa.Table, width: int | None) -> Iterator[str]:
     """Yield a result as lines: a row a line if the rows fit in `width`, else a value a line."""
     import pyarrow as pa
 
+    from engine.arrow import as_values
+
     if not result.num_columns:
         yield f"({result.num_rows:,} rows without columns)"
         return
@@ -101,7 +105,7 @@ def result_lines(result: pa.Table, width: int | None) -> Iterator[str]:
     for at, field in enumerate(result.schema):
         kind = field.type
         numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-        values = [_cell(value) for value in result.column(at).to_pylist()]
+        values = [_cell(value) for value in as_values(result.column(at))]
         columns.append(Column(field.name, values, right=numeric))
     if width is None or sum(c.width for c in columns) + 2 * (len(columns) - 1) <= width:
         yield from lay_out(columns, None)

@@ -111,7 +111,7 @@ class Statements:
         return made
 
     def _keep_spark(self, running: Session) -> None:
-        self._used = running._spark or self._used
+        self._used = running.on_demand.started or self._used
 
     def _cancel(self, running: Session) -> None:
         """Stop what a statement runs on Spark, and go on with a new session: the old one was left in the middle."""

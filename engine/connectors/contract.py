@@ -24,6 +24,8 @@ from engine.sql.statements.statement_types import CreateTable
 
 Spark = Callable[[], SparkSession]
 """Gives the session that reads for a source; asked only by those that read by Spark."""
+Elsewhere = Callable[[], SparkSession | None]
+"""Gives that session if its tasks run elsewhere than in this process, None if they run here."""
 MOST_WARNINGS = 1_000
 
 
@@ -49,7 +51,10 @@ class Waiting(NamedTuple):
 
 @dataclass(frozen=True)
 class SourceReport:
-    """What one poll of one source did; `epoch` is that of its last commit, None if there was nothing to commit."""
+    """What one poll of one source did; `epoch` is that of its last commit, None if there was nothing to commit.
+
+    `driver_bytes` of rows, and of tasks' answers, have passed through the process that polls.
+    """
 
     table: str
     files: int = 0
@@ -57,6 +62,7 @@ class SourceReport:
     dead_rows: int = 0
     late_rows: int = 0
     seconds: float = 0.0
+    driver_bytes: int = 0
     epoch: int | None = None
     warnings: tuple[str, ...] = ()
     error: str | None = None
@@ -121,6 +127,14 @@ class Connector(ABC):
     def check_reading(self, statement: CreateTable, spark: Spark) -> None:
         """Raise SourceError if those who will read the source cannot; asked once, before the table is made."""
         return None
+
+    def check_executors(self, statement: CreateTable, elsewhere: Elsewhere) -> None:
+        """Raise SourceError if tasks that run on other machines do not see a source of this one; asked once, as the one above."""
+        return None
+
+    def advice(self, statement: CreateTable) -> str:
+        """Return what is to be known of a table that was made and works, though it costs more than it has to; "" for nothing."""
+        return ""
 
     @abstractmethod
     def source(self, store: Hummock, relation: Relation) -> Source:

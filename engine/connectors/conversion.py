@@ -112,11 +112,21 @@ def _convert_all(values: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
         return nulls(len(values), kind)
     if pa.types.is_dictionary(source):
         return _convert_all(decoded(values), kind)
+    if isinstance(values, pa.ExtensionArray):
+        return _convert_all(_written_out(values, kind), kind)
     if pa.types.is_string(source) or pa.types.is_large_string(source) or pa.types.is_string_view(source):
         return _from_text(values.cast(pa.string()), kind)
     if pa.types.is_timestamp(source) and pa.types.is_timestamp(kind):
         return _between_timestamps(values, kind)
     return values.cast(kind)
+
+
+def _written_out(values: pa.ExtensionArray[Any], kind: pa.DataType) -> pa.Array[Any]:
+    """Return what stands for values of a type that Arrow knows by name alone; of a UUID its text, where one is asked for."""
+    if isinstance(values.type, pa.UuidType) and pa.types.is_string(kind):
+        return pa.array([str(one.as_py()) if one.is_valid else None for one in values], pa.string())
+    stored: pa.Array[Any] = values.storage
+    return stored
 
 
 def _between_timestamps(values: pa.Array[Any], kind: pa.TimestampType) -> pa.Array[Any]:

@@ -67,7 +67,7 @@ def _header(
     names = _names(data[start:end], line + 1, options.delimiter) if found.fields[0] > 0 else None
     if names is None or end - start > limits.row:
         raise MalformedFile(f"line {line + 1}, the header, can't be read")
-    twice = [name for name, times in Counter(names).items() if times > 1]
+    twice = [name for name, times in Counter(names).items() if times > 1 and name]
     if twice:
         raise MalformedFile(f"the header names {', '.join(sorted(twice)[:_SHOWN_NAMES])} twice")
     return _Layout(tuple(names), options, limits), data[end + 1 :], 1 + data.count(b"\n", 0, end + 1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
@@ -22,11 +22,12 @@ from engine.connectors.delta_offsets import Standing, standing_of, text_of
 from engine.connectors.delta_passing import has_key, passed_difference, passed_feed
 from engine.connectors.delta_read import changes_of, reading, rows_here, snapshot_of, taken_columns
 from engine.connectors.delta_steps import HistoryGone, Position, Step, has_next, next_step, snapshot_step
-from engine.connectors.delta_types import delta_columns
+from engine.connectors.delta_types import delta_columns, renamed_columns
 from engine.connectors.offset_source import OffsetSource, Steps, Taken
 from engine.connectors.offsets import Offset
 from engine.errors import SourceError
 from engine.hummock import Hummock, Version
+from engine.hummock.driver_traffic import held
 from engine.hummock.version import Run
 from engine.meta.dead_letters import DeadLetter
 from engine.meta.source_notes import OFFSETS
@@ -211,6 +212,7 @@ class DeltaSource(OffsetSource[Step]):
         """Write the files of a step, and say what is to be known of it."""
         seen, metadata = standing_of(after), step.then.metadata
         columns = taken_columns(self.relation, metadata, self.place)
+        step = self._following(step, seen, set(columns.values()))
         warnings, told = self._lacking(step, seen, set(columns.values()))
         note = "" if metadata.has_feed else NO_FEED
         if note and (after is None or after.note != note):
@@ -235,6 +237,23 @@ class DeltaSource(OffsetSource[Step]):
             warnings=warnings,
             note=note,
             precondition=unchanged(self.table(version)) if compares else None,
+        )
+
+    def _following(self, step: Step, seen: Standing | None, taken: Collection[str]) -> Step:
+        """Return a step as it is to be taken; raises HistoryGone if a name is another column's by now, which no feed tells."""
+        if seen is None or step.kind not in ("feed", "nothing"):
+            return step
+        metadata = step.then.metadata
+        others = renamed_columns(seen.at.metadata.schema_string, metadata.schema_string)
+        name = next((name for name in others if name in taken), None)
+        if name is None:
+            return step
+        if step.kind == "nothing" and not metadata.has_feed:
+            return replace(step, kind="difference")
+        raise HistoryGone(
+            self.relation.name,
+            f"column {name} of the Delta table at {self.place.shown} is not the one that was taken: columns were renamed, or it "
+            "was dropped and added again",
         )
 
     def _written(self, spark: Spark, step: Step, version: Version, columns: Mapping[str, str]) -> Changed:
@@ -289,7 +308,7 @@ class DeltaSource(OffsetSource[Step]):
 
     def _few(self, rows: DataFrame) -> pa.Table | None:
         """Return rows if they are few, else None."""
-        found = rows.limit(SMALL_ROWS + 1).toArrow()
+        found = held(rows.limit(SMALL_ROWS + 1).toArrow())
         return found if found.num_rows <= SMALL_ROWS else None
 
     def _lacking(

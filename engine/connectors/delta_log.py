@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 import pyarrow as pa
@@ -82,6 +82,8 @@ class DeltaCommit(msgspec.Struct, frozen=True):
     metadata: Metadata | None
     elsewhere: tuple[str, ...] = ()
     """The files that it names by their full paths."""
+    files: tuple[str, ...] = ()
+    """The files that tell which rows it changed, as the log names them."""
 
 
 @dataclass(frozen=True)
@@ -158,11 +160,11 @@ class DeltaLog:
 
     def look(self, version: int) -> ObjectInfo | None:
         """Return size and time of a version's entry, None if there is none; the cost is that of one look."""
-        return self._files.head(_entry(version))
+        return self._files.head(entry_of(version))
 
     def commit(self, version: int) -> DeltaCommit | None:
         """Return what a version did, None if its entry is not there."""
-        data = self._files.get(_entry(version))
+        data = self._files.get(entry_of(version))
         if data is None:
             return None
         actions = self._actions(version, data)
@@ -179,11 +181,21 @@ class DeltaLog:
             sum(file.size or 0 for file in told or data_files),
             next((a.meta_data for a in actions if a.meta_data is not None), None),
             tuple(name for name in names if name.startswith("/") or _SCHEME.match(name)),
+            tuple(file.path for file in told or data_files),
         )
+
+    def holds(self, name: str) -> bool:
+        """Tell whether a file that the log names is there; of one that it names by its address in a bucket nothing is known."""
+        parts = urlsplit(name)
+        if parts.scheme or name.startswith("/"):
+            return (
+                parts.scheme not in ("", "file") or self.place.is_remote or Path(unquote(parts.path)).exists()
+            )
+        return self._files.head(unquote(name)) is not None
 
     def digest(self, version: int) -> str | None:
         """Return a digest of a version's entry, None if it is not there."""
-        data = self._files.get(_entry(version))
+        data = self._files.get(entry_of(version))
         return None if data is None else _digest(data)
 
     def newest(self) -> int:
@@ -202,7 +214,7 @@ class DeltaLog:
             if found := _CHECKPOINT.fullmatch(name):
                 checkpoints.setdefault(int(found[1]), []).append(name)
         for at in range(version, -1, -1):
-            data = self._files.get(_entry(at))
+            data = self._files.get(entry_of(at))
             if data is not None and b'"metaData"' in data:
                 said = next((a.meta_data for a in self._actions(at, data) if a.meta_data is not None), None)
                 if said is not None:
@@ -251,7 +263,8 @@ def _lacking(folder: Path) -> str:
     return f"{folder} is a file" if folder.is_file() else f"there is no folder {folder}"
 
 
-def _entry(version: int) -> str:
+def entry_of(version: int) -> str:
+    """Return the path, in a Delta table, of what its log says of a version."""
     return f"{LOG}{version:020d}.json"
 
 

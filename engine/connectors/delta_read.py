@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from engine.connectors.delta_log import DeltaPlace, Metadata
+from engine.connectors.delta_log import DeltaLog, DeltaPlace, Metadata, entry_of
 from engine.connectors.delta_steps import HistoryGone, Step
 from engine.connectors.delta_types import DeltaColumn, delta_columns
-from engine.errors import SourceError
+from engine.errors import EnvironmentNotReady, SourceError, StorageError
 from engine.hummock import Hummock, TableVersion
+from engine.jars import FETCH_S3A
 from engine.operators.context import partitions_for
 from engine.operators.scan import ReadTable, read_table
 from engine.operators.table_parameters import TableAt
 from engine.runtime.spark.errors import plain_message
 from engine.runtime.spark.session import beside, configure, parallelism
+from engine.runtime.spark.shared_folders import runs_here, unseen
 from engine.runtime.writes.spilled import PLACE
 from engine.spark_internals import activate
 from engine.sql.catalog import Relation
 from engine.sql.expression.spark_sql import quote
+from engine.sql.typing.types import quoted_type
 
 Spark = Callable[[], SparkSession]
 _AT_END = "spark.databricks.delta.changeDataFeed.defaultSchemaModeForColumnMappingTable"
@@ -37,10 +40,7 @@ _GONE = (
     *("CHANGE_DATA_FEED_INCOMPATIBLE", "UNRESOLVED_COLUMN", "MISSING_CHANGE_DATA"),
 )
 _NO_S3 = ("S3AFileSystem not found", 'No FileSystem for scheme "s3a"')
-_S3_NOW = (
-    "start it with hadoop-aws of its Hadoop and the AWS SDK (spark.jars of spark-defaults.conf, in the folder that "
-    "SPARK_CONF_DIR names), or name a Spark that has them (SPARK_REMOTE)"
-)
+_S3_NOW = f"`{FETCH_S3A}` fetches it for a Spark that is started here afterwards; a server that SPARK_REMOTE names has to have it"
 _NO_DELTA = "DATA_SOURCE_NOT_FOUND"
 
 
@@ -55,10 +55,21 @@ def reading(spark: Spark, relation: str, place: DeltaPlace) -> Iterator[SparkSes
         configure(session, _AT_END, "endVersion")
         yield session
     except (PySparkException, Py4JError) as error:  # what fails below Spark is not always told as Spark's
+        with suppress(EnvironmentNotReady, StorageError, OSError):  # then the first error tells more
+            check_seen(session, relation, place)
         raise _said(error, relation, place) from error
     finally:
         if before is not None:
             activate(before)
+
+
+def check_seen(session: SparkSession, relation: str, place: DeltaPlace) -> None:
+    """Raise SourceError if the Delta table is in a folder of this machine that Spark's tasks, on others, do not see."""
+    if place.is_remote or runs_here(session):
+        return
+    newest = entry_of(DeltaLog(place).newest())
+    if fault := unseen(session, place.folder, newest):
+        raise SourceError(f"table {relation}: {fault}")
 
 
 def taken_columns(relation: Relation, metadata: Metadata, place: DeltaPlace) -> Mapping[str, str]:
@@ -126,7 +137,7 @@ def rows_here(session: SparkSession, store: Hummock, relation: Relation, table: 
 def taken_items(relation: Relation, columns: Mapping[str, str]) -> list[str]:
     """Return the columns of a table as Spark SQL over those of its Delta table."""
     return [
-        f"CAST({quote(columns[column.name])} AS {column.type}) AS {quote(column.name)}"
+        f"CAST({quote(columns[column.name])} AS {quoted_type(column.type)}) AS {quote(column.name)}"
         for column in relation.columns
         if not column.hidden
     ]

@@ -16,7 +16,9 @@ from pyspark.sql import SparkSession
 
 from engine.errors import Conflict, SinkError, TidelineError
 from engine.hummock.turn import taken
+from engine.jars import FETCH_S3A
 from engine.runtime.spark.errors import plain_message
+from engine.runtime.spark.shared_folders import unshared
 from engine.sql.expression.spark_sql import quote
 
 OWNER = "tideline.sink"
@@ -93,10 +95,32 @@ def columns_of(session: SparkSession, url: str) -> dict[str, str]:
     return {field.name: field.dataType.simpleString() for field in fields}
 
 
+_DELTAS_OWN = (
+    "delta.columnMapping.",
+    "delta.rowTracking.",
+    "delta.feature.",
+    "delta.inCommitTimestamp",
+    "delta.minReaderVersion",
+    "delta.minWriterVersion",
+)
+
+
 def layout_of(session: SparkSession, url: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the columns by which a Delta table is partitioned, and those by which it is clustered."""
     (detail,) = session.sql(f"DESCRIBE DETAIL {delta_name(url)}").toArrow().to_pylist()
     return tuple(detail["partitionColumns"]), tuple(detail["clusteringColumns"])
+
+
+def kept_properties(session: SparkSession, url: str) -> dict[str, str]:
+    """Return the properties that somebody has given a Delta table: those that Delta keeps its own account in are left out."""
+    (detail,) = session.sql(f"DESCRIBE DETAIL {delta_name(url)}").toArrow().to_pylist()
+    return {key: value for key, value in detail["properties"] or () if not key.startswith(_DELTAS_OWN)}
+
+
+def has_been_clustered(session: SparkSession, url: str) -> bool:
+    """Tell whether a Delta table is clustered, or was: Delta never makes a partitioned one of it."""
+    (detail,) = session.sql(f"DESCRIBE DETAIL {delta_name(url)}").toArrow().to_pylist()
+    return "clustering" in (detail["tableFeatures"] or ())
 
 
 def owner_of(session: SparkSession, url: str) -> str | None:
@@ -143,12 +167,18 @@ def telling(what: str, url: str) -> Iterator[None]:
             raise Conflict(f"{what}: {url} was written by another at the same time ({found[1]})") from error
         if _NO_FILE_SYSTEM.search(text):
             raise SinkError(
-                f"{what}: Spark has no file system for {url}: start it with hadoop-aws of its Hadoop's version and the AWS SDK's "
-                "jars (spark.jars), or write to a local folder"
+                f"{what}: Spark has no file system for {url}: `{FETCH_S3A}` fetches it for a Spark that is started here "
+                "afterwards, a server has to have it; or write to a local folder"
             ) from error
         line = next((line.strip() for line in text.splitlines() if _tells(line)), type(error).__name__)
         told = plain_message(_JAVA_CLASS.sub("", line))
         raise SinkError(f"{what}: {url} could not be read or written: {told}") from error
+
+
+def check_shared(session: SparkSession, what: str, url: str) -> None:
+    """Raise SinkError if Spark's tasks would write the files of a table in a local folder to disks of their own."""
+    if url.startswith("file:") and (fault := unshared(session, Path(path_of(url)))):
+        raise SinkError(f"{what}: {fault}")
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ _NAMES = {
     "byte": "tinyint",
 }
 _SAME = ("string", "float", "double", "boolean", "binary", "date", "timestamp", "timestamp_ntz")
+_PHYSICAL = "delta.columnMapping.physicalName"
 _TEXT = re.compile(r"(?:var)?char\(\d+\)")
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 
@@ -28,6 +29,8 @@ class DeltaColumn(NamedTuple):
     type: str | None
     nullable: bool
     given: str
+    held_as: tuple[Any, ...] = ()
+    """The names by which files hold it and the fields in it: another column that gets its name has others."""
 
 
 def delta_columns(schema: str) -> tuple[DeltaColumn, ...]:
@@ -40,6 +43,7 @@ def delta_columns(schema: str) -> tuple[DeltaColumn, ...]:
                 _type(field["type"]),
                 bool(field.get("nullable", True)),
                 field["type"] if isinstance(field["type"], str) else str(field["type"].get("type")),
+                _held_as(field),
             )
             for field in fields
         )
@@ -47,6 +51,28 @@ def delta_columns(schema: str) -> tuple[DeltaColumn, ...]:
         raise SourceError(
             f"the schema in the Delta log can't be read: {type(error).__name__}: {error}"
         ) from error
+
+
+def renamed_columns(before: str, after: str) -> list[str]:
+    """Return the columns of a schema whose names, or those of fields in them, were other columns' in an earlier one."""
+    known = {column.name.lower(): column.held_as for column in delta_columns(before)}
+    found = ((column, known.get(column.name.lower())) for column in delta_columns(after))
+    return [column.name for column, held_as in found if held_as is not None and held_as != column.held_as]
+
+
+def _held_as(field: Mapping[str, Any]) -> tuple[Any, ...]:
+    physical = (field.get("metadata") or {}).get(_PHYSICAL, field["name"])
+    return (physical, *_parts_held_as(field["type"]))
+
+
+def _parts_held_as(kind: Any) -> tuple[Any, ...]:
+    if isinstance(kind, str):
+        return ()
+    if "fields" in kind:
+        return tuple((field["name"].lower(), _held_as(field)) for field in kind["fields"])
+    return tuple(
+        _parts_held_as(kind[part]) for part in ("elementType", "keyType", "valueType") if part in kind
+    )
 
 
 def _type(kind: Any) -> str | None:

@@ -31,6 +31,7 @@ from engine.connectors.read_limits import ReadLimits
 from engine.connectors.same_source import same_source
 from engine.errors import InvalidRow, SourceError, SqlError, StorageError
 from engine.hummock import Hummock, TableVersion
+from engine.hummock.driver_traffic import passed
 from engine.runtime.spark.errors import plain_message
 from engine.sql.catalog import Column, Relation
 from engine.sql.statements.defaults import local_default, why_not_fed
@@ -47,14 +48,18 @@ class _Gathered:
     parts: list[Part] = field(default_factory=list)
     rows: int = 0
     size: int = 0
+    ended: bool = False
+    """The place does not answer, and later rows of a key win: what lies behind waits for the next poll."""
 
     def add(self, part: Part) -> None:
         """Add what comes next of a file."""
         landed, bad = part.batch.landed, part.batch.bad
         self.parts.append(part)
         self.rows += 0 if landed is None else landed.rows.num_rows
-        self.size += sum(len(each.raw) + len(each.reason) for each in bad)
-        self.size += 0 if landed is None else landed.rows.nbytes
+        size = sum(len(each.raw) + len(each.reason) for each in bad)
+        size += 0 if landed is None else landed.rows.nbytes
+        passed(size)
+        self.size += size
 
     def is_enough(self, limits: ReadLimits) -> bool:
         """Tell whether they are to be committed before more is read."""
@@ -178,6 +183,10 @@ class LandingSource(Source):
                 files = self._taken_by_tasks(files, commits, spark)
             for file in files:
                 gathered = self._take_if_it_can_be(file, gathered, commits)
+                if gathered.ended:
+                    break
+            if gathered.ended:
+                break
         self._committed(gathered, commits)
         return replace(commits.report, seconds=time.perf_counter() - started)
 
@@ -203,6 +212,7 @@ class LandingSource(Source):
             return self._take(file, gathered, commits)
         except NotNow as late:
             gathered.drop(file)
+            gathered.ended = late.silent
             self._watch().doubt(file.place)
             if late.told:
                 commits.report = commits.report.warned([f"{file.path}: {late.told}"])
@@ -241,7 +251,10 @@ class LandingSource(Source):
             try:
                 self._check_unchanged(load.files[number])
             except NotNow as late:
-                load.late[number] = late.told or load.late.get(number, "")
+                if late.silent:
+                    load.leave(number)
+                else:
+                    load.late[number] = late.told or load.late.get(number, "")
             else:
                 if load.late.get(number) == "":
                     load.leave(number)
@@ -283,7 +296,7 @@ class LandingSource(Source):
         try:
             now = self._watch().place.look_at(file.place)
         except StorageError as error:
-            raise NotNow(str(error)) from error
+            raise NotNow.of_place(error) from error
         if now is None or now.stamp != file.stamp:
             raise NotNow
 

@@ -18,6 +18,7 @@ from engine.errors import PathNotAllowed
 from engine.hummock.metrics import Counters
 from engine.hummock.object_store import ObjectInfo, ObjectStore
 from engine.hummock.object_store.retrying import dependable
+from engine.hummock.range_file import RangeFile
 
 _ADDRESS = re.compile(r"s3a?://([^/]+)(?:/(.*))?", re.DOTALL)
 PART_BYTES = 1 << 20
@@ -61,7 +62,7 @@ class LandingBucket:
 
     def open(self, path: str, size: int, *, handed_on: bool) -> BinaryIO:
         """Open a file to be read by requests for parts of it; `handed_on` copies it to a nameless file of this machine."""
-        file: BinaryIO = io.BufferedReader(_Parts(self.objects, path, size), PART_BYTES)
+        file: BinaryIO = io.BufferedReader(RangeFile(self.objects, path, size), PART_BYTES)
         if not handed_on:
             return file
         with ExitStack() as unless_copied:
@@ -72,36 +73,6 @@ class LandingBucket:
             copy.seek(0)
             unless_copied.pop_all()
         return copy
-
-
-class _Parts(io.RawIOBase):
-    """An object whose parts are asked for as they are read."""
-
-    def __init__(self, objects: ObjectStore, path: str, size: int) -> None:
-        self._objects, self._path, self._size, self._at = objects, path, size, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        self._at = max(start + offset, 0)
-        return self._at
-
-    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # what BufferedReader gives
-        length = min(len(buffer), self._size - self._at)
-        if length <= 0:
-            return 0
-        data = self._objects.get_range(self._path, self._at, length)
-        buffer[: len(data)] = data
-        self._at += len(data)
-        return len(data)
 
 
 def found_file(info: ObjectInfo) -> FoundFile | None:

@@ -15,7 +15,7 @@ from engine.connectors.landing_pending import PendingFile
 from engine.connectors.landing_place import LandingPlace
 from engine.connectors.landing_rows import LandedRows, Target, land
 from engine.connectors.read_limits import ReadLimits
-from engine.errors import PathNotAllowed, StorageError
+from engine.errors import PathNotAllowed, StorageError, Unavailable
 
 _LOG = logging.getLogger(__name__)
 _OF_THE_MACHINE = ("EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "ESTALE", "ETIMEDOUT", "ENOSPC", "EDQUOT")
@@ -26,12 +26,17 @@ _SHORTAGES = {getattr(errno, name) for name in _OF_THE_MACHINE}
 class NotNow(Exception):
     """A file is gone, was changed while it was read, or can't be read at the moment; the next poll looks again.
 
-    `told` says why, where somebody should know.
+    `told` says why, where somebody should know. A place that does not answer is `silent`: what lies behind the file waits, too.
     """
 
-    def __init__(self, told: str | None = None) -> None:
+    def __init__(self, told: str | None = None, *, silent: bool = False) -> None:
         super().__init__(told)
-        self.told = told
+        self.told, self.silent = told, silent
+
+    @classmethod
+    def of_place(cls, error: StorageError) -> NotNow:
+        """Return what is told where a bucket can't be read."""
+        return cls(str(error), silent=isinstance(error, Unavailable))
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,7 @@ def read_landing_file(
     except FileNotFoundError:
         raise NotNow from None
     except StorageError as error:  # of a bucket: says nothing of what is in the file
-        raise NotNow(str(error)) from error
+        raise NotNow.of_place(error) from error
     except OSError as error:
         if error.errno in _SHORTAGES:
             raise NotNow(f"the file can't be read now: {error.strerror}") from None

@@ -97,9 +97,7 @@ def land(file: FileRows, target: Target) -> LandedRows:
 
 def _matched_columns(file: FileRows, target: Target) -> dict[str, str]:
     """Return the file's column of each table column: the same name, else the same but for case."""
-    lower: dict[str, str] = {}
-    for name in file.columns:
-        lower.setdefault(name.lower(), name)
+    lower = _same_but_for_case(file)
     found = {}
     for name in target.schema.names:
         if name == ROW_ID:
@@ -116,17 +114,27 @@ def _matched_columns(file: FileRows, target: Target) -> dict[str, str]:
     return found
 
 
+def _same_but_for_case(file: FileRows) -> dict[str, str]:
+    """Return the file's columns by their names in lower case; of several the first one."""
+    lower: dict[str, str] = {}
+    for name in file.columns:
+        lower.setdefault(name.lower(), name)
+    return lower
+
+
 def _unknown_columns(file: FileRows, found: Mapping[str, str]) -> tuple[str, ...]:
     known = set(found.values())
-    return tuple(name for name in file.names if name not in known and name != OPERATION)[:MOST_UNKNOWN]
+    unknown = (name for name in file.names if name and name not in known and name.lower() != OPERATION)
+    return tuple(unknown)[:MOST_UNKNOWN]
 
 
 def _operations(file: FileRows, target: Target, reasons: dict[int, str]) -> np.ndarray:
     """Return which rows are deletes; an operation that nobody knows is a reason."""
     deletes = np.zeros(file.rows, dtype=bool)
-    if OPERATION not in file.columns:
+    name = OPERATION if OPERATION in file.columns else _same_but_for_case(file).get(OPERATION)
+    if name is None:
         return deletes
-    words = convert(file.columns[OPERATION], pa.string()).values
+    words = convert(file.columns[name], pa.string()).values
     encoded = pc.utf8_lower(pc.utf8_trim_whitespace(words)).dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     for code, word in enumerate(encoded.dictionary.to_pylist()):

@@ -24,8 +24,9 @@ from engine.connectors.landing_pending import PendingFile
 from engine.connectors.landing_place import LandingPlace
 from engine.connectors.landing_rows import ROW_ID, LandedRows, Target
 from engine.connectors.read_limits import ReadLimits
-from engine.errors import SourceError, TidelineError
+from engine.errors import TidelineError
 from engine.hummock import Hummock, Reader, SstInfo, TableVersion
+from engine.runtime.mebibytes import bytes_of
 from engine.runtime.writes.change_tasks import Changed, WriteChanges
 from engine.runtime.writes.key_order import in_key_order
 from engine.runtime.writes.spilled import (
@@ -146,7 +147,7 @@ class ReadShares:
                     break
                 done.bad += told
         except NotNow as late:
-            done.late = late.told or ""
+            done.late = "" if late.silent else late.told or ""
         return done
 
 
@@ -248,15 +249,8 @@ class Run(NamedTuple):
 
 
 def tasks_from_bytes() -> int:
-    """Return from how many bytes of files on tasks read them; raises SourceError for no number."""
-    text = os.environ.get(SETTING) or f"{DEFAULT_MB:g}"
-    try:
-        size = float(text)
-    except ValueError:
-        size = -1.0
-    if not 0 <= size < 1 << 40:
-        raise SourceError(f'{SETTING} is "{text}": set it to a number of MiB, such as {DEFAULT_MB:g}')
-    return int(size * (1 << 20))
+    """Return from how many bytes of files on tasks read them; raises EnvironmentNotReady for no number."""
+    return bytes_of(SETTING, os.environ.get(SETTING), DEFAULT_MB)
 
 
 def runs_of(pending: Sequence[PendingFile]) -> Iterator[Run]:

@@ -68,7 +68,13 @@ def _read(file: BinaryIO, options: FileOptions, limits: ReadLimits, skip: int) -
 
 
 def _opened(file: BinaryIO, dictionaries: list[str]) -> pq.ParquetFile:
-    return pq.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False, read_dictionary=dictionaries)
+    return pq.ParquetFile(
+        file,
+        buffer_size=_BUFFER,
+        pre_buffer=False,
+        read_dictionary=dictionaries,
+        coerce_int96_timestamp_unit="us",  # nanoseconds end in the year 2262
+    )
 
 
 def _length(file: BinaryIO) -> int:

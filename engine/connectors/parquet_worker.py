@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import socket
 import struct
 import sys
@@ -97,7 +98,9 @@ def _answers(request: dict[str, Any], number: int) -> Iterator[bytes]:
 
 
 def main(descriptor: int, memory: int) -> None:
-    """Answer requests until the other side is gone."""
+    """Answer requests until the other side is gone: a signal to the whole group of processes says nothing of the file."""
+    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(sign, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with socket.socket(fileno=descriptor) as connection:

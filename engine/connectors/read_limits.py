@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from engine.errors import SourceError
+from engine.errors import EnvironmentNotReady
+from engine.runtime.mebibytes import bytes_of
 
 SETTING = "TIDELINE_LANDING_MEMORY"
 DEFAULT_MIB = 256
@@ -21,15 +22,14 @@ class ReadLimits:
 
     @classmethod
     def of_environment(cls) -> ReadLimits:
-        """Return the bounds that TIDELINE_LANDING_MEMORY sets, in MiB; raises SourceError if it is no number above 0."""
-        text = os.environ.get(SETTING) or str(DEFAULT_MIB)
-        try:
-            mib = float(text)
-        except ValueError:
-            mib = 0.0
-        if not 0 < mib < 1 << 20:
-            raise SourceError(f'{SETTING} is "{text}": set it to a number of MiB, such as {DEFAULT_MIB}')
-        return cls(max(int(mib * (1 << 20)), 64))
+        """Return the bounds that TIDELINE_LANDING_MEMORY sets, in MiB; raises EnvironmentNotReady for no number above 0."""
+        text = os.environ.get(SETTING)
+        memory = bytes_of(SETTING, text, DEFAULT_MIB)
+        if not memory:
+            raise EnvironmentNotReady(
+                f"{SETTING} is {text}: a poll has to hold rows, in {DEFAULT_MIB} MiB for one"
+            )
+        return cls(max(memory, 64))
 
     @property
     def block(self) -> int:

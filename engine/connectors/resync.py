@@ -10,6 +10,7 @@ from engine.connectors.contract import connector_of
 from engine.connectors.registry import CONNECTORS
 from engine.errors import SqlError
 from engine.hummock import Hummock
+from engine.hummock.driver_traffic import traffic_of
 from engine.meta.catalog_store import StoredCatalog
 from engine.runtime.relations import known, place_of
 from engine.sql.statements.statement_types import Alter
@@ -30,5 +31,6 @@ def resync(store: Hummock, stored: StoredCatalog, statement: Alter, spark: Calla
         message = f"{relation.name} follows no source that tells all its rows again"
         hint = f"RESYNC is for tables WITH ({' or '.join(following)})"
         raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
-    report = connector.source(store, relation).resync(spark)
+    with traffic_of(store.counters, f"source {relation.name}"):
+        report = connector.source(store, relation).resync(spark)
     return "; ".join((f"{report.rows} rows were written", *report.warnings))

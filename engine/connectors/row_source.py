@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from engine.arrow import as_rows
 from engine.connectors.contract import Spark, Waiting
 from engine.connectors.offset_source import OffsetSource, Taken
 from engine.connectors.offsets import Offset
@@ -18,6 +19,7 @@ from engine.connectors.signed_rows import SignedRows, known_again, newest_rows, 
 from engine.errors import InvalidRow, SourceError
 from engine.hummock import Delete, Put, TableVersion, Version
 from engine.hummock.batch import Operation, gather
+from engine.hummock.driver_traffic import passed
 from engine.hummock.version import Run
 from engine.meta.dead_letters import DeadLetter
 from engine.runtime.rows import ROW_ID, completed, stored_names, typed_rows, with_row_ids
@@ -77,6 +79,11 @@ class RowSource(OffsetSource[Stretch]):
             yield Stretch(split, at, then)
             at = then
 
+    def _read(self, step: Stretch) -> SignedRows:
+        signed = self.read(*step)
+        passed(signed.rows.nbytes)
+        return signed
+
     def passed_by(self, step: Stretch, after: Offset | None) -> Taken:
         """Return the offset behind a stretch that nobody follows."""
         return Taken(step.upto)
@@ -88,7 +95,7 @@ class RowSource(OffsetSource[Stretch]):
             offset, at = self.offset_at(version, epoch, split), None
             while offset is not None and at != offset.text:
                 step = Stretch(split, at, self.upto(split, at, offset.text))
-                signed = self.read(*step)
+                signed = self._read(step)
                 known = [c.name for c in self.relation.columns if c.name in signed.rows.column_names]
                 gone = np.zeros(signed.rows.num_rows, dtype=bool) if signed.gone is None else signed.gone
                 fitting = _Fitting(self, step, signed.rows.select(known), gone, [])
@@ -121,7 +128,7 @@ class RowSource(OffsetSource[Stretch]):
 
     def taken(self, step: Stretch, after: Offset | None, version: Version, spark: Spark) -> Taken:
         """Read a stretch, and fold what it holds of each key."""
-        signed = self.read(*step)
+        signed = self._read(step)
         known = {column.name for column in self.relation.columns}
         unknown = [name for name in signed.rows.column_names if name not in known]
         gone = np.zeros(signed.rows.num_rows, dtype=bool) if signed.gone is None else signed.gone
@@ -222,7 +229,7 @@ class _Fitting:
             return
         first = len(self.letters)
         place = ", ".join(part for part in (self.step.split, f"up to {self.step.upto}") if part)
-        raw = self.rows.filter(pa.array(aside)).to_pylist()
+        raw = as_rows(self.rows.filter(pa.array(aside)))
         self.letters += [DeadLetter(place, first + n, reason, _text(row)) for n, row in enumerate(raw, 1)]
         self.rows = self.rows.filter(pa.array(~aside))
         self.gone = self.gone[~aside]

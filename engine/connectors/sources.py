@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Collection
+from dataclasses import replace
 
 from engine.connectors.contract import Source, SourceReport, Spark, connector_of, no_spark
 from engine.connectors.registry import CONNECTORS
 from engine.errors import TidelineError
 from engine.hummock import Hummock
+from engine.hummock.driver_traffic import traffic_of
 from engine.sql.catalog import Catalog, Relation
 
 _LOG = logging.getLogger(__name__)
@@ -41,14 +43,20 @@ def poll_all(
     """
     reports = []
     for relation in fed_tables(catalog, tables):
-        try:
-            reports.append(source_of(store, relation).poll(spark))
-        except TidelineError as error:
-            reports.append(SourceReport(relation.name, error=str(error)))
-        except Exception as error:  # a table's fault stops no other table, even one that nobody expected
-            _LOG.exception("polling the source of %s", relation.name)
-            reports.append(SourceReport(relation.name, error=f"{type(error).__name__}: {error}"))
+        with traffic_of(store.counters, f"source {relation.name}") as traffic:
+            report = _polled(store, relation, spark)
+        reports.append(replace(report, driver_bytes=traffic.bytes))
     return reports
+
+
+def _polled(store: Hummock, relation: Relation, spark: Spark) -> SourceReport:
+    try:
+        return source_of(store, relation).poll(spark)
+    except TidelineError as error:
+        return SourceReport(relation.name, error=str(error))
+    except Exception as error:  # a table's fault stops no other table, even one that nobody expected
+        _LOG.exception("polling the source of %s", relation.name)
+        return SourceReport(relation.name, error=f"{type(error).__name__}: {error}")
 
 
 def pending_digest(

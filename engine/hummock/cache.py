@@ -19,18 +19,25 @@ import xxhash
 from engine.hummock.metrics import Counters
 from engine.hummock.private_folder import make_private
 
+CACHE_BYTES = 8 << 30
+"""So much a user's caches hold together, but for a store that was given more: many stores do not fill a disk."""
 _MAPPED_FROM_BYTES = 1 << 18
 _EVICT_TO = 0.8
+SWEEP_SECONDS, SWEPT = 600, ".swept"
+"""The caches of all stores are looked at by who has cached much, and by one that begins so long after the last time, which the
+time of a file tells: of many stores it takes a second.
+"""
 LEFT_SECONDS = 14 * 86_400
 """Nobody has cached a file of a store for so long: what is left of its cache goes."""
+_OURS = (".arrow", ".tmp")
 _TRAILER = struct.Struct("<Q8s")
 """After the Arrow file: the xxh3 of its bytes under its name, and what tells that there is one."""
 _MAGIC = b"TLCACHE2"
 
 
 class ArrowCache:
-    """Files below `folder`, least recently used first out beyond `capacity` bytes; any of them may vanish at
-    any time.
+    """Files below `folder`, least recently used first out beyond `capacity` bytes, and so those of all stores beside it beyond
+    CACHE_BYTES, or `capacity` where that is more; any of them may vanish at any time.
 
     File names carry the boot of the machine, so that what a power cut left half on disk is never read. Only the user who runs
     this can look into the folder. Raises EnvironmentNotReady if somebody else could have put files there.
@@ -100,39 +107,72 @@ class ArrowCache:
                 if self._since_scan < self.capacity // 16:
                     return
             self._since_scan = 0
-        if first:
-            self._drop_left_caches()
+        kept = self._evict(self._files(self.folder), self.capacity)
+        if not first or self._sweep_is_due():
+            self._sweep(kept)
+
+    def _sweep_is_due(self) -> bool:
+        try:
+            return time.time() - (self.folder.parent / SWEPT).stat().st_mtime > SWEEP_SECONDS
+        except OSError:
+            return True
+
+    def _sweep(self, own: list[tuple[float, int, str]]) -> None:
+        """Bound the caches of all stores together: this one's files are given."""
+        with contextlib.suppress(OSError):
+            (self.folder.parent / SWEPT).touch(0o600)
+        beside = self._stores_beside()
+        self._drop_left_caches(beside)
+        others = [file for folder in beside for file in self._files(folder)]
+        self._evict([*own, *others], max(self.capacity, CACHE_BYTES))
+
+    def _files(self, folder: Path) -> list[tuple[float, int, str]]:
+        """Return when each file of a store's cache was last used, its bytes and its path; of another boot none ever was."""
         found = []
         with contextlib.suppress(OSError):
-            for entry in os.scandir(self.folder):
+            for entry in os.scandir(folder):
+                if not entry.name.endswith(_OURS):
+                    continue
                 with contextlib.suppress(OSError):
                     stat = entry.stat()
                     stale = entry.name.endswith(".arrow") and not entry.name.endswith(self._suffix)
                     found.append((0.0 if stale else stat.st_mtime, stat.st_size, entry.path))
-        total = sum(size for _, size, _ in found)
-        if total <= self.capacity:
-            return
-        for _, size, path in sorted(found):
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-                total -= size
-                self.counters.add("cache_evictions")
-            if total <= self.capacity * _EVICT_TO:
-                return
+        return found
 
-    def _drop_left_caches(self) -> None:
-        """Remove the files of stores beside this one that nobody has written to for long: most of these stores are gone."""
-        with contextlib.suppress(OSError):
-            beside = [entry for entry in os.scandir(self.folder.parent) if _is_store(entry.name)]
-            for folder in beside:
-                if folder.name == self.folder.name or not folder.is_dir(follow_symlinks=False):
-                    continue
+    def _evict(self, files: list[tuple[float, int, str]], capacity: int) -> list[tuple[float, int, str]]:
+        """Remove the least recently used files beyond a capacity; returns those that are kept."""
+        files.sort()
+        total, first = sum(size for _, size, _ in files), 0
+        if total > capacity:
+            for _, size, path in files:
                 with contextlib.suppress(OSError):
-                    if time.time() - folder.stat().st_mtime > LEFT_SECONDS:
-                        for file in os.scandir(folder.path):
-                            if file.name.endswith((".arrow", ".tmp")):
-                                os.unlink(file.path)
-                        os.rmdir(folder.path)
+                    os.unlink(path)
+                    self.counters.add("cache_evictions")
+                total, first = total - size, first + 1
+                if total <= capacity * _EVICT_TO:
+                    break
+        return files[first:]
+
+    def _stores_beside(self) -> list[Path]:
+        with contextlib.suppress(OSError):
+            return [
+                Path(entry.path)
+                for entry in os.scandir(self.folder.parent)
+                if _is_store(entry.name)
+                and entry.name != self.folder.name
+                and entry.is_dir(follow_symlinks=False)
+            ]
+        return []
+
+    def _drop_left_caches(self, folders: list[Path]) -> None:
+        """Remove the files of stores beside this one that nobody has written to for long: most of these stores are gone."""
+        for folder in folders:
+            with contextlib.suppress(OSError):
+                if time.time() - folder.stat().st_mtime > LEFT_SECONDS:
+                    for file in os.scandir(folder):
+                        if file.name.endswith(_OURS):
+                            os.unlink(file.path)
+                    os.rmdir(folder)
 
 
 def _is_store(name: str) -> bool:

@@ -221,8 +221,8 @@ class ManifestChain:
                 deltas.append(delta)
         if not placed:
             return True
-        spent = self._counters.untold()
-        deltas[0] = msgspec.structs.replace(deltas[0], requests=packed(spent))
+        spent, passed = self._counters.untold(), self._counters.untold_bytes()
+        deltas[0] = msgspec.structs.replace(deltas[0], requests=packed(spent), passed=passed)
         data = self._encoded(deltas, version)
         seen = base
         unanswered = {ticket: ticket.unanswered for ticket in placed.values()}
@@ -236,6 +236,7 @@ class ManifestChain:
             raise
         if created:
             self._counters.told(spent)
+            self._counters.told_bytes(passed)
         for delta in created:
             seen = apply(seen, delta)
             won = placed.pop(delta.commit_id, None)

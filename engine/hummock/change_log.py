@@ -13,6 +13,7 @@ import pyarrow as pa
 from engine.arrow import Column, positions
 from engine.hummock.expiry import expiry_at
 from engine.hummock.files import FileSet
+from engine.hummock.look_ahead import loading
 from engine.hummock.lookup import answer_schema, find_rows, wanted_keys
 from engine.hummock.merge import HashRange, merged_parts, sources_of
 from engine.hummock.ordering import equal_values, one_chunk
@@ -64,7 +65,7 @@ def net_changes(
     newest_first = sources_of([entry.ssts for entry in reversed(entries)])
     parts = merged_parts(
         newest_first,
-        lambda sst: files.columns(sst, needed, table.schema),
+        loading(files, needed, table.schema),
         primary_key,
         hash_range,
         keep_tombstones=True,
@@ -97,9 +98,7 @@ def _passed(
 
     def parts(newest_first: Sequence[LogEntry], names: list[str]) -> Iterator[pa.Table]:
         ssts = sources_of([entry.ssts for entry in newest_first])
-        return merged_parts(
-            ssts, lambda sst: files.columns(sst, names, table.schema), key, hash_range, keep_tombstones=True
-        )
+        return merged_parts(ssts, loading(files, names, table.schema), key, hash_range, keep_tombstones=True)
 
     before = [HASH, *key, OP, *(name for name in map(was, columns) if name in table.schema.names)]
     oldest = Beside(parts(entries, [*before, WAS])) if told else None

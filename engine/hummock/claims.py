@@ -96,6 +96,18 @@ def check_row_groups(info: SstInfo, some: pa.Table, whole: pa.Table, by: str, va
         )
 
 
+def check_hash_range(info: SstInfo, some: pa.Table, whole: pa.Table, hash_range: tuple[int, int]) -> None:
+    """Check `ROW_GROUPS` of the row groups `some` that were read for an inclusive range of hashes."""
+    low, high = hash_range
+    stored = [one_chunk(rows.column(HASH)).to_numpy() for rows in (some, whole)]
+    counts = [int(np.count_nonzero((hashes >= low) & (hashes <= high))) for hashes in stored]
+    if counts[0] != counts[1]:
+        raise broken(
+            ROW_GROUPS,
+            f"{info.path}: {counts[1]} rows lie in {low} to {high}, {counts[0]} are in what was read",
+        )
+
+
 def check_unchanged(name: str, after: int, upto: int, before: Parts, now: Parts) -> None:
     """Check `UNCHANGED` of a table whose rows at both epochs are given in order."""
     if not same_rows(_whole(before), _whole(now)):

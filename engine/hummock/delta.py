@@ -79,6 +79,8 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     horizon_ms: int = 0
     requests: tuple[int, ...] = ()
     """What the process has asked of the store since its last commit, as `metrics.packed`; tells nothing of the content."""
+    passed: dict[str, int] = {}
+    """Bytes that have passed through the process since its last commit, by what they passed for; tells as little."""
 
 
 def rebase(commit: Commit, base: Version, commit_id: str, seconds: float, number: int | None = None) -> Delta:

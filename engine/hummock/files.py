@@ -8,19 +8,28 @@ import copy
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from engine.errors import CorruptObject, StorageError, Unavailable
 from engine.hummock.cache import ArrowCache
-from engine.hummock.claims import check_cached, check_described, check_row_groups
+from engine.hummock.claims import check_cached, check_described, check_hash_range, check_row_groups
 from engine.hummock.column_defaults import default_values
 from engine.hummock.expiry import named_ms
 from engine.hummock.object_store import ObjectStore
 from engine.hummock.ordering import one_chunk
-from engine.hummock.sst import ROW_GROUP_ROWS, SortedValues, read_in_row_groups, read_row_groups, read_sst
+from engine.hummock.sst import (
+    ROW_GROUP_ROWS,
+    SortedValues,
+    read_between,
+    read_in_row_groups,
+    read_row_groups,
+    read_sst,
+)
 from engine.hummock.version import HASH, OP, ROW_EPOCH, SstInfo
 from engine.verification import verifying
 
@@ -44,13 +53,23 @@ class SortedFile:
         return cls(rows, one_chunk(rows.column(HASH)).to_numpy(), one_chunk(rows.column(OP)).to_numpy())
 
 
+@dataclass(frozen=True)
+class Sought:
+    """What a file is searched for: sorted values of column `by`; None if they have no order that row groups are found by."""
+
+    by: str
+    values: Callable[[], SortedValues | None]
+
+
 class FileSet:
     """The files that a process has open, over the cache of the machine and the object store; safe for
     threads.
+
+    `fetches` is how many files that the machine has not seen may be fetched from afar at a time.
     """
 
-    def __init__(self, store: ObjectStore, cache: ArrowCache) -> None:
-        self._store, self.cache = store, cache
+    def __init__(self, store: ObjectStore, cache: ArrowCache, fetches: int = 1) -> None:
+        self._store, self.cache, self.fetches = store, cache, fetches
         self._open: OrderedDict[str, SortedFile] = OrderedDict()
         self._asked: dict[str, int] = {}
         self._held: Mapping[str, SortedFile] = {}
@@ -59,26 +78,40 @@ class FileSet:
 
     def whole(self, info: SstInfo) -> SortedFile:
         """Return a file, decoding it into the cache if the machine has not seen it."""
-        found = self._opened(info)
+        found = self.opened(info)
         return found if found is not None else self._decode(info)
 
-    def for_values(self, info: SstInfo, by: str, wanted: Callable[[], SortedValues | None]) -> SortedFile:
-        """Return a file, or, while it is cold, just its row groups whose range of column `by` holds one of the sorted
-        values; all of it if they are not known.
+    def fetched(
+        self, info: SstInfo, sought: Sought | None = None, ranges: Executor | None = None
+    ) -> SortedFile:
+        """Return a file that is not `opened`; while it is cold just its row groups that may hold what is `sought`.
+
+        They are fetched at the same time by the threads of `ranges`.
         """
-        found = self._opened(info)
-        if found is not None:
-            return found
+        if sought is None:
+            return self._decode(info)
         with self._lock:
             self._asked[info.sst_id] = asked = self._asked.get(info.sst_id, 0) + 1
-        if info.length > SMALL_BYTES and asked < HOT_AFTER:
-            values = wanted()
-            some = None if values is None else read_row_groups(self._store, info, by, values, COLD_SHARE)
-            if some is not None:
-                if values is not None and verifying():
-                    check_row_groups(info, some, read_sst(self._store, info), by, values)
-                return SortedFile.of(some)
-        return self._decode(info)
+        values = sought.values() if _is_cold(info, asked) else None
+        if values is None:
+            return self._decode(info)
+        some = read_row_groups(self._store, info, sought.by, values, COLD_SHARE, ranges)
+        if some is None:
+            return self._decode(info)
+        if verifying():
+            check_row_groups(info, some, read_sst(self._store, info), sought.by, values)
+        return SortedFile.of(some)
+
+    def most_bytes(self, info: SstInfo, sought: Sought | None) -> int:
+        """Return how much memory `fetched` takes at most, about."""
+        with self._lock:
+            asked = self._asked.get(info.sst_id, 0) + 1
+        cold = sought is not None and _is_cold(info, asked)
+        return int(info.size * COLD_SHARE) if cold else info.size
+
+    def is_far(self, info: SstInfo) -> bool:
+        """Whether the file's object is not one of this machine, so that each request for it takes a while."""
+        return self._store.local_path(info.path) is None
 
     def columns(self, info: SstInfo, columns: list[str], schema: pa.Schema) -> pa.Table:
         """Return some columns of a file of a table with `schema`.
@@ -86,16 +119,41 @@ class FileSet:
         A file of this machine that is not decoded is read from Parquet and not kept; one from afar is kept,
         since the other tasks that scan the table would fetch it as a whole again.
         """
-        found = self._opened(info)
-        if found is None and self._store.local_path(info.path) is not None:
+        found = self.opened(info)
+        if found is None and not self.is_far(info):
             return with_columns(read_sst(self._store, info, columns), columns, schema, info)
         return with_columns((found or self._decode(info)).rows, columns, schema, info)
+
+    def columns_between(
+        self, info: SstInfo, columns: list[str], schema: pa.Schema, hash_range: tuple[int, int]
+    ) -> pa.Table:
+        """Return what `columns` does; of a file that reaches out of a range of hashes maybe only the row groups within it.
+
+        Those are not kept: who reads so merges files that are nobody's soon.
+        """
+        inside = hash_range[0] <= info.min_hash and info.max_hash <= hash_range[1]
+        if inside or not info.sections:
+            return self.columns(info, columns, schema)
+        found = self.opened(info)
+        rows = self._between(info, columns, hash_range) if found is None else found.rows
+        return with_columns(rows, columns, schema, info)
+
+    def _between(self, info: SstInfo, columns: list[str], hash_range: tuple[int, int]) -> pa.Table:
+        try:
+            rows = read_between(self._store, info, columns, hash_range)
+        except (CorruptObject, Unavailable):
+            raise
+        except StorageError:  # it is missing: which is told as it is of a whole file
+            return read_sst(self._store, info, columns)
+        if verifying():
+            check_hash_range(info, rows, read_sst(self._store, info, [HASH]), hash_range)
+        return rows
 
     def in_parts(self, info: SstInfo, columns: list[str], schema: pa.Schema) -> Iterator[pa.Table]:
         """Yield some columns of a file of a table with `schema`, a row group at a time: no more of it is held, unless it is
         mapped anyway.
         """
-        found = self._opened(info)
+        found = self.opened(info)
         if found is None:
             parts = read_in_row_groups(self._store, info, columns)
         else:
@@ -124,7 +182,8 @@ class FileSet:
         with self._lock:
             self._open.clear()
 
-    def _opened(self, info: SstInfo) -> SortedFile | None:
+    def opened(self, info: SstInfo) -> SortedFile | None:
+        """Return a file that this process has open or finds in the cache, None if it has to be fetched."""
         if info.sst_id in self._held:
             return self._held[info.sst_id]
         with self._lock:
@@ -154,6 +213,10 @@ class FileSet:
             while len(self._open) > OPEN_FILES:
                 self._open.popitem(last=False)
         return file
+
+
+def _is_cold(info: SstInfo, asked: int) -> bool:
+    return info.length > SMALL_BYTES and asked < HOT_AFTER
 
 
 def with_columns(rows: pa.Table, columns: list[str], schema: pa.Schema, info: SstInfo) -> pa.Table:

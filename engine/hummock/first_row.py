@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,17 +10,18 @@ import pyarrow as pa
 
 from engine.errors import InvalidRow
 from engine.hummock.files import FileSet
+from engine.hummock.look_ahead import LookAhead
 from engine.hummock.lookup import (
     Opened,
     Wanted,
     answer_schema,
+    opened_for_keys,
     places_of,
     take_rows,
-    wanted_values,
 )
 from engine.hummock.merge import sources_of
 from engine.hummock.ordering import equal_to_previous, sort_indices, stable_order
-from engine.hummock.version import HASH, Run, Table
+from engine.hummock.version import Run, Table
 
 STEP = 4
 
@@ -89,13 +89,11 @@ def _spans(files: FileSet, runs: Sequence[Run], wanted: Wanted) -> tuple[list[Op
     opened: list[Opened] = []
     spans: list[_Span] = []
     order = wanted.asking[np.argsort(wanted.hashes[wanted.asking])]
-    for sst in sources_of(runs):
-        if not len(order):
-            break
-        if sst.min_hash > wanted.hashes[order[-1]] or sst.max_hash < wanted.hashes[order[0]]:
+    ssts, ahead = sources_of(runs) if len(order) else [], LookAhead(files)
+    for at, sst in enumerate(ssts):
+        file = opened_for_keys(ahead, ssts, at, wanted, order)
+        if file is None:
             continue
-        by = wanted.searched[0] if wanted.searched else HASH
-        file = files.for_values(sst, by, functools.partial(wanted_values, wanted, order))
         key, low, high = places_of(file, wanted, order, wide=0)
         some = high > low
         if some.any():

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import platform
 import shutil
 import threading
+import time
 import uuid
 from collections import deque
 from collections.abc import Sequence
@@ -35,6 +37,9 @@ from engine.hummock.version import Commit, Version
 from engine.hummock.write_stop import with_write_stop
 
 UPLOADS = 8
+HELD_SECONDS = 0.1
+"""So long what brings no table on, a barrier, waits for something that does: both make one manifest then."""
+LOOK_SECONDS = 0.01
 SPOOL = "spool"
 """The option that tells the tasks of a writer where they leave small files for it to upload."""
 
@@ -45,11 +50,23 @@ class HandedOver:
     def __init__(self, ticket: Ticket, uploads: Sequence[Future[None]]) -> None:
         self.ticket, self.uploads = ticket, uploads
         self.outcome: Future[Version] = Future()
+        self.since = time.monotonic()
+        self.patience = 0.0
+        """Until when it waits for what is uploaded at the same time: a quarter of what its own files took."""
+
+    @property
+    def brings_on(self) -> bool:
+        """Whether it brings a table on, so that a reader sees more than before."""
+        return bool(self.ticket.commit.writes or self.ticket.commit.epochs)
 
     @property
     def is_uploaded(self) -> bool:
         """Whether its files are in the store, or cannot be."""
-        return all(upload.done() for upload in self.uploads)
+        if not all(upload.done() for upload in self.uploads):
+            return False
+        now = time.monotonic()
+        self.patience = self.patience or now + (now - self.since) / 4
+        return True
 
 
 class InFlightStore(Hummock):
@@ -83,6 +100,8 @@ class InFlightStore(Hummock):
         self._ahead: tuple[Version, tuple[str, ...], Version] | None = None
         """What `version` was made of the last time: the store's own, the commits on their way over it, and what they lead to."""
         self._broken: BaseException | None = None
+        self._awaited = 0
+        """How many threads wait until all that was handed over stands."""
         self._collected = 0
         """The collector's horizon up to which the spool was looked through."""
         self._thread: threading.Thread | None = None
@@ -157,9 +176,7 @@ class InFlightStore(Hummock):
 
     def settle(self) -> None:
         """Wait until all that was handed over stands; raises GroundLost if something since `begin_anew` does not."""
-        newest = self.newest
-        if newest is not None:
-            newest.outcome.exception()
+        self._wait()
         with self._changed:
             self._raise_if_broken()
 
@@ -171,9 +188,7 @@ class InFlightStore(Hummock):
 
     def close(self) -> None:
         """Wait for what is on its way, and let go of the threads and the spool; the store itself stays open."""
-        newest = self.newest
-        if newest is not None:
-            newest.outcome.exception()
+        self._wait()
         with self._changed:
             thread, self._thread = self._thread, None
             pool, self._uploads = self._uploads, None
@@ -185,6 +200,18 @@ class InFlightStore(Hummock):
         self.reader.files.forget()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _wait(self) -> None:
+        """Wait until what was handed over stands, or cannot."""
+        with self._changed:
+            newest, self._awaited = self.newest, self._awaited + 1
+            self._changed.notify_all()
+        try:
+            if newest is not None:
+                newest.outcome.exception()
+        finally:
+            with self._changed:
+                self._awaited -= 1
 
     def _raise_if_broken(self) -> None:
         if self._broken is not None:
@@ -223,7 +250,10 @@ class InFlightStore(Hummock):
     def _appended(self, ticket: Ticket, base: Version, paths: Sequence[str]) -> Version:
         version = _over(base, ticket)
         ticket.follows = self._queue[-1].ticket if self._queue else None
-        self._queue.append(HandedOver(ticket, [self._pool().submit(self._upload, path) for path in paths]))
+        uploads = [self._pool().submit(self._upload, path) for path in paths]
+        self._queue.append(HandedOver(ticket, uploads))
+        for upload in uploads:
+            upload.add_done_callback(lambda _: self._tell())
         self._ahead = (self._chain.version, self._waiting(self._chain.version), version)
         self._start()
         return version
@@ -233,6 +263,10 @@ class InFlightStore(Hummock):
             self._thread = threading.Thread(target=self._commit_all, name="in-flight", daemon=True)
             self._thread.start()
         self._changed.notify_all()
+
+    def _tell(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
 
     def _pool(self) -> ThreadPoolExecutor:
         if self._uploads is None:
@@ -261,19 +295,29 @@ class InFlightStore(Hummock):
                 self._changed.wait_for(lambda: self._queue or self._thread is not threading.current_thread())
                 if not self._queue:
                     return
-                first = self._queue[0]
-            for upload in first.uploads:
-                upload.exception()
-            with self._changed:
-                ready = []
-                for handed in self._queue:
-                    if not handed.is_uploaded:
-                        break
-                    ready.append(handed)
+                ready = self._ready()
+                if not ready:
+                    self._changed.wait(LOOK_SECONDS)
+                    continue
             try:
                 self._commit_some(ready)
             except BaseException as error:  # whatever it is, nobody may wait for what does not come
                 self._lose(error)
+
+    def _ready(self) -> list[HandedOver]:
+        """Return what can be committed next; nothing while something is near that can go with it.
+
+        What goes before it keeps it from the chain for as long as a manifest takes.
+        """
+        ready = list(itertools.takewhile(lambda handed: handed.is_uploaded, self._queue))
+        brought = [handed for handed in ready if handed.brings_on]
+        if len(ready) < len(self._queue):  # the next one has files, which are being uploaded
+            is_late = any(time.monotonic() >= handed.patience for handed in brought)
+            return ready if is_late else []
+        if brought:
+            return ready
+        held = not self._awaited and time.monotonic() - self._queue[0].since < HELD_SECONDS
+        return [] if held else ready
 
     def _commit_some(self, ready: Sequence[HandedOver]) -> None:
         error: BaseException | None = None

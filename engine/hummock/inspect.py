@@ -13,6 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
+from engine.arrow import as_rows
 from engine.errors import CorruptObject, StorageError
 from engine.hummock.epoch import epoch_time
 from engine.hummock.hash import VNODES
@@ -20,7 +21,7 @@ from engine.hummock.manifest import Manifest, decode, manifest_path
 from engine.hummock.metrics import Metrics
 from engine.hummock.object_store import ObjectStore
 from engine.hummock.prices import Spending
-from engine.hummock.sst import RangeFile
+from engine.hummock.range_file import RangeFile
 from engine.hummock.version import HASH, OP, SstInfo, Version
 
 SHOWN_ROWS = 20
@@ -99,6 +100,7 @@ def _spending(spent: Spending) -> RenderableType:
             "at S3's prices",
             f"{spent.dollars:.4f} $; a million commits {spent.dollars / spent.commits * 1e6:,.2f} $",
         ),
+        ("through the driver", _by_size(spent.driver_bytes)),
         ("thirty days like these", "too short a time to tell" if month is None else f"{month:,.2f} $"),
     )
 
@@ -111,6 +113,12 @@ def _by_kind(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{kind} {count:,}" for kind, count in sorted(counts.items())) or "none"
 
 
+def _by_size(passed: Mapping[str, int]) -> str:
+    """Return what has passed, the most first."""
+    most = sorted(passed.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{what} {_bytes(size)}" for what, size in most) or "nothing"
+
+
 def _process(now: Metrics) -> RenderableType:
     requests = _by_kind(now.requests)
     failed = _by_kind(now.errors)
@@ -118,6 +126,7 @@ def _process(now: Metrics) -> RenderableType:
     return _pairs(
         ("requests", f"{requests}; failed: {failed}"),
         ("bytes", f"{_bytes(now.bytes_in)} in, {_bytes(now.bytes_out)} out"),
+        ("through it", _by_size(now.driver_bytes)),
         (
             "cache",
             f"{now.cache_hits:,} hits, {now.cache_misses:,} misses{hit_rate}, {now.cache_evictions:,} evicted",
@@ -237,7 +246,7 @@ def _readable(store: ObjectStore, sst: SstInfo) -> RenderableType:
 
 
 def _parquet(store: ObjectStore, sst: SstInfo) -> RenderableType:
-    file = pq.ParquetFile(pa.PythonFile(RangeFile(store, sst), mode="r"))
+    file = pq.ParquetFile(pa.PythonFile(RangeFile(store, sst.path, sst.length, sst.offset), mode="r"))
     groups = _grid("row group:", "rows:", "bytes:", "least hash", "greatest hash", "vnodes")
     for at in range(file.metadata.num_row_groups):
         group = file.metadata.row_group(at)
@@ -251,7 +260,7 @@ def _parquet(store: ObjectStore, sst: SstInfo) -> RenderableType:
     schema = file.schema_arrow
     first = next(file.iter_batches(batch_size=SHOWN_ROWS), None)
     rows = _grid(*(name if name not in (HASH, OP) else f"{name}:" for name in schema.names))
-    for row in [] if first is None else first.to_pylist():
+    for row in [] if first is None else as_rows(first):
         rows.add_row(*("" if value is None else _short(value) for value in row.values()))
     columns = Text(", ".join(f"{field.name} {field.type}" for field in schema))
     return Group(

@@ -17,7 +17,8 @@ from engine.arrow import positions
 from engine.errors import InvalidRow
 from engine.hummock.between import Between
 from engine.hummock.expiry import Expiry
-from engine.hummock.files import FileSet, SortedFile, with_columns
+from engine.hummock.files import FileSet, SortedFile, Sought, with_columns
+from engine.hummock.look_ahead import FETCHES, FIRST_FILES, LookAhead
 from engine.hummock.merge import sources_of
 from engine.hummock.ordering import (
     as_numbers,
@@ -98,15 +99,14 @@ def find_rows(
     opened: list[Opened] = []
     found: list[Candidates] = []
     order, searched, matches = _search_order(wanted), 0, 0
-    for sst in sources_of(runs):
+    ssts, ahead = sources_of(runs), LookAhead(files, FIRST_FILES if wanted.whole_key else FETCHES)
+    for at, sst in enumerate(ssts):
         if not len(order):
             break
-        first, last = wanted.hashes[order[0]], wanted.hashes[order[-1]]
-        if sst.min_hash > last or sst.max_hash < first:
+        file = opened_for_keys(ahead, ssts, at, wanted, order)
+        if file is None:
             continue
         searched += 1
-        by = wanted.searched[0] if wanted.searched else HASH
-        file = files.for_values(sst, by, functools.partial(wanted_values, wanted, order))
         key, place = _search(file, wanted, order)
         matches += len(key)
         if wanted.most is not None and matches > wanted.most and len(wanted.asking) > 1:
@@ -126,6 +126,22 @@ def find_rows(
     return _answer(table, wanted, opened, _newest(table, wanted, opened, found), columns, expiry)
 
 
+def opened_for_keys(
+    ahead: LookAhead, ssts: Sequence[SstInfo], at: int, wanted: Wanted, order: np.ndarray
+) -> SortedFile | None:
+    """Return one of the files of a search, with those that follow on their way; None where no key of `order` can stand in it."""
+    first, last = wanted.hashes[order[0]], wanted.hashes[order[-1]]
+
+    def is_reached(sst: SstInfo) -> bool:
+        return bool(sst.min_hash <= last and sst.max_hash >= first)
+
+    if not is_reached(ssts[at]):
+        return None
+    following = filter(is_reached, itertools.islice(ssts, at + 1, None))
+    values = functools.cache(functools.partial(_wanted_values, wanted, order))
+    return ahead.open(ssts[at], following, Sought(wanted.searched[0] if wanted.searched else HASH, values))
+
+
 def _search_order(wanted: Wanted) -> np.ndarray:
     """The keys in the order in which files hold them, as far as that is cheap: a sorted search stays in the cache."""
     asking = wanted.asking
@@ -133,7 +149,7 @@ def _search_order(wanted: Wanted) -> np.ndarray:
     return asking if lead is None else asking[np.argsort(lead[asking])]
 
 
-def wanted_values(wanted: Wanted, order: np.ndarray) -> SortedValues | None:
+def _wanted_values(wanted: Wanted, order: np.ndarray) -> SortedValues | None:
     """The sorted values that row groups are found by; None if they have no order that Python and Parquet share."""
     if not wanted.searched:
         hashes: np.ndarray = wanted.hashes[order]

@@ -96,8 +96,10 @@ class Maintenance:
             None if table is None else compaction.next_task(table, version, self.retained_from(table.table))
         )
 
-    def compact(self, name: str, picker: compaction.Picker) -> compaction.CompactionReport:
-        """Merge what `picker` picks of a table, and commit it; raises UnknownTable."""
+    def compact(
+        self, name: str, picker: compaction.Picker, executor: compaction.RangeExecutor | None = None
+    ) -> compaction.CompactionReport:
+        """Merge what `picker` picks of a table, large merges by `executor`, and commit it; raises UnknownTable."""
         started = time.perf_counter()
         self._refresh()
         with self._compacting:
@@ -109,7 +111,7 @@ class Maintenance:
             if task is not None:
                 hidden = compaction.hidden_at(table, self.retained_from(table.table))
                 task = dataclasses.replace(task, hidden_at=hidden)
-            done = None if task is None else compaction.run_task(self._reader, task)
+            done = None if task is None else compaction.run_task(self._reader, task, executor)
             if done is not None:
                 self.commit_compaction(name, done)
         return compaction.report_of(table, done, started)

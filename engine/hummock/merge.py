@@ -5,7 +5,7 @@ table.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import ceil
 
 import numpy as np
@@ -20,7 +20,8 @@ MERGE_ROWS = 500_000
 MERGE_BYTES = 1 << 28
 HASHES, LOWEST, HIGHEST = 1 << 64, -(1 << 63), (1 << 63) - 1
 HashRange = tuple[int, int]
-Load = Callable[[SstInfo], pa.Table]
+Load = Callable[[Sequence[SstInfo], Iterable[SstInfo]], Sequence[pa.Table]]
+"""Gives the rows of files that are needed together; the others are those that will be needed next."""
 
 
 def sources_of(runs: Sequence[Run]) -> list[SstInfo]:
@@ -61,21 +62,22 @@ def merged_parts(
 ) -> Iterator[pa.Table]:
     """Yield the newest row of each key in (hash, key) order, part by part.
 
-    `ssts` from newest to oldest. `load` gives a file's `_hash`, key, `_op` and wanted columns; files are let
+    `ssts` from newest to oldest. `load` gives the files' `_hash`, key, `_op` and wanted columns; files are let
     go of when passed. What `expiry` hides counts as deleted; `load` gives its columns too.
     """
     loaded: dict[int, pa.Table] = {}
-    for low, high in hash_parts(ssts, hash_range):
+    parts = hash_parts(ssts, hash_range)
+    for n, (low, high) in enumerate(parts, 1):
+        reached = _reached(ssts, low, high)
+        loaded = {at: loaded[at] for at in reached if at in loaded}
+        due = [at for at in reached if at not in loaded]
+        later = (ssts[at] for part in parts[n:] for at in _reached(ssts, *part) if at not in loaded)
+        loaded |= dict(zip(due, load([ssts[at] for at in due], later), strict=True))
         slices = []
-        for at, sst in enumerate(ssts):
-            if sst.max_hash < low or sst.min_hash > high:
-                loaded.pop(at, None)
-                continue
-            if at not in loaded:
-                loaded[at] = load(sst)
+        for at in reached:
             part = hash_slice(loaded[at], low, high)
             if part.num_rows:
-                slices.append((part, sst.has_tombstones))
+                slices.append((part, ssts[at].has_tombstones))
         if not slices:
             continue
         merged = merge_newest([part for part, _ in slices], primary_key)
@@ -85,6 +87,10 @@ def merged_parts(
             merged = without_tombstones(merged)
         if merged.num_rows:
             yield merged
+
+
+def _reached(ssts: Sequence[SstInfo], low: int, high: int) -> list[int]:
+    return [at for at, sst in enumerate(ssts) if sst.max_hash >= low and sst.min_hash <= high]
 
 
 def hash_slice(rows: pa.Table, low: int, high: int) -> pa.Table:

@@ -14,6 +14,7 @@ from typing import Any
 
 from engine.hummock.version import Commit, SstInfo, TableVersion, Version
 
+DRIVER_BYTES = "driver_bytes."
 REQUESTS = ("put_if_absent", "put", "get", "get_range", "list", "delete", "head")
 
 
@@ -39,11 +40,16 @@ class Counters:
         self._lock = threading.Lock()
         self._values: dict[str, float] = defaultdict(float)
         self._told: dict[str, int] = defaultdict(int)
+        self._told_bytes: dict[str, int] = defaultdict(int)
 
     def add(self, name: str, amount: float = 1) -> None:
         """Add to a counter; a field of `Metrics`, or `requests.<kind>`, `errors.<kind>`, `seconds.<kind>`."""
         with self._lock:
             self._values[name] += amount
+
+    def passed(self, what: str, size: int) -> None:
+        """Count bytes that have passed through this process for `what`: a kind and mostly a name, such as "source orders"."""
+        self.add(DRIVER_BYTES + what, size)
 
     def request(
         self, kind: str, *, seconds: float, sent: int = 0, received: int = 0, failed: bool = False
@@ -69,6 +75,23 @@ class Counters:
         with self._lock:
             for kind, number in requests.items():
                 self._told[kind] += number
+
+    def untold_bytes(self) -> dict[str, int]:
+        """Return, by what they passed for, the bytes that nobody was told of."""
+        with self._lock:
+            found = {
+                name.removeprefix(DRIVER_BYTES): int(value)
+                for name, value in self._values.items()
+                if name.startswith(DRIVER_BYTES)
+            }
+            left = {what: size - self._told_bytes[what] for what, size in found.items()}
+        return {what: size for what, size in left.items() if size}
+
+    def told_bytes(self, passed: Mapping[str, int]) -> None:
+        """Take note that somebody was told of bytes."""
+        with self._lock:
+            for what, size in passed.items():
+                self._told_bytes[what] += size
 
     def add_requests(self, requests: Mapping[str, int]) -> None:
         """Count requests that another process has made for this one."""
@@ -156,19 +179,20 @@ class Metrics:
     """A snapshot: counters of this process (cumulative, or a difference by `since`) and the store's shape.
 
     `requests`, `errors` and `seconds` are by kind of request; files of a local directory that are mapped into memory
-    are no requests. `ingested` is what commits made visible, `compacted` what compactions wrote. `rebases` are lost
-    races, `retries` requests that were sent again, `stalls` waits of writers.
+    are no requests. `driver_bytes` are rows and answers of tasks that have passed through the process, by what they passed for,
+    such as "epoch sales_by_bar" or "query". `ingested` is what commits made visible, `compacted` what compactions wrote.
+    `rebases` are lost races, `retries` requests that were sent again, `stalls` waits of writers.
     """
 
     requests: Mapping[str, int] = field(default_factory=dict)
     errors: Mapping[str, int] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
+    driver_bytes: Mapping[str, int] = field(default_factory=dict)
     bytes_in: int = 0
     bytes_out: int = 0
     cache_hits: int = 0
     cache_misses: int = 0
     cache_evictions: int = 0
-    driver_bytes: int = 0
     lookups: int = 0
     files_searched: int = 0
     commits: int = 0
@@ -226,7 +250,7 @@ class Metrics:
         return Metrics(**changed, **shape)
 
 
-BY_KIND = ("requests", "errors", "seconds")
+BY_KIND = ("requests", "errors", "seconds", "driver_bytes")
 COUNTED = tuple(
     each.name for each in fields(Metrics) if each.name not in (*BY_KIND, "manifest", "epoch", "tables")
 )

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.arrow import Column, added, both, holds, nulls, positions, sorted_indices
+from engine.arrow import Column, added, as_values, both, holds, nulls, positions, sorted_indices
 
 _POSITION = "\0position"
 
@@ -149,7 +149,7 @@ def equal_values(left: pa.Array[Any], right: pa.Array[Any]) -> np.ndarray:
             equal &= equal_values(mine, theirs)
         return equal
     if pa.types.is_nested(kind):
-        pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
+        pairs = zip(as_values(left), as_values(right), strict=True)
         return np.fromiter((_is_same(a, b) for a, b in pairs), dtype=bool, count=len(left))
     equal = holds(pc.equal(left, right))
     if not plain:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from engine.hummock.delta import Delta
 from engine.hummock.epoch import seconds_of
@@ -35,13 +35,15 @@ def dollars(requests: Mapping[str, int]) -> float:
 class Spending:
     """What the newest commits have asked of a store: their number, the seconds since 1970 of the first and last, and requests.
 
-    Those of processes that have committed nothing are not among them.
+    `driver_bytes` have passed through the processes that made them, by what they passed for. Those of processes that have
+    committed nothing are not among them.
     """
 
     commits: int
     since: float
     until: float
     requests: Mapping[str, int]
+    driver_bytes: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def dollars(self) -> float:
@@ -63,7 +65,9 @@ def spending(deltas: Sequence[Delta]) -> Spending | None:
     if not deltas:
         return None
     requests: Counter[str] = Counter()
+    passed: Counter[str] = Counter()
     for delta in deltas:
         requests.update(unpacked(delta.requests))
+        passed.update(delta.passed)
     since, until = seconds_of(deltas[0].epoch), seconds_of(deltas[-1].epoch)
-    return Spending(len(deltas), since, until, dict(sorted(requests.items())))
+    return Spending(len(deltas), since, until, dict(sorted(requests.items())), dict(sorted(passed.items())))

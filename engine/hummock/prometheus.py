@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from engine.errors import EnvironmentNotReady
-from engine.hummock.metrics import BY_KIND, COUNTED, Metrics
+from engine.hummock.metrics import COUNTED, Metrics
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -16,6 +16,7 @@ METRIC_PREFIX = "tideline_store"
 LOOPBACK = "127.0.0.1"
 
 _BY_KIND_NAMES = {"requests": "requests", "errors": "request_errors", "seconds": "request_seconds"}
+_OF_REQUESTS = tuple(_BY_KIND_NAMES)
 _HELP = {
     "requests": "Requests to the object store",
     "errors": "Requests to the object store that failed or whose answer was lost",
@@ -25,7 +26,7 @@ _HELP = {
     "cache_hits": "Sorted files found open or in the cache of the machine",
     "cache_misses": "Sorted files that had to be fetched",
     "cache_evictions": "Files evicted from the cache of the machine",
-    "driver_bytes": "Bytes of epochs and backfills that passed through the driver: answers of tasks, small copies",
+    "driver_bytes": "Bytes of rows and of tasks' answers that passed through this process, by what they passed for",
     "lookups": "Lookups by key",
     "files_searched": "Sorted files searched by lookups",
     "commits": "Manifests created by this process",
@@ -61,13 +62,20 @@ class StoreCollector:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         now = self._read()
-        for name in BY_KIND:
+        for name in _OF_REQUESTS:
             counter = CounterMetricFamily(
                 f"{METRIC_PREFIX}_{_BY_KIND_NAMES[name]}", _HELP[name], labels=["kind"]
             )
             for kind, value in sorted(getattr(now, name).items()):
                 counter.add_metric([kind], value)
             yield counter
+        passed = CounterMetricFamily(
+            f"{METRIC_PREFIX}_driver_bytes", _HELP["driver_bytes"], labels=["kind", "name"]
+        )
+        for what, amount in sorted(now.driver_bytes.items()):
+            kind, _, of = what.partition(" ")
+            passed.add_metric([kind, of], amount)
+        yield passed
         for name in COUNTED:
             yield CounterMetricFamily(
                 f"{METRIC_PREFIX}_{name}", _HELP.get(name, name.replace("_", " ")), value=getattr(now, name)

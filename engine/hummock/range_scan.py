@@ -14,6 +14,7 @@ from engine.errors import InvalidRow
 from engine.hummock.expiry import expiry_at
 from engine.hummock.files import with_columns
 from engine.hummock.hash import xxhash64
+from engine.hummock.look_ahead import LookAhead
 from engine.hummock.merge import merge_newest, sources_of, without_tombstones
 from engine.hummock.ordering import as_numbers, bisect_keys, normalized_key
 from engine.hummock.reader import Reader, batches
@@ -86,8 +87,8 @@ def _slices(
     _check(table, bounds)
     low, high = (_bound(table, bound) for bound in bounds)
     found = []
-    for sst in sources_of(table.as_of(epoch)):
-        rows = reader.files.whole(sst).rows
+    for sst, file in LookAhead(reader.files).whole(sources_of(table.as_of(epoch))):
+        rows = file.rows
         first = 0 if low is None else _place(rows, low)
         last = rows.num_rows if high is None else _place(rows, high, right=through)
         if first < last:

@@ -11,7 +11,7 @@ import hashlib
 import os
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,14 @@ import pyarrow as pa
 from engine.errors import InvalidRow
 from engine.hummock.between import Between
 from engine.hummock.bundle import Payload, payloads, write_payload, write_pieces
-from engine.hummock.cache import ArrowCache
+from engine.hummock.cache import CACHE_BYTES, ArrowCache
 from engine.hummock.change_log import as_log, as_weights, net_changes
 from engine.hummock.claims import check_first_rows, check_rows_at_most
 from engine.hummock.clock import system_clock
 from engine.hummock.expiry import expiry_at
 from engine.hummock.files import FileSet, SortedFile
 from engine.hummock.first_row import first_rows
+from engine.hummock.look_ahead import FETCHES, loading
 from engine.hummock.lookup import (
     MOST_MATCHES,
     TooManyMatches,
@@ -47,7 +48,6 @@ from engine.hummock.written_at import WRITTEN_AT, WRITTEN_AT_TYPE, WrittenAt
 from engine.verification import verifying
 
 BATCH_ROWS = 131_072
-CACHE_BYTES = 8 << 30
 
 _readers: dict[tuple[Any, ...], Reader] = {}
 _readers_lock = threading.Lock()
@@ -58,9 +58,11 @@ class Reader:
     cache.
     """
 
-    def __init__(self, store: ObjectStore, cache: ArrowCache, clock: StoreClock | None = None) -> None:
+    def __init__(
+        self, store: ObjectStore, cache: ArrowCache, clock: StoreClock | None = None, fetches: int = 1
+    ) -> None:
         self._store, self._clock = store, clock or StoreClock(system_clock, store)
-        self.files = FileSet(store, cache)
+        self.files = FileSet(store, cache, fetches)
 
     @classmethod
     def open(cls, url: str, options: Mapping[str, Any] | None = None) -> Reader:
@@ -76,7 +78,7 @@ class Reader:
                 objects = dependable(open_object_store(url, create=False), counters)
                 if given.get("spool"):
                     objects = SpooledObjectStore(objects, Path(given["spool"]))
-                found = _readers[key] = cls(objects, cache)
+                found = _readers[key] = cls(objects, cache, fetches=int(given.get("fetches", FETCHES)))
             return found
 
     def scan(
@@ -104,9 +106,11 @@ class Reader:
             names, fields = [*names, WRITTEN_AT], [*fields, pa.field(WRITTEN_AT, WRITTEN_AT_TYPE)]
         schema = pa.schema(fields)
 
-        def read(sst: SstInfo) -> pa.Table:
-            rows = self.files.columns(sst, needed, table.schema)
-            return rows if times is None else times.beside(rows, sst)
+        load = loading(self.files, needed, table.schema)
+
+        def read(ssts: Sequence[SstInfo], later: Iterable[SstInfo]) -> Sequence[pa.Table]:
+            found = load(ssts, later)
+            return found if times is None else list(map(times.beside, found, ssts))
 
         parts = merged_parts(
             ssts,
@@ -253,7 +257,7 @@ class Reader:
 
     def through(self, store: ObjectStore) -> Reader:
         """Return a reader of the same files and cache by way of another object store."""
-        return Reader(store, self.files.cache, self._clock)
+        return Reader(store, self.files.cache, self._clock, self.files.fetches)
 
     def objects_for(self, pieces: Sequence[pa.Table]) -> list[tuple[Payload, tuple[int, ...]]]:
         """Return the objects that sorted pieces will make, and which of the pieces each holds; writes nothing."""

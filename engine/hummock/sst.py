@@ -5,11 +5,11 @@ rows, zstd.
 from __future__ import annotations
 
 import bisect
-import io
 import itertools
 import struct
 import uuid
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,12 +19,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import xxhash
 
-from engine.arrow import Column
+from engine.arrow import Column, as_rows
 from engine.errors import CorruptObject, DuplicateKey, InvalidRow
 from engine.hummock.epoch import ORIGIN_MS
 from engine.hummock.hash import xxhash64
 from engine.hummock.object_store import ObjectStore
 from engine.hummock.ordering import normalized_key, one_chunk, order_by_key
+from engine.hummock.range_file import SectionFile
 from engine.hummock.version import HASH, OP, SstInfo, Table
 
 ROW_GROUP_ROWS = 65_536
@@ -32,8 +33,8 @@ MAX_ROWS = 2_000_000
 MAX_BYTES = 1 << 29
 PLAIN, BUNDLE = ".parquet", ".bundle"
 """How the names of objects end that are one Parquet file, and several back to back."""
-_MAGIC, _TAIL = b"PAR1", struct.Struct("<I4s")
-"""How a Parquet file begins; how it ends: the length of the footer, and the same."""
+_TAIL = struct.Struct("<I4s")
+"""How a Parquet file ends: the length of the footer, and what it begins with."""
 _DICTIONARY_SAMPLE = 2_000
 _TEXTS = (pa.types.is_string, pa.types.is_binary, pa.types.is_large_string, pa.types.is_large_binary)
 
@@ -92,7 +93,7 @@ def sorted_rows(table: Table, rows: pa.Table, *, last_wins: bool) -> pa.Table:
     order, first = order_by_key(hashes, keys)
     if not first.all():
         if not last_wins:
-            bad = keys.take(pa.array(order[np.flatnonzero(~first)[:1]])).to_pylist()[0]
+            bad = as_rows(keys.take(pa.array(order[np.flatnonzero(~first)[:1]])))[0]
             raise DuplicateKey(f"table {table.name}: the key {bad} stands more than once in one run")
         order = order[np.append(first[1:], True)]
     elif (order[1:] > order[:-1]).all():
@@ -203,10 +204,15 @@ SortedValues: TypeAlias = "Sequence[Any] | np.ndarray"
 
 
 def read_row_groups(
-    store: ObjectStore, info: SstInfo, by: str, wanted: SortedValues, share: float
+    store: ObjectStore,
+    info: SstInfo,
+    by: str,
+    wanted: SortedValues,
+    share: float,
+    ranges: Executor | None = None,
 ) -> pa.Table | None:
     """Return only the row groups whose range of column `by` holds one of the sorted `wanted` values, or None if that is
-    more than `share` of the file, or the file does not tell.
+    more than `share` of the file, or the file does not tell. The threads of `ranges` fetch them at the same time.
 
     What is read is held against the checksums of its sections; a file without them is read as a whole, under its own. Raises
     CorruptObject.
@@ -227,6 +233,8 @@ def read_row_groups(
         return None
     if not groups:
         return metadata.schema.to_arrow_schema().empty_table()
+    if ranges is not None:
+        file.fetch(groups, ranges)
     source = pa.PythonFile(file, mode="r")
     return _single_chunks(pq.ParquetFile(source, metadata=metadata).read_row_groups(groups))
 
@@ -246,6 +254,29 @@ def read_in_row_groups(store: ObjectStore, info: SstInfo, columns: Sequence[str]
     for group in range(metadata.num_row_groups):
         yield _single_chunks(parquet.read_row_group(group, [name for name in columns if name in known]))
         file.forget()
+
+
+def read_between(
+    store: ObjectStore, info: SstInfo, columns: Sequence[str], hash_range: tuple[int, int]
+) -> pa.Table:
+    """Return those of `columns` that a file with sections has, of the row groups that reach into a range of hashes: by two
+    requests, however many they are. Raises CorruptObject.
+    """
+    file = SectionFile(store, info)
+    metadata = file.metadata()
+    groups = [n for n in range(metadata.num_row_groups) if _reaches(metadata.row_group(n), hash_range)]
+    schema = metadata.schema.to_arrow_schema()
+    known = [name for name in columns if name in schema.names]
+    if not groups:
+        return schema.empty_table().select(known)
+    file.fetch_between(groups[0], groups[-1])
+    parquet = pq.ParquetFile(pa.PythonFile(file, mode="r"), metadata=metadata)
+    return _single_chunks(parquet.read_row_groups(groups, known))
+
+
+def _reaches(group: pq.RowGroupMetaData, hash_range: tuple[int, int]) -> bool:
+    bounds = _bounds(group, HASH)
+    return bounds is None or (bounds[0] <= hash_range[1] and bounds[1] >= hash_range[0])
 
 
 def _bounds(group: pq.RowGroupMetaData, name: str) -> tuple[Any, Any] | None:
@@ -279,86 +310,3 @@ def sections_of(data: pa.Buffer) -> tuple[tuple[int, int], ...]:
 def _start_of(group: pq.RowGroupMetaData) -> int:
     chunks = [group.column(column) for column in range(group.num_columns)]
     return min(chunk.dictionary_page_offset or chunk.data_page_offset for chunk in chunks)
-
-
-class RangeFile(io.RawIOBase):
-    """A file of the object store as a seekable file object: each read is one ranged GET."""
-
-    def __init__(self, store: ObjectStore, info: SstInfo) -> None:
-        super().__init__()
-        self._store, self._info, self._at = store, info, 0
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def seekable(self) -> bool:
-        """It is."""
-        return True
-
-    def tell(self) -> int:
-        """Return the position."""
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move the position."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._info.length}[whence]
-        self._at = base + offset
-        return self._at
-
-    def size(self) -> int:
-        """Return the length in bytes."""
-        return self._info.length
-
-    def read(self, size: int = -1) -> bytes:
-        """Return the next bytes."""
-        size = self._info.length - self._at if size < 0 else min(size, self._info.length - self._at)
-        if size <= 0:
-            return b""
-        data = self._store.get_range(self._info.path, self._info.offset + self._at, size)
-        self._at += len(data)
-        return data
-
-
-class SectionFile(RangeFile):
-    """A file that is read a whole section at a time, each by one ranged GET and under its checksum.
-
-    Raises CorruptObject for a section that is not what was written.
-    """
-
-    def __init__(self, store: ObjectStore, info: SstInfo) -> None:
-        super().__init__(store, info)
-        self._ends = [end for end, _ in info.sections]
-        self._held: dict[int, bytes] = {}
-
-    def metadata(self) -> pq.FileMetaData:
-        """Return what the footer says."""
-        return pq.read_metadata(pa.BufferReader(_MAGIC + self._section(len(self._ends) - 1)))
-
-    def forget(self) -> None:
-        """Let go of the sections that are held."""
-        self._held.clear()
-
-    def read(self, size: int = -1) -> bytes:
-        """Return the next bytes."""
-        end = self._info.length if size < 0 else min(self._at + size, self._info.length)
-        parts = []
-        while self._at < end:
-            section = bisect.bisect_right(self._ends, self._at)
-            start = self._ends[section - 1] if section else 0
-            data = self._section(section)[self._at - start : end - start]
-            parts.append(data)
-            self._at += len(data)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    def _section(self, number: int) -> bytes:
-        if number not in self._held:
-            start = self._ends[number - 1] if number else 0
-            end, checksum = self._info.sections[number]
-            data = self._store.get_range(self._info.path, self._info.offset + start, end - start)
-            if len(data) != end - start or xxhash.xxh3_64_intdigest(data) != checksum:
-                raise CorruptObject(
-                    f"{self._info.path} is damaged: the checksum of bytes {start} to {end} does not match; restore it from a copy"
-                )
-            self._held[number] = data
-        return self._held[number]

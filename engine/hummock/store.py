@@ -1,6 +1,4 @@
-"""Hummock: a multi-version, columnar LSM on an object store; get, iter and ingest_batch, and what is built on
-them.
-"""
+"""Hummock: a multi-version, columnar LSM on an object store; get, iter and ingest_batch, and what is built on them."""
 
 from __future__ import annotations
 
@@ -17,12 +15,13 @@ from engine.hummock import compaction, gc
 from engine.hummock.altering import altered, options_of
 from engine.hummock.background import Background
 from engine.hummock.batch import TableRef, Writes, gather, name_of, operations_of
-from engine.hummock.cache import ArrowCache
+from engine.hummock.cache import CACHE_BYTES, ArrowCache
 from engine.hummock.chain import ManifestChain
 from engine.hummock.epoch import COUNTER_BITS, Clock, epoch_at, system_clock
 from engine.hummock.epoch_batch import EpochBatch
 from engine.hummock.expiry import watermark_number
 from engine.hummock.keys import key_row, whole_key_row, whole_keys
+from engine.hummock.look_ahead import FETCHES
 from engine.hummock.lookup import padded
 from engine.hummock.maintenance import AutoCompact, Maintenance, StoreParts
 from engine.hummock.merge import HashRange
@@ -34,7 +33,7 @@ from engine.hummock.preconditions import Precondition, same_tables, unaltered
 from engine.hummock.prefetch import prefetch
 from engine.hummock.prices import Spending, spending
 from engine.hummock.range_scan import KeyRange, scan_range
-from engine.hummock.reader import CACHE_BYTES, Reader, batches, cache_folder, chosen_cache, known_columns
+from engine.hummock.reader import Reader, batches, cache_folder, chosen_cache, known_columns
 from engine.hummock.row_ids import RowIds
 from engine.hummock.shared_buffer import BUFFER_BYTES, SharedBuffer
 from engine.hummock.snapshots import Snapshots
@@ -91,19 +90,21 @@ class Hummock:
         news_seconds: float = 0.0,
         object_store: ObjectStore | None = None,
         clock: Clock | None = None,
+        fetches: int | None = None,
     ) -> Hummock:
-        """Open the store at `file:///path` or `s3://bucket/prefix`; with `create` an empty place becomes a
-        store.
+        """Open the store at `file:///path` or `s3://bucket/prefix`; with `create` an empty place becomes a store.
 
-        History is readable for `retention_seconds` after a compaction. `buffer_bytes` bounds what `epoch(wait=False)`
-        takes over before it is committed. What others have committed is looked for every `news_seconds` at most.
-        `auto_compact`: the small compactions that
-        commits ask for run in the `background`, `inline` within the commit, or are `off`; by default in the
-        background, and inline where `object_store` or `clock` is given, so that such a run can be repeated step
-        by step. Raises StorageError if there is no store to open.
+        History is readable for `retention_seconds` after a compaction. `buffer_bytes` bounds what `epoch(wait=False)` takes over
+        before it is committed. What others have committed is looked for every `news_seconds` at most. `auto_compact`: the small
+        compactions that commits ask for run in the `background`, `inline` within the commit, or are `off`. So many `fetches` of
+        files that the cache lacks are under way at a time. By default compactions run in the background and 16 files are
+        fetched; inline and one where `object_store` or `clock` is given, so that such a run can be repeated step by step.
+        Raises StorageError if there is no store to open.
         """
+        stepwise = object_store is not None or clock is not None
+        fetches = fetches or (1 if stepwise else FETCHES)
         if auto_compact is None:
-            auto_compact = "background" if object_store is None and clock is None else "inline"
+            auto_compact = "inline" if stepwise else "background"
         if auto_compact not in (known := get_args(AutoCompact)):
             raise StorageError(f'auto_compact="{auto_compact}" is none of {", ".join(known)}')
         given = open_object_store(url, create=create) if object_store is None else object_store
@@ -121,11 +122,12 @@ class Hummock:
             "retention_seconds": retention_seconds,
             "news_seconds": news_seconds,
             "auto_compact": auto_compact,
+            "fetches": fetches,
         }
-        if object_store is None and clock is None:
-            reader = Reader.open(url, options)
+        if stepwise:
+            reader = Reader(objects, ArrowCache(folder, cache_bytes, counters), held, fetches)
         else:
-            reader = Reader(objects, ArrowCache(folder, cache_bytes, counters), held)
+            reader = Reader.open(url, options)
         return cls(url, StoreParts(chain, objects, reader, held), options)
 
     def __enter__(self) -> Hummock:
@@ -203,9 +205,7 @@ class Hummock:
         return table
 
     def table(self, name: str) -> Table:
-        """Return a table's handle; looks for newer manifests if the name is not known yet. Raises
-        UnknownTable.
-        """
+        """Return a table's handle; looks for newer manifests if the name is not known yet. Raises UnknownTable."""
         return self._snapshots.known(name).table
 
     def alter_table(
@@ -353,11 +353,9 @@ class Hummock:
         return reader.scan(version, at, columns=names, hash_range=hash_range)
 
     def iter_log(self, table: TableRef, after: int, upto: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield one net change per key in (after, upto]: `_op` ("insert", "update", "delete"), the row,
-        `_old_<column>`.
+        """Yield one net change per key in (after, upto]: `_op` ("insert", "update", "delete"), the row, `_old_<column>`.
 
-        Of a deletion the row holds the key only. Raises EpochExpired if the log no longer reaches back to
-        `after`.
+        Of a deletion the row holds the key only. Raises EpochExpired if the log no longer reaches back to `after`.
         """
         version, at = self._snapshots.at(name_of(table), upto)
         self._snapshots.check(version, after)
@@ -365,16 +363,19 @@ class Hummock:
         return self.reader.log(version, after, at)
 
     def compact(
-        self, table: TableRef, picker: compaction.Picker | None = None
+        self,
+        table: TableRef,
+        picker: compaction.Picker | None = None,
+        executor: compaction.RangeExecutor | None = None,
     ) -> compaction.CompactionReport:
-        """Merge what `picker` picks, by default everything, to one run without deletions; older epochs stay
-        readable within the retention.
-        """
-        return self.maintenance.compact(name_of(table), picker or compaction.Full())
+        """Merge what `picker` picks, by default all, to one run, large merges by `executor`; older epochs stay readable."""
+        return self.maintenance.compact(name_of(table), picker or compaction.Full(), executor)
 
-    def compact_l0(self, table: TableRef) -> compaction.CompactionReport:
+    def compact_l0(
+        self, table: TableRef, executor: compaction.RangeExecutor | None = None
+    ) -> compaction.CompactionReport:
         """Merge the newest runs of like size to one; cheap, the cost follows the recent changes."""
-        return self.maintenance.compact(name_of(table), compaction.Tier())
+        return self.maintenance.compact(name_of(table), compaction.Tier(), executor)
 
     def gc(self, dry_run: bool = False, grace_seconds: float = 3600.0) -> gc.GcReport:
         """Delete files that nothing needs, orphans and old manifests too; history beyond the retention goes first."""

@@ -13,6 +13,7 @@ from engine.hummock.claims import check_compacted, check_moved, check_new_keys, 
 from engine.hummock.expiry import expiry_at
 from engine.hummock.files import FileSet
 from engine.hummock.invariants import labels_rise, writer_is_not_fenced
+from engine.hummock.look_ahead import loading
 from engine.hummock.lookup import find_rows, wanted_keys
 from engine.hummock.merge import merged_parts, sources_of
 from engine.hummock.sst import stored_schema
@@ -91,7 +92,7 @@ def _rows(files: FileSet, table: TableVersion, runs: Sequence[Run], epoch: int) 
     needed = list(dict.fromkeys([*columns, *([] if expiry is None else expiry.columns)]))
     parts = merged_parts(
         sources_of(runs),
-        lambda sst: files.columns(sst, needed, table.schema),
+        loading(files, needed, table.schema),
         table.primary_key,
         None,
         keep_tombstones=False,

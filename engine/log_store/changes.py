@@ -31,6 +31,11 @@ class Changes:
     def __len__(self) -> int:
         return len(self.operations)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, of old rows as well."""
+        return int(self.operations.nbytes) + self.rows.nbytes + self.old.nbytes
+
     @classmethod
     def inserted(cls, rows: pa.Table) -> Changes:
         """Return the changes of a table that begins with these rows."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.arrow import in_bytes
+from engine.arrow import as_stream
 from engine.errors import CorruptObject
 from engine.meta.barrier import Barrier
 
@@ -46,11 +46,11 @@ class Entry:
     def of(cls, offset: Offset, message: Chunk | Watermark) -> Entry:
         """Return the kept form of a message."""
         if isinstance(message, Chunk):
-            return cls(offset, "chunk", message.rows.num_rows, in_bytes(message.rows))
+            return cls(offset, "chunk", message.rows.num_rows, as_stream(message.rows))
         value = pa.Table.from_arrays(
             [pa.array([message.value.as_py()], message.value.type)], names=[message.column]
         )
-        return cls(offset, "watermark", 0, in_bytes(value))
+        return cls(offset, "watermark", 0, as_stream(value))
 
     @property
     def size(self) -> int:

@@ -15,7 +15,6 @@ from engine.operators.arrow_expressions import Item
 from engine.operators.context import EpochContext, placed_by_vnode, select
 from engine.operators.expand import expand
 from engine.operators.flow import (
-    MOST_READERS,
     Flow,
     Rows,
     added,
@@ -30,6 +29,7 @@ from engine.operators.groups import groups_again
 from engine.operators.linear import project
 from engine.operators.lookup import Probe, lookup
 from engine.operators.materialize import OPERATION, WAS
+from engine.operators.spread import folded_by_vnode
 from engine.sql.expression.nodes import TRUE, And, Call, Column, Comparison, Expr
 from engine.sql.expression.spark_sql import quote
 from engine.sql.expression.template import as_columns, both, template
@@ -137,35 +137,20 @@ def _folded_in_place(
         return _grouped(node, change, folds)
     if context.small:
         return _grouped_together(change, list(node.keys), folds, context)
+    stored = context.tables[table].table
+    named = dict(zip(top.key, (name for name, _ in node.keys), strict=True))
+    places = [named[column] for column in stored.distribution_key or stored.primary_key]
+    context.placed = True
+    flow = Flow.of(change, exact=context.exact)
+    groups = folded_by_vnode(flow, places, list(node.keys), folds, context.partitions)
+    if groups is not None:
+        return groups
     names = {name: context.fresh("group") for name, _ in node.keys}
     keyed = [(names[name], expr) for name, expr in node.keys]
     by: list[Item] = [(name, Column(alias)) for name, alias in names.items()]
-    stored = context.tables[table].table
-    own = dict(zip(top.key, names.values(), strict=True))
-    columns = [own[column] for column in stored.distribution_key or stored.primary_key]
-    context.placed = True
-    groups = _folded_by_all(change, keyed, columns, by, folds, context)
-    if groups is not None:
-        return groups
     place = context.fresh("place")
-    spread = placed_by_vnode(added(change, *keyed), columns, context, place)
+    spread = placed_by_vnode(added(change, *keyed), [names[name] for name in places], context, place)
     return grouped(spread, by, folds, exact=context.exact, place=place)
-
-
-def _folded_by_all(
-    change: Rows,
-    keyed: list[Item],
-    columns: list[str],
-    by: list[Item],
-    folds: list[Item],
-    context: EpochContext,
-) -> Flow | None:
-    """Return the same without a shuffle, where Arrow computes all: each task reads the whole change and keeps its vnodes."""
-    if not isinstance(change, Flow) or context.piece is not None or context.partitions > MOST_READERS:
-        return None
-    rows = added(change, *keyed)
-    shared = rows.apart(columns, context.partitions) if isinstance(rows, Flow) else None
-    return None if shared is None else shared.grouped(by, folds)
 
 
 def _aggregate(top: Project) -> Aggregate:

@@ -25,7 +25,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from engine.operators.arrow_values import ARROW_TYPES, Fold, GroupBy, Value
+from engine.operators.arrow_folds import Fold, GroupBy
+from engine.operators.arrow_values import ARROW_TYPES, Value
 from engine.sql.expression.nodes import (
     NULL,
     And,

@@ -5,7 +5,7 @@ What cannot be computed exactly on the values at hand (an overflow) raises Inexa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -160,60 +160,3 @@ _OWN: dict[str, Callable[..., pa.Array[Any]]] = {
     **{part: _part(getattr(pc, part)) for part in ("year", "quarter", "month", "day", "hour", "minute")},
 }
 """Functions that are not pyarrow's of the same name."""
-
-
-@dataclass(frozen=True)
-class Fold:
-    """One aggregate of a group: `function` of pyarrow's grouped aggregates over a value, as the column `name`."""
-
-    name: str
-    function: str
-    value: Value
-
-
-@dataclass(frozen=True)
-class GroupBy:
-    """A body: one row a group of all batches of a task: the keys, and expressions over the group's folds."""
-
-    keys: tuple[tuple[str, Value], ...]
-    folds: tuple[Fold, ...]
-    calls: tuple[tuple[str, Value], ...]
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        values = [*self.keys, *((fold.name, fold.value) for fold in self.folds)]
-        names = [name for name, _ in values]
-        gathered = [
-            pa.RecordBatch.from_arrays([value.over(batch) for _, value in values], names=names)
-            for batch in batches
-            if batch.num_rows
-        ]
-        if not gathered:
-            return
-        rows = pa.Table.from_batches(gathered)
-        for fold in self.folds:
-            if fold.function == "sum":
-                _refuse_overflow(rows.column(fold.name))
-        some = pc.ScalarAggregateOptions(skip_nulls=True, min_count=1)
-        wanted: list[tuple[str, Any, pc.FunctionOptions]] = [
-            (fold.name, fold.function, pc.CountOptions() if fold.function == "count" else some)
-            for fold in self.folds
-        ]
-        try:
-            grouped = rows.group_by([name for name, _ in self.keys]).aggregate(wanted)
-        except pa.ArrowException as error:
-            raise Inexact(error) from error
-        columns = [*(name for name, _ in self.keys), *(f"{fold.name}_{fold.function}" for fold in self.folds)]
-        groups = grouped.select(columns).combine_chunks().rename_columns(names).to_batches()
-        for batch in groups:
-            arrays = [batch.column(name) for name, _ in self.keys]
-            arrays += [value.over(batch) for _, value in self.calls]
-            yield pa.RecordBatch.from_arrays(
-                arrays, names=[*(name for name, _ in self.keys), *(name for name, _ in self.calls)]
-            )
-
-
-def _refuse_overflow(column: pa.ChunkedArray[Any]) -> None:
-    """Raise Inexact where a sum of whole numbers might leave 64 bits: Arrow's would wrap silently."""
-    largest = max(abs(pc.min(column).as_py() or 0), abs(pc.max(column).as_py() or 0))
-    if largest * len(column) > _LARGEST:
-        raise Inexact(f"a sum of {len(column)} numbers up to {largest}")

@@ -25,6 +25,8 @@ SMALL_CHANGE_ROWS = 150_000
 SPREAD_ROWS = 4_000
 """From so many changed rows on the groups that they touch are worth a task on each core, also in a small epoch."""
 ROWS_PER_PARTITION = 500_000
+CHANGED_ROWS_PER_PARTITION = 250_000
+"""Tasks of a change look keys up and sort: fewer rows fit the processor's caches, and more tasks even out what they take."""
 At = Literal["old", "new", "side"]
 
 
@@ -109,7 +111,8 @@ class EpochContext:
     @property
     def partitions(self) -> int:
         """Into how many partitions the epoch's rows are spread."""
-        return partitions_for(self.rows_in, self.parallelism)
+        each = ROWS_PER_PARTITION if self.old is None else CHANGED_ROWS_PER_PARTITION
+        return partitions_for(self.rows_in, self.parallelism, each)
 
     def fresh(self, prefix: str) -> str:
         """Return a column name that nothing else in this epoch has."""
@@ -127,11 +130,11 @@ Batch = Callable[[Node, EpochContext], DataFrame]
 """What gives all rows of a plan: an operator that needs more of an input than its change is handed one."""
 
 
-def partitions_for(rows: int, parallelism: int) -> int:
-    """Return a partition count for `rows`: one for few, else at least one per core."""
+def partitions_for(rows: int, parallelism: int, rows_each: int = ROWS_PER_PARTITION) -> int:
+    """Return a partition count for `rows`: one for few, else at least one per core, of at most `rows_each` rows."""
     if rows <= SMALL_CHANGE_ROWS:
         return 1
-    return min(256, max(parallelism, ceil(rows / ROWS_PER_PARTITION)))
+    return min(256, max(parallelism, ceil(rows / rows_each)))
 
 
 def placed_by_vnode(frame: Rows, columns: Sequence[str], context: EpochContext, place: str) -> DataFrame:

@@ -33,6 +33,7 @@ from pyspark.sql.types import (
 from engine.arrow import as_values
 from engine.hummock.hash import VNODES, vnode_of, xxhash64
 from engine.operators.arrow_expressions import Compiler, Item
+from engine.operators.arrow_folds import GroupBy
 from engine.operators.arrow_values import Value
 from engine.operators.in_arrow import Body, map_in_arrow
 from engine.sql.expression.nodes import Column, Expr, Literal, Unary
@@ -264,8 +265,12 @@ class Flow:
 
     def grouped(self, keys: Sequence[Item], calls: Sequence[Item]) -> Flow | None:
         """Return one row a group of each task's rows, or None if an expression has to be Spark's."""
-        found = None if self.exact else self.compiler.grouped(keys, calls)
+        found = self.folding(keys, calls)
         return None if found is None else self.then(*found)
+
+    def folding(self, keys: Sequence[Item], calls: Sequence[Item]) -> tuple[GroupBy, StructType] | None:
+        """Return the body that does that, and the schema of what it gives."""
+        return None if self.exact else self.compiler.grouped(keys, calls)
 
 
 Rows = DataFrame | Flow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from math import ceil
 from typing import Any
 
 import msgspec
@@ -14,7 +13,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
-from engine.arrow import holds, positions, sorted_indices
+from engine.arrow import as_rows, as_values, holds, positions, sorted_indices
 from engine.errors import DuplicateKey
 from engine.hummock import Reader, SstInfo, Table, with_new_keys
 from engine.hummock.metrics import Counters
@@ -26,21 +25,24 @@ from engine.hummock.ordering import (
     packed,
     stable_order,
 )
-from engine.operators.context import EpochContext, placed_by_vnode
-from engine.operators.flow import MOST_READERS, Flow, Rows
+from engine.operators.context import EpochContext
+from engine.operators.flow import Flow, Rows
+from engine.operators.skew import NO_LOAD, Load, load_of
+from engine.operators.spread import by_vnode
 
 _COUNTS = ("inserted", "updated", "deleted", "again")
 RESULT_SCHEMA = StructType(
     [
         StructField("ssts", BinaryType()),
         StructField("requests", BinaryType()),
+        StructField("load", BinaryType()),
         *(StructField(name, LongType()) for name in _COUNTS),
     ]
 )
-_REPORT = pa.schema(dict.fromkeys(("ssts", "requests"), pa.binary()) | dict.fromkeys(_COUNTS, pa.int64()))
+_REPORT = pa.schema(
+    dict.fromkeys(("ssts", "requests", "load"), pa.binary()) | dict.fromkeys(_COUNTS, pa.int64())
+)
 AGAIN = "_again"
-WIDER = 2
-"""So many times the usual rows may be one task's, where that saves the shuffle of a first content."""
 OPERATION, WAS = "_op", "_was"
 """The columns of a *settled* change, which has one row a key: 0 to put it or 1 to delete it, and whether the key was there."""
 
@@ -50,7 +52,7 @@ class NetChange:
     """What one task wrote: files, and how many keys it inserted, updated and deleted.
 
     `again` of them are of partitions that were recomputed. `driver_bytes` have passed through the driver: what a task answers, or
-    rows that are copied there.
+    rows that are copied there. `load` is what came to the task.
     """
 
     ssts: tuple[SstInfo, ...]
@@ -59,6 +61,7 @@ class NetChange:
     deleted: int
     again: int = 0
     driver_bytes: int = 0
+    load: Load = NO_LOAD
 
 
 def net_by_key(rows: pa.Table, primary_key: tuple[str, ...], table: str) -> tuple[pa.Table, int, int, int]:
@@ -90,7 +93,7 @@ def net_by_key(rows: pa.Table, primary_key: tuple[str, ...], table: str) -> tupl
     if plus.max() > 1 or minus.max() > 1:
         bad = rows.slice(int(np.flatnonzero(last)[np.argmax(np.maximum(plus, minus))]), 1)
         raise DuplicateKey(
-            f"{table}: the query gives more than one row for the key {bad.select(list(primary_key)).to_pylist()[0]}"
+            f"{table}: the query gives more than one row for the key {as_rows(bad.select(list(primary_key)))[0]}"
         )
     values = [column for column in rows.column_names if column not in (*primary_key, "_w")]
     same = np.zeros(n, dtype=bool)
@@ -148,7 +151,7 @@ def _codes(column: pa.Array[Any]) -> np.ndarray:
     """
     if pa.types.is_nested(column.type):
         numbers: dict[str, int] = {}
-        found = [numbers.setdefault(repr(value), len(numbers)) for value in column.to_pylist()]
+        found = [numbers.setdefault(repr(value), len(numbers)) for value in as_values(column)]
         return np.array(found, dtype=np.int64)
     column = one_chunk(normalized_key(column))
     return column.dictionary_encode(null_encoding="encode").indices.to_numpy().astype(np.int64)
@@ -184,6 +187,7 @@ class WriteTable:
                 {
                     "ssts": msgspec.msgpack.encode(change.ssts),
                     "requests": msgspec.msgpack.encode(requests),
+                    "load": msgspec.msgpack.encode(load_of(rows, self.table)),
                     "inserted": change.inserted,
                     "updated": change.updated,
                     "deleted": change.deleted,
@@ -261,35 +265,20 @@ def written(rows: Rows, table: Table, context: EpochContext) -> DataFrame:
     if context.small and context.terms > 1:  # rows that cancel each other meet in one task
         rows = rows.coalesce(1)
     if not context.small and not context.placed:
-        by = table.distribution_key or table.primary_key
-        read = _read_in_place(rows, by, context)
-        rows = placed_by_vnode(rows, by, context, "_place").drop("_place") if read is None else read
+        rows = by_vnode(rows, table.distribution_key or table.primary_key, context)
     flow = (
         rows if isinstance(rows, Flow) else Flow(rows, (), RESULT_SCHEMA)
     )  # of rows that end here nobody asks more
     return flow.then(WriteTable(context.url, dict(context.options), table), RESULT_SCHEMA).frame
 
 
-def _read_in_place(rows: Rows, by: tuple[str, ...], context: EpochContext) -> Rows | None:
-    """Return the rows of a first content where they are written, without a shuffle: each task reads all, and keeps its vnodes.
-
-    None where more than reading and Arrow is in them, or so many tasks would read that a shuffle costs less.
-    """
-    first = context.old is None or context.piece is not None
-    if not first or not isinstance(rows, Flow) or context.parallelism > MOST_READERS:
-        return None
-    if context.partitions > MOST_READERS * WIDER:
-        return None
-    readers = max(context.parallelism, ceil(context.partitions / WIDER))
-    return rows.apart(by, readers)
-
-
 def collected(rows: Iterable[tuple[Any, ...]], counters: Counters) -> list[NetChange]:
     """Return what each task of a fragment's action has written, by the rows that they gave; their requests are counted."""
     decode = msgspec.msgpack.Decoder(tuple[SstInfo, ...]).decode
     changes = []
-    for ssts, requests, inserted, updated, deleted, again in rows:
+    for ssts, requests, told, inserted, updated, deleted, again in rows:
         counters.add_requests(msgspec.msgpack.decode(bytes(requests), type=dict[str, int]))
-        answered = len(ssts) + len(requests)
-        changes.append(NetChange(decode(bytes(ssts)), inserted, updated, deleted, again, answered))
+        answered = len(ssts) + len(requests) + len(told)
+        load = msgspec.msgpack.decode(bytes(told), type=Load)
+        changes.append(NetChange(decode(bytes(ssts)), inserted, updated, deleted, again, answered, load))
     return changes

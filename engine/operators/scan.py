@@ -20,7 +20,7 @@ from engine.hummock import Reader, TableVersion
 from engine.hummock.expiry import ageless
 from engine.hummock.merge import HASHES, LOWEST
 from engine.hummock.written_at import WRITTEN_AT, WRITTEN_AT_TYPE
-from engine.operators.context import EpochContext, partitions_for
+from engine.operators.context import CHANGED_ROWS_PER_PARTITION, EpochContext, partitions_for
 from engine.operators.flow import COMES, Flow, Rows, added
 from engine.operators.in_arrow import task_numbers
 from engine.operators.table_parameters import Source, TableAt
@@ -153,7 +153,7 @@ def delta(scan: Scan, context: EpochContext) -> Rows | None:
     rows = table.changed_rows(context.old, context.new)
     if not table.changes(context.old, context.new):
         return None
-    parts = 1 if context.small else partitions_for(rows, context.parallelism)
+    parts = 1 if context.small else partitions_for(rows, context.parallelism, CHANGED_ROWS_PER_PARTITION)
     source = context.source(scan.table)
     body = ReadTable(
         context.url,

@@ -63,12 +63,13 @@ class FragmentTask:
 class Computed:
     """The files that a task has written, durable and visible to nobody, with the seconds of its stages.
 
-    `rows_read` are the input rows of the partitions that it computed again.
+    `rows_read` are the input rows of the partitions that it computed again. `skew` names a key that one task worked for alone.
     """
 
     written: tuple[NetChange, ...]
     seconds: Mapping[str, float] = field(default_factory=dict)
     rows_read: int = 0
+    skew: str | None = None
 
 
 class Executor(Protocol):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from engine.cli.commands import app, main
 from engine.hummock import Commit, Hummock, Put
@@ -220,6 +221,20 @@ def test_a_spark_that_is_gone_is_told_at_once(store: str, tmp_path: Path) -> Non
     (state / "spark.json").chmod(0o600)
     done = _process("sql", "SELECT count(*) + 1 FROM bar", PATH=str(tmp_path), JAVA_HOME="")
     assert "is gone: `make up` starts another one; starting a Spark here" in done.stderr
+
+
+def test_a_large_table_is_compacted_by_tasks_of_the_spark_that_is_named(
+    spark: SparkSession, store: str, monkeypatch: pytest.MonkeyPatch, merged_by_tasks: list[str]
+) -> None:
+    monkeypatch.setenv("TIDELINE_COMPACTION_TASKS_MB", "0")
+    monkeypatch.setattr("engine.hummock.compaction.merging.TARGET_ROWS", 1)
+    monkeypatch.setattr("engine.runtime.compaction_tasks.LEAST_ON_A_MACHINE", 2)
+    for options, by_tasks in (([], False), (["--spark", "local[2]"], True)):
+        with Hummock.open(store) as opened:
+            names = [f"{number} {options}" for number in range(9)]
+            opened.ingest_batch({"bar": [Put(pa.table({"name": names, "cents": range(9)}))]})
+        assert _run("compact", "bar", *options) == 0
+        assert merged_by_tasks == (["bar"] if by_tasks else [])
 
 
 def test_compaction_and_collection_say_what_they_did_in_a_sentence(

@@ -167,7 +167,7 @@ def test_a_prompts_own_spark_session_is_interrupted_by_ctrl_c_and_ended_with_the
     with Statements(url, "spark://127.0.0.1:1", "spark", lambda text: None, alone=True) as statements:
         statements.run("SHOW TABLES")
         assert statements._session is not None
-        statements._session._spark = Spark()  # type: ignore[assignment]
+        statements._session.on_demand.started = Spark()  # type: ignore[assignment]
         statements._session.sql = interrupted  # type: ignore[method-assign, assignment]
         with pytest.raises(KeyboardInterrupt):
             statements.run("SELECT count(*) + 1 FROM bar")

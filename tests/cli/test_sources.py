@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from engine.cli import sources as command
 from engine.cli.commands import main
+from engine.errors import SourceError
 from engine.session import Session
 from tests.connectors.delta_tables import DeltaTable, follow, poll
 
@@ -155,3 +156,60 @@ def test_secrets_are_told_by_name_alone(monkeypatch: pytest.MonkeyPatch) -> None
     assert (
         "AWS_ACCESS_KEY_ID is set" in told and "AWS_SESSION_TOKEN is not set" in told and "very" not in told
     )
+
+
+def spoiled(there: DeltaTable) -> None:
+    """Change rows, and let VACUUM delete the files that tell it."""
+    there.sql("UPDATE {} SET v = 'b'", "OPTIMIZE {}", "INSERT INTO {} VALUES (2, 'c')")
+    there.spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    there.sql("VACUUM {} RETAIN 0 HOURS")
+
+
+@pytest.mark.parametrize("kind", ["TABLE", "SOURCE"])
+def test_a_feed_whose_files_are_gone_cannot_be_resumed(
+    there: DeltaTable, session: Session, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    session.sql(f"CREATE {kind} fed (PRIMARY KEY (id)) WITH (connector = 'delta', path = 'delta')")
+    if kind == "SOURCE":
+        session.sql("CREATE MATERIALIZED VIEW v AS SELECT id, v FROM fed")
+    poll(session, "fed")
+    there.insert("VALUES (7, 'x')")
+    assert tried(capsys, "fed")[1]["fed", "resume"]["works"]
+    spoiled(there)
+    told = tried(capsys, "fed")[1]["fed", "resume"]
+    assert not told["works"] and "of version 2 of the Delta table at delta is gone" in told["words"]
+    assert ("ALTER TABLE fed RESYNC" in told["words"]) == (kind == "TABLE")
+    assert ("DROP SOURCE fed CASCADE" in told["words"]) == (kind == "SOURCE")
+    with pytest.raises(SourceError, match="can't be read any more"):
+        poll(session, "fed")
+
+
+def test_a_source_without_a_feed_whose_old_version_is_gone_cannot_be_resumed(
+    there: DeltaTable, session: Session, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = DeltaTable(spark, there.path.parent / "plain").make(properties="")
+    plain.insert("VALUES (1, 'a')")
+    session.sql("CREATE SOURCE s (PRIMARY KEY (id)) WITH (connector = 'delta', path = 'plain')")
+    session.sql("CREATE MATERIALIZED VIEW v AS SELECT id, v FROM s")
+    poll(session, "s")
+    plain.sql("UPDATE {} SET v = 'b'")
+    assert tried(capsys, "s")[1]["s", "resume"]["works"]
+    spoiled(plain)
+    told = tried(capsys, "s")[1]["s", "resume"]
+    assert not told["works"] and "of version 1 of the Delta table at plain is gone" in told["words"]
+    assert "DROP SOURCE s CASCADE" in told["words"] and "RESYNC" not in told["words"]
+    with pytest.raises(SourceError, match="can't be read any more"):
+        poll(session, "s")
+
+
+def test_a_table_that_is_not_there_yet_is_told_no_way_to_bring_it_on(
+    there: DeltaTable, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for file in there.path.glob("*.parquet"):
+        file.unlink()
+    (tmp_path / "new.sql").write_text(
+        "CREATE TABLE fresh (PRIMARY KEY (id)) WITH (connector = 'delta', path = 'delta')"
+    )
+    told = tried(capsys, "--file", str(tmp_path / "new.sql"))[1]["fresh", "read"]
+    assert not told["works"] and told["words"].startswith("table fresh: earlier versions")
+    assert "RESYNC" not in told["words"]

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import secrets
+import select
 import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -99,12 +100,12 @@ class Machine:
 
     def kill(self) -> None:
         """End all processes of this machine at once, as when it loses its power."""
-        deadline = time.monotonic() + WAIT_SECONDS
-        while (found := self.pids()) and time.monotonic() < deadline:
+        while found := self.pids():  # they may have started others meanwhile
             for pid in found:
                 with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(0.05)
+                    ending = os.pidfd_open(pid)
+                    signal.pidfd_send_signal(ending, signal.SIGKILL)
+                    await_end(ending, f"process {pid} of {self.name}")
 
     def unplug(self) -> None:
         """Take it off the network: packets to it and from it are lost."""
@@ -113,6 +114,20 @@ class Machine:
     def plug(self) -> None:
         """Put it back."""
         run("ip", "link", "set", self._outside, "up")
+
+    def await_line(self, line: str, otherwise: str) -> None:
+        """Return once its programs have said a line; raises TimeoutError with `otherwise` and what they have said."""
+        self._log.touch()
+        words = ["tail", "--lines=+1", "--follow", str(self._log)]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, errors="replace") as tail:
+            late = threading.Timer(WAIT_SECONDS, tail.kill)
+            late.start()
+            assert tail.stdout is not None
+            found = any(line in said for said in tail.stdout)
+            late.cancel()
+            tail.kill()
+        if not found:
+            raise TimeoutError(f"{otherwise}; the end of its log:\n{self.log()[-3000:]}")
 
     def log(self) -> str:
         """Return what its programs have said."""
@@ -133,7 +148,7 @@ class Network:
 
     def __enter__(self) -> Network:
         words = ["sh", "-c", SWEEP, "sh", self.bridge, str(self.folder)]
-        self._sweeper = subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True)
+        self.sweeper = subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True)
         run("ip", "link", "add", self.bridge, "type", "bridge")
         run("ip", "link", "set", self.bridge, "up")
         return self
@@ -141,7 +156,7 @@ class Network:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._sweeper.communicate()
+        self.sweeper.communicate()
 
     def machine(self, name: str) -> Machine:
         """Return a new machine."""
@@ -157,13 +172,13 @@ def run(*words: str) -> None:
         raise OSError(f"{' '.join(words)}: {done.stderr.strip()}")
 
 
-def wait_until(holds: Callable[[], bool], what: str, seconds: float = WAIT_SECONDS) -> None:
-    """Return when a condition holds; raises TimeoutError with what was waited for."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > deadline:
-            raise TimeoutError(what)
-        time.sleep(0.1)
+def await_end(process: int, what: str) -> None:
+    """Return when the process of a descriptor (`os.pidfd_open`) has ended, and close it; raises TimeoutError."""
+    try:
+        if not select.select([process], [], [], WAIT_SECONDS)[0]:
+            raise TimeoutError(f"{what} does not end")
+    finally:
+        os.close(process)
 
 
 def _without_folders() -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from engine.jars import pyspark_folder
-from tests.cluster.machines import SPARK, Machine, Network, wait_until
+from tests.cluster.machines import SPARK, Machine, Network
 
 MASTER_PORT, PAGE_PORT, S3_PORT, CONNECT_PORT = 7077, 8080, 5000, 15002
 CORES, MEMORY = 1, "2g"
@@ -67,11 +67,9 @@ class Cluster:
             name = f"worker{number}"
             self.workers[name] = self.network.machine(name)
             self.start_worker(name)
-        self._await(self.s3, "http://", "the S3 server does not answer")
+        self.s3.await_line("http://", "the S3 server does not answer")
         for name in self.workers:
-            self._await(
-                self.workers[name], "Successfully registered with master", f"{name} does not register"
-            )
+            self.workers[name].await_line("Successfully registered with master", f"{name} does not register")
 
     @property
     def master(self) -> str:
@@ -154,7 +152,7 @@ class Cluster:
         words += ["--conf", f"spark.connect.grpc.binding.port={CONNECT_PORT}", "spark-internal"]
         server = self.driver.start(words, own)
         try:
-            self._await(self.driver, "Spark Connect server started", "the Connect server does not start")
+            self.driver.await_line("Spark Connect server started", "the Connect server does not start")
             yield f"sc://{self.driver.address}:{CONNECT_PORT}"
         finally:
             server.terminate()
@@ -174,12 +172,6 @@ class Cluster:
                 "SPARK_DAEMON_MEMORY": "512m",
             }
         )
-
-    def _await(self, machine: Machine, line: str, otherwise: str) -> None:
-        try:
-            wait_until(lambda: line in machine.log(), otherwise)
-        except TimeoutError as error:
-            raise TimeoutError(f"{otherwise}; the end of its log:\n{machine.log()[-3000:]}") from error
 
 
 def can_make_machines() -> bool:

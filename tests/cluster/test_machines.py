@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.cluster.machines import ROOT, SPARK, Machine, Network, wait_until
+from tests.cluster.machines import ROOT, SPARK, Machine, Network, await_end
 from tests.cluster.standalone import can_make_machines
 
 pytestmark = [
@@ -21,7 +21,7 @@ import signal
 from tests.cluster.machines import Network
 with Network() as network:
     network.machine("one").start(["sleep", "600"])
-    print(network.bridge, network.folder, flush=True)
+    print(network.bridge, network.folder, network.sweeper.pid, flush=True)
     signal.pause()
 """
 
@@ -61,8 +61,10 @@ def test_machines_go_with_a_process_that_is_ended(sign: signal.Signals) -> None:
     command = [sys.executable, "-c", HOLDER]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as holder:
         assert holder.stdout is not None
-        bridge, folder = holder.stdout.readline().decode().split()
+        bridge, folder, sweeper = holder.stdout.readline().decode().split()
+        sweeping = os.pidfd_open(int(sweeper))
         assert is_left(bridge)
         holder.send_signal(sign)
         holder.wait()
-    wait_until(lambda: not is_left(bridge) and not os.path.exists(folder), "the machines stay behind")
+    await_end(sweeping, "what takes the machines away")
+    assert not is_left(bridge) and not os.path.exists(folder)

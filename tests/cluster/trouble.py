@@ -6,7 +6,7 @@ import random
 import re
 import subprocess
 import threading
-import time
+from collections.abc import Callable
 
 from tests.cluster.standalone import Cluster
 
@@ -27,7 +27,7 @@ class Trouble:
         self.kills = self.outages = 0
         self.lines: list[str] = []
         self._chance = random.Random(seed)
-        self._acts: list[threading.Thread] = []
+        self._acts: list[threading.Timer] = []
 
     def follow(self, driver: subprocess.Popen[bytes]) -> int:
         """Read what it says until it ends, acting by the way; returns its status."""
@@ -46,26 +46,26 @@ class Trouble:
     def _begun(self, epoch: int) -> None:
         if self._kills and epoch % EVERY == EVERY - 1:
             names = sorted(self.cluster.workers)
-            self._act(self._kill, names[epoch // EVERY % len(names)], self._chance.uniform(0, WITHIN_SECONDS))
+            name = names[epoch // EVERY % len(names)]
+            self._after(self._chance.uniform(0, WITHIN_SECONDS), lambda: self._kill(name))
         if epoch == self.outage_at:
-            self._act(self._outage)
+            self.cluster.s3.unplug()
+            print("S3 is away", flush=True)
+            self._after(OUTAGE_SECONDS, self._plug)
 
-    def _act(self, act, *arguments) -> None:  # type: ignore[no-untyped-def]
-        thread = threading.Thread(target=act, args=arguments, daemon=True)
-        thread.start()
-        self._acts.append(thread)
+    def _after(self, seconds: float, act: Callable[[], None]) -> None:
+        timer = threading.Timer(seconds, act)
+        timer.daemon = True
+        timer.start()
+        self._acts.append(timer)
 
-    def _kill(self, name: str, after: float) -> None:
-        time.sleep(after)
+    def _kill(self, name: str) -> None:
         self.cluster.workers[name].kill()
         self.kills += 1
         print(f"killed {name}", flush=True)
         self.cluster.start_worker(name)
 
-    def _outage(self) -> None:
-        self.cluster.s3.unplug()
-        print("S3 is away", flush=True)
-        time.sleep(OUTAGE_SECONDS)
+    def _plug(self) -> None:
         self.cluster.s3.plug()
         self.outages += 1
         print("S3 is back", flush=True)

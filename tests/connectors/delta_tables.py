@@ -18,7 +18,7 @@ FEED = "'delta.enableChangeDataFeed' = 'true'"
 class DeltaTable:
     """One Delta table, written by SQL in which {} stands for it."""
 
-    def __init__(self, spark: SparkSession, path: Path) -> None:
+    def __init__(self, spark: SparkSession, path: Path | str) -> None:
         self.spark, self.path = spark, path
 
     def sql(self, *texts: str) -> None:

@@ -19,6 +19,7 @@ from engine.errors import PathNotAllowed, SourceError, SqlError
 from engine.hummock.object_store import open_object_store
 from engine.session import Session
 from tests.connectors.delta_tables import DeltaTable, follow, held, poll, source
+from tests.connectors.s3a import WITHOUT_S3A
 
 
 @pytest.fixture
@@ -45,6 +46,7 @@ def test_the_snapshot_then_every_kind_of_change_of_the_feed(
     there = delta()
     there.insert("SELECT id, 'a' FROM range(100)")
     follow(session, there)
+    assert session.notices == ()
     assert pending(session) == 1
     report = poll(session)
     assert (report.rows, report.dead_rows, report.warnings) == (100, 0, ())
@@ -93,6 +95,7 @@ def test_without_a_feed_the_difference_by_key_is_written_and_told(
     there = delta(properties="")
     there.insert("SELECT id, 'a' FROM range(100)")
     follow(session, there)
+    assert session.notices == (f"t: {NO_FEED}",)
     assert NO_FEED in poll(session).warnings
     there.sql(
         "UPDATE {} SET v = 'b' WHERE id < 10",
@@ -402,6 +405,7 @@ def test_a_table_that_is_there_is_left_as_it_is_without_a_look_at_its_delta_tabl
         session.sql(f"CREATE TABLE IF NOT EXISTS u {again}")
 
 
+@WITHOUT_S3A
 @pytest.mark.s3
 def test_a_spark_that_can_not_read_s3_is_said_when_the_table_is_made(
     session: Session, delta: Callable[..., DeltaTable], s3_url: str
@@ -409,7 +413,7 @@ def test_a_spark_that_can_not_read_s3_is_said_when_the_table_is_made(
     there, bucket = delta(), open_object_store(s3_url)
     for entry in (there.path / "_delta_log").glob("*.json"):
         bucket.put(f"lake/_delta_log/{entry.name}", entry.read_bytes())
-    words = r"table t: this Spark has no file system s3a.*s3://.*/lake: start it with hadoop-aws"
+    words = r"table t: this Spark has no file system s3a.*s3://.*/lake: `python -m engine.jars --s3a`"
     with pytest.raises(SqlError, match=words):
         session.sql(f"CREATE TABLE t (PRIMARY KEY (id)) WITH (connector = 'delta', path = '{s3_url}/lake')")
     assert "t" not in session.catalog.relations

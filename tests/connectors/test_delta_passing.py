@@ -69,6 +69,7 @@ class World:
 
 
 @pytest.mark.parametrize("properties", [FEED, ""], ids=["feed", "no feed"])
+@pytest.mark.long
 def test_views_of_every_kind_follow_a_delta_table(
     session: Session, spark: SparkSession, tmp_path: Path, properties: str
 ) -> None:
@@ -188,6 +189,7 @@ def test_a_version_that_is_gone_is_told_to_who_needs_it(world: World) -> None:
 
 
 @pytest.mark.parametrize("place", ["load", "compute", "let_go"])
+@pytest.mark.long
 def test_a_build_that_ends_half_way_is_gone_on_with_by_another_process(
     world: World, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
@@ -239,6 +241,7 @@ def test_a_view_whose_changes_were_let_go_of_is_computed_anew_from_the_source(wo
     check_views(session, world.there(), SOME)
 
 
+@pytest.mark.long
 def test_epochs_in_flight_over_an_object_store(s3_url: str, spark: SparkSession, tmp_path: Path) -> None:
     with Session(s3_url, spark, epochs_in_flight=3) as session:
         world = World(session, spark, tmp_path)
@@ -262,7 +265,7 @@ class Restored(Commits):
 @pytest.mark.parametrize(
     ("seed", "rounds"),
     [
-        pytest.param(0, 8, id="short-0"),
+        pytest.param(0, 8, id="short-0", marks=pytest.mark.long),
         *(pytest.param(n, 30, id=f"long-{n}", marks=pytest.mark.oracle) for n in range(10, 12)),
     ],
 )

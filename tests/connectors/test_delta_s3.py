@@ -1,54 +1,67 @@
-"""A Delta table on S3 is followed by a Spark that has the file system s3a; S3A_JARS names a folder with its jars."""
+"""A Delta table in a bucket is followed by a Spark that has the file system s3a: its rows, each version once."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
 
+from engine.connectors import delta
+from engine.connectors.source_trial import try_source
 from engine.hummock.object_store import open_object_store
-from tests.connectors.delta_tables import DeltaTable
+from engine.session import Session
+from tests.connectors.delta_tables import DeltaTable, held, poll
+from tests.connectors.s3a import WITH_S3A, as_spark_has_it
 
-JARS = os.environ.get("S3A_JARS", "")
-pytestmark = [
-    pytest.mark.s3,
-    pytest.mark.skipif(not JARS, reason="S3A_JARS names no folder with hadoop-aws and the AWS SDK"),
-]
+pytestmark = [pytest.mark.s3, WITH_S3A]
+
+
+@pytest.fixture(autouse=True)
+def looked_at_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log of a table in a bucket is looked at once a second; tests change it faster."""
+    monkeypatch.setattr(delta, "LOOK_SECONDS", 0.0)
 
 
 @pytest.fixture
-def s3a(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a Spark that is started from here on have the jars."""
-    jars = ",".join(str(jar) for jar in sorted(Path(JARS).resolve().glob("*.jar")))
-    (tmp_path / "conf").mkdir()
-    (tmp_path / "conf" / "spark-defaults.conf").write_text(f"spark.jars {jars}\n")
-    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "conf"))
+def there(spark: SparkSession, s3_url: str) -> DeltaTable:
+    """A Delta table in a bucket."""
+    open_object_store(s3_url)  # the bucket has to be there
+    return DeltaTable(spark, as_spark_has_it(f"{s3_url}/lake")).make()
 
 
-def test_a_table_follows_a_delta_table_on_s3(
-    s3a: None, spark: SparkSession, tmp_path: Path, s3_url: str
+@pytest.fixture
+def following(session: Session, there: DeltaTable, s3_url: str) -> Iterator[Session]:
+    """A session with a table t that follows it."""
+    session.sql(f"CREATE TABLE t (PRIMARY KEY (id)) WITH (connector = 'delta', path = '{s3_url}/lake')")
+    yield session
+
+
+def test_a_table_follows_a_delta_table_in_a_bucket(following: Session, there: DeltaTable) -> None:
+    there.insert("SELECT id, 'a' FROM range(1000)")
+    assert (poll(following).rows, held(following)) == (1_000, there.rows())
+    there.sql("UPDATE {} SET v = 'b' WHERE id < 10", "DELETE FROM {} WHERE id >= 990")
+    assert (poll(following).rows, held(following)) == (20, there.rows())
+    there.insert("SELECT 5000 + id, 'c' FROM range(50000)")  # more than one process takes by itself
+    assert (poll(following).rows, held(following)) == (50_000, there.rows())
+
+
+def test_what_was_taken_is_not_taken_again_by_another_process(
+    following: Session, there: DeltaTable, spark: SparkSession
 ) -> None:
-    there, bucket, put = DeltaTable(spark, tmp_path / "delta").make(), open_object_store(s3_url), set[Path]()
-
-    def followed() -> Any:
-        for file in sorted({f for f in there.path.rglob("*") if f.is_file() and f.suffix != ".crc"} - put):
-            bucket.put(f"lake/{file.relative_to(there.path)}", file.read_bytes())
-            put.add(file)
-        store, place = (tmp_path / "store").as_uri(), f"{s3_url}/lake"
-        command = [sys.executable, "-W", "ignore", "-m", "tests.connectors.delta_on_s3", store, place]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout.splitlines()[-1])
-
     there.insert("SELECT id, 'a' FROM range(100)")
-    rows = [list(row) for row in there.rows()]
-    assert followed() == [100, rows, ["0 rows were written"], [True] * 3]
-    there.sql("UPDATE {} SET v = 'b' WHERE id < 10", "DELETE FROM {} WHERE id >= 90")
-    rows = [list(row) for row in there.rows()]
-    assert followed() == [20, rows, ["0 rows were written"], [True] * 3]
+    assert poll(following).rows == 100
+    with Session(following.store.url, spark) as other:
+        assert poll(other).epoch is None
+        there.sql("UPDATE {} SET v = 'b' WHERE id < 10")
+        assert poll(other).rows == 10
+    assert poll(following).epoch is None
+    following.sql("ALTER TABLE t RESYNC")
+    assert following.notices == ("0 rows were written",)
+    assert held(following) == there.rows()
+
+
+def test_a_source_in_a_bucket_can_be_tried(following: Session, there: DeltaTable) -> None:
+    there.insert("SELECT id, 'a' FROM range(10)")
+    tried = try_source(following.store, following.catalog.get("t"), lambda: following.computing)
+    assert [finding.works for finding in tried] == [True] * 3

@@ -15,7 +15,7 @@ from engine.connectors.landing import LandingOptions, LandingSource
 from engine.connectors.landing_commit import LandingCommits
 from engine.connectors.landing_tables import FILES, FILES_SCHEMA, ensure_tables
 from engine.connectors.read_limits import SETTING, ReadLimits
-from engine.errors import SourceError
+from engine.errors import EnvironmentNotReady
 from engine.hummock import Hummock, Put
 from engine.meta.dead_letters import DEAD_LETTER
 from engine.session import Session
@@ -205,7 +205,7 @@ def test_a_wrong_bound_of_memory_is_refused_by_its_name(
 ) -> None:
     orders()
     monkeypatch.setenv(SETTING, text)
-    with pytest.raises(SourceError, match=SETTING):
+    with pytest.raises(EnvironmentNotReady, match=SETTING):
         orders()
 
 

@@ -407,3 +407,18 @@ def test_a_file_counts_up_to_where_it_can_be_read(session: Session, folder: Path
     assert (told.rows, told.dead_rows) == (broken * count // 4 + 2, 1)
     assert (by_tasks.rows, by_tasks.dead_rows, by_tasks.warnings) == (told.rows, 1, told.warnings)
     assert known(session, "two") == known(session, "one")
+
+
+def test_columns_whose_names_spark_would_take_for_expressions_are_written_by_tasks(
+    session: Session, folder: Path
+) -> None:
+    names = ["a", "a.b", "x`y", "z z"]
+    for number in range(2):
+        given = pa.table({"id": [number, 9], **{name: [f"{name} {number}"] * 2 for name in names}})
+        pq.write_table(given, folder / f"{number}.parquet")
+    columns = ", ".join(f"`{name.replace('`', '``')}` STRING" for name in names)
+    follow(session, folder, "one", f"id BIGINT PRIMARY KEY, {columns}")
+    report = poll(session, "one", tasks=True)
+    assert (report.rows, report.warnings) == (4, ())
+    found = rows(session, "SELECT * FROM one ORDER BY id")
+    assert found == [(at, *(f"{name} {number}" for name in names)) for at, number in ((0, 0), (1, 1), (9, 1))]

@@ -64,6 +64,23 @@ def test_a_file_that_ends_the_process_is_set_aside_and_the_next_one_is_read(tmp_
     assert read(path) == list(range(5_000))
 
 
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_what_tells_a_group_of_processes_to_end_sets_no_file_aside(
+    tmp_path: Path, sign: signal.Signals
+) -> None:
+    path = write(tmp_path / "a.parquet", 5_000)  # more than fits into the socket
+    with path.open("rb") as file:
+        batches = parquet_process.read(file, FileOptions(wanted=frozenset({"id"})), SMALL)
+        found = next(batches).columns["id"].to_pylist()
+        worker = batches.gi_frame.f_locals["worker"]  # type: ignore[attr-defined]
+        os.kill(worker.process.pid, sign)
+        for batch in batches:
+            found += batch.columns["id"].to_pylist()
+    assert found == list(range(5_000))
+    worker.socket.close()
+    assert worker.process.wait(10.0) == 0  # it ends with the process that it reads for
+
+
 def test_a_file_that_ends_what_reads_it_is_set_aside() -> None:
     damaged = Path(__file__).parent / "files" / "ends_the_reader.parquet"  # Arrow 26 ends the process on it
     with damaged.open("rb") as file, pytest.raises(MalformedFile, match="can't be read"):

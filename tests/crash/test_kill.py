@@ -50,6 +50,7 @@ def check_stream(store: str, spark, epochs: int) -> None:
     ("kills", "epochs"),
     [pytest.param(3, 12, id="short"), pytest.param(30, 60, marks=pytest.mark.crash, id="long")],
 )
+@pytest.mark.long
 def test_a_stream_killed_at_random_moments_loses_doubles_and_spoils_nothing(
     tmp_path: Path, spark, kills: int, epochs: int
 ) -> None:

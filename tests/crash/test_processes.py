@@ -12,6 +12,7 @@ from tests.crash.processes import ProcessProgram
 SEEDS = int(os.environ.get("TIDELINE_SPARK_SEEDS", "50"))
 
 
+@pytest.mark.long
 def test_a_program_that_is_killed_on_spark_keeps_every_invariant(tmp_path: Path) -> None:
     ProcessProgram(0, tmp_path, "local[1]", lives=2).run()
 

@@ -17,6 +17,7 @@ ABOVE = "SELECT n, count(*) AS auctions FROM top GROUP BY n"
 @pytest.mark.parametrize(
     "epochs", [pytest.param(6, id="short"), pytest.param(50, marks=pytest.mark.crash, id="long")]
 )
+@pytest.mark.long
 def test_two_processes_that_flush_at_once_leave_the_views_right(session: Session, epochs: int) -> None:
     session.sql("CREATE TABLE bid (id BIGINT PRIMARY KEY, auction BIGINT, price BIGINT)")
     session.sql(f"CREATE MATERIALIZED VIEW top AS {QUERY}")

@@ -80,7 +80,11 @@ class Project:
         return job.execute_in_process(instance=self.instance, asset_selection=chosen, raise_on_error=False)
 
     def maintain(
-        self, job: str, config: dict[str, object] | None = None, of: dg.JobDefinition | None = None
+        self,
+        job: str,
+        config: dict[str, object] | None = None,
+        of: dg.JobDefinition | None = None,
+        spark: str = "local[2]",
     ) -> dg.ExecuteInProcessResult:
         """Run a job of maintenance in this process; `config` is that of its op."""
         found = of or JOBS[job]
@@ -89,7 +93,7 @@ class Project:
             instance=self.instance,
             resources={
                 "hummock": HummockResource(url=self.session.url),
-                "spark": SparkResource(target="local[2]"),
+                "spark": SparkResource(target=spark),
             },
             run_config={"ops": {node.name: {"config": config}}} if config else None,
             raise_on_error=False,

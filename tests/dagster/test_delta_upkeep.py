@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import dagster as dg
+import pytest
 
 from dagster_tideline.delta_upkeep import DELTA_UPKEEP, keep_delta_tables
 from dagster_tideline.maintenance import one_op_job
@@ -18,6 +19,7 @@ def data_files(table: Path) -> int:
     return len(list(table.glob("*.parquet")))
 
 
+@pytest.mark.long
 def test_tables_of_sinks_are_optimized_and_vacuumed_and_keep_their_rows(project: Project, spark) -> None:
     session, home = project.session, project.home
     spark.sql(f"CREATE TABLE delta.`{home}/theirs` (id BIGINT, v STRING) USING delta")

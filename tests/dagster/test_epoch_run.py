@@ -45,9 +45,10 @@ def test_numbers_are_metadata_that_the_ui_plots(project: Project) -> None:
     told = {e.asset_key.to_user_string(): e for e in result.get_asset_materialization_events() if e.asset_key}
     totals = told["totals"].materialization.metadata
     assert (totals["updated"].value, totals["inserted"].value, totals["rows_out"].value) == (1, 0, 1)
-    assert {"seconds_total", "lag_seconds", "state_bytes", "rows_in"} <= set(totals)
+    assert {"seconds_total", "lag_seconds", "state_bytes", "rows_in", "driver_bytes"} <= set(totals)
     orders = told["orders"].materialization.metadata
     assert (orders["files"].value, orders["rows_in"].value, orders["dead_rows"].value) == (1, 1, 1)
+    assert orders["driver_bytes"].value > 0
 
 
 def test_provenance_is_pinned_to_the_versions_that_were_read(project: Project) -> None:

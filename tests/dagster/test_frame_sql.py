@@ -226,6 +226,7 @@ def change(session: Session, dice: random.Random) -> None:
     session.sql(f"UPDATE label SET label = 'l{dice.randrange(9)}' WHERE g = {dice.choice([1, 2])}")
 
 
+@pytest.mark.long
 def test_a_view_of_a_frame_holds_what_spark_computes_by_the_same_function(
     session: Session, spark: SparkSession, interpreted: None
 ) -> None:

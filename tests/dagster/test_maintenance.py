@@ -49,7 +49,7 @@ def test_a_table_that_cannot_be_compacted_is_named_and_keeps_no_other_from_it(
 ) -> None:
     merge = Hummock.compact
 
-    def fail(store: Hummock, name: str) -> object:
+    def fail(store: Hummock, name: str, **options: object) -> object:
         if name == "orders":
             raise StorageError("no room")
         return merge(store, name)
@@ -67,7 +67,7 @@ def test_a_run_that_fails_is_tried_again_by_itself(written: Project, monkeypatch
     tries: list[str] = []
     merge = Hummock.compact
 
-    def fail_once(store: Hummock, name: str) -> object:
+    def fail_once(store: Hummock, name: str, **options: object) -> object:
         tries.append(name)
         if len(tries) == 1:
             raise StorageError("no answer")
@@ -84,12 +84,41 @@ def test_a_run_that_fails_is_tried_again_by_itself(written: Project, monkeypatch
 def test_a_table_that_another_compactor_has_taken_is_no_failure(
     written: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lose(store: Hummock, name: str) -> object:
+    def lose(store: Hummock, name: str, **options: object) -> object:
         raise Conflict(f"{name} was compacted meanwhile")
 
     monkeypatch.setattr(Hummock, "compact", lose)
     assert written.maintain(COMPACTION, {"sublevels": 2, "full": True}).success
     assert written.told("tideline_compaction")["tables_lost_to_others"] >= 2
+
+
+@pytest.fixture
+def large(written: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """The same project, where tables of two rows are as large as Spark's tasks merge them."""
+    monkeypatch.setenv("TIDELINE_COMPACTION_TASKS_MB", "0")
+    monkeypatch.setattr("engine.hummock.compaction.merging.TARGET_ROWS", 1)
+    monkeypatch.setattr("engine.runtime.compaction_tasks.LEAST_ON_A_MACHINE", 2)
+    return written
+
+
+def test_large_tables_are_merged_by_tasks_of_a_spark_that_runs_elsewhere(
+    large: Project, merged_by_tasks: list[str]
+) -> None:
+    rows = large.contents("orders")
+    config: dict[str, object] = {"sublevels": 2, "full": True}
+    # where a process has a Spark, whatever address is named is that one
+    assert large.maintain(COMPACTION, config, spark="spark://127.0.0.1:7077").success
+    assert merged_by_tasks == ["orders"]
+    assert large.told("tideline_compaction")["tables_compacted"] >= 2
+    assert large.contents("orders") == rows
+
+
+def test_a_spark_that_cannot_be_used_fails_large_tables_by_name_and_no_others(large: Project) -> None:
+    once = one_op_job(COMPACTION, compact.with_retry_policy(dg.RetryPolicy(max_retries=0)), "")
+    result = large.maintain(COMPACTION, {"sublevels": 2, "full": True}, once, "sc://localhost:1")
+    assert not result.success and "orders: this process runs a Spark of its own" in failure(result)
+    assert large.told("tideline_compaction")["tables_compacted"] >= 1
+    assert large.session.store.refresh().tables["totals"].file_count == 1
 
 
 def test_logs_are_let_go_up_to_what_consumers_have_and_the_longest_holder_is_named(written: Project) -> None:

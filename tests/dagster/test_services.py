@@ -64,6 +64,7 @@ with Services(Path({str(tmp_path)!r}), {{}}):
     assert told.stdout.strip() == "False"
 
 
+@pytest.mark.long
 def test_what_was_started_is_ended_with_its_children(tmp_path: Path) -> None:
     script = (
         "import subprocess, sys; subprocess.run([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE)"

@@ -10,7 +10,7 @@ import pytest
 from dagster_tideline.models import load_models
 from dagster_tideline.view_spec import spec_of
 from engine.meta.sinks import copies_of
-from tests.connectors.sinks.delta.logs import rows
+from tests.connectors.sinks.delta.logs import rows, versions
 from tests.connectors.sinks.delta.test_rows import content
 from tests.dagster.conftest import Project
 
@@ -27,14 +27,20 @@ def brought(project: Project) -> None:
     assert [sink.error for sink in report.sinks] == [None] * len(report.sinks)
 
 
-def test_a_model_gets_loses_and_moves_its_table_and_the_view_stays(project: Project, spark) -> None:
-    session, home = project.session, project.home
+def make(project: Project) -> None:
+    """Make the models of a table and of a view with a Delta table, and bring rows to it."""
     project.model("t.sql", TABLE)
     project.model("base.sql", BASE.format("+ 0"))
     project.model("sums.sql", f"-- delta: out/sums\n{VIEW.format('')}")
     brought(project)
-    session.sql("INSERT INTO t VALUES (1, 5), (2, 5), (3, NULL)")
+    project.session.sql("INSERT INTO t VALUES (1, 5), (2, 5), (3, NULL)")
     brought(project)
+
+
+@pytest.mark.long
+def test_a_model_gets_loses_and_moves_its_table_and_the_view_stays(project: Project, spark) -> None:
+    session, home = project.session, project.home
+    make(project)
     assert rows(spark, home / "out/sums") == content(session, "sums")
     assert {"delta_rows_out", "delta_lag_rows"} <= project.told("sums").keys()
     assert "delta_rows_out" not in project.told("base")
@@ -61,6 +67,22 @@ def test_a_model_gets_loses_and_moves_its_table_and_the_view_stays(project: Proj
     assert session.store.refresh().tables["sums"].table_id != built
     assert rows(spark, home / "moved") == content(session, "sums")
     assert [copy.name for copy in copies_of(session.stored, "sums")] == ["sums_delta"]
+
+
+@pytest.mark.long
+def test_a_model_whose_query_gains_a_column_ends_with_it_in_its_table(project: Project, spark) -> None:
+    session, home = project.session, project.home
+    make(project)
+    wider = VIEW.format("").replace("count(*) AS n", "count(*) AS n, max(id) AS newest")
+    project.model("sums.sql", f"-- delta: out/sums\n{wider}")
+    brought(project)
+    session.sql("INSERT INTO t VALUES (4, 5)")
+    brought(project)
+    assert spark.read.format("delta").load(str(home / "out/sums")).columns == ["v", "n", "newest"]
+    assert rows(spark, home / "out/sums") == content(session, "sums")
+    assert ("5", "3", "4") in content(session, "sums")
+    found = versions(home / "out/sums")
+    assert found == sorted(set(found))
 
 
 def test_views_made_by_hand_come_back_with_their_tables(project: Project, spark) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from engine.errors import CorruptObject
 from engine.hummock import Hummock, Put, Reader, Table
-from engine.hummock.cache import LEFT_SECONDS, ArrowCache
+from engine.hummock.cache import LEFT_SECONDS, SWEEP_SECONDS, SWEPT, ArrowCache
 from tests.hummock.conftest import SCHEMA, content, keys, rows
 
 
@@ -67,6 +67,40 @@ def test_the_least_recently_used_files_leave_a_full_cache(tmp_path: Path) -> Non
         cache.store(name, rows)
     assert cache.load("a", 5000) is None
     assert cache.load("d", 5000) is not None
+
+
+def test_the_caches_of_many_stores_together_keep_within_a_bound(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("engine.hummock.cache.CACHE_BYTES", 100_000)
+    monkeypatch.setattr("engine.hummock.cache.SWEEP_SECONDS", -1)
+    rows = pa.table({"_hash": np.arange(5000)})
+    stores = [ArrowCache(tmp_path / "cache" / (letter * 16), capacity=90_000) for letter in "abcd"]
+    (stores[0].folder / "letter.txt").write_text("mine")
+    for cache in stores:
+        cache.store("1", rows)
+    assert (stores[0].folder / "letter.txt").exists()
+    assert [cache.load("1", 5000) is not None for cache in stores] == [False, False, True, True]
+    with_more = ArrowCache(tmp_path / "cache" / ("e" * 16), capacity=1 << 20)
+    with_more.store("1", rows)
+    assert all(cache.load("1", 5000) is not None for cache in (*stores[2:], with_more))
+
+
+def test_a_process_that_begins_looks_at_other_stores_once_in_a_while(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("engine.hummock.cache.CACHE_BYTES", 100_000)
+    rows = pa.table({"_hash": np.arange(5000)})
+    stores = [ArrowCache(tmp_path / "cache" / (letter * 16), capacity=1_000_000) for letter in "abcdef"]
+    for cache in stores[1:4]:
+        monkeypatch.setattr(cache, "_stores_beside", lambda: pytest.fail("each process lists all stores"))
+    for cache in stores[:4]:
+        cache.store("1", rows)
+    long_ago = time.time() - SWEEP_SECONDS - 60
+    os.utime(tmp_path / "cache" / SWEPT, (long_ago, long_ago))
+    stores[4].capacity = 90_000
+    stores[4].store("1", rows)
+    assert [cache.load("1", 5000) is not None for cache in stores[:5]] == [False] * 4 + [True]
+    stores[5].capacity = 90_000
+    for name in "1234":  # who caches much looks, too
+        stores[5].store(name, rows)
+    assert all(cache.load("1", 5000) is None for cache in stores[:5])
 
 
 def test_a_cold_lookup_reads_only_the_row_groups_it_needs(

@@ -15,7 +15,7 @@ from engine.errors import ClaimBroken
 from engine.hummock import Commit, Delete, Hummock, Put, Table, files, first_row
 from engine.hummock.bundle import Payload, write_payload
 from engine.hummock.claims import check_rows_at_most
-from engine.hummock.compaction import execute
+from engine.hummock.compaction import execute, merging
 from engine.hummock.compaction.task import CompactionTask, live_runs
 from engine.hummock.version import Generation
 from engine.verification import Claim
@@ -128,9 +128,9 @@ def test_a_compaction_that_drops_deletions_too_early(
     runs = live_runs(version)
     honest = execute.run_task(store.reader, CompactionTask(version, runs[:2], runs[2:]))
     assert honest.runs[0][0].tombstones == 1
-    real = execute.merged_parts
+    real = merging.merged_parts
     monkeypatch.setattr(
-        execute, "merged_parts", lambda *given, **named: real(*given, **{**named, "keep_tombstones": False})
+        merging, "merged_parts", lambda *given, **named: real(*given, **{**named, "keep_tombstones": False})
     )
     with breaks(claims.COMPACTED):
         execute.run_task(store.reader, CompactionTask(version, runs[:2], runs[2:]))

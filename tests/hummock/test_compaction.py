@@ -128,7 +128,7 @@ def test_a_large_run_is_not_rewritten_for_small_ones(store: Hummock) -> None:
 
 def test_a_compaction_of_many_rows_ends_files_between_hashes(store: Hummock, monkeypatch) -> None:
     monkeypatch.setattr("engine.hummock.merge.MERGE_ROWS", 1000)
-    monkeypatch.setattr("engine.hummock.compaction.execute.TARGET_ROWS", 3000)
+    monkeypatch.setattr("engine.hummock.compaction.merging.TARGET_ROWS", 3000)
     table = store.create_table("t", SCHEMA, ["id"], ["id"])
     for start in (0, 5000):
         store.ingest_batch({table: [Put(rows({i: str(i) for i in range(start, start + 6000)}))]})

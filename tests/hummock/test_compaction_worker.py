@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import pickle
 import subprocess
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,10 +13,13 @@ import pytest
 from engine.errors import WriteStopped
 from engine.hummock import Commit, Hummock, Put, write_stop
 from engine.hummock.clock import ManualClock
-from engine.hummock.compaction import run_elsewhere
+from engine.hummock.compaction import Merge
 from engine.hummock.compaction.claim import CLAIM_SECONDS, claim_of, held, is_free
 from engine.hummock.compaction.task import live_runs
 from engine.hummock.compaction.worker import CompactionWorker
+from engine.hummock.merge import HashRange
+from engine.hummock.version import Run
+from tests.hummock.apart import Apart
 from tests.hummock.conftest import SCHEMA, content, rows
 
 
@@ -72,16 +73,27 @@ def test_a_collection_takes_away_the_claims_of_dead_workers(tmp_path: Path) -> N
     assert [key for key in store.version.catalog if key.startswith("compaction/")] == ["compaction/t1"]
 
 
-def test_a_task_can_be_done_where_only_the_address_of_the_store_is_known(tmp_path: Path) -> None:
-    store = filled(tmp_path)
-    before, task = content(store, "t0"), store.next_task("t0")
-    assert task is not None
-    sent = pickle.dumps((store.url, store.options, task))
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        done = pool.submit(run_elsewhere, *pickle.loads(sent)).result()
-    store.commit_compaction("t0", done)
-    assert content(store, "t0") == before
-    assert len(live_runs(store.version.tables["t0"])) == 1
+def test_a_claim_is_renewed_while_the_executor_is_at_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ranges end when the claim has been renewed twice: a claim that nobody renews lets the test run into its time limit."""
+    monkeypatch.setattr("engine.hummock.compaction.worker.HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr("engine.hummock.compaction.merging.TARGET_ROWS", 1)
+    store = filled(tmp_path, tables=1)
+    before, ends = content(store, "t0"), list[float]()
+
+    class Slow(Apart):
+        def merge(self, merge: Merge, ranges: Sequence[HashRange]) -> Sequence[Run]:
+            while len(set(ends)) < 3:
+                claim = claim_of(store.refresh(), "t0")
+                assert claim is not None and claim.worker == "me"
+                ends.append(claim.expires)
+            return super().merge(merge, ranges)
+
+    executor = Slow(store)
+    (report,) = CompactionWorker(store, "me", executor).once()
+    assert report.runs_after == 1 and executor.merged and ends[-1] > ends[0]
+    assert claim_of(store.version, "t0") is None and content(store, "t0") == before
 
 
 def test_a_killed_compactor_leaves_the_store_as_it_was_to_readers(tmp_path: Path) -> None:

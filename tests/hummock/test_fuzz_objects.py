@@ -12,6 +12,7 @@ import pytest
 
 from engine.errors import CorruptObject, TidelineError
 from engine.hummock import Hummock, Put
+from engine.hummock.files import Sought
 from engine.hummock.manifest import manifest_path
 from tests.hummock.conftest import SCHEMA, content, rows
 from tests.hummock.fuzz_objects import run
@@ -115,5 +116,5 @@ def test_a_file_without_checksums_of_its_sections_is_read_as_a_whole(
     (sst,) = version.live_ssts
     assert len(sst.sections) == 21 and sst.sections[-1][0] == sst.length
     old = msgspec.structs.replace(sst, sections=())
-    rows_ = large.reader.files.for_values(old, "id", lambda: pa.array([7]).to_numpy()).rows
+    rows_ = large.reader.files.fetched(old, Sought("id", lambda: pa.array([7]).to_numpy())).rows
     assert rows_.num_rows == 20_000

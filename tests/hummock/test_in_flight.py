@@ -113,6 +113,34 @@ def test_many_commits_share_manifests(base: Hummock, ahead: InFlightStore, held:
     assert [entry.rows for entry in base.version.tables["t"].log] == [1] * 20
 
 
+def test_a_barrier_waits_for_the_files_that_follow_it(
+    base: Hummock, ahead: InFlightStore, held: HeldStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.hummock.in_flight.HELD_SECONDS", 30.0)
+    commit, before = written(ahead, 1, past(base, 1)[0]), base.version.number
+    held.gate.clear()
+    ahead.hand_over(Commit(catalog={"barrier/a": "1"}))
+    ahead.hand_over(Commit(catalog={"barrier/b": "1"}))
+    ahead.hand_over(commit)
+    held.gate.set()
+    newest = ahead.newest
+    assert newest is None or newest.outcome.result(20)
+    assert base.version.number == before + 1
+    assert "barrier/a" in base.version.catalog and rows(base) == [1]
+
+
+def test_a_barrier_that_nothing_follows_goes_by_itself(
+    base: Hummock, ahead: InFlightStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead.hand_over(Commit(catalog={"barrier/a": "1"}))
+    newest = ahead.newest
+    assert newest is None or newest.outcome.result(20)
+    monkeypatch.setattr("engine.hummock.in_flight.HELD_SECONDS", 3_600.0)
+    ahead.hand_over(Commit(catalog={"barrier/b": "1"}))
+    ahead.settle()  # for somebody waits
+    assert {"barrier/a", "barrier/b"} <= set(base.version.catalog)
+
+
 def test_one_that_is_refused_takes_those_behind_it_along(
     base: Hummock, ahead: InFlightStore, held: HeldStore
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import urllib.request
 from pathlib import Path
@@ -37,8 +38,11 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_status_of_an_idle_store_shows_levels_and_history(
     filled: Hummock, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    filled.counters.passed("source orders", 3)
+    filled.pin("t", seconds=60)  # the next commit tells it
     text = shown(capsys, "status", "--storage", "--store", filled.url)
     assert "0:1 1:1" in text
+    assert re.search(r"through the driver .*source orders 3 B", text)
     assert "retained history" in text
     assert "reader" in text
     found = json.loads(shown(capsys, "status", "--storage", "--format", "json", "--store", filled.url))
@@ -68,7 +72,9 @@ def test_inspecting_what_is_not_there_says_so(filled: Hummock, capsys: pytest.Ca
 
 def test_prometheus_gets_counters_and_levels_on_loopback(filled: Hummock) -> None:
     pytest.importorskip("prometheus_client")
+    filled.counters.passed("source a b", 7)
     text = prometheus.text(filled.metrics)
+    assert 'tideline_store_driver_bytes_total{kind="source",name="a b"} 7.0' in text
     assert 'tideline_store_files{level="1",table="t"} 1.0' in text
     assert 'tideline_store_requests_total{kind="put_if_absent"}' in text
 

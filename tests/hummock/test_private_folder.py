@@ -11,6 +11,7 @@ import pytest
 
 from engine.errors import EnvironmentNotReady
 from engine.hummock import Hummock, Put
+from engine.hummock.cache import SWEPT
 from engine.hummock.private_folder import make_private
 from tests.hummock.conftest import SCHEMA, content, rows
 
@@ -32,9 +33,10 @@ def test_only_the_user_can_read_decoded_rows(no_umask: None, open_store: Callabl
     store.ingest_batch({"t": [Put(rows({1: "secret"}))]})
     store.close()
     assert content(store) == {1: "secret"}
-    (folder,) = (tmp_path / "cache").iterdir()
-    assert mode(folder) == 0o700
-    assert [mode(file) for file in folder.iterdir()] == [0o600]
+    found = list((tmp_path / "cache").rglob("*"))
+    assert [mode(path) for path in found if path.is_dir()] == [0o700]
+    assert {mode(path) for path in found if path.is_file()} == {0o600}
+    assert [path.suffix for path in found if path.is_file() and path.name != SWEPT] == [".arrow"]
 
 
 def test_a_folder_that_others_could_look_into_is_closed(tmp_path: Path) -> None:

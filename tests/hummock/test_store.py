@@ -227,6 +227,13 @@ def test_a_run_with_a_key_twice_is_refused(store: Hummock, table: Table) -> None
         store.reader.write_run(table, twice)
 
 
+def test_a_key_that_python_has_no_date_for_is_told_too(store: Hummock) -> None:
+    made = store.create_table("stay", pa.schema([("day", pa.date32())]), ["day"])
+    days = pa.array([4_000_000] * 2, pa.int32()).cast(pa.date32())
+    with pytest.raises(DuplicateKey, match="'day': '12921-08-18'"):
+        store.reader.write_run(made, pa.table({"day": days, "_op": pa.array([0, 0], pa.uint8())}))
+
+
 def test_an_unknown_table_is_told_with_near_names(store: Hummock) -> None:
     store.create_table("orders", SCHEMA, ["id"])
     with pytest.raises(UnknownTable, match="did you mean orders"):

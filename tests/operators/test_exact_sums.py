@@ -80,6 +80,7 @@ Row = dict[Kind, Decimal | None]
 
 
 @pytest.mark.parametrize("kinds", [SOME, pytest.param(OTHERS, marks=pytest.mark.oracle)])
+@pytest.mark.long
 def test_random_decimals_of_every_width_come_and_go_as_in_a_batch(
     session: Session, kinds: list[Kind]
 ) -> None:

@@ -90,3 +90,16 @@ def test_two_rows_that_come_in_with_one_key_are_an_error_of_the_query(tmp_path: 
         with pytest.raises(DuplicateKey, match="t: the query gives more than one row for the key") as raised:
             write_change(store.reader, made, table([((1, 0.5, None), 1), ((1, 0.5, None), 1)]))
         assert raised.value.__context__ is None
+
+
+def test_rows_with_lists_of_dates_that_python_has_not_cancel() -> None:
+    days = pa.array([[4_000_000], [4_000_001], [4_000_001], [4_000_002]], pa.list_(pa.int32()))
+    signed = pa.table({"k": [1] * 4, "l": days.cast(pa.list_(pa.date32())), "_w": [-1, 1, -1, 1]})
+    net, _, updated, _ = net_by_key(signed, ("k",), "t")
+    assert (net.column("l").cast(pa.list_(pa.int32())).to_pylist(), updated) == ([[4_000_002]], 1)
+
+
+def test_a_key_that_python_has_no_date_for_is_told_where_it_stands_twice() -> None:
+    days = pa.array([4_000_000] * 2, pa.int32()).cast(pa.date32())
+    with pytest.raises(DuplicateKey, match=r"for the key .*12921-08-18"):
+        net_by_key(pa.table({"k": days, "x": [1, 2], "_w": [1, 1]}), ("k",), "t")

@@ -157,6 +157,7 @@ def test_dagster_takes_the_project(environment: Environment, project: Path) -> N
     assert "TidelineModelsComponent" in environment.run("dg", "list", "components", folder=project)
 
 
+@pytest.mark.long
 def test_wrong_models_are_told_with_file_line_and_caret_and_stop_no_other(environment: Environment) -> None:
     environment.run("tideline", "init", "wrong-models")
     project = environment.home / "wrong-models"
@@ -183,6 +184,7 @@ def test_wrong_models_are_told_with_file_line_and_caret_and_stop_no_other(enviro
     assert "statement.sql: " in validated.stderr + validated.stdout
 
 
+@pytest.mark.long
 def test_the_tests_of_the_project_pass(environment: Environment, project: Path) -> None:
     assert "1 passed" in environment.run(
         "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", folder=project

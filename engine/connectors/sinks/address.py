@@ -6,8 +6,14 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from engine.connectors.confinement import allowed_bucket, allowed_path, defined_home, is_address
+from engine.runtime.spark.shared_folders import may_write, nearest
 
 LOG = "_delta_log"
+
+
+def folder_of(url: str) -> Path:
+    """Return the folder of a local address."""
+    return Path(unquote(urlsplit(url).path))
 
 
 def taken_by(url: str, *, delta: bool) -> tuple[str, str] | None:
@@ -17,8 +23,8 @@ def taken_by(url: str, *, delta: bool) -> tuple[str, str] | None:
     """
     if not url.startswith("file:"):
         return None
-    folder = Path(unquote(urlsplit(url).path))
-    there = next((one for one in (folder, *folder.parents) if one.exists()), folder)
+    folder = folder_of(url)
+    there = nearest(folder)
     if there.is_file():
         return f"{there} is a file", "name a folder, which need not be there"
     holds_table = (folder / LOG).is_dir()
@@ -27,6 +33,9 @@ def taken_by(url: str, *, delta: bool) -> tuple[str, str] | None:
     if not delta and holds_table:
         hint = "name another folder, or connector = 'delta' to bring rows to the table"
         return f"{folder} holds a Delta table, of which files of others are no part", hint
+    for one in (there, folder / LOG) if holds_table else (there,):
+        if not may_write(one):
+            return f"{one} can't be written by this user", "allow it, or name another folder"
     return None
 
 
@@ -37,4 +46,4 @@ def check_reachable(url: str) -> None:
         return
     home = defined_home()
     if home is not None and url.startswith("file:"):
-        allowed_path(Path(unquote(urlsplit(url).path)), home)
+        allowed_path(folder_of(url), home)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 from pyspark.sql import SparkSession
@@ -17,7 +17,9 @@ from engine.connectors.sinks.registry import connector_of_sink
 from engine.connectors.sinks.start import beginning, provided
 from engine.errors import Conflict, SinkError, TidelineError
 from engine.hummock import Commit, Hummock, TableVersion, Version
+from engine.hummock.driver_traffic import passed, traffic_of
 from engine.hummock.object_store import ObjectStore
+from engine.log_store.changes import Changes
 from engine.log_store.fan_out import Channel
 from engine.log_store.sink import LogRange, SinkLogStore, VnodeGroup
 from engine.meta.catalog_store import load
@@ -52,7 +54,7 @@ class Delivery:
         self._channels: dict[str, Channel] = {}
         self._retry_at = 0.0
         self._done = Delivered(0)
-        self._seconds = 0.0
+        self._seconds, self._passed = 0.0, 0
         columns = log_columns(relation)
         groups = self.options.vnode_groups
         self.readers = [
@@ -84,7 +86,7 @@ class Delivery:
 
     def idle(self) -> None:
         """Note that there is nothing to do for the sink in this run."""
-        self._done, self._seconds = Delivered(0), 0.0
+        self._done, self._seconds, self._passed = Delivered(0), 0.0, 0
 
     @property
     def fan_out_key(self) -> tuple[object, ...] | None:
@@ -104,8 +106,20 @@ class Delivery:
     def run(self) -> None:
         """Deliver what is due, the groups of vnodes one after the other; a failure is kept in `error` and never raised."""
         started = time.perf_counter()
-        failures = []
         self._done = Delivered(0)
+        with traffic_of(self._store.counters, f"sink {self.relation.name}") as traffic:
+            failures = self._bring_all()
+        self._passed = traffic.bytes
+        self.error = failures[0][1] if failures else None
+        self._retry_at = self._clock() + min(wait for wait, _ in failures) if failures else 0.0
+        for reader in self.readers:
+            self._let_go(reader)
+        self._lapse_if_due()
+        self._seconds = time.perf_counter() - started
+
+    def _bring_all(self) -> list[tuple[float, str]]:
+        """Deliver of each group; returns of those that failed when they are tried again, and why."""
+        failures = []
         for reader in self.readers:
             try:
                 self._bring(reader)
@@ -113,12 +127,7 @@ class Delivery:
                 failures.append(self._failed(reader, str(failure)))
             except Exception as failure:  # the other groups go on, and so do the views
                 failures.append(self._failed(reader, f"{type(failure).__name__}: {failure}"))
-        self.error = failures[0][1] if failures else None
-        self._retry_at = self._clock() + min(wait for wait, _ in failures) if failures else 0.0
-        for reader in self.readers:
-            self._let_go(reader)
-        self._lapse_if_due()
-        self._seconds = time.perf_counter() - started
+        return failures
 
     def report(self, version: Version, running: bool) -> SinkReport:
         """Return what the last run did and how far the sink is."""
@@ -137,6 +146,7 @@ class Delivery:
             lag_bytes=at.bytes,
             lag_seconds=at.lag_seconds(self._clock()),
             seconds=self._seconds,
+            driver_bytes=self._passed,
             error=self.error,
             attempts=failures,
             retry_at=self._retry_at or None,
@@ -222,7 +232,8 @@ class Delivery:
             channel = self._channels.get(reader.consumer)
             shared = channel is not None and channel.covers(part)
             changes = channel.read(part) if channel and shared else reader.read(table, part)
-            done.append(target.take(Portion(part, reader.group, table, changes, state.promise)))
+            portion = Portion(part, reader.group, table, _counted(changes), state.promise)
+            done.append(target.take(portion))
             upto = part.upto
             if self._stopped.is_set() or not target.each_epoch:
                 break
@@ -299,6 +310,13 @@ class Delivery:
             f"ALTER SINK {self.relation.name} RESET delivers the rows as they are and goes on from there, "
             f"DROP SINK {self.relation.name} ends it"
         )
+
+
+def _counted(changes: Iterator[Changes]) -> Iterator[Changes]:
+    """Yield changes, counted as what passes through this process; a target whose tasks read the log takes none of them."""
+    for change in changes:
+        passed(change.nbytes)
+        yield change
 
 
 def _all_of(checks: Sequence[Callable[[Version], None]]) -> Callable[[Version], None]:

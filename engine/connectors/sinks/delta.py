@@ -6,8 +6,8 @@ Method: Delta's idempotent writes. The number of the range's promise is the vers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -17,8 +17,10 @@ from engine.connectors.delta_tables import (
     OWNER,
     SETTINGS,
     SHARED,
+    check_shared,
     columns_of,
     delta_name,
+    kept_properties,
     listed,
     literal,
     needs_mapping,
@@ -40,7 +42,7 @@ from engine.runtime.spark.session import apart, configure, share_fairly
 from engine.spark_internals import activate
 from engine.sql.catalog import Column, Relation
 from engine.sql.expression.spark_sql import quote
-from engine.sql.typing.types import to_arrow
+from engine.sql.typing.types import quoted_type, to_arrow
 
 APP = "app"
 """The option of a sink's relation that names it in the transactions of its table, whatever becomes of the store's address."""
@@ -68,6 +70,7 @@ class DeltaSink:
         self._url, self._name = self.options.url, delta_name(self.options.url)
         self._columns = log_columns(relation)
         self._session: SparkSession | None = None
+        self._shared = False
 
     def take(self, portion: Portion) -> Delivered:
         """Bring a range to the table, once; durable when it returns. Raises Conflict if another process was faster."""
@@ -77,6 +80,9 @@ class DeltaSink:
         configure(session, "spark.sql.shuffle.partitions", str(tasks_for(session, portion)))
         try:
             with telling(f"sink {self._relation.name}", self._url), turn_at(self._url):
+                if not self._shared:
+                    check_shared(session, f"sink {self._relation.name}", self._url)
+                    self._shared = True
                 return self._taken(session, portion)
         finally:
             session.catalog.dropTempView(_VIEW)
@@ -109,10 +115,28 @@ class DeltaSink:
         if count == 0:
             return Delivered(0)
         with self._once(session, portion) as told:
-            if self.options.upsert:
-                return Delivered(self._merge(session, changes))
-            self._append(changes)
+            with self._telling_columns(session):
+                if self.options.upsert:
+                    return Delivered(self._merge(session, changes))
+                self._append(changes)
             return Delivered(rows_of_last(session, self._url, told))
+
+    @contextmanager
+    def _telling_columns(self, session: SparkSession) -> Iterator[None]:
+        """Say that the table's columns are others than the view's, where this is why a write failed: Spark does not."""
+        try:
+            yield
+        except Exception as error:
+            name = self._relation.name
+            lacking = ", ".join(
+                c.name for c in lacking_columns(self._relation, columns_of(session, self._url))
+            )
+            if not lacking:
+                raise
+            raise SinkError(
+                f"sink {name}: the table at {self._url} has no column {lacking} any more: give it back, or ALTER SINK {name} "
+                "RESET brings the rows as they are, with all columns"
+            ) from error
 
     def _once(self, session: SparkSession, portion: Portion) -> AbstractContextManager[str]:
         part, promise = portion.part, portion.promise
@@ -122,8 +146,9 @@ class DeltaSink:
         return transaction(session, self._app, promise.number, told)
 
     def _make(self, session: SparkSession, changes: DataFrame) -> None:
-        """Make the table, or make it anew, with these rows, in one commit."""
-        properties = {OWNER: self._app}
+        """Make the table, or make it anew with the properties that it has got, with these rows, in one commit."""
+        stands = owner_of(session, self._url) is not None
+        properties = {**(kept_properties(session, self._url) if stands else {}), OWNER: self._app}
         if any(needs_mapping(to_arrow(column.type), column.name) for column in self._relation.columns):
             properties["delta.columnMapping.mode"] = "name"
         rows, laid = self._rows(changes), ""
@@ -144,7 +169,7 @@ class DeltaSink:
             session.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ({literal(OWNER)} = {literal(SHARED)})")
         lacking = lacking_columns(self._relation, columns_of(session, self._url))
         if lacking:
-            told = ", ".join(f"{quote(column.name)} {column.type}" for column in lacking)
+            told = ", ".join(f"{quote(column.name)} {quoted_type(column.type)}" for column in lacking)
             session.sql(f"ALTER TABLE {self._name} ADD COLUMNS ({told})")
 
     def _merge(self, session: SparkSession, changes: DataFrame) -> int:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
+import pyarrow as pa
 import xxhash
 from pyspark.sql import SparkSession
 
 from engine.connectors.delta_tables import (
     SETTINGS,
+    check_shared,
     columns_of,
+    has_been_clustered,
     layout_of,
     owner_of,
     telling,
@@ -26,6 +29,7 @@ from engine.sql.parsing.refusals import line_and_column
 from engine.sql.statements.sink_statements import CreateSink
 from engine.sql.typing.types import to_arrow
 
+MOST_CLUSTERED, MEASURED = 4, 32
 _MANY = ("array<", "map<", "struct<")
 Wrong = Callable[[str, str, str], SqlError]
 OpenSpark = Callable[[], SparkSession]
@@ -69,8 +73,31 @@ def _check_columns(relation: Relation, wrong: Wrong) -> None:
                 )
         if len(set(names)) < len(names):
             raise wrong(option, "a column stands twice", "name each once")
+    _check_clustering(relation, options.cluster_by, wrong)
     if len(options.partition_by) == len(types):
         raise wrong("partition_by", "no column would be left in the files", "name fewer columns")
+
+
+def _check_clustering(relation: Relation, names: Sequence[str], wrong: Wrong) -> None:
+    """Raise SqlError for columns by which Delta does not cluster: it has to know their least and greatest values."""
+    if len(names) > MOST_CLUSTERED:
+        message = f"{len(names)} columns, and Delta clusters by {MOST_CLUSTERED} at most"
+        raise wrong("cluster_by", message, "name those that queries filter by")
+    before = 0
+    for column in relation.columns:
+        if column.name in names and column.type == "boolean":
+            message = f"column {column.name} is boolean, by which Delta does not cluster"
+            raise wrong("cluster_by", message, "name another column")
+        if column.name in names and before >= MEASURED:
+            message = (
+                f"column {column.name} is behind the first {MEASURED}, of which alone Delta keeps statistics"
+            )
+            raise wrong("cluster_by", message, "select it further in front in the view")
+        before += _leaves(to_arrow(column.type))
+
+
+def _leaves(kind: pa.DataType) -> int:
+    return sum(_leaves(field.type) for field in kind) if pa.types.is_struct(kind) else 1
 
 
 def _check_table(relation: Relation, spark: OpenSpark, wrong: Wrong, alone: bool) -> None:
@@ -79,8 +106,19 @@ def _check_table(relation: Relation, spark: OpenSpark, wrong: Wrong, alone: bool
     try:
         session = apart(spark(), SETTINGS)
         activate(session)
+        check_shared(session, f"sink {relation.name}", options.url)
         with telling(f"sink {relation.name}", options.url):
             owner = owner_of(session, options.url)
+            if (
+                owner == relation.options[APP]
+                and options.partition_by
+                and has_been_clustered(session, options.url)
+            ):
+                hint = "take cluster_by, name another path, or delete the table"
+                message = (
+                    "the table that is there is, or was, clustered, and Delta makes no partitioned one of it"
+                )
+                raise wrong("partition_by", message, hint)
             if owner in (None, relation.options[APP]):
                 return
             if alone:

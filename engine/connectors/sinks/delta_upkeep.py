@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from engine.connectors.delta_tables import SETTINGS, delta_name, owner_of, telling, turn_at
+from engine.connectors.delta_tables import SETTINGS, check_shared, delta_name, owner_of, telling, turn_at
 from engine.connectors.sinks.address import check_reachable
 from engine.connectors.sinks.options import SinkOptions
 from engine.errors import Conflict, TidelineError
-from engine.runtime.spark.session import apart
+from engine.runtime.spark.session import apart, parallelism
 from engine.spark_internals import activate
 from engine.sql.catalog import Relation
 
@@ -19,6 +19,8 @@ LEAST_HOURS = 168.0
 """What Delta asks of VACUUM: files that left the table later than that may still be read, or belong to a commit on its way."""
 _SETTINGS = SETTINGS | {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}
 
+LISTING, LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism", 4
+"""In how many tasks VACUUM lists a table's folders, for each that runs at the same time; Spark's own 10,000 are for none."""
 _MERGED = (
     "metrics.numFilesAdded",
     "metrics.numFilesRemoved",
@@ -56,12 +58,14 @@ def keep_up(
     urls = {options.url for sink in sinks if (options := SinkOptions.of(sink.options)).connector == "delta"}
     if not urls:
         return
-    session = apart(spark(), _SETTINGS)
+    running = spark()
+    session = apart(running, {**_SETTINGS, LISTING: str(LISTING_TASKS * parallelism(running))})
     for url in sorted(urls):
         try:
             check_reachable(url)
             activate(session)
             with telling("OPTIMIZE and VACUUM", url), turn_at(url):
+                check_shared(session, "OPTIMIZE and VACUUM", url)
                 done = _kept_up(session, url, optimize, retain_hours) if owner_of(session, url) else None
         except Conflict:
             done = Upkeep(url, lost=True)

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.arrow import Column
+from engine.arrow import Column, as_rows
 from engine.connectors.sinks.address import check_reachable
 from engine.connectors.sinks.contract import Delivered, Opening, Portion, SinkConnector
 from engine.connectors.sinks.option_checks import address, check_place, count, wrong_sink
@@ -153,7 +153,7 @@ def encoded(rows: pa.Table, form: str, compression: Compression) -> bytes:
         sink = io.BytesIO()
         pq.write_table(rows.combine_chunks(), sink, compression=compression)
         return sink.getvalue()
-    lines = [json.dumps(plain(row), ensure_ascii=False, allow_nan=False) for row in rows.to_pylist()]
+    lines = [json.dumps(plain(row), ensure_ascii=False, allow_nan=False) for row in as_rows(rows)]
     text = ("\n".join(lines) + "\n").encode()
     if compression == "none":
         return text

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from engine.connectors.landing_folder import project_path
 from engine.connectors.sinks.address import check_reachable, taken_by
-from engine.connectors.sinks.options import RETENTION_SECONDS
+from engine.connectors.sinks.options import FORMATS, RETENTION_SECONDS
 from engine.errors import PathNotAllowed, SqlError, StorageError, UnknownStore
 from engine.hummock.object_store import open_object_store
 from engine.sql.parsing.refusals import line_and_column
@@ -45,7 +45,7 @@ def address(statement: CreateSink) -> str:
 
 
 def check_place(statement: CreateSink, url: str, *, delta: bool = False) -> None:
-    """Raise SqlError if something stands in the way of a new sink's files; a bucket is looked at, and has to be there."""
+    """Raise SqlError if something stands in the way of a new sink's files; a bucket is asked, and has to take them."""
     where = "path" if "path" in statement.options else "url"
     if wrong := taken_by(url, delta=delta):
         raise wrong_sink(statement, where, *wrong)
@@ -53,13 +53,22 @@ def check_place(statement: CreateSink, url: str, *, delta: bool = False) -> None
         "file:"
     ):  # a Delta table on S3 is Spark's affair, which looks at it itself
         try:
-            open_object_store(url, create=False)
+            _check_bucket(statement, url)
         except UnknownStore as error:
             bucket = urlsplit(url).netloc
             hint = "make the bucket, or correct its name"
             raise wrong_sink(statement, where, f"there is no bucket {bucket}", hint) from error
         except StorageError as error:
             raise wrong_sink(statement, where, f"the sink can't write there: {error}", "") from error
+
+
+def _check_bucket(statement: CreateSink, url: str) -> None:
+    """Raise StorageError if a bucket is not there, or takes no file under a name as this sink's have."""
+    from engine.hummock.object_store.s3 import S3ObjectStore  # boto3 is loaded where it is needed
+
+    objects = open_object_store(url, create=False)
+    if isinstance(objects, S3ObjectStore):
+        objects.check_writing(f"{statement.name}-probe.{statement.options.get('format', FORMATS[0])}")
 
 
 def truth(statement: CreateSink, name: str, default: str) -> str:

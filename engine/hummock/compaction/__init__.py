@@ -1,6 +1,7 @@
 """Compaction: a picker reads a table version and returns a task, the executor merges its files, a commit swaps them."""
 
-from engine.hummock.compaction.execute import run_elsewhere, run_task
+from engine.hummock.compaction.execute import run_task
+from engine.hummock.compaction.merging import Merge, merge_range
 from engine.hummock.compaction.pickers import (
     Full,
     Level,
@@ -14,6 +15,7 @@ from engine.hummock.compaction.pickers import (
     Watermark,
     hidden_at,
 )
+from engine.hummock.compaction.ranges import RangeExecutor
 from engine.hummock.compaction.report import CompactionReport, report_of
 from engine.hummock.compaction.schedule import (
     TIER_EVERY,
@@ -35,7 +37,9 @@ __all__ = [
     "CompactionTask",
     "Full",
     "Level",
+    "Merge",
     "Picker",
+    "RangeExecutor",
     "SpaceReclaim",
     "Tier",
     "ToBase",
@@ -45,10 +49,10 @@ __all__ = [
     "VnodeAlignment",
     "Watermark",
     "hidden_at",
+    "merge_range",
     "next_task",
     "relief",
     "report_of",
-    "run_elsewhere",
     "run_task",
     "tier_is_due",
 ]

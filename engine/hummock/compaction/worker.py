@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from engine.errors import Conflict, Fenced, UnknownTable
 from engine.hummock.compaction.claim import CLAIM_SECONDS, held, is_free, released, still_free
 from engine.hummock.compaction.execute import run_task
+from engine.hummock.compaction.ranges import RangeExecutor
 from engine.hummock.compaction.report import CompactionReport, report_of
 from engine.hummock.compaction.task import CompactionTask
 from engine.hummock.store import Hummock
@@ -20,10 +21,13 @@ HEARTBEAT_SECONDS = CLAIM_SECONDS / 3
 
 
 class CompactionWorker:
-    """One compactor over an open store; `name` is its claim's."""
+    """One compactor over an open store; `name` is its claim's, `executor` does its large merges."""
 
-    def __init__(self, store: Hummock, name: str | None = None) -> None:
+    def __init__(
+        self, store: Hummock, name: str | None = None, executor: RangeExecutor | None = None
+    ) -> None:
         self.store, self.name = store, name or f"worker-{uuid.uuid4().hex[:12]}"
+        self.executor = executor
 
     def once(self, tables: Collection[str] | None = None) -> list[CompactionReport]:
         """Do what every table (or each of `tables`) needs, until none needs anything that is free to take."""
@@ -67,7 +71,7 @@ class CompactionWorker:
             precondition = still_free(name, self.name, now)
             self.store.commit(Commit(catalog=held(name, self.name, now), precondition=precondition))
             with self._heartbeat(name):
-                done = run_task(self.store.reader, task)
+                done = run_task(self.store.reader, task, self.executor)
             self.store.commit_compaction(name, done, released(name))
         except (Conflict, Fenced, UnknownTable):
             return None  # another one was faster, or the table is gone

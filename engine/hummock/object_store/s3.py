@@ -50,6 +50,7 @@ _ASK_AGAIN = (
     "503",
     "504",
 )
+_NOT_OFFERED = ("NotImplemented", "501", "MethodNotAllowed", "405")
 _NO_ANSWER = (NoConnection, HTTPClientError, ResponseStreamingError, IncompleteReadError, ReadTimeoutError)
 """There was no connection, or it broke: whether the request had an effect is unknown."""
 _DELETE_AT_ONCE = 1000
@@ -123,6 +124,21 @@ class S3ObjectStore:
             self._client.put_object(Bucket=self.bucket, Key=self.prefix + path, Body=body)
         except (ClientError, BotoCoreError) as error:
             raise self._error(path, "written", error) from error
+
+    def check_writing(self, path: str) -> None:
+        """Raise StorageError if no object may be created at a path; none is made, as an upload in parts is begun and given up.
+
+        It takes the same right. Where that to give it up is lacking, no listing of objects shows what is left.
+        """
+        bucket, key = self.bucket, self.prefix + path
+        try:
+            begun = self._client.create_multipart_upload(Bucket=bucket, Key=key)
+        except (ClientError, BotoCoreError) as error:
+            if isinstance(error, ClientError) and _code(error) in _NOT_OFFERED:
+                return
+            raise self._error(path, "written", error) from error
+        with contextlib.suppress(ClientError, BotoCoreError):
+            self._client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=begun["UploadId"])
 
     def get(self, path: str) -> bytes | None:
         """Return an object's bytes, or None."""

@@ -129,7 +129,9 @@ class DomainRun:
                         required_of(options, whole.table),
                     )
                 if whole.table == owner:
-                    check_rows(self.store, version, table_of(whole), part.writes[whole.table], reach)
+                    ssts = part.writes[whole.table]
+                    passed = check_rows(self.store, version, table_of(whole), ssts, reach)
+                    epoch = dataclasses.replace(epoch, driver_bytes=epoch.driver_bytes + passed)
             except RowFailed as failure:
                 failure.view = owner
                 raise

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from engine.claims import APPEND_ONLY, CLOSED, KEPT_FRAME, LET_GO, NOT_NULL, OLD_ROWS
 from engine.hummock import Reader, SstInfo, Table
 from engine.hummock.expiry import ageless, as_numbers
+from engine.hummock.look_ahead import loading
 from engine.hummock.merge import merged_parts, sources_of
 from engine.hummock.version import HASH, OP
 from engine.meta.catalog_store import StoredCatalog
@@ -143,7 +144,7 @@ def written_rows(reader: Reader, table: Table, ssts: Sequence[SstInfo]) -> pa.Ta
     )
     parts = merged_parts(
         sources_of((tuple(ssts),)),
-        lambda sst: reader.files.columns(sst, columns, table.schema),
+        loading(reader.files, columns, table.schema),
         table.primary_key,
         None,
         keep_tombstones=True,

@@ -54,6 +54,7 @@ class FragmentEpoch:
     rows_written_again: int = 0
     table: str = ""
     driver_bytes: int = 0
+    skew: str | None = None
 
 
 def run_fragment(
@@ -82,6 +83,7 @@ def run_fragment(
         sum(change.again for change in written),
         table,
         sum(change.driver_bytes for change in written),
+        computed.skew,
     )
     return done, commit
 

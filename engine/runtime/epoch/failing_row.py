@@ -15,8 +15,10 @@ import numpy as np
 import pyarrow as pa
 from pyspark.errors import PySparkException
 
+from engine.arrow import as_rows
 from engine.errors import EpochExpired, RowFailed
 from engine.hummock import Reader, TableVersion
+from engine.hummock.driver_traffic import held, traffic_of
 from engine.hummock.expiry import ageless
 from engine.hummock.hash import xxhash64
 from engine.hummock.merge import HASHES, HIGHEST, LOWEST
@@ -86,7 +88,8 @@ class RowSearch:
         """Return the failure with its row, if one alone fails; first `remembered` is tried, the one of the last time."""
         if remembered is not None and (self._is_unchanged(remembered) or self._still_fails(remembered)):
             return self.told(msgspec.structs.replace(remembered, epoch=self.context.new))
-        return self.told(self._searched(time.monotonic() + min(seconds, BUDGET_SECONDS)))
+        with traffic_of(self.reader.files.counters, f"search {self.fragment.table}"):
+            return self.told(self._searched(time.monotonic() + min(seconds, BUDGET_SECONDS)))
 
     def _fails(self, scan: Scan, low: int, high: int) -> bool:
         """Tell whether the rows of a scan in a range of hashes fail as the epoch did."""
@@ -131,7 +134,7 @@ class RowSearch:
     def _searched(self, deadline: float) -> FailedRow | None:
         for scan in scans(self.fragment.plan):
             rows = _changed_rows(scan, self.context, self.reader)
-            if rows is None or not len(rows):
+            if rows is None or not len(held(rows)):
                 continue
             table = self.context.tables[scan.table]
             by = table.distribution_key
@@ -145,7 +148,7 @@ class RowSearch:
                 candidates = half if lower else candidates[len(half) :]
             if len(candidates) == 1:
                 first = rows.filter(pa.array(hashes == candidates[0])).slice(0, 1)
-                key, reason = str(first.to_pylist()[0]), reason_of(self.error)
+                key, reason = str(as_rows(first)[0]), reason_of(self.error)
                 return FailedRow(scan.table, key, int(candidates[0]), self.context.new, reason)
         return None
 

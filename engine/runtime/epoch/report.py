@@ -16,7 +16,9 @@ class ViewReport:
     A view that was left alone on purpose says in `waits_for` why. `barrier` is the one that the run has committed, `mutations`
     are what it has put in force; `rebuilt` says why the view was computed as a whole. `backfill_phase` and `consumed` (rows by
     phase) tell of views that were made by snapshot backfill. `driver_bytes` have passed through the driver: what tasks answer,
-    and rows that are copied there. `checks` are by name how they came out at the newest epoch, if only as what has stopped it.
+    rows that are copied there, and those that a pandera schema checks. `checks` are by name how they came out at the newest
+    epoch, if only as what has stopped it. `skew` says of each table of the view which key has so many changed rows that one
+    task worked for it alone.
     """
 
     view: str
@@ -44,6 +46,7 @@ class ViewReport:
     quarantined: dict[str, str] = field(default_factory=dict)
     partition_rows_read: int = 0
     partition_rows_written: int = 0
+    skew: tuple[str, ...] = ()
     checks: dict[str, CheckResult] = field(default_factory=dict)
 
     @property
@@ -56,8 +59,8 @@ class ViewReport:
 class SinkReport:
     """How far a sink is, and what its last delivery brought; `lag_*` is what is still to come.
 
-    `phase` is waiting, snapshot, log, paused, lapsed, or delivering for one that is under way. A sink that fails is tried again
-    after `retry_at`, seconds since 1970.
+    `phase` is waiting, snapshot, log, paused, lapsed, or delivering for one that is under way. `driver_bytes` are of the changes
+    that passed through this process on their way. A sink that fails is tried again after `retry_at`, seconds since 1970.
     """
 
     sink: str
@@ -72,6 +75,7 @@ class SinkReport:
     lag_bytes: int = 0
     lag_seconds: float = 0.0
     seconds: float = 0.0
+    driver_bytes: int = 0
     error: str | None = None
     attempts: int = 0
     retry_at: float | None = None
@@ -153,6 +157,7 @@ def followed_by(before: tuple[SinkReport, ...], later: tuple[SinkReport, ...]) -
                 files=first.files + report.files,
                 bytes=first.bytes + report.bytes,
                 seconds=first.seconds + report.seconds,
+                driver_bytes=first.driver_bytes + report.driver_bytes,
             )
         found.append(report)
     return tuple(found)

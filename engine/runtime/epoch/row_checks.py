@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from engine.errors import RowFailed, SqlError
 from engine.hummock import Hummock, SstInfo, Table, Version
+from engine.hummock.driver_traffic import held, traffic_of
 from engine.hummock.version import OP, PUT
 from engine.meta.catalog_store import load
 from engine.meta.check_results import CheckedView, CheckResult
@@ -21,18 +22,25 @@ CHECKED_AT_ONCE = 200_000
 SHOWN_FAILURES = 5
 
 
-def check_rows(store: Hummock, version: Version, table: Table, ssts: Sequence[SstInfo], epoch: int) -> None:
+def check_rows(store: Hummock, version: Version, table: Table, ssts: Sequence[SstInfo], epoch: int) -> int:
     """Check the new rows in files of a view's table, if it declares a schema; raises RowFailed with the rows that break it.
 
-    A frame holds some of the new and changed rows, at most CHECKED_AT_ONCE: checks are of rows, not of the whole view.
+    A frame holds some of the new and changed rows, at most CHECKED_AT_ONCE: checks are of rows, not of the whole view. Returns
+    how many bytes of rows have passed through this process.
     """
-    view = table.name
-    relation = load(version).catalog.relations.get(view)
+    relation = load(version).catalog.relations.get(table.name)
     if relation is None or OPTION not in relation.options:
-        return
+        return 0
+    with traffic_of(store.counters, f"check {table.name}") as traffic:
+        _check(store, relation, table, ssts, epoch)
+    return traffic.bytes
+
+
+def _check(store: Hummock, relation: Relation, table: Table, ssts: Sequence[SstInfo], epoch: int) -> None:
+    view = table.name
     schema = schema_of(relation.options[OPTION])
     for rows in _new_rows(store, relation, table, ssts):
-        failing, broken = _broken(schema, rows)
+        failing, broken = _broken(schema, held(rows))
         if broken:
             failure = RowFailed(
                 f"rows of {view} break its schema {relation.options[OPTION]}: {'; '.join(broken)}; the view stays as it is: "
@@ -87,14 +95,14 @@ def _new_rows(
     """Yield the rows of files that hold no key twice, at most CHECKED_AT_ONCE together; no file is read as a whole."""
     shown = _shown(relation)
     sources, names = [column.source for column in shown], [column.name for column in shown]
-    held: list[pa.Table] = []
+    some: list[pa.Table] = []
     for rows in _puts(store, table, ssts, sources):
-        if held and sum(part.num_rows for part in held) + rows.num_rows > CHECKED_AT_ONCE:
-            yield pa.concat_tables(held)
-            held = []
-        held.append(rows.rename_columns(names))
-    if held:
-        yield pa.concat_tables(held)
+        if some and sum(part.num_rows for part in some) + rows.num_rows > CHECKED_AT_ONCE:
+            yield pa.concat_tables(some)
+            some = []
+        some.append(rows.rename_columns(names))
+    if some:
+        yield pa.concat_tables(some)
 
 
 def _puts(store: Hummock, table: Table, ssts: Sequence[SstInfo], columns: list[str]) -> Iterator[pa.Table]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -14,11 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from engine.errors import RowFailed
 from engine.hummock import Hummock, Version
+from engine.hummock.driver_traffic import traffic_of
 from engine.hummock.expiry import ageless
 from engine.hummock.version import Run
 from engine.operators.arrow_values import MARK
 from engine.operators.context import EpochContext
 from engine.operators.materialize import NetChange, collected, write_change, written
+from engine.operators.skew import skew_of
 from engine.operators.table_parameters import TableParameters
 from engine.runtime.epoch.claims import check_kept_frame, check_let_go, over_hidden_rows
 from engine.runtime.epoch.epoch_run import context_of, fragment_change
@@ -37,6 +40,7 @@ from engine.sql.incremental.rules import FullRefresh, IndexCopy
 from engine.sql.plan import Scan
 from engine.verification import verifying
 
+_LOG = logging.getLogger(__name__)
 COPIED_ROWS = 300_000
 """A change or the first rows of an index up to here are copied here: a Spark action would cost more than the copy."""
 
@@ -74,7 +78,8 @@ class SparkExecutor:
 
     def load(self, relation: Relation, version: Version, epoch: int) -> tuple[Run, ...]:
         """Write the rows of a source, as they were at an epoch, as files."""
-        return source_reader().runs(self._session, self._store, relation, version, epoch)
+        with traffic_of(self._store.counters, f"load {relation.name}"):
+            return source_reader().runs(self._session, self._store, relation, version, epoch)
 
     def stop(self) -> None:
         """End the jobs of this executor, and no others of its session's."""
@@ -87,8 +92,12 @@ class SparkExecutor:
         A copy to an index needs none, nor does the first content of a table that has nothing to be computed from.
         """
         done = self._compute(task)
-        self._store.counters.add("driver_bytes", sum(change.driver_bytes for change in done.written))
-        return done
+        passed = sum(change.driver_bytes for change in done.written)
+        self._store.counters.passed(f"epoch {task.fragment.table}", passed)
+        skew = skew_of(task.fragment.table, (change.load for change in done.written))
+        if skew is not None:
+            _LOG.warning("%s", skew)
+        return replace(done, skew=skew)
 
     def _compute(self, task: FragmentTask) -> Computed:
         started = time.perf_counter()

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 from textwrap import shorten
 
+from engine.arrow import as_rows
 from engine.claims import CHECK_STANDS
 from engine.errors import CheckFailed
 from engine.hummock import Reader, TableVersion, Version
+from engine.hummock.driver_traffic import passed, traffic_of
 from engine.hummock.epoch import epoch_time
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.check_results import CheckedView, CheckResult, checked, noted
@@ -62,7 +64,8 @@ def check_views(
         relation = stored.catalog.relations[view]
         if not relation.checks and PANDERA not in relation.options:
             continue
-        results = _Judged(reader, stored, relation, staged).results()
+        with traffic_of(reader.files.counters, f"check {view}"):
+            results = _Judged(reader, stored, relation, staged).results()
         failing = {n: one for n, one in results.items() if not one.passed and one.severity == "error"}
         for check in (check for check in relation.checks if check.name in failing):
             found = BrokenChecks(executor, stored).partitions(view, check, staged.after, staged.epoch)
@@ -154,6 +157,7 @@ class _Judged:
         for rows in self.reader.scan(
             table, table.committed_epoch, columns=[FAILED, ROWS] if tells else [ROWS]
         ):
+            passed(rows.nbytes)
             keys = rows.column(FAILED).to_pylist() if tells else [0] * rows.num_rows
             for key, count in zip(keys, rows.column(ROWS).to_pylist(), strict=True):
                 assert key is not None and count is not None  # as the hidden view counts
@@ -170,7 +174,8 @@ class _Judged:
         wanted = [*names, FAILED] if check.kind == "rows" else names
         read = 0
         for rows in self.reader.scan(table, table.committed_epoch, columns=wanted):
-            for row in rows.slice(0, MOST_READ - read).to_pylist():
+            passed(rows.nbytes)
+            for row in as_rows(rows.slice(0, MOST_READ - read)):
                 if check.kind != "rows" or row[FAILED] >> check.bit & 1:
                     yield ", ".join(f"{name} = {_shown(row[name])}" for name in names)
             read += rows.num_rows

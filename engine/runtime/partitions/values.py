@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -97,11 +98,12 @@ def _names(rows: pa.Table, spark: Callable[[], SparkSession], how: Partitioning)
     if not rows.num_rows:
         return set()
     if how.groups is None and all(kind in _AS_TEXT for kind in how.types):
-        texts = [
-            [NULL_KEY if value is None else str(value) for value in rows.column(name).to_pylist()]
-            for name in how.columns
-        ]
-        return {"|".join(parts) for parts in zip(*texts, strict=True)}
+        with suppress(OverflowError):  # of dates of years that Python has not Spark knows the text
+            texts = [
+                [NULL_KEY if value is None else str(value) for value in rows.column(name).to_pylist()]
+                for name in how.columns
+            ]
+            return {"|".join(parts) for parts in zip(*texts, strict=True)}
     frame = spark().createDataFrame(rows)
     found = frame.selectExpr(f"{spark_sql(how.key(how.tables[how.view]))} AS `key`").distinct().collect()
     return {row.key for row in found}

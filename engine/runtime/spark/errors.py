@@ -9,6 +9,8 @@ from pyspark.errors import AnalysisException, PySparkException
 
 from engine.errors import SqlError, TidelineError, WrongRow
 
+_RAISED = re.compile(r"^[\w.]+: (?!Traceback).+$", re.MULTILINE)
+"""How a traceback of Python ends: the error that was raised."""
 _STOPPED = ("[SPARK_JOB_CANCELLED]", "[OPERATION_CANCELED]")
 _REMEDIES = {
     "UNRESOLVED_COLUMN": "",
@@ -49,6 +51,13 @@ def plain_message(message: str) -> str:
     ]
     first = re.sub(r"^\[[A-Z_.]+\] ", "", kept[0] if kept else text)
     return re.sub(r"_q\d+_(\w+)", r"\1", first)
+
+
+def raised_in_task(error: Exception) -> str:
+    """Return what a task of Python raised, by the last line of its traceback; the plain message where there is none."""
+    text = (error.getMessage() if isinstance(error, PySparkException) else None) or str(error)
+    raised = _RAISED.findall(text)
+    return raised[-1] if raised else plain_message(text)
 
 
 def was_stopped(error: Exception) -> bool:

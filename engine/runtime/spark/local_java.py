@@ -1,4 +1,4 @@
-"""How the Java of a local Spark is started: what it loads from where, and from an archive of classes where there is one.
+"""How the Java of a driver is started: what it loads from where, and from an archive of classes where there is one.
 
 Spark loads some 20,000 classes before its first answer. Java keeps them parsed and checked in an archive (class data sharing,
 JEP 350), which takes most of a start's processor time away. `record` writes one; `driver_settings` uses it.
@@ -27,6 +27,7 @@ LATE_OPTIMISATION = (
     "-XX:Tier4BackEdgeThreshold=400000",
 )
 """Java optimises what has run ten times as often as it asks by itself: most of Spark's planner is never worth it."""
+JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 OPTIONS_OF_THE_USER = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "SPARK_SUBMIT_OPTS")
 _APART = frozenset(" \t\n\"'\\")
 """What takes a line of options apart."""
@@ -39,9 +40,14 @@ def driver_settings() -> dict[str, str]:
     The jars stand on Java's own class path: what Spark loads by `spark.jars` cannot stand in an archive.
     """
     return {
-        "spark.driver.defaultJavaOptions": _line((*LATE_OPTIMISATION, *_collector(), *_archive_options())),
+        JAVA_OPTIONS: _line((*LATE_OPTIMISATION, *_collector(), *_archive_options())),
         "spark.driver.extraClassPath": os.pathsep.join(jar_paths()),
     }
+
+
+def cluster_driver_settings() -> dict[str, str]:
+    """Return the settings that the driver of a cluster starts by: its Java plans, which is all that it does."""
+    return {JAVA_OPTIONS: _line((*LATE_OPTIMISATION, *_collector()))}
 
 
 def archive_path() -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 from engine.errors import EnvironmentNotReady
 from engine.jars import jar_paths
 from engine.runtime.spark.connect import ANSWER_SECONDS, LOOPBACK, LOOPBACK_NAMES
-from engine.runtime.spark.local_java import driver_settings
+from engine.runtime.spark.local_java import cluster_driver_settings, driver_settings
 
 DRIVER_HOST = "TIDELINE_DRIVER_HOST"
 DRIVER_BIND = "TIDELINE_DRIVER_BIND"
@@ -84,6 +84,8 @@ def check_answers(master: str) -> None:
                 return
         except OSError as error:
             told.append(f"{host}:{port}: {error.strerror or error}")
+        except UnicodeError:  # an empty part between two dots, or one that is too long
+            told.append(f"{host}:{port}: no name that a host has")
     raise EnvironmentNotReady(
         f"no Spark master answers at {master} ({'; '.join(told)}): start it, or name the right address in --spark or SPARK_REMOTE"
     )
@@ -113,6 +115,7 @@ def _of_cluster(master: str, serves: bool) -> dict[str, str]:
     unpacked = f"../{PACKED_PYTHON}" if serves else f"./{PACKED_PYTHON}"
     python = unpacked if packed else os.environ.get("PYSPARK_PYTHON") or sys.executable
     settings = {
+        **cluster_driver_settings(),
         "spark.driver.host": host,
         "spark.driver.bindAddress": os.environ.get(DRIVER_BIND) or host,
         "spark.jars": ",".join(jar_paths()),
@@ -160,7 +163,7 @@ def _own_address(host: str, port: int) -> str | None:
         with socket.socket(kind, socket.SOCK_DGRAM) as probe:
             probe.connect(there)
             return str(probe.getsockname()[0])
-    except OSError:
+    except (OSError, UnicodeError):
         return None
 
 

@@ -13,7 +13,7 @@ import sys
 import threading
 import uuid
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 WAIT = "TIDELINE_EXECUTOR_SECONDS"
 WAIT_SECONDS = 120.0
 PACK_AGAIN = f"make the archive that {PACKED} names anew with `tideline cluster pack FILE`, or the image, and start again"
+Body = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 _PROBES = "probe"
 _CHECKED: weakref.WeakKeyDictionary[SparkSession, set[str]] = weakref.WeakKeyDictionary()
 
@@ -50,6 +51,11 @@ class Seen(msgspec.Struct, frozen=True):
     engine: str
     wrong: str = ""
     """What keeps it from reading the store."""
+
+
+def answer(seen: msgspec.Struct) -> pa.RecordBatch:
+    """Return what a task has found as the one row that it answers with."""
+    return pa.RecordBatch.from_pydict({"seen": pa.array([msgspec.json.encode(seen)], pa.binary())})
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,7 @@ class Probe:
             pass
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
         seen = Seen(socket.gethostname(), version, engine_digest(), self._wrong())
-        yield pa.RecordBatch.from_pydict({"seen": pa.array([msgspec.json.encode(seen)], pa.binary())})
+        yield answer(seen)
 
     def _wrong(self) -> str:
         if not self.path:
@@ -135,6 +141,12 @@ def patience() -> float:
 
 
 def _check_executors(session: SparkSession, master: str, store: str, path: str) -> None:
+    for seen in answers_of(session, master, Probe(store, path)):
+        check_seen(msgspec.json.decode(seen, type=Seen), master, store)
+
+
+def answers_of(session: SparkSession, master: str, body: Body) -> list[bytes]:
+    """Return what each task of a small job answers in the column `seen`; raises EnvironmentNotReady where none can be run."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -145,15 +157,13 @@ def _check_executors(session: SparkSession, master: str, store: str, path: str) 
     late.start()
     try:
         mark_jobs(session, mark)
-        frame = session.range(0, MOST_TASKS).mapInArrow(Probe(store, path), "seen binary")
-        seen = [msgspec.json.decode(bytes(row.seen), type=Seen) for row in frame.collect()]
+        frame = session.range(0, MOST_TASKS).mapInArrow(body, "seen binary")
+        return [bytes(row.seen) for row in frame.collect()]
     except (PySparkException, Py4JError) as error:  # some of Spark's own PySpark does not know
         raise EnvironmentNotReady(_failed(error, master, seconds)) from error
     finally:
         late.cancel()
         unmark_jobs(session, mark)
-    for one in seen:
-        check_seen(one, master, store)
 
 
 def check_seen(seen: Seen, master: str, store: str) -> None:

@@ -143,6 +143,11 @@ def is_of_this_process(spark: object) -> bool:
     return (spark or os.environ.get("SPARK_REMOTE") or "local[*]").startswith("local")
 
 
+def starts_here(spark: SparkTarget | Callable[[], SparkTarget]) -> bool:
+    """Tell whether connecting to a target may start a Spark on this machine, which takes seconds; a function may say anything."""
+    return callable(spark) or is_of_this_process(spark)
+
+
 def _beside(spark: SparkSession) -> SparkSession:
     """Return a session beside another one, the same for all who ask; of Spark Connect a clone, which begins with its settings."""
     if spark not in _BESIDE:

@@ -17,8 +17,9 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from engine.arrow import as_values, holds, positions
+from engine.arrow import as_rows, as_stream, as_values, holds, positions
 from engine.hummock import Reader, SstInfo, Table, with_new_keys
+from engine.hummock.driver_traffic import held
 from engine.hummock.ordering import equal_values, one_chunk
 from engine.hummock.passing import WAS, was
 from engine.runtime.rows import stored_names, typed_rows
@@ -28,7 +29,6 @@ from engine.runtime.writes.spilled import (
     ANSWER_SCHEMA,
     PLACE,
     answered,
-    as_stream,
     concatenated,
 )
 from engine.runtime.writes.write_tasks import WRITE_BYTES, WRITE_ROWS, with_operation
@@ -92,7 +92,7 @@ class WriteChanges:
 
     def of_frame(self, rows: InKeyOrder, reader: Reader) -> Changed:
         """Write rows by tasks; raises PySparkException."""
-        found = rows.into(self, ANSWER_SCHEMA).toArrow().column(ANSWER)
+        found = held(rows.into(self, ANSWER_SCHEMA).toArrow()).column(ANSWER)
         done = [msgspec.msgpack.decode(answer.as_buffer(), type=Changed) for answer in itertools.chain(found)]
         whole = Changed(tuple(sst for one in done for sst in one.ssts))
         for one in done:
@@ -170,7 +170,7 @@ class _Task:
         letters = [
             Letter(place, reason, _text(row))
             for place, row in zip(
-                as_values(some.column(PLACE)), some.select(self.shown).to_pylist(), strict=True
+                as_values(some.column(PLACE)), as_rows(some.select(self.shown)), strict=True
             )
         ]
         self.done.set_aside(letters, rows.num_rows)
@@ -265,7 +265,7 @@ def _gone(rows: pa.Table) -> np.ndarray:
 
 
 def _greatest(rows: pa.Table) -> int:
-    texts = [_text(row) for row in rows.to_pylist()]
+    texts = [_text(row) for row in as_rows(rows)]
     return max(range(len(texts)), key=texts.__getitem__)
 
 

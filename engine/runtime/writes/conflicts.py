@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.arrow import positions
+from engine.arrow import as_rows, holds, positions
 from engine.errors import Conflict, DuplicateKey
 from engine.hummock import Delete, Hummock, Put, TableVersion, Version
 from engine.hummock.batch import Operation
+from engine.hummock.ordering import one_chunk
 from engine.hummock.preconditions import Precondition
 from engine.runtime.rows import awaits_row_ids, with_row_ids
 from engine.runtime.writes.left_places import leaving, unwritten
@@ -175,7 +176,7 @@ def key_that_stands_twice(rows: pa.Table, primary_key: tuple[str, ...]) -> str |
     if distinct.num_rows == rows.num_rows:
         return None
     twice = distinct.filter(pc.greater(distinct.column("count_all"), pa.scalar(1))).drop_columns("count_all")
-    return str(twice.slice(0, 1).to_pylist()[0])
+    return str(as_rows(twice.slice(0, 1))[0])
 
 
 def _exists(relation: Relation, rows: pa.Table, known: np.ndarray) -> DuplicateKey:
@@ -184,7 +185,7 @@ def _exists(relation: Relation, rows: pa.Table, known: np.ndarray) -> DuplicateK
 
 def key_at(rows: pa.Table, primary_key: tuple[str, ...], at: int) -> str:
     """Return the key of one of the rows, in words."""
-    return str(rows.select(list(primary_key)).slice(at, 1).to_pylist()[0])
+    return str(as_rows(rows.select(list(primary_key)).slice(at, 1))[0])
 
 
 def keys_exist(table: str, rows: int, first: str) -> DuplicateKey:
@@ -229,8 +230,9 @@ def not_null(rows: pa.Table, known: np.ndarray, stored: pa.Table) -> pa.Table:
 def _coalesce(new: pa.ChunkedArray[Any], old: pa.Array[Any]) -> pa.ChunkedArray[Any]:
     if not pa.types.is_nested(new.type):
         return pc.coalesce(new, pa.chunked_array([old]))
-    pairs = zip(new.to_pylist(), old.to_pylist(), strict=True)
-    return pa.chunked_array([pa.array([b if a is None else a for a, b in pairs], new.type)])
+    rows = np.arange(len(new))
+    places = np.where(holds(new.is_null()), rows + len(new), rows)
+    return pa.chunked_array([*new.chunks, old]).take(positions(places))
 
 
 def last_by_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
@@ -249,19 +251,34 @@ def _taken(rows: pa.Table, places: pa.Array[Any]) -> pa.Table:
 
 def last_values_by_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
     """Return one row a key: of each column the last value that is not null."""
-    last = _places(rows, key, "max")
-    if len(last) == rows.num_rows:
-        return rows
-    group = {tuple(r.values()): n for n, r in enumerate(rows.take(last).select(list(key)).to_pylist())}
-    folded = rows.take(last).to_pylist()
-    for row in rows.to_pylist():  # later rows win, column by column
-        kept = folded[group[tuple(row[name] for name in key)]]
-        kept.update({name: value for name, value in row.items() if value is not None})
-    return pa.Table.from_pylist(folded, rows.schema)
+    places, last_of = np.arange(rows.num_rows), _last_places(rows, key)
+    last = np.flatnonzero(last_of == places)
+    arrays = []
+    for column in rows.columns if len(last) < len(places) else ():
+        chosen, known = places.copy(), np.flatnonzero(holds(column.is_valid()))
+        chosen[last_of[known]] = known  # of several the last one stays
+        arrays.append(column.take(positions(chosen[last])))
+    return pa.Table.from_arrays(arrays, schema=rows.schema) if arrays else rows
+
+
+def _last_places(rows: pa.Table, key: tuple[str, ...]) -> np.ndarray:
+    """Return for each row the place of the last one of its key."""
+    place, placed = _placed(rows, key)
+    found = placed.group_by(list(key)).aggregate([(place, "list"), (place, "max")])
+    members = one_chunk(found.column(f"{place}_list"))
+    assert isinstance(members, pa.ListArray)
+    last = np.empty(rows.num_rows, dtype=np.int64)
+    counts = members.value_lengths().to_numpy()
+    last[members.flatten().to_numpy()] = np.repeat(found.column(f"{place}_max").to_numpy(), counts)
+    return last
 
 
 def _places(rows: pa.Table, key: tuple[str, ...], which: Literal["min", "max"]) -> pa.Int64Array:
-    place = "_place"
-    placed = rows.select(list(key)).append_column(place, positions(np.arange(rows.num_rows)))
+    place, placed = _placed(rows, key)
     found = placed.group_by(list(key)).aggregate([(place, which)]).column(f"{place}_{which}")
     return positions(np.sort(found.to_numpy()))
+
+
+def _placed(rows: pa.Table, key: tuple[str, ...]) -> tuple[str, pa.Table]:
+    """Return the key's columns with one more, and its name: the place of each row."""
+    return "_place", rows.select(list(key)).append_column("_place", positions(np.arange(rows.num_rows)))

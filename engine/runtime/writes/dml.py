@@ -12,6 +12,7 @@ import sqlglot.expressions as exp
 from engine.errors import DuplicateKey, InvalidRow, SqlError
 from engine.hummock import Delete, Hummock, Put, TableVersion
 from engine.hummock.batch import Operation
+from engine.hummock.driver_traffic import traffic_of
 from engine.meta.catalog_store import StoredCatalog
 from engine.runtime.relations import known, place_of
 from engine.runtime.rows import ROW_ID, shown_names, stored_names, typed_rows, with_row_ids
@@ -73,6 +74,7 @@ def write(
     if mode not in ("insert", "upsert", "delete"):
         raise InvalidRow(f'mode "{mode}" is unknown: use "insert", "upsert" or "delete"')
     relation = source_table(stored, name, f"{mode} rows of")
+    store.counters.passed(f"statement {relation.name}", rows.nbytes)
     keyless = ROW_ID in relation.primary_key
     if relation.append_only and (mode == "delete" or (mode == "upsert" and not keyless)):
         raise InvalidRow(f"table {relation.name} is APPEND ONLY: rows can only be inserted")
@@ -108,13 +110,14 @@ def run(
     notice: Notice,
 ) -> pa.Table | None:
     """Run a statement that writes; returns what RETURNING asks for, and tells `notice` of rows that were late."""
-    match statement:
-        case Insert():
-            return insert(store, stored, spark, statement, dialect, notice)
-        case Update():
-            return update(store, stored, spark, statement, dialect, notice)
-        case DeleteFrom():
-            return delete(store, stored, spark, statement, dialect)
+    with traffic_of(store.counters, f"statement {statement.table}"):
+        match statement:
+            case Insert():
+                return insert(store, stored, spark, statement, dialect, notice)
+            case Update():
+                return update(store, stored, spark, statement, dialect, notice)
+            case DeleteFrom():
+                return delete(store, stored, spark, statement, dialect)
 
 
 def insert(

@@ -16,6 +16,7 @@ from engine.arrow import repeated
 from engine.errors import Conflict, InvalidRow
 from engine.hummock import Commit, Hummock, SstInfo, TableVersion, Version
 from engine.hummock.batch import Operation, gather
+from engine.hummock.driver_traffic import held
 from engine.hummock.preconditions import Precondition, same_tables
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.policy import epochs_of
@@ -116,7 +117,7 @@ class StatementRun:
                 ]
             except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, OverflowError) as error:
                 raise InvalidRow(f"insert into {relation.name}: {error}") from error
-            return pa.Table.from_arrays(arrays, names=list(columns))
+            return held(pa.Table.from_arrays(arrays, names=list(columns)))
         query = statement.rows
         if self.dialect != "spark" and isinstance(query, exp.Values | exp.Select):
             try:
@@ -237,7 +238,7 @@ class StatementRun:
             return None
         for name, value in reading.constants.items():
             rows = rows.append_column(name, repeated(value, rows.num_rows))
-        return rows
+        return held(rows)
 
     def _by_spark(
         self, reading: Reading, version: Version, statement: Update | DeleteFrom
@@ -345,11 +346,10 @@ class StatementRun:
         session = self.spark()
         others = tuple(reading.table for reading in written.readings if reading.table not in given)
         epochs = epochs_of(version, self.stored, others)
-        at = self._tables_at(version, epochs)
-        with temporary_views(session, at, written, given=given):
+        with temporary_views(session, self._tables_at(version, epochs), written, given=given):
             frame = analysed(session, written.text, self.sql)
             if all(isinstance(rows, pa.Table) for rows in given.values()):
-                return collect(frame, self.sql)
+                return held(collect(frame, self.sql))
             found = StatementRows(self.store, session, version, written, frame, self.sql)
             options = dict(self.store.options)
             return gathered(frame, self.store.url, options, self.sql, found.inline_bytes)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 
-from engine.errors import EnvironmentNotReady
 from engine.hummock import Version
+from engine.runtime.mebibytes import bytes_of
 from engine.sql.batch.ad_hoc import SparkQuery
 from engine.sql.plan import scans
 
@@ -22,16 +22,7 @@ _MORE = re.compile(
 
 def driver_bytes() -> int:
     """Return how many bytes of a statement's rows the driver process holds at most; raises EnvironmentNotReady for no number."""
-    text = os.environ.get(SETTING, "")
-    try:
-        size = float(text) if text else DEFAULT_MB
-    except ValueError:
-        size = -1.0
-    if not 0 <= size < float("inf"):
-        raise EnvironmentNotReady(
-            f"{SETTING}={text} is no size: give MiB as a number, such as {DEFAULT_MB:g}"
-        )
-    return int(size * (1 << 20))
+    return bytes_of(SETTING, os.environ.get(SETTING), DEFAULT_MB)
 
 
 def surely_few(version: Version, query: SparkQuery, limit: int, *, only: str | None = None) -> bool:

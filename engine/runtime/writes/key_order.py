@@ -17,16 +17,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
-from engine.arrow import as_values, positions
+from engine.arrow import as_stream, as_values, from_stream, positions
 from engine.hummock.ordering import one_chunk, order_by_key
 from engine.jsonb.functions import PREFIX
 from engine.operators.context import SMALL_CHANGE_ROWS, partitions_for
+from engine.operators.in_arrow import Body, map_in_arrow
 from engine.runtime.spark.session import parallelism
-from engine.runtime.writes.spilled import PLACE, as_stream, from_stream
+from engine.runtime.writes.spilled import PLACE
 from engine.sql.catalog import Column, Relation
 from engine.sql.expression.spark_sql import quote
 
-Body = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 PACKED_FROM = SMALL_CHANGE_ROWS
 """Of so many rows on it pays to pack them."""
 PACK_BYTES = 64 << 20
@@ -48,7 +48,7 @@ class InKeyOrder:
 
     def into(self, body: Body, schema: StructType) -> DataFrame:
         """Return what a body makes of the rows of each task."""
-        return self.rows.mapInArrow(Unpacked(self.key, body) if self.key else body, schema)
+        return map_in_arrow(self.rows, Unpacked(self.key, body) if self.key else body, schema)
 
 
 def in_key_order(
@@ -60,7 +60,7 @@ def in_key_order(
     if packs(relation, count):
         given = rows.selectExpr("*", f"{hashed} AS {HASH}")
         return in_packed_order(
-            relation, count, spark, lambda body: given.mapInArrow(body, PACKED), placed=placed
+            relation, count, spark, lambda body: map_in_arrow(given, body, PACKED), placed=placed
         )
     parts = partitions_for(count, parallelism(spark))
     vnode = F.expr(f"CAST((shiftright({hashed}, 56) + 128) * {parts} / 256 AS INT)")

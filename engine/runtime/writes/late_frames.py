@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from engine.hummock.driver_traffic import held
 from engine.runtime.rows import stored_names
 from engine.runtime.writes.watermarks import Arrivals
 from engine.sql.expression.spark_sql import quote
@@ -25,7 +26,7 @@ def in_time(arrivals: Arrivals, rows: DataFrame) -> DataFrame:
     kept = None
     if found[1] and arrivals.keeps:
         names = [one.name for one in relation.columns]
-        given = rows.where(late).select(*map(quote, names)).toArrow()
+        given = held(rows.where(late).select(*map(quote, names)).toArrow())
         kept = stored_names(relation, given)
     arrivals.note(found[0], int(found[1]), kept)
     return rows.where(f"NOT ({late})") if found[1] else rows

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from engine.arrow import Column, as_values, holds, positions
 from engine.runtime.writes.conflicts import UPDATE_IF_NOT_NULL, key_that_stands_twice, not_null
 from engine.sql.catalog import Relation
-
-_Row = dict[str, Any]
 
 
 def folded(relation: Relation, rows: pa.Table) -> pa.Table:
@@ -18,15 +17,22 @@ def folded(relation: Relation, rows: pa.Table) -> pa.Table:
     key = relation.unique_key
     if key_that_stands_twice(rows, key) is None:
         return rows
-    kept: dict[tuple[Any, ...], _Row] = {}
-    for row in rows.to_pylist():
-        at = tuple(row[name] for name in key)
-        before = kept.get(at)
-        if before is None:
-            kept[at] = row
-        elif _version(relation, row) >= _version(relation, before):
-            kept[at] = _merged(row, before) if relation.on_conflict == UPDATE_IF_NOT_NULL else row
-    return pa.Table.from_pylist(list(kept.values()), rows.schema)
+    merges = relation.on_conflict == UPDATE_IF_NOT_NULL
+    given = [holds(column.is_valid()) for column in rows.columns] if merges else []
+    values = [_ordered(rows.column(name)) for name in relation.version_columns]
+    at = [rows.schema.get_field_index(name) for name in relation.version_columns]
+    kept: dict[tuple[Any, ...], list[int]] = {}  # of each key the places that its columns are taken from
+    for place, of_key in enumerate(zip(*(as_values(rows.column(name)) for name in key), strict=True)):
+        new, before = [place] * rows.num_columns, kept.get(of_key)
+        if before is not None:
+            if [own[place] for own in values] < [own[before[n]] for own, n in zip(values, at, strict=True)]:
+                continue
+            if merges:
+                new = [place if known[place] else old for known, old in zip(given, before, strict=True)]
+        kept[of_key] = new
+    places = np.array(list(kept.values()))
+    arrays = [column.take(positions(places[:, number])) for number, column in enumerate(rows.columns)]
+    return pa.Table.from_arrays(arrays, schema=rows.schema)
 
 
 def newer(relation: Relation, rows: pa.Table, known: np.ndarray, stored: pa.Table) -> pa.Table:
@@ -35,9 +41,10 @@ def newer(relation: Relation, rows: pa.Table, known: np.ndarray, stored: pa.Tabl
     `known` are the indexes of rows with known keys, `stored` their rows in the table.
     """
     versions = list(relation.version_columns)
-    taken = rows.select(versions).take(pa.array(known)).to_pylist()
-    pairs = zip(taken, stored.select(versions).to_pylist(), strict=True)
-    fresh = np.array([_version(relation, new) >= _version(relation, old) for new, old in pairs], dtype=bool)
+    taken, before = rows.select(versions).take(pa.array(known)), stored.select(versions)
+    fresh = np.array(
+        [new >= old for new, old in zip(_versions(taken), _versions(before), strict=True)], dtype=bool
+    )
     if relation.on_conflict == UPDATE_IF_NOT_NULL:
         rows = not_null(rows, known, stored)
     keep = np.ones(rows.num_rows, dtype=bool)
@@ -45,16 +52,18 @@ def newer(relation: Relation, rows: pa.Table, known: np.ndarray, stored: pa.Tabl
     return rows.filter(pa.array(keep))
 
 
-def _version(relation: Relation, row: _Row) -> tuple[tuple[int, Any], ...]:
-    """Return what a row is compared by: column by column, a null is older than any value, and NaN newer than any other."""
-    return tuple(_ordered(row[name]) for name in relation.version_columns)
+def _versions(rows: pa.Table) -> list[tuple[tuple[int, Any], ...]]:
+    """Return what rows are compared by: column by column."""
+    return list(zip(*map(_ordered, rows.columns), strict=True))
 
 
-def _ordered(value: Any) -> tuple[int, Any]:
-    if value is None:
-        return 0, 0
-    return (2, 0) if value != value else (1, value)
+def _ordered(column: Column) -> list[tuple[int, Any]]:
+    """Return what values are compared by: a null is older than any value, and NaN newer than any other.
 
-
-def _merged(row: _Row, before: _Row) -> _Row:
-    return {name: before[name] if value is None else value for name, value in row.items()}
+    Times are numbers: Python has not all of them.
+    """
+    if pa.types.is_temporal(column.type):
+        column = column.cast(pa.int32() if pa.types.is_date32(column.type) else pa.int64())
+    return [
+        (0, 0) if value is None else (2, 0) if value != value else (1, value) for value in as_values(column)
+    ]

@@ -18,9 +18,11 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
-from engine.arrow import as_values
+from engine.arrow import as_stream, as_values, from_stream
 from engine.hummock import Hummock, Reader, SstInfo, Table
+from engine.hummock.driver_traffic import passed
 from engine.operators.context import partitions_for
+from engine.operators.in_arrow import map_in_arrow
 from engine.runtime.rows import ROW_ID
 from engine.runtime.spark.errors import failed, refused
 from engine.runtime.spark.session import parallelism
@@ -155,7 +157,7 @@ def gathered(
     """
     schema = arrow_schema(frame.schema)
     body = Spill(url, options, schema, inline_bytes)
-    found = answers(frame.mapInArrow(body, ANSWER_SCHEMA), Gathered, sql)
+    found = answers(map_in_arrow(frame, body, ANSWER_SCHEMA), Gathered, sql)
     found.sort(key=lambda one: one.task)
     if not any(one.files for one in found):
         tables = [from_stream(one.rows).rename_columns(schema.names) for one in found]
@@ -193,25 +195,13 @@ def answers(frame: DataFrame, kind: type[Any], sql: str) -> list[Any]:
         raise refused(error, sql) from error
     except PySparkException as error:
         raise failed(error, sql) from error
+    passed(found.nbytes)
     return [msgspec.msgpack.decode(answer.as_buffer(), type=kind) for answer in itertools.chain(found)]
 
 
 def answered(answer: msgspec.Struct) -> pa.RecordBatch:
     """Return a task's answer as a batch of one row."""
     return pa.record_batch([pa.array([msgspec.msgpack.encode(answer)], pa.binary())], names=[ANSWER])
-
-
-def as_stream(rows: pa.Table) -> bytes:
-    """Return rows as the bytes of an Arrow stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_table(rows)
-    return sink.getvalue().to_pybytes()
-
-
-def from_stream(data: bytes | pa.Buffer) -> pa.Table:
-    """Return the rows of an Arrow stream."""
-    return pa.ipc.open_stream(data).read_all()
 
 
 def concatenated(streams: Sequence[bytes]) -> pa.Table | None:

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from engine.hummock import Hummock, Version
+from engine.hummock.driver_traffic import held
 from engine.operators.context import partitions_for
 from engine.runtime.reads.spark_read import collect
 from engine.runtime.spark.session import parallelism
@@ -48,6 +49,6 @@ class StatementRows:
     def read(self) -> pa.Table | Spilled:
         """Run the query once and return its rows, or where they are."""
         if self.are_few:
-            return collect(self.frame, self.sql)
+            return held(collect(self.frame, self.sql))
         url, options = self.store.url, dict(self.store.options)
         return gathered(self.frame, url, options, self.sql, self.inline_bytes)

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.arrow import as_rows, as_values
 from engine.errors import Conflict
 from engine.hummock import Hummock, Put, Table, Version
 from engine.hummock.batch import Operation
@@ -161,10 +162,10 @@ class Arrivals:
         column = next(one.name for one in shown if one.source == self.watermark.column)
         rows = rows.select([one.source for one in shown]).rename_columns([one.name for one in shown])
         count = rows.num_rows
-        raw = [json.dumps(row, default=str, ensure_ascii=False) for row in rows.to_pylist()]
+        raw = [json.dumps(row, default=str, ensure_ascii=False) for row in as_rows(rows)]
         times = rows.column(column)
         at = shown_number(before, times.type)[0]
-        reasons = [f"late: {column} = {time} is below the watermark {at}" for time in times.to_pylist()]
+        reasons = [f"late: {column} = {time} is below the watermark {at}" for time in as_values(times)]
         return pa.table(
             [
                 pa.array([name] * count, pa.string()),

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
+from engine.arrow import as_stream
 from engine.errors import DuplicateKey, InvalidRow
 from engine.hummock import Reader, SstInfo, Table, TableVersion, with_new_keys
 from engine.runtime.rows import completed_frame, no_value, stored_names, text_too_long, typed_rows
@@ -37,7 +38,6 @@ from engine.runtime.writes.spilled import (
     Spilled,
     answered,
     answers,
-    as_stream,
     concatenated,
     write_spill,
 )

@@ -66,6 +66,23 @@ def to_arrow(kind: str) -> pa.DataType:
     raise UnsupportedSql(f"columns of type {kind} are not offered")
 
 
+def quoted_type(kind: str) -> str:
+    """Return a Spark type string with the names of fields quoted: Spark SQL takes few of them as they are.
+
+    >>> quoted_type("map<string,array<struct<größe:int,1d:decimal(3,1)>>>")
+    'map<string,array<struct<`größe`:int,`1d`:decimal(3,1)>>>'
+    """
+    if kind.startswith("array<"):
+        return f"array<{quoted_type(kind[6:-1])}>"
+    if kind.startswith("map<"):
+        return f"map<{','.join(map(quoted_type, split_types(kind[4:-1])))}>"
+    if kind.startswith("struct<"):
+        parts = (part.partition(":") for part in split_types(kind[7:-1]))
+        fields = ((name.strip("`"), quoted_type(inner)) for name, _, inner in parts)
+        return "struct<" + ",".join(f"`{name}`:{inner}" for name, inner in fields) + ">"
+    return kind
+
+
 def decimal_digits(kind: str | None) -> tuple[int, int] | None:
     """Return precision and scale of a decimal type, None for any other."""
     found = _DECIMAL.fullmatch(kind or "")

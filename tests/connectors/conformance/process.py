@@ -1,14 +1,13 @@
-"""A process that polls all sources of a store, or delivers its sinks, until it is told to end, or killed.
+"""A process that polls all sources of a store and runs its views, or delivers its sinks, until it is told to end, or killed.
 
-`python -m tests.connectors.conformance.process STORE poll|deliver SPARK`: says "ready" once it works, then a line a round. A
-line on its input ends it. SPARK is "none" where no session is needed.
+`python -m tests.connectors.conformance.process STORE poll|deliver SPARK`: says "ready" once it works, then what a round has done.
+A line on its input ends it. SPARK is "none" where no session is needed.
 """
 
 from __future__ import annotations
 
 import select
 import sys
-import time
 
 from engine.connectors import registry
 from engine.connectors.sources import pending_digest, poll_all
@@ -16,30 +15,39 @@ from engine.session import Session
 from tests.connectors.sqlite_connector import JournalConnector
 
 ROUND_SECONDS = 0.01
+BACKFILL_ROWS = 5
+"""From so many rows on a view is built in steps: kills come between them."""
 
 
 def main(url: str, what: str, spark: str) -> None:
     """Work in rounds."""
     registry.register(JournalConnector())
-    with Session(url, None if spark == "none" else spark) as session:
+    with Session(url, None if spark == "none" else spark, backfill_rows=BACKFILL_ROWS) as session:
         if spark != "none":
             session.computing.range(1).collect()
         print("ready", flush=True)
-        while not select.select([sys.stdin], [], [], 0)[0]:
+        while not select.select([sys.stdin], [], [], ROUND_SECONDS)[0]:
             session.store.refresh()
             if what == "deliver":
-                print("begins", flush=True)
-                reports = session.sinks.run(wait_seconds=60)
-                told = [f"{report.rows} {report.error}" for report in reports]
-            elif pending_digest(session.catalog, session.store)[0]:
-                print("begins", flush=True)
-                polled = poll_all(session.catalog, session.store, None, lambda: session.computing)
-                told = [f"{report.rows} {report.error}" for report in polled]
+                deliver(session)
             else:
-                told = []
-            if told:
-                print("; ".join(told), flush=True)
-            time.sleep(ROUND_SECONDS)
+                poll(session)
+
+
+def deliver(session: Session) -> None:
+    """Deliver the sinks."""
+    print("begins", flush=True)
+    told = [f"{report.rows} {report.error}" for report in session.sinks.run(wait_seconds=60)]
+    print("; ".join(told), flush=True)
+
+
+def poll(session: Session) -> None:
+    """Take what is pending, and run the views, also over what a process before this one has taken."""
+    if pending_digest(session.catalog, session.store)[0]:
+        print("begins", flush=True)
+        reports = poll_all(session.catalog, session.store, None, lambda: session.computing)
+        print("; ".join(f"{report.rows} {report.error}" for report in reports), flush=True)
+    session.flush()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The sources that are held to the contract: how each is offered changes, and which rows follow from them.
 
 All feed `t (id BIGINT, n BIGINT)`, the id being the key but for Nexmark. What was offered is kept by key, so the rows that a table is
-to hold are known without the engine.
+to hold are known without the engine. Of a source that passes its rows on (CREATE SOURCE) a view over `t`, `held`, tells what has come.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import csv
 import json
 import os
 import sqlite3
+import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -51,6 +52,11 @@ class SourceCase(ABC):
     """Whether the same key may be offered again, and taken away."""
     has_columns = True
     """Whether its columns can change."""
+    passes = False
+    """Whether it is a source whose rows stand in a view alone."""
+    columns = "id BIGINT PRIMARY KEY, n BIGINT"
+    clause = ""
+    """What stands behind the columns of a table."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -62,9 +68,27 @@ class SourceCase(ABC):
     def options(self) -> str:
         """The WITH clause of the table."""
 
+    @property
+    def holder(self) -> str:
+        """The relation whose rows tell what has come."""
+        return "held" if self.passes else "t"
+
     def create(self, session: Session) -> None:
-        """Create the table that the source feeds."""
-        session.sql(f"CREATE TABLE t (id BIGINT PRIMARY KEY, n BIGINT) WITH ({self.options})")
+        """Create the table that is fed, or the source and a view that follows it."""
+        if self.passes:
+            session.sql(f"CREATE SOURCE t ({self.columns}) WITH ({self.options})")
+            session.sql("CREATE MATERIALIZED VIEW held AS SELECT * FROM t")
+        else:
+            session.sql(f"CREATE TABLE t ({self.columns}) {self.clause} WITH ({self.options})")
+
+    def held(self, session: Session) -> Rows:
+        """Return the rows that have come."""
+        if self.passes:
+            session.flush().raise_for_all()
+        session.store.refresh()
+        batches = session.store.iter(self.holder)
+        rows = (row for batch in batches for row in batch.to_pylist())
+        return sorted(tuple(v for name, v in row.items() if not name.startswith("_")) for row in rows)
 
     def source(self, store: Hummock) -> Source:
         """Return the source as a process over the store has it."""
@@ -95,15 +119,15 @@ class SourceCase(ABC):
 
     def widen(self, key: int) -> None:
         """Offer a row with a column that the table lacks."""
-        raise NotImplementedError
+        raise AssertionError(f"the columns of {self.name} do not change: ask `has_columns` first")
 
     def lose(self) -> str:
         """Offer a row without a column that the table needs; returns its name."""
-        raise NotImplementedError
+        raise AssertionError(f"the columns of {self.name} do not change: ask `has_columns` first")
 
     def retype(self) -> str:
         """Offer a row whose column has values of another type; returns its name."""
-        raise NotImplementedError
+        raise AssertionError(f"the columns of {self.name} do not change: ask `has_columns` first")
 
     def mend(self, session: Session) -> None:
         """Give the source its columns back."""
@@ -225,26 +249,38 @@ class Nexmark(SourceCase):
 
     name = "nexmark"
     repeats_rows = has_columns = False
+    columns, clause = "auction BIGINT, price BIGINT", "APPEND ONLY"
     options = "connector = 'nexmark', type = 'bid', event_rate = '100'"
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.seconds = 0
+        self.began, self.seconds = int(time.time()), 0
 
     def create(self, session: Session) -> None:
-        session.sql(f"CREATE TABLE t (auction BIGINT, price BIGINT) APPEND ONLY WITH ({self.options})")
+        super().create(session)
         self.source(session.store).poll()
 
     def source(self, store: Hummock) -> Source:
         relation = load(store.version).catalog.get("t")
-        return NexmarkSource(store, relation, lambda: 1_000.0 + self.seconds)
+        return NexmarkSource(store, relation, lambda: self.began + self.seconds)
 
     def write(self, changes: tuple[Change, ...]) -> None:
         self.seconds += bool(changes)
 
+    def catch_up(self) -> None:
+        """Let so many seconds have passed as by the clock of the machine: other processes have no other."""
+        self.seconds = int(time.time()) + 1 - self.began
+
     def expected(self) -> Rows:
         made = NexmarkEvents(1, 100).rows("bid", 0, self.seconds * 100).select(["auction", "price"])
         return sorted(tuple(row.values()) for row in made.to_pylist())
+
+
+class NexmarkPassed(Nexmark):
+    """The same passed on: a row that came twice would stand twice in the view."""
+
+    name = "nexmark-source"
+    passes = with_spark = True
 
 
 class Delta(SourceCase):
@@ -303,7 +339,11 @@ class Delta(SourceCase):
     def mend(self, session: Session) -> None:
         ids, values = list(self.rows), list(self.rows.values())
         self._anew(pa.table({"id": pa.array(ids, pa.int64()), "n": pa.array(values, pa.int64())}))
-        session.sql("ALTER TABLE t RESYNC")
+        if self.passes:
+            session.sql("DROP SOURCE t CASCADE")
+            self.create(session)
+        else:
+            session.sql("ALTER TABLE t RESYNC")
 
     def _anew(self, rows: pa.Table) -> None:
         write_deltalake(str(self.table), rows, mode="overwrite", schema_mode="overwrite")
@@ -311,6 +351,14 @@ class Delta(SourceCase):
 
 class DeltaWithoutFeed(Delta):
     name, feed = "delta-plain", False
+
+
+class DeltaPassed(Delta):
+    name, passes = "delta-source-feed", True
+
+
+class DeltaPassedWithoutFeed(Delta):
+    name, feed, passes = "delta-source-plain", False, True
 
 
 class Journal(SourceCase):
@@ -382,7 +430,10 @@ CASES: tuple[type[SourceCase], ...] = (
     LandingS3,
     LandingS3Parquet,
     Nexmark,
+    NexmarkPassed,
     Journal,
     Delta,
     DeltaWithoutFeed,
+    DeltaPassed,
+    DeltaPassedWithoutFeed,
 )

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from engine.session import Session
+from tests.connectors.conformance.test_kill import process
 from tests.connectors.passing import VIEWS, check_views, kept, poll
 from tests.connectors.test_delta_passing import World
 
@@ -23,20 +20,6 @@ SOME = {
     name: VIEWS[name]
     for name in ("filtered", "grouped", "medians", "with_table", "two_sources", "first_rows")
 }
-
-
-def killed_after(url: str, seconds: float) -> None:
-    """Let a process work for some seconds, and kill it with its Java."""
-    command = [sys.executable, "-W", "ignore", "-m", "tests.connectors.conformance.passing_process", url]
-    child = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
-    )
-    try:
-        assert child.stdout is not None and child.stdout.readline() == "ready\n"
-        time.sleep(seconds)
-    finally:
-        os.killpg(child.pid, signal.SIGKILL)
-        child.communicate()
 
 
 def test_views_over_sources_after_kills_at_random_moments(
@@ -49,7 +32,11 @@ def test_views_over_sources_after_kills_at_random_moments(
         for name in names[kill::KILLS]:
             session.sql(f"CREATE MATERIALIZED VIEW {name} WITH (background = 'true') AS {SOME[name]}")
         world.change(kill)
-        killed_after(session.url, chance.uniform(0.3, 6.0))
+        with (
+            process(session.url, "poll", spark=True) as child,
+            pytest.raises(subprocess.TimeoutExpired),  # it works until it is killed
+        ):
+            child.wait(chance.uniform(0.3, 6.0))
     session.store.refresh()
     poll(session)
     check_views(session, world.there(), SOME)

@@ -21,7 +21,10 @@ from tests.connectors.conformance.sinks import CASES, SinkCase
 from tests.log_store.faults import Crash, DyingClient
 
 LONG = pytest.mark.conformance
-ALL = [pytest.param(case, id=case.name, marks=LONG if case.with_spark else ()) for case in CASES]
+ALL = [
+    pytest.param(case, id=case.name, marks=LONG if case.with_spark or "s3" in case.name else ())
+    for case in CASES
+]
 QUICK = [pytest.param(case, id=case.name) for case in CASES]
 FILES = [one for one in ALL if one.values[0].name.startswith("file")]
 

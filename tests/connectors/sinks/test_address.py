@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -118,3 +122,36 @@ def test_files_of_a_project_go_into_a_bucket_that_the_setting_names(
     with Session(db.url) as later:
         (report,) = later.sinks.run()
     assert "TIDELINE_ALLOWED_PATHS" in str(report.error)
+
+
+NOBODY = 65534
+
+
+@contextmanager
+def without_rights() -> Iterator[None]:
+    """Be somebody who has no rights beyond those that everybody has."""
+    own = os.geteuid()
+    if own == 0:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(own)
+
+
+@pytest.mark.parametrize("connector", ["file", "delta"])
+@pytest.mark.parametrize("place", ["closed", "closed/in/it"])
+def test_a_folder_that_may_not_be_written_is_told_when_the_sink_is_created(
+    connector: str, place: str
+) -> None:
+    with tempfile.TemporaryDirectory() as name:  # not below a folder that only its owner may enter
+        top = Path(name)
+        top.chmod(0o755)
+        (top / "closed").mkdir(mode=0o555)
+        with Session((top / "store").as_uri()) as session:
+            session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING)")
+            before = session.store.refresh().number
+            with without_rights(), pytest.raises(SqlError, match=r"closed can't be written by") as told:
+                session.sql(f"CREATE SINK s FROM t WITH (connector = '{connector}', path = '{top / place}')")
+            assert told.value.sql[told.value.column - 1 :].startswith("path")
+            assert session.store.refresh().number == before and not list((top / "closed").iterdir())

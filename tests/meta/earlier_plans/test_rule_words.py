@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from engine.hummock import Hummock
 from engine.meta.catalog_store import load
@@ -54,6 +55,7 @@ def _rules(store: Hummock) -> list[Rule]:
     return [f.rule for plan in load(store.refresh()).plans.values() for f in plan.fragments]
 
 
+@pytest.mark.long
 def test_the_views_go_on_and_equal_their_queries(session: Session) -> None:
     assert len(earlier(session.store, has_rule_words)) >= len(VIEWS)
     assert_goes_on(session, has_rule_words, CHANGES, ANSWERED)

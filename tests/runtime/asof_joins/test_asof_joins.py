@@ -153,6 +153,7 @@ SPELLINGS = (
 
 
 @pytest.mark.parametrize("dialect", ["spark", "postgres", "risingwave"])
+@pytest.mark.long
 def test_all_spellings_mean_the_same_in_views_and_in_queries(session: Session, dialect: str) -> None:
     create_tables(session)
     session.sql("INSERT INTO a VALUES (1, 1, 5, 0), (2, 1, 7, 0), (3, 2, 7, 0)")

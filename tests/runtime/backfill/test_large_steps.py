@@ -8,8 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from engine.operators import context
+from engine.operators import context, scan, spread
 from engine.operators.context import EpochContext
+from engine.operators.scan import ReadTable
+from engine.operators.spread import Pack
 from engine.runtime import executor
 from engine.runtime.backfill import run as backfill_run
 from engine.runtime.epoch import epoch_run, spark_executor
@@ -79,6 +81,7 @@ def check(session: Session) -> None:
         assert_equal(content(session, name), by_duckdb(tables, query), name)
 
 
+@pytest.mark.long
 def test_views_of_large_steps_equal_a_batch_run_and_go_on_from_the_log(
     large: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,12 +125,25 @@ def test_a_step_that_is_small_beside_what_it_is_joined_with_looks_up(large: Sess
         assert epoch_run.is_batch_step(fragment, given) is batch
 
 
-def test_an_index_is_built_without_a_shuffle(large: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_is_built_of_rows_that_are_read_once_and_move_packed(
+    large: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(spark_executor, "COPIED_ROWS", 0)
     plans: list[str] = []
+    bodies: list[Pack | ReadTable] = []
     large.sql("CREATE INDEX sale_by_shop ON sale (shop)", build=False)
     runner = large._runner.executor
     frame = runner._frame  # type: ignore[attr-defined]
+
+    def noting(kind: type[Pack] | type[ReadTable]):  # type: ignore[no-untyped-def]
+        def made(*given, **named):  # type: ignore[no-untyped-def]
+            bodies.append(kind(*given, **named))
+            return bodies[-1]
+
+        return made
+
+    monkeypatch.setattr(spread, "Pack", noting(Pack))
+    monkeypatch.setattr(scan, "ReadTable", noting(ReadTable))
 
     def noted(task, given):  # type: ignore[no-untyped-def]
         made = frame(task, given)
@@ -136,7 +152,8 @@ def test_an_index_is_built_without_a_shuffle(large: Session, monkeypatch: pytest
 
     runner._frame = noted  # type: ignore[attr-defined]
     large.flush().raise_for_errors()
-    assert len(plans) == 1 and "Exchange" not in plans[0], plans
+    assert len(plans) == 1 and plans[0].count("Exchange") == 1 and "_packed" in plans[0], plans
+    assert [body.parts for body in bodies] == [2, 2], "each task reads its part of the rows"
     index = large.store.refresh().tables["_index_sale__shop"]
     assert index.row_count == ROWS
     assert large.sql("SELECT id FROM sale WHERE shop = 7").num_rows == ROWS // 40  # type: ignore[union-attr]

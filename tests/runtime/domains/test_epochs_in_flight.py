@@ -113,6 +113,7 @@ def test_views_equal_their_queries_while_commits_are_on_their_way(driving: Sessi
         check(other)
 
 
+@pytest.mark.long
 def test_a_rival_takes_over_and_back(driving: Session, url: str) -> None:
     chance = random.Random(2)
     with Session(url, "local[2]") as rival:
@@ -212,6 +213,7 @@ def test_a_slow_view_that_ends_before_its_run_goes_on_is_counted_in(
         assert len(driven.sql("SELECT * FROM slow WHERE id = 2 AND y = 1") or ()) == 1
 
 
+@pytest.mark.long
 def test_an_outage_loses_what_was_on_its_way_and_nothing_else(
     driving: Session, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,7 @@ def _rows(session: Session, query: str) -> list[str]:
 
 
 @pytest.mark.parametrize("more", [3, 30_000], ids=["small", "large"])
+@pytest.mark.long
 def test_rows_that_come_again_change_nothing(session: Session, more: int) -> None:
     epochs = (
         "INSERT INTO t VALUES (1, 0.5), (1, 0.5), (1, 2.5), (NULL, 1), (2, NULL)",

@@ -1,13 +1,15 @@
-"""What passes through the driver is counted: the answers of tasks, whatever they compute, and the rows that are copied there."""
+"""What epochs pass through the driver is counted: answers of tasks, rows that are copied there, and those that are checked."""
 
 from __future__ import annotations
 
 import pyarrow as pa
+from pandera.pandas import Check, Column, DataFrameSchema
 
 from engine.operators.context import SMALL_CHANGE_ROWS
 from engine.session import Session
 
 ANSWERS = 20_000
+Counted = DataFrameSchema({"n": Column(checks=Check.ge(0))})
 
 
 def rows(count: int, first: int = 0) -> pa.Table:
@@ -46,3 +48,19 @@ def test_what_is_copied_to_an_index_is_counted(session: Session) -> None:
     report = session.flush()
     assert report.driver_bytes >= few * 2 * 8
     assert 0 < report["v"].driver_bytes < ANSWERS
+
+
+def test_rows_that_a_schema_checks_are_counted(session: Session) -> None:
+    session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, grp BIGINT, n BIGINT)")
+    session.sql(
+        "CREATE MATERIALIZED VIEW v WITH (pandera = 'tests.runtime.epoch.test_driver_bytes:Counted') "
+        "AS SELECT grp, sum(n) AS n FROM t GROUP BY grp"
+    )
+    few = 2_000
+    session.write("t", rows(few))
+    before = session.store.metrics()
+    report = session.flush()
+    passed = session.store.metrics().since(before).driver_bytes
+    assert passed["check v"] == few * 2 * 8
+    assert report["v"].driver_bytes >= few * 2 * 8
+    assert report.driver_bytes == passed["check v"] + passed["epoch v"]

@@ -56,6 +56,7 @@ def change(session: Session, dice: random.Random) -> None:
     session.write("sale", rows)
 
 
+@pytest.mark.long
 def test_rows_that_break_warnings_are_counted_as_a_batch_run_counts_them(
     session: Session, interpreted: None
 ) -> None:
@@ -106,6 +107,7 @@ def test_rows_that_break_warnings_are_counted_as_a_batch_run_counts_them(
         assert all(len(one.sample) == min(3, one.rows) for one in report["v"].checks.values())
 
 
+@pytest.mark.long
 def test_an_epoch_that_breaks_an_error_is_never_seen_and_a_mended_one_is(
     session: Session, interpreted: None
 ) -> None:
@@ -356,3 +358,10 @@ def test_a_check_that_is_not_asked_though_an_epoch_touches_it_breaks_a_claim(
     before = session.store.version.tables["v"].committed_epoch
     assert session.flush()["v"].error is None
     assert session.store.version.tables["v"].committed_epoch > before
+
+
+def test_a_row_that_breaks_a_check_is_told_by_a_date_that_python_has_not(session: Session) -> None:
+    session.sql("CREATE TABLE stay (day DATE PRIMARY KEY, n INT)")
+    session.sql("CREATE MATERIALIZED VIEW v WITH (checks = 'n > 0') AS SELECT day, n FROM stay")
+    session.sql("INSERT INTO stay VALUES (DATE'+12921-08-18', 0)")
+    assert "day = '12921-08-18'" in (session.flush()["v"].error or "")

@@ -33,6 +33,7 @@ def tenants(session: Session) -> Session:
 
 
 @pytest.mark.parametrize("cut", VIEWS)
+@pytest.mark.long
 def test_one_poison_partition_of_64_is_left_behind_and_comes_back_alone(tenants: Session, cut: str) -> None:
     tenants.sql(VIEWS[cut])
     before = dict((tenant, (r, n)) for tenant, r, n in rows(tenants, SHOWN))
@@ -150,6 +151,7 @@ def test_a_row_that_leaves_a_quarantined_partition_is_counted_once_below(session
 
 
 @pytest.mark.parametrize("cut", VIEWS)
+@pytest.mark.long
 def test_more_than_eight_poison_partitions_stop_no_view_and_come_back(tenants: Session, cut: str) -> None:
     tenants.sql(VIEWS[cut])
     poison = range(0, TENANTS, 6)  # 11 of 64
@@ -170,6 +172,7 @@ def test_more_than_eight_poison_partitions_stop_no_view_and_come_back(tenants: S
     assert rows(tenants, SHOWN) == rows(tenants, TRUTH + " ORDER BY tenant")
 
 
+@pytest.mark.long
 def test_a_poison_row_that_comes_and_goes_while_another_partition_waits_is_seen_to_be_gone(
     session: Session,
 ) -> None:

@@ -42,7 +42,7 @@ def without_spark(bids: Session, spark: SparkSession) -> Iterator[Session]:
     bids.sql("CREATE INDEX by_auction ON bid (auction)")
     with Session(bids.url) as opened:
         yield opened
-        assert opened._spark is None
+        assert opened.on_demand.started is None
 
 
 @pytest.mark.parametrize(

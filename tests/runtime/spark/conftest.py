@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +12,7 @@ import pytest
 
 from dagster_tideline.services import Services
 from engine.runtime.spark.connect import find
-
-PROJECT = Path(__file__).resolve().parents[3]
+from tests.own_process import printed
 
 
 @pytest.fixture(scope="package")
@@ -38,16 +35,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def said(script: str, address: str, folder: Path) -> str:
     """Return what a client prints, in a session of its own; it is a process of its own, as this one has a Spark in it."""
     address = re.sub("session_id=[^;]+", f"session_id={uuid.uuid4()}", address)
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script],
-        input=f"{address}\n{(folder / 'store').as_uri()}\n",
-        env={name: value for name, value in os.environ.items() if name != "SPARK_REMOTE"}
-        | {"TIDELINE_VERIFY": "1"},
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+    own = {name: value for name, value in os.environ.items() if name != "SPARK_REMOTE"}
+    given = f"{address}\n{(folder / 'store').as_uri()}\n"
+    return printed(script, given=given, environment=own | {"TIDELINE_VERIFY": "1"})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.runtime.spark.conftest import said
 
 CLIENT = """
@@ -104,6 +106,7 @@ except Exception as error:
 )
 
 
+@pytest.mark.long
 def test_views_follow_with_every_schema_asked_for_as_well(address: str, tmp_path: Path) -> None:
     assert said(FOLLOWS, address, tmp_path).splitlines()[-1:] == ["fine True True"]
 

@@ -32,6 +32,7 @@ def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the files that a process maps are told by /proc")
+@pytest.mark.long
 def test_a_second_start_maps_the_classes_of_the_first(jars: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jars = jars.rename(jars.with_name('the user\'s "own" jars'))
     monkeypatch.setenv("TIDELINE_JARS", str(jars))

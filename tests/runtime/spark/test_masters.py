@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import EnvironmentNotReady
+from engine.jars import jar_paths
 from engine.runtime.spark.masters import check_answers, is_local, refused_by, started_with
 
 ELSEWHERE = "spark://10.1.2.3:7077"
@@ -58,10 +59,18 @@ def test_the_driver_binds_where_it_is_reached_or_where_it_is_told_to(monkeypatch
     monkeypatch.setenv("TIDELINE_DRIVER_HOST", "driver.example")
     found = started_with(ELSEWHERE)
     assert found["spark.driver.host"] == found["spark.driver.bindAddress"] == "driver.example"
-    assert found["spark.jars"].count(".jar") == 4 and "spark.authenticate" not in found
+    assert found["spark.jars"] == ",".join(jar_paths()) and "spark.authenticate" not in found
     monkeypatch.setenv("TIDELINE_DRIVER_BIND", "0.0.0.0")
     found = started_with(ELSEWHERE)
     assert (found["spark.driver.host"], found["spark.driver.bindAddress"]) == ("driver.example", "0.0.0.0")
+
+
+def test_the_java_of_a_clusters_driver_optimises_late_and_has_no_archive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TIDELINE_DRIVER_HOST", "driver.example")
+    options = started_with(ELSEWHERE)["spark.driver.defaultJavaOptions"]
+    assert "-XX:Tier4InvocationThreshold=" in options and "Archive" not in options
 
 
 def test_kubernetes_hands_on_the_secret_that_it_makes_and_the_python(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,6 +120,17 @@ def test_a_master_that_does_not_answer_is_told_before_spark_tries() -> None:
 def test_an_address_that_is_none_is_told(wrong: str) -> None:
     with pytest.raises(EnvironmentNotReady, match="spark://host:port"):
         check_answers(wrong)
+
+
+@pytest.mark.parametrize("host", ["a..b", ".a", f"{'a' * 64}.b"])
+def test_a_name_that_no_host_has_is_told_as_one_that_does_not_answer(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TIDELINE_DRIVER_HOST", raising=False)
+    with pytest.raises(EnvironmentNotReady, match=f"no Spark master answers at spark://{host}"):
+        check_answers(f"spark://{host}:7077")
+    with pytest.raises(EnvironmentNotReady, match="set TIDELINE_DRIVER_HOST"):
+        started_with(f"spark://{host}:7077")
 
 
 def test_what_a_cluster_said_is_told_in_one_line() -> None:

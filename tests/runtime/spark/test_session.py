@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +13,7 @@ from pyspark.sql import SparkSession
 from engine.runtime.spark.errors import was_stopped
 from engine.runtime.spark.session import connect, mark_jobs, stop_jobs
 from engine.session import Session
+from tests.own_process import printed
 
 THEIRS = {
     "spark.sql.session.timeZone": "Asia/Tokyo",
@@ -102,14 +101,8 @@ print("fine")
 
 def test_a_session_that_is_found_in_the_process_keeps_its_settings(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "SPARK_REMOTE"}
-    done = subprocess.run(
-        [sys.executable, "-c", FOUND, (tmp_path / "store").as_uri()],
-        env=environment,
-        cwd=Path(__file__).parents[3],
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout.splitlines()[-1:] == ["fine"], done.stderr[-2000:]
+    told = printed(FOUND, (tmp_path / "store").as_uri(), environment=environment)
+    assert told.splitlines()[-1:] == ["fine"]
 
 
 ASKED = """
@@ -123,14 +116,9 @@ print("fine", os.environ["SPARK_REMOTE"])
 
 
 def test_a_master_that_is_asked_for_is_taken_though_the_environment_names_a_server(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", ASKED, (tmp_path / "store").as_uri()],
-        env={**os.environ, "SPARK_REMOTE": "sc://localhost:1"},
-        cwd=Path(__file__).parents[3],
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout.splitlines()[-1:] == ["fine sc://localhost:1"], done.stderr[-2000:]
+    named = {**os.environ, "SPARK_REMOTE": "sc://localhost:1"}
+    told = printed(ASKED, (tmp_path / "store").as_uri(), environment=named)
+    assert told.splitlines()[-1:] == ["fine sc://localhost:1"]
 
 
 ENDLESS = "SELECT count(*) FROM range(0, 200000) a JOIN range(0, 200000) b ON (a.id * 7919 + b.id * 104729) % 1000003 < 3"
@@ -172,11 +160,4 @@ from engine.runtime.spark.session import connect, mark_jobs, stop_jobs
 connect("local[1]").stop()
 print(signal.getsignal(signal.SIGINT) is before)
 """
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=True,
-    )
-    assert done.stdout.strip() == str(own)
+    assert printed(script).strip() == str(own)

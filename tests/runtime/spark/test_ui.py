@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from engine.runtime.spark.ui import VARIABLE, ui_settings
+from tests.own_process import printed
 
 LOCAL = """
 import sys
@@ -26,16 +25,8 @@ with Session(sys.argv[1], "local[1]") as session:
 @pytest.mark.parametrize("asked", ["1", "0"])
 def test_a_local_spark_shows_its_page_on_loopback_where_it_is_asked_to(tmp_path: Path, asked: str) -> None:
     own = {key: value for key, value in os.environ.items() if key != "SPARK_REMOTE"}
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", LOCAL, (tmp_path / "store").as_uri()],
-        env={**own, VARIABLE: asked, "TIDELINE_DRIVER_MEMORY": "1g"},
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    told = done.stdout.split()
+    own |= {VARIABLE: asked, "TIDELINE_DRIVER_MEMORY": "1g"}
+    told = printed(LOCAL, (tmp_path / "store").as_uri(), environment=own).split()
     assert told == ["None"] if asked == "0" else told[0].startswith("http://127.0.0.1:") and told[1] == "200"
 
 

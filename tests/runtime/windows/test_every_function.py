@@ -188,6 +188,7 @@ def told(views: Mapping[str, str], spark: SparkSession, folder: Path) -> Told:
 
 
 @pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.long
 def test_a_view_over_windows_equals_its_query_after_each_epoch(found: Told, view: str) -> None:
     for epoch, got, expected in found[view]:
         assert got == expected, f"after {epoch}"

@@ -113,6 +113,7 @@ def more_found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.long
 def test_a_view_whose_frames_leave_rows_out_equals_its_query_after_each_epoch(found: Told, view: str) -> None:
     for epoch, got, expected in found[view]:
         assert got == expected, f"after {epoch}"

@@ -130,6 +130,19 @@ def test_a_table_says_what_becomes_of_known_keys(
     assert rows(session, "SELECT * FROM t ORDER BY id") == expected
 
 
+def test_of_rows_with_one_key_each_column_keeps_its_last_value_of_any_type(session: Session) -> None:
+    session.sql(
+        "CREATE TABLE t (id BIGINT PRIMARY KEY, day DATE, l ARRAY<DATE>, n BIGINT) ON CONFLICT DO UPDATE IF NOT NULL"
+    )
+    far = "DATE'+12345-01-01'"
+    session.sql(
+        f"INSERT INTO t VALUES (2, NULL, NULL, 7), (1, {far}, NULL, 1), (1, NULL, array({far}), NULL)"
+    )
+    session.sql("INSERT INTO t VALUES (1, NULL, NULL, 2), (2, NULL, NULL, NULL)")
+    found = rows(session, "SELECT id, CAST(day AS STRING), CAST(l AS STRING), n FROM t ORDER BY id")
+    assert found == [(1, "+12345-01-01", "[+12345-01-01]", 2), (2, None, None, 7)]
+
+
 def test_tables_of_risingwave_take_the_newest_row(tmp_path: Path, spark: SparkSession) -> None:
     with Session((tmp_path / "s").as_uri(), spark, "risingwave") as s:
         s.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, a INT)")

@@ -105,7 +105,7 @@ def test_the_setting_is_a_size() -> None:
         assert driver_bytes() == 1 << 19
         for wrong in ("many", "-1", "inf", "nan"):
             environment.setenv(SETTING, wrong)
-            with pytest.raises(EnvironmentNotReady, match=f"{SETTING}={wrong} is no size"):
+            with pytest.raises(EnvironmentNotReady, match=f'{SETTING} is "{wrong}"'):
                 driver_bytes()
         environment.delenv(SETTING)
         assert driver_bytes() == 64 << 20

@@ -190,6 +190,7 @@ def outcome(session: Session, programs: dict[str, list[str]]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("part", range(4))
+@pytest.mark.long
 def test_a_statement_does_the_same_whoever_writes_its_rows(
     session: Session, several_tasks: None, monkeypatch: pytest.MonkeyPatch, part: int
 ) -> None:
@@ -371,3 +372,18 @@ def test_rows_with_a_time_to_live_are_written_by_tasks(
         session.sql("INSERT INTO t SELECT id + 1, n FROM a ON CONFLICT DO NOTHING")
         session.sql("UPDATE t SET n = n + 1")
         assert rows(session, "SELECT * FROM t ORDER BY id") == [(1, 2), (2, 3), (3, 3)]
+
+
+@pytest.mark.parametrize("several_tasks", ["packed", "one by one"], indirect=True)
+def test_columns_whose_names_spark_would_take_for_expressions_are_written(
+    sale: Session, all_by_tasks: None
+) -> None:
+    columns = "`a` STRING, `a.b` STRING, `x``y` STRING"
+    sale.sql(f"CREATE TABLE odd (id BIGINT PRIMARY KEY, {columns})")
+    sale.sql("INSERT INTO odd SELECT id, name, name || '.', name || '`' FROM sale")
+    sale.sql("UPDATE odd SET `a.b` = `x``y` || `a` WHERE id < 2")
+    assert rows(sale, "SELECT * FROM odd WHERE id IN (1, 2) ORDER BY id") == [
+        (1, "n1", "n1`n1", "n1`"),
+        (2, "n2", "n2.", "n2`"),
+    ]
+    assert rows(sale, "SELECT count(*), count(DISTINCT `a.b`) FROM odd") == [(ROWS, ROWS)]

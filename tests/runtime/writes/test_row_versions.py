@@ -74,6 +74,17 @@ def test_several_version_columns_are_compared_one_after_the_other(alone: Session
     assert [(s, a) for _, _, s, a in _rows(alone)] == [("c", 4)]
 
 
+@pytest.mark.parametrize("known", [False, True])
+def test_versions_may_be_times_that_python_has_not(alone: Session, known: bool) -> None:
+    alone.sql(f"CREATE TABLE t (k BIGINT PRIMARY KEY, a TEXT, v DATE) {FULL}")
+    days = pa.array([4_000_000, 4_000_002, 4_000_001, 0], pa.int32()).cast(pa.date32())
+    rows = pa.table({"k": [1] * 4, "a": ["far", "farthest", "between", "near"], "v": days})
+    for start in range(0, 4, 1 if known else 4):
+        alone.write("t", rows.slice(start, 1 if known else 4), mode="insert")
+    found = alone.sql("SELECT a FROM t")
+    assert found is not None and found.to_pylist() == [{"a": "farthest"}]
+
+
 def test_what_arrow_writes_as_an_insert_is_compared_too(alone: Session) -> None:
     alone.sql(f"CREATE TABLE t (k INT PRIMARY KEY, v INT) {FULL}")
     for v in (3, 2):

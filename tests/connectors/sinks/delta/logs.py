@@ -22,12 +22,26 @@ def versions(table: Path, app: str | None = None) -> list[int]:
     return [txn["version"] for txn in found if app is None or txn["appId"] == app]
 
 
+def layout(table: Path) -> tuple[list[str], list[str]]:
+    """Return the columns by which a table is partitioned, and those by which it is clustered, as its newest metadata say."""
+    partitioned: list[str] = []
+    clustered: list[str] = []
+    for action in actions(table):
+        if "metaData" in action:
+            partitioned = action["metaData"]["partitionColumns"]
+        domain = action.get("domainMetadata", {})
+        if domain.get("domain") == "delta.clustering":
+            told = [] if domain["removed"] else json.loads(domain["configuration"])["clusteringColumns"]
+            clustered = [".".join(path) for path in told]
+    return partitioned, clustered
+
+
 def operations(table: Path) -> list[str]:
     """Return what each commit of a table was."""
     return [action["commitInfo"]["operation"] for action in actions(table) if "commitInfo" in action]
 
 
-def rows(spark: SparkSession, table: Path) -> Counter:
+def rows(spark: SparkSession, table: Path | str) -> Counter:
     """Return the rows of a table, each with how often it is there."""
     found = spark.read.format("delta").load(str(table)).toArrow().to_pylist()
     return Counter(tuple(repr(value) for value in row.values()) for row in found)

@@ -18,7 +18,7 @@ from engine.meta.catalog_store import load
 from engine.runtime.statements import ddl
 from engine.session import Session
 from engine.sql.statements.reader import CreateMaterializedView, CreateTable, parse
-from tests.connectors.sinks.delta.logs import operations, rows, versions
+from tests.connectors.sinks.delta.logs import layout, operations, rows, versions
 from tests.connectors.sinks.delta.test_rows import brought, content
 from tests.log_store.faults import Crash, DyingClient, MemoryObjectStore
 
@@ -54,8 +54,19 @@ def read_by_others(table: Path, query: str) -> Counter:
         return Counter(db.sql(query).fetchall())
 
 
-@pytest.mark.parametrize("options", ["", ", cluster_by = 'n'", ", delta.partition_by = 'n'"])
-def test_the_table_is_as_a_batch_query_computes_it(session: Session, tmp_path: Path, options: str) -> None:
+@pytest.mark.parametrize(
+    ("options", "laid_out"),
+    [
+        ("", ([], [])),
+        (", cluster_by = 'n, s'", ([], ["n", "s"])),
+        (", delta.partition_by = 'n'", (["n"], [])),
+    ],
+    ids=["plain", "clustered", "partitioned"],
+)
+@pytest.mark.long
+def test_the_table_is_as_a_batch_query_computes_it(
+    session: Session, tmp_path: Path, options: str, laid_out: tuple[list[str], list[str]]
+) -> None:
     chance, model = random.Random(3), dict[int, tuple]()
     session.sql(BID)
     bids(session, (1, 1, 5), (2, None, None), (3, 1, None))
@@ -78,8 +89,14 @@ def test_the_table_is_as_a_batch_query_computes_it(session: Session, tmp_path: P
             db.executemany("INSERT INTO bid VALUES (?, ?, ?)", list(model.values()))
             expected = Counter(db.sql(QUERY).fetchall())
         assert read_by_others(tmp_path / "v", "SELECT auction, n, s FROM copy") == expected
+        assert layout(tmp_path / "v") == laid_out
     found = versions(tmp_path / "v")
     assert found == sorted(set(found))
+    folders = {path.parent.name for path in (tmp_path / "v").rglob("*.parquet")}
+    assert all(name.startswith("n=") for name in folders) == bool(laid_out[0])
+    session.sql("ALTER SINK v_delta RESET")
+    brought(session)
+    assert layout(tmp_path / "v") == laid_out
 
 
 def test_the_sink_is_told_and_listed_and_goes_with_its_view(session: Session, spark, tmp_path: Path) -> None:
@@ -241,6 +258,35 @@ def test_the_table_follows_what_its_view_is_called_and_its_columns(
     assert (shown["name"], shown["from"]) == ("v_delta", "other")
     session.sql("DROP MATERIALIZED VIEW other")
     assert set(session.catalog.relations) == {"bid", "w"}
+
+
+def test_a_view_that_is_made_anew_with_other_columns_makes_its_table_anew(
+    session: Session, spark, tmp_path: Path
+) -> None:
+    """A reader sees the table with the columns before or with those after, in one commit, by the same sink."""
+    session.sql(BID)
+    bids(session, (1, 1, 5), (2, 2, 6))
+    created(session, view(tmp_path, ", delta.partition_by = 'n'"))
+    before = len(operations(tmp_path / "v"))
+    session.sql("DROP MATERIALIZED VIEW v")
+    wider = QUERY.replace("sum(price) AS s", "sum(price) AS s, max(price) AS best")
+    created(session, view(tmp_path, ", cluster_by = 'best'", query=wider))
+    assert read_by_others(tmp_path / "v", "SELECT auction, n, s, best FROM copy") == Counter(
+        [(1, 1, 5, 5), (2, 1, 6, 6)]
+    )
+    assert operations(tmp_path / "v")[before:] == ["CREATE OR REPLACE TABLE AS SELECT"]
+    assert layout(tmp_path / "v") == ([], ["best"])
+    session.sql("DROP MATERIALIZED VIEW v")
+    created(
+        session, view(tmp_path, query="SELECT auction, CAST(count(*) AS STRING) AS n FROM bid GROUP BY 1")
+    )
+    bids(session, (3, 1, None))
+    brought(session)
+    assert spark.read.format("delta").load(str(tmp_path / "v")).columns == ["auction", "n"]
+    assert rows(spark, tmp_path / "v") == content(session, "v")
+    assert layout(tmp_path / "v") == ([], [])
+    found = versions(tmp_path / "v")
+    assert found == sorted(set(found))
 
 
 def test_a_column_that_lays_the_table_out_keeps_its_name(session: Session, tmp_path: Path) -> None:

@@ -76,7 +76,10 @@ def check(store: str, folder: Path, spark: SparkSession, writers: int, batches: 
 
 @pytest.mark.parametrize(
     ("kills", "batches"),
-    [pytest.param(2, 6, id="short"), pytest.param(12, 40, marks=pytest.mark.crash, id="long")],
+    [
+        pytest.param(2, 6, id="short", marks=pytest.mark.long),
+        pytest.param(12, 40, marks=pytest.mark.crash, id="long"),
+    ],
 )
 def test_a_process_killed_right_behind_a_commit_applies_nothing_twice(
     tmp_path: Path, spark: SparkSession, kills: int, batches: int

@@ -15,6 +15,7 @@ import pytest
 from engine.errors import SqlError
 from engine.log_store.changes import Changes
 from engine.session import Session
+from tests.connectors.s3a import WITHOUT_S3A
 from tests.connectors.sinks.delta.logs import actions, operations, rows, versions
 
 
@@ -67,6 +68,7 @@ def test_a_view_and_its_table_agree_through_random_changes(session: Session, spa
     assert shown["s_top"]["to"] == (tmp_path / "top").as_uri() and shown["s_top"]["type"] == "upsert"
 
 
+@pytest.mark.long
 def test_types_names_and_null_keys_arrive_as_they_are(session: Session, spark, tmp_path: Path) -> None:
     session.sql(
         "CREATE TABLE t (id BIGINT PRIMARY KEY, d DOUBLE, m DECIMAL(38, 10), at TIMESTAMP, wall TIMESTAMP_NTZ, day DATE, "
@@ -159,6 +161,7 @@ def test_an_append_only_view_is_appended(session: Session, spark, tmp_path: Path
     assert sorted(rows(spark, tmp_path / "t")) == [("1", "'x'"), ("1", "'y'"), ("2", "'x'")]
 
 
+@pytest.mark.long
 def test_a_reset_sink_and_one_created_again_make_the_table_as_the_view_is(
     session: Session, spark, tmp_path: Path
 ) -> None:
@@ -185,6 +188,20 @@ def test_a_reset_sink_and_one_created_again_make_the_table_as_the_view_is(
     assert len(found) >= 4 and found == sorted(set(found))
 
 
+def test_a_table_that_was_clustered_is_never_partitioned(session: Session, spark, tmp_path: Path) -> None:
+    session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING, w INT)")
+    session.sql("INSERT INTO t VALUES (1, 'a', 1)")
+    text = f"CREATE SINK s FROM t WITH (connector = 'delta', path = '{tmp_path}/t'{{}})"
+    for layout in (", partition_by = 'v'", ", cluster_by = 'w'", ""):
+        created(session, text.format(layout))
+        brought(session)
+        session.sql("DROP SINK s")
+    with pytest.raises(SqlError, match="is, or was, clustered, and Delta makes no partitioned one of it"):
+        session.sql(text.format(", partition_by = 'v'"))
+    assert rows(spark, tmp_path / "t") == content(session, "t")
+
+
+@pytest.mark.long
 def test_two_sinks_and_somebody_else_share_a_table(session: Session, spark, tmp_path: Path) -> None:
     session.sql("CREATE TABLE a (id BIGINT PRIMARY KEY, v STRING)")
     session.sql("CREATE TABLE b (id BIGINT PRIMARY KEY, v STRING, extra INT)")
@@ -234,6 +251,24 @@ def test_a_table_that_is_gone_is_not_made_of_changes_alone(session: Session, spa
     assert rows(spark, tmp_path / "t") == content(session, "t")
 
 
+@pytest.mark.parametrize("kind", ["upsert", "append-only"])
+@pytest.mark.long
+def test_a_column_that_the_table_has_lost_is_told(session: Session, spark, tmp_path: Path, kind: str) -> None:
+    session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING)")
+    session.sql("INSERT INTO t VALUES (1, 'a')")
+    more = "" if kind == "upsert" else ", type = 'append-only', force_append_only = true"
+    created(session, f"CREATE SINK s FROM t WITH (connector = 'delta', path = '{tmp_path}/t'{more})")
+    brought(session)
+    for change in ("SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')", "RENAME COLUMN v TO w"):
+        spark.sql(f"ALTER TABLE delta.`{tmp_path}/t` {change}")
+    session.sql("INSERT INTO t VALUES (2, 'b')")
+    (report,) = session.flush(sink_seconds=120).sinks
+    assert "has no column v any more" in (report.error or "")
+    session.sql("ALTER SINK s RESET")
+    brought(session)
+    assert rows(spark, tmp_path / "t") == content(session, "t")
+
+
 def test_an_empty_text_in_a_partition_column_is_told(session: Session, spark, tmp_path: Path) -> None:
     session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, region STRING)")
     options = "connector = 'delta', partition_by = 'region'"
@@ -258,6 +293,9 @@ def test_an_empty_text_in_a_partition_column_is_told(session: Session, spark, tm
         ("v INT", "partition_by = 'v, id'", "no column would be left"),
         ("v INT", "partition_by = 'v', cluster_by = 'id'", "partitioned or clustered, not both"),
         ("v INT", "vnode_groups = 2", "would meet in one Delta table"),
+        ("v BOOLEAN", "cluster_by = 'v'", "v is boolean, by which Delta does not cluster"),
+        ("a INT, b INT, c INT, d INT", "cluster_by = 'id, a, b, c, d'", "clusters by 4 at most"),
+        (", ".join(f"c{n} INT" for n in range(40)), "cluster_by = 'c31'", "c31 is behind the first 32"),
         ("v INT", "format = 'parquet'", "a sink has no option format"),
     ],
 )
@@ -272,12 +310,17 @@ def test_what_delta_has_not_is_refused_at_create(
     assert session.sql("SHOW SINKS").num_rows == 0 and not (tmp_path / "t").exists()
 
 
+@WITHOUT_S3A
+def test_a_bucket_that_spark_cannot_write_is_refused_at_create(session: Session) -> None:
+    session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v INT)")
+    with pytest.raises(SqlError, match=r"Spark has no file system for s3a://b/t: .*engine.jars --s3a"):
+        session.sql("CREATE SINK s FROM t WITH (connector = 'delta', url = 's3://b/t')")
+
+
 def test_places_that_cannot_be_written_are_refused_at_create(
     session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark
 ) -> None:
     session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v INT)")
-    with pytest.raises(SqlError, match=r"Spark has no file system for s3a://b/t: .*hadoop-aws"):
-        session.sql("CREATE SINK s FROM t WITH (connector = 'delta', url = 's3://b/t')")
     monkeypatch.setenv("TIDELINE_HOME", str(tmp_path / "home"))
     with pytest.raises(SqlError, match="may not write there"):
         session.sql(f"CREATE SINK s FROM t WITH (connector = 'delta', path = '{tmp_path}/t')")
@@ -308,3 +351,22 @@ def test_any_reader_of_delta_reads_it(session: Session, tmp_path: Path) -> None:
     assert found == session.sql("SELECT * FROM t ORDER BY id").to_pylist()
     app = session.catalog.get("s").options["app"]
     assert deltalake.DeltaTable(str(tmp_path / "t")).transaction_version(app) == versions(tmp_path / "t")[-1]
+
+
+def test_reset_keeps_the_properties_that_a_table_has_got(session: Session, tmp_path: Path) -> None:
+    target = tmp_path / "copy"
+    session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, `a b` STRING)")
+    session.sql(f"CREATE SINK s FROM t WITH (connector = 'delta', path = '{target}')")
+    session.write("t", pa.table({"id": [1], "a b": ["x"]}))
+    session.flush(sink_seconds=120).raise_for_errors()
+    session.spark.sql(
+        f"ALTER TABLE delta.`{target}` SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true', 'team' = 'lake')"
+    )
+    session.sql("ALTER SINK s RESET")
+    report = session.flush(sink_seconds=120)
+    assert [sink.error for sink in report.sinks] == [None]
+    (detail,) = session.spark.sql(f"DESCRIBE DETAIL delta.`{target}`").collect()
+    assert detail["properties"].items() >= {"delta.enableChangeDataFeed": "true", "team": "lake"}.items()
+    assert [tuple(row) for row in session.spark.read.format("delta").load(str(target)).collect()] == [
+        (1, "x")
+    ]

@@ -1,0 +1,86 @@
+"""Rows of a flow spread over tasks by vnode: a task packs those that go to one place, and Spark moves few large values.
+
+Spark's own shuffle takes rows out of Arrow, moves them one by one, and puts them into Arrow again for the next body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
+
+from engine.arrow import as_stream, from_stream, in_tables, positions
+from engine.hummock.hash import VNODES, vnode_of, xxhash64
+from engine.operators.arrow_expressions import Item
+from engine.operators.context import EpochContext, placed_by_vnode
+from engine.operators.flow import Batches, Flow, Rows
+
+PACK_BYTES = 32 << 20
+PACK_ROWS = 500_000
+"""A task packs rows when it holds so much: a value that Spark moves is smaller."""
+PLACE, PACKED = "_place", "_packed"
+_SCHEMA = StructType([StructField(PLACE, IntegerType()), StructField(PACKED, BinaryType())])
+
+
+@dataclass(frozen=True)
+class Pack:
+    """A body: rows become one stream for each of the `parts` places that they go to, by the vnode of some columns."""
+
+    by: tuple[str, ...]
+    parts: int
+
+    def __call__(self, batches: Batches) -> Batches:
+        for rows in in_tables((batch for batch in batches if batch.num_rows), PACK_ROWS, PACK_BYTES):
+            yield self._packed(rows.combine_chunks())
+
+    def _packed(self, rows: pa.Table) -> pa.RecordBatch:
+        vnodes = vnode_of(xxhash64([rows.column(name) for name in self.by]))
+        places = (vnodes * self.parts // VNODES).astype(np.uint16)
+        starts = np.searchsorted(np.sort(places), np.arange(self.parts + 1))
+        arranged = rows.take(positions(np.argsort(places, kind="stable")))
+        filled = [place for place in range(self.parts) if starts[place] < starts[place + 1]]
+        streams = [
+            as_stream(arranged.slice(starts[place], starts[place + 1] - starts[place])) for place in filled
+        ]
+        arrays: list[pa.Array[Any]] = [pa.array(filled, pa.int32()), pa.array(streams, pa.binary())]
+        return pa.RecordBatch.from_arrays(arrays, names=[PLACE, PACKED])
+
+
+@dataclass(frozen=True)
+class Unpack:
+    """A body: the rows of streams."""
+
+    def __call__(self, batches: Batches) -> Batches:
+        for batch in batches:
+            for stream in batch.column(1):
+                yield from from_stream(stream.as_buffer()).to_batches()
+
+
+def by_vnode(rows: Rows, by: Sequence[str], context: EpochContext) -> Rows:
+    """Return rows of which each task has those of its vnodes by some columns; they are packed where Python made them."""
+    if isinstance(rows, Flow) and rows.bodies:
+        return spread(rows, by, context.partitions)
+    return placed_by_vnode(rows, by, context, PLACE).drop(PLACE)
+
+
+def folded_by_vnode(
+    rows: Flow, columns: Sequence[str], keys: Sequence[Item], calls: Sequence[Item], parts: int
+) -> Flow | None:
+    """Return one row a group, in the task of the group's vnode by some columns; None if an expression has to be Spark's."""
+    body = rows.folding(keys, calls)
+    if body is None:
+        return None
+    ahead, rest = body[0].in_two()
+    return spread(rows.then(ahead, ahead.schema), columns, parts).then(rest, body[1])
+
+
+def spread(rows: Flow, by: Sequence[str], parts: int) -> Flow:
+    """Return the rows of a flow of which each of `parts` tasks has those of its vnodes by some columns."""
+    packed = rows.then(Pack(tuple(by), parts), _SCHEMA).frame
+    moved = packed.repartitionById(parts, F.col(PLACE))
+    return replace(rows, base=moved, bodies=(Unpack(),), single=False, groups=False)

@@ -1,0 +1,153 @@
+"""Packed rows: of what flows give each task gets those of its vnodes, unchanged; groups are folded before and after."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from engine.arrow import in_tables
+from engine.hummock.hash import VNODES, vnode_of, xxhash64
+from engine.operators import arrow_folds, spread
+from engine.operators.arrow_expressions import Compiler, Item
+from engine.operators.flow import Flow
+from engine.operators.spread import Pack, Unpack, by_vnode
+from engine.spark_internals import spark_schema
+from engine.sql.expression.read import read
+
+PARTS = 3
+
+
+@dataclass(frozen=True)
+class Given:
+    """A body that starts a task with rows."""
+
+    rows: pa.Table
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield from self.rows.to_batches(max_chunksize=7)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What is asked of an epoch's context."""
+
+    partitions: int = PARTS
+
+
+def many(rows: int, seed: int = 3) -> pa.Table:
+    """Return rows of many types, with nulls, zeros of both signs and NaN among the keys."""
+    chance = random.Random(seed)
+    some = [None, *range(9)]
+    return pa.table(
+        {
+            "k": pa.array([chance.choice(some) for _ in range(rows)], pa.int64()),
+            "f": pa.array([chance.choice([None, 0.0, -0.0, float("nan"), 1.5]) for _ in range(rows)]),
+            "t": pa.array([chance.choice([None, "", "a", "ü" * 40]) for _ in range(rows)]),
+            "d": pa.array([decimal.Decimal(chance.randrange(10**6)) for _ in range(rows)], pa.decimal128(38, 9)),
+            "at": pa.array([datetime.datetime(2024, 1, 1)] * rows, pa.timestamp("us", "UTC")),
+            "l": pa.array([chance.choice([None, [], [1, None]]) for _ in range(rows)], pa.list_(pa.int32())),
+            "s": pa.array([{"x": n, "y": None} for n in range(rows)], pa.struct({"x": pa.int64(), "y": pa.string()})),
+        }
+    )  # fmt: skip
+
+
+def unpacked(batches: list[pa.RecordBatch]) -> dict[int, pa.Table]:
+    """Return the rows of each place."""
+    places: dict[int, list[pa.RecordBatch]] = {}
+    for batch in batches:
+        for n, place in enumerate(batch.column(0).to_pylist()):
+            places.setdefault(place, []).extend(Unpack()(iter([batch.slice(n, 1)])))
+    return {place: pa.Table.from_batches(found) for place, found in places.items()}
+
+
+@pytest.mark.parametrize("by", [("k",), ("f",), ("t", "k"), ("d",), ("at",)])
+@pytest.mark.parametrize("most", [1, 10, 10_000])
+def test_each_place_gets_the_rows_of_its_vnodes_in_their_order(
+    by: tuple[str, ...], most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spread, "PACK_ROWS", most)
+    rows = many(200)
+    places = unpacked(list(Pack(by, PARTS)(iter(rows.to_batches(max_chunksize=7)))))
+    wanted = vnode_of(xxhash64([rows.column(name) for name in by])) * PARTS // VNODES
+    assert sum(found.num_rows for found in places.values()) == 200
+    for place, found in places.items():
+        assert repr(found.to_pylist()) == repr(rows.filter(pa.array(wanted == place)).to_pylist())
+        assert found.schema == rows.schema
+
+
+def test_no_rows_are_no_streams() -> None:
+    rows = many(5).slice(0, 0)
+    assert list(Pack(("k",), PARTS)(iter(rows.to_batches()))) == []
+    assert list(Pack(("k",), PARTS)(iter([pa.RecordBatch.from_pylist([], schema=rows.schema)]))) == []
+
+
+def test_rows_are_gathered_by_number_or_by_size() -> None:
+    batches = many(30).to_batches(max_chunksize=4)
+    assert [rows.num_rows for rows in in_tables(batches, 10)] == [12, 12, 6]
+    assert [rows.num_rows for rows in in_tables(batches, 10**6, size=1)] == [4] * 7 + [2]
+
+
+def test_what_moves_is_what_flows_give_and_a_key_is_in_one_task(spark: SparkSession) -> None:
+    rows = many(300)
+    flow = Flow(spark.range(0, 2, 1, 2), (Given(rows),), spark_schema(rows.schema))
+    moved = by_vnode(flow, ("t",), Context())  # type: ignore[arg-type]
+    assert isinstance(moved, Flow)
+    found = moved.frame.withColumn("task", F.spark_partition_id())
+    assert "_packed" in found._jdf.queryExecution().executedPlan().toString()
+    collected = found.collect()
+    twice = [repr(tuple(row)) for row in flow.frame.collect()]
+    assert sorted(repr(tuple(row)[:-1]) for row in collected) == sorted(twice) and len(twice) == 600
+    tasks: dict[str | None, set[int]] = {}
+    for row in collected:
+        tasks.setdefault(row["t"], set()).add(row["task"])
+    assert all(len(of) == 1 for of in tasks.values())
+
+
+CALLS = (
+    "sum(n * w)",
+    "count(n)",
+    "count(1)",
+    "count_if(n > 3)",
+    "min(n)",
+    "max(t)",
+    "coalesce(sum(if(w > 0, n, NULL)), 0) + count(1)",
+)
+
+
+@pytest.mark.parametrize("distinct", [2, 40, 5_000])
+def test_folds_in_two_bodies_are_those_in_one(distinct: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrow_folds, "FOLDED_ROWS", 64)
+    chance = random.Random(distinct)
+    rows = pa.table(
+        {
+            "g": pa.array([chance.choice([None, *range(distinct)]) for _ in range(900)], pa.int64()),
+            "n": pa.array([chance.choice([None, *range(9)]) for _ in range(900)], pa.int64()),
+            "w": pa.array([chance.choice([-1, 1]) for _ in range(900)], pa.int64()),
+            "t": pa.array([chance.choice([None, "a", "b", ""]) for _ in range(900)]),
+        }
+    )
+    calls: list[Item] = [(f"c{n}", read(text)) for n, text in enumerate(CALLS)]
+    keys: list[Item] = [("key", read("g"))]
+    found = Compiler(spark_schema(rows.schema), lambda: True).grouped(keys, calls)
+    assert found is not None
+    whole, _ = found
+    ahead, rest = whole.in_two()
+    parts = [rows.slice(start, 300) for start in (0, 300, 600)]  # as of three tasks
+    moved = [batch for part in parts for batch in ahead(iter(part.to_batches(max_chunksize=20)))]
+    folded = sum(batch.num_rows for batch in moved)
+    assert folded < 100 if distinct == 2 else folded <= 900
+    assert [field.name for field in ahead.schema.fields] == moved[0].schema.names
+    one = pa.Table.from_batches(whole(iter(rows.to_batches(max_chunksize=20))))
+    two = pa.Table.from_batches(rest(iter(moved)))
+    order = [("key", "ascending")]
+    assert two.sort_by(order).to_pylist() == one.sort_by(order).to_pylist()
+    assert two.schema == one.schema
