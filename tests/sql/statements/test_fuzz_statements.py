@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 from tests.sql.fuzz_statements import World, run
 from tests.sql.mutations import statement
 
+pytestmark = pytest.mark.usefixtures("spark")  # statements that have begun may ask for one
+
 
 @pytest.mark.parametrize("count", [80, pytest.param(300, marks=pytest.mark.long)])
 def test_mutated_statements_are_answered_or_refused_without_a_trace(count: int) -> None:
