@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 SETTINGS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-COMPILED = "TESTS_COMPILED"
+COMPILED = "TIDELINE_TESTS_COMPILED"
 """Where this is 1 in the environment the tests' Spark compiles its plans, as a user's does."""
 _ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 

@@ -21,7 +21,13 @@ _FIXED = re.compile(r"\s*(?:\||#|>|<!--|!\[)")
 
 def pages() -> list[Path]:
     """Return the pages of the repository: what git tracks of Markdown."""
-    listed = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return [ROOT / name for name in listed.stdout.splitlines()]
 
 
