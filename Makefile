@@ -17,7 +17,7 @@ QUICK := tests/test_docs.py tests/test_layout.py tests/tools tests/sql tests/met
 export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup s3a demo up test quick compiled proof cluster pages examples fuzz faults state-machine maintenance races conformance long outages first-view crash lint format oracle browser postgres bench clean
+.PHONY: help setup s3a demo up test quick shuffled compiled proof cluster pages examples fuzz faults state-machine maintenance races conformance long outages first-view crash lint format oracle browser postgres bench clean
 .DEFAULT_GOAL := help
 
 help: ## Show the targets.
@@ -52,6 +52,9 @@ test: setup lint ## Lint, layer contracts and the tests (WORKERS=2); build/tests
 
 quick: $(STAMP) lint ## What needs no Spark: lint, pages, layers, SQL, catalog and storage engine, within 90 seconds.
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "$(SLOW) and not spark" $(QUICK)
+
+shuffled: setup ## The tests of `make test` in random order; ORDER=N runs an order again, which each run prints.
+	$(BIN)/python -m pytest -n $(WORKERS) -p randomly $(if $(ORDER),--randomly-seed=$(ORDER)) -m "$(SLOW)" tests
 
 compiled: setup ## The tests of `make test` on Spark with its plans compiled, as users have them; there they are interpreted.
 	TIDELINE_TESTS_COMPILED=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "$(SLOW) and spark" tests

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -31,6 +32,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # a shell starts what runs in the background so; Dagster makes SIGTERM mean the same, and processes that tests start would
     # never end
     signal.signal(signal.SIGINT, signal.default_int_handler)
+_JAVA_OPTIONS = "JDK_JAVA_OPTIONS"
+_FIRST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
+"""Java's machine code is that of its first compiler: tests end before the second one pays."""
 os.environ.setdefault("TIDELINE_VERIFY", "1")  # before Spark starts, so that its workers check claims, too
 
 
@@ -42,14 +46,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the decoded-file cache of the tests apart from that of the user."""
-    os.environ["TIDELINE_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
-    yield
+def scratch_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where this process and those that it starts put what is temporary, the cache of decoded files too; it goes with them.
+
+    Its path is short: Spark's workers listen on sockets in it, whose paths have at most some hundred characters.
+    """
+    tmp_path_factory.getbasetemp()  # pytest's own folder is where a user looks for it
+    with tempfile.TemporaryDirectory(prefix="tideline-tests-", ignore_cleanup_errors=True) as folder:
+        given = os.environ.get(_JAVA_OPTIONS, _FIRST_COMPILER)
+        os.environ.update(
+            {
+                "TIDELINE_CACHE_DIR": f"{folder}/cache",
+                "TMPDIR": folder,
+                "SPARK_LOCAL_DIRS": folder,
+                _JAVA_OPTIONS: f"{given} -Djava.io.tmpdir={folder}",
+            }
+        )
+        tempfile.tempdir = folder
+        yield Path(folder)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def s3_server() -> Iterator[str]:
+def s3_server(scratch_folder: Path) -> Iterator[str]:
     """An S3 server on loopback; the environment names it before anything starts Spark, so that its workers know it."""
     from tests.s3_server import s3_server as running
 
@@ -72,11 +90,8 @@ def s3_url(s3_server: str) -> str:
 
 @pytest.fixture(scope="session")
 def spark(s3_server: str) -> Iterator[SparkSession]:
-    """The worker's Spark session; its machine code is that of the first compiler, as tests end before the second one pays."""
+    """The worker's Spark session."""
     os.environ.setdefault("TIDELINE_DRIVER_MEMORY", "2g")
-    os.environ.setdefault(
-        "JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
-    )
     with interpreting():
         session = connect("local[2]")
     session.conf.set(LISTING, "2")  # Delta's VACUUM lists folders by 10,000 tasks otherwise

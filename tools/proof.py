@@ -23,6 +23,7 @@ KEPT = ROOT / "build" / "proof.json"
 TARGETS = (
     "long",
     "compiled",
+    "shuffled",
     "oracle",
     "crash",
     "faults",
