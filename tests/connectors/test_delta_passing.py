@@ -18,7 +18,7 @@ from engine.runtime.domains import flush
 from engine.runtime.domains.domain_run import DomainRun
 from engine.runtime.epoch.spark_executor import SparkExecutor
 from engine.session import Session
-from tests.connectors.delta_tables import FEED, DeltaTable
+from tests.connectors.delta_tables import FEED, DeltaTable, SparkDeltaTable
 from tests.connectors.passing import ITEMS, VIEWS, bag, check_views, create_views, kept, poll
 from tests.connectors.test_delta_random import JOIN, SUM, Commits, by_batch
 
@@ -39,10 +39,7 @@ class World:
 
     def there(self) -> dict[str, pa.Table]:
         """Return what the Delta tables and the table hold."""
-        found = {
-            name: one.spark.read.format("delta").load(str(one.path)).toArrow()
-            for name, one in self.lakes.items()
-        }
+        found = {name: one.arrow() for name, one in self.lakes.items()}
         rows = self.session.sql("SELECT * FROM t")
         assert rows is not None
         return {**found, "t": rows}
@@ -263,10 +260,13 @@ class Restored(Commits):
 
 
 @pytest.mark.parametrize(
-    ("seed", "rounds"),
+    ("kind", "seed", "rounds"),
     [
-        pytest.param(0, 8, id="short-0", marks=pytest.mark.long),
-        *(pytest.param(n, 30, id=f"long-{n}", marks=pytest.mark.oracle) for n in range(10, 12)),
+        pytest.param(DeltaTable, 0, 8, id="short-0", marks=pytest.mark.long),
+        *(
+            pytest.param(SparkDeltaTable, n, 30, id=f"long-{n}", marks=pytest.mark.oracle)
+            for n in range(10, 12)
+        ),
     ],
 )
 def test_views_over_sources_of_random_delta_tables(
@@ -274,16 +274,17 @@ def test_views_over_sources_of_random_delta_tables(
     spark: SparkSession,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    kind: type[DeltaTable],
     seed: int,
     rounds: int,
 ) -> None:
     chance = random.Random(seed)
     columns = "id BIGINT, k BIGINT, v STRING, n BIGINT"
     tables = {
-        "fed": DeltaTable(spark, tmp_path / "fed").make(columns),
-        "plain": DeltaTable(spark, tmp_path / "plain").make(columns, properties=""),
+        name: kind(spark, tmp_path / name).make(columns, properties=said)
+        for name, said in (("fed", FEED), ("plain", ""))
     }
-    commits = {name: kind(tables[name], chance) for name, kind in (("fed", Restored), ("plain", Commits))}
+    commits = {"fed": Restored(tables["fed"], chance), "plain": Commits(tables["plain"], chance)}
     for name, there in tables.items():
         commits[name].append()
         session.sql(
@@ -316,7 +317,7 @@ def test_views_over_sources_of_random_delta_tables(
 
 
 def test_a_column_that_the_delta_table_loses_stops_the_source_with_what_to_do(world: World) -> None:
-    session, there = world.session, world.lakes["s"]
+    session, there = world.session, SparkDeltaTable(world.session.spark, world.lakes["s"].path)
     world.begin()
     poll(session)
     create_views(session, {"grouped": VIEWS["grouped"]})
