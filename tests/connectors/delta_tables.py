@@ -175,6 +175,8 @@ def _computed(query: exp.Expression) -> pa.Table:
             node.set("alias", exp.TableAlias(this=exp.to_identifier("r"), columns=[exp.to_identifier("id")]))
         elif type(node) is exp.TryCast:  # Spark's casts fail, too
             return exp.Cast(**node.args)
+        elif isinstance(node, exp.Literal) and node.is_string and re.fullmatch(r"\+\d+-\d\d-\d\d", node.name):
+            return exp.Literal.string(node.name[1:])  # a day of a year of five digits
         return node
 
     with duckdb.connect() as connection:

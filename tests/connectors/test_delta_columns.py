@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from functools import cache
@@ -13,6 +14,8 @@ from pyspark.sql import SparkSession
 from engine.errors import SourceError
 from engine.session import Session
 from tests.connectors.delta_tables import FEED, DeltaTable, SparkDeltaTable, follow, held, poll
+
+pytestmark = pytest.mark.usefixtures("interpreted")  # plans are small and many
 
 MAPPED = "'delta.columnMapping.mode' = 'name'"
 FED = f"{FEED}, {MAPPED}"
@@ -137,8 +140,7 @@ def test_rows_with_dates_that_python_has_not_are_set_aside_as_others(
     there.insert(f"VALUES {rows(None, 2)}")
     report = poll(session)
     assert (report.rows, report.dead_rows) == (3, 3)
-    raw = [row[0] for row in held(session, "_dead_letter", "raw")]
-    assert len(raw) == 9
-    assert all(len([text for text in raw if day.strip("+-") in text]) == 3 for day in days)
+    raw = [json.loads(row[0])["day"] for row in held(session, "_dead_letter", "raw")]
+    assert sorted(day.strip("+-") for day in raw) == sorted(day.strip("+-") for day in days * 3)
     taken = [(10 * n + key, day) for n, day in enumerate(days) for key in (1, 2)]
     assert held(session, columns="id, CAST(day AS STRING)") == sorted(taken, key=repr)

@@ -19,6 +19,8 @@ from tests.connectors.delta_tables import DeltaTable, SparkDeltaTable
 from tests.connectors.s3a import WITHOUT_S3A
 from tests.connectors.sinks.delta.logs import actions, operations, rows, rows_by_spark, versions
 
+pytestmark = pytest.mark.usefixtures("interpreted")  # plans are small and many
+
 
 def brought(session: Session) -> None:
     """Deliver all that waits."""
@@ -39,7 +41,7 @@ def content(session: Session, relation: str) -> Counter:
     return Counter(tuple(repr(value) for value in row.values()) for row in found.to_pylist())
 
 
-def test_a_view_and_its_table_agree_through_random_changes(session: Session, tmp_path: Path) -> None:
+def test_a_view_and_its_table_agree_through_random_changes(session: Session, spark, tmp_path: Path) -> None:
     chance = random.Random(7)
     session.sql("CREATE TABLE bid (id BIGINT PRIMARY KEY, auction BIGINT, price BIGINT)")
     session.sql(
@@ -64,6 +66,7 @@ def test_a_view_and_its_table_agree_through_random_changes(session: Session, tmp
         brought(session)
         for view in ("top", "total"):
             assert rows(tmp_path / view) == content(session, view)
+    assert rows_by_spark(spark, tmp_path / "top") == content(session, "top")
     assert "MERGE" in operations(tmp_path / "top")
     shown = {row["name"]: row for row in session.sql("SHOW SINKS").to_pylist()}
     assert shown["s_top"]["to"] == (tmp_path / "top").as_uri() and shown["s_top"]["type"] == "upsert"
