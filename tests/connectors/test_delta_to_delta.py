@@ -109,7 +109,7 @@ def make(session: Session, tables: dict[str, DeltaTable], out: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "seed", "commits", "kills"),
     [
-        pytest.param(DeltaTable, 0, 10, 1, id="short"),
+        pytest.param(DeltaTable, 0, 10, 1, id="short", marks=pytest.mark.long),
         *(
             pytest.param(SparkDeltaTable, n, 100, 5, id=f"long-{n}", marks=pytest.mark.oracle)
             for n in (20, 21)

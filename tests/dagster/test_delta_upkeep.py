@@ -27,15 +27,15 @@ def test_tables_of_sinks_are_optimized_and_vacuumed_and_keep_their_rows(project:
     session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING)")
     for name in ("ours", "theirs"):
         session.sql(f"CREATE SINK {name} FROM t WITH (connector = 'delta', path = '{name}')")
-    for number in range(3):
+    for number in range(2):
         session.sql(f"INSERT INTO t VALUES ({number}, 'a'), ({10 + number}, 'b')")
         session.flush(sink_seconds=120)
     before, files = rows(home / "ours"), data_files(home / "ours")
-    assert len(before) == 6 and files >= 3
+    assert len(before) == 4 and files >= 2
     assert project.maintain(DELTA_UPKEEP, {"retain_hours": 0}).success
     told = project.told(TOLD)
     assert told["tables"] == 1 and told["tables_failed"] == told["tables_lost_to_others"] == 0
-    assert told["files_added"] == 1 and told["files_removed"] >= 3 and told["files_deleted"] >= 3
+    assert told["files_added"] == 1 and told["files_removed"] >= 2 and told["files_deleted"] >= 2
     assert data_files(home / "ours") == 1 and rows(home / "ours") == before
     assert "OPTIMIZE" not in operations(home / "theirs")
     session.sql("UPDATE t SET v = 'c' WHERE id = 1")

@@ -52,7 +52,7 @@ def test_a_view_and_its_table_agree_through_random_changes(session: Session, spa
         created(
             session, f"CREATE SINK s_{view} FROM {view} WITH (connector='delta', path='{tmp_path}/{view}')"
         )
-    for _ in range(4):
+    for _ in range(2):
         ids = chance.sample(range(40), 12)
         new = pa.table(
             {
@@ -73,7 +73,7 @@ def test_a_view_and_its_table_agree_through_random_changes(session: Session, spa
 
 
 @pytest.mark.long
-def test_types_names_and_null_keys_arrive_as_they_are(session: Session, tmp_path: Path) -> None:
+def test_types_names_and_null_keys_arrive_as_they_are(session: Session, spark, tmp_path: Path) -> None:
     session.sql(
         "CREATE TABLE t (id BIGINT PRIMARY KEY, d DOUBLE, m DECIMAL(38, 10), at TIMESTAMP, wall TIMESTAMP_NTZ, day DATE, "
         'raw BINARY, l ARRAY<INT>, k MAP<STRING, INT>, n STRUCT<a: INT, b: STRING>, `a b` STRING, `c.d` INT, `e"f` INT, op INT)'
@@ -118,7 +118,9 @@ def test_types_names_and_null_keys_arrive_as_they_are(session: Session, tmp_path
             ),
         )
         brought(session)
-        assert rows(tmp_path / "t t") == content(session, "t")
+        assert rows_by_spark(spark, tmp_path / "t t") == content(
+            session, "t"
+        )  # its names need column mapping
         assert rows(tmp_path / "v") == content(session, "v")
     session.sql("DELETE FROM t WHERE d IS NULL")
     brought(session)
@@ -145,23 +147,16 @@ def test_large_ranges_are_read_by_tasks(
     assert rows(tmp_path / "t") == content(session, "t")
 
 
-def test_an_append_only_view_is_appended(session: Session, tmp_path: Path) -> None:
-    session.sql("CREATE TABLE e (at DATE, price DECIMAL(10, 2)) APPEND ONLY")
+def test_a_sink_that_is_forced_to_append_keeps_what_was_there(session: Session, tmp_path: Path) -> None:
     session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING)")
-    created(session, f"CREATE SINK s FROM e WITH (connector = 'delta', path = '{tmp_path}/e')")
-    created(
-        session,
-        f"CREATE SINK f FROM t WITH (connector = 'delta', path = '{tmp_path}/t', type = 'append-only', force_append_only = true)",
-    )
-    for n in (1, 2):
-        session.sql(f"INSERT INTO e VALUES (DATE '2024-01-0{n}', {n}.5), (DATE '2024-01-0{n}', {n}.5)")
-        session.sql(f"INSERT INTO t VALUES ({n}, 'x')")
-        brought(session)
+    said = f"connector = 'delta', path = '{tmp_path}/t', type = 'append-only', force_append_only = true"
+    created(session, f"CREATE SINK f FROM t WITH ({said})")
+    session.sql("INSERT INTO t VALUES (1, 'x'), (2, 'x')")
+    brought(session)
     session.sql("UPDATE t SET v = 'y' WHERE id = 1")
     session.sql("DELETE FROM t WHERE id = 2")
     brought(session)
-    assert rows(tmp_path / "e") == content(session, "e")
-    assert operations(tmp_path / "e")[1:] == ["WRITE", "WRITE"] and len(versions(tmp_path / "e")) == 3
+    assert operations(tmp_path / "t")[1:] == ["WRITE", "WRITE"] and len(versions(tmp_path / "t")) == 3
     assert sorted(rows(tmp_path / "t")) == [("1", "'x'"), ("1", "'y'"), ("2", "'x'")]
 
 
@@ -254,7 +249,6 @@ def test_a_table_that_is_gone_is_not_made_of_changes_alone(session: Session, tmp
 
 
 @pytest.mark.parametrize("kind", ["upsert", "append-only"])
-@pytest.mark.long
 def test_a_column_that_the_table_has_lost_is_told(session: Session, spark, tmp_path: Path, kind: str) -> None:
     session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING)")
     session.sql("INSERT INTO t VALUES (1, 'a')")
