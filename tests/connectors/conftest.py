@@ -49,7 +49,8 @@ def orders(lake: Session, folder: Path) -> Callable[..., LandingSource]:
 @pytest.fixture
 def interpreted(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Spark interprets its plans, those of the sessions of sources and sinks as well: for tests of many small ones."""
+    of_sources = spark_sessions.beside(spark)  # made before, lest it keep the settings
     for name, value in SETTINGS.items():
         monkeypatch.setitem(spark_sessions.SETTINGS, name, value)
-    with uncompiled(spark), uncompiled(spark_sessions.beside(spark)):
+    with uncompiled(spark), uncompiled(of_sources):
         yield

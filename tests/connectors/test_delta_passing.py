@@ -186,8 +186,10 @@ def test_a_version_that_is_gone_is_told_to_who_needs_it(world: World) -> None:
     session.sql("DROP SOURCE s CASCADE")
 
 
-@pytest.mark.parametrize("place", ["load", "compute", "let_go"])
-@pytest.mark.long
+@pytest.mark.parametrize(
+    "place",
+    [pytest.param("load", marks=pytest.mark.long), pytest.param("compute", marks=pytest.mark.long), "let_go"],
+)
 def test_a_build_that_ends_half_way_is_gone_on_with_by_another_process(
     world: World, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
@@ -263,7 +265,7 @@ class Restored(Commits):
 @pytest.mark.parametrize(
     ("kind", "seed", "rounds"),
     [
-        pytest.param(DeltaTable, 0, 8, id="short-0", marks=pytest.mark.long),
+        pytest.param(DeltaTable, 0, 5, id="short-0", marks=pytest.mark.long),
         *(
             pytest.param(SparkDeltaTable, n, 30, id=f"long-{n}", marks=pytest.mark.oracle)
             for n in range(10, 12)

@@ -120,7 +120,7 @@ def by_batch(tables: dict[str, DeltaTable], query: str) -> list[tuple[Any, ...]]
 @pytest.mark.parametrize(
     ("kind", "seed", "rounds"),
     [
-        pytest.param(DeltaTable, 0, 8, id="short-0", marks=pytest.mark.long),
+        pytest.param(DeltaTable, 0, 5, id="short-0", marks=pytest.mark.long),
         *(
             pytest.param(SparkDeltaTable, n, 40, id=f"long-{n}", marks=pytest.mark.oracle)
             for n in range(10, 14)

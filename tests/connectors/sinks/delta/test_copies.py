@@ -60,12 +60,11 @@ def read_by_others(table: Path, query: str) -> Counter:
 @pytest.mark.parametrize(
     ("options", "laid_out"),
     [
-        (", cluster_by = 'n, s'", ([], ["n", "s"])),
+        pytest.param(", cluster_by = 'n, s'", ([], ["n", "s"]), marks=pytest.mark.long),
         (", delta.partition_by = 'n'", (["n"], [])),
     ],
     ids=["clustered", "partitioned"],
 )
-@pytest.mark.long
 def test_the_table_is_as_a_batch_query_computes_it(
     session: Session, tmp_path: Path, options: str, laid_out: tuple[list[str], list[str]]
 ) -> None:
