@@ -6,12 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from engine.connectors.landing import LandingSource
-from engine.runtime.spark import session as spark_sessions
 from engine.session import Session
-from tests.uncompiled import SETTINGS, uncompiled
 
 
 @pytest.fixture
@@ -44,13 +41,3 @@ def orders(lake: Session, folder: Path) -> Callable[..., LandingSource]:
         return LandingSource.of_relation(lake.store, lake.catalog.get("orders"))
 
     return source
-
-
-@pytest.fixture
-def interpreted(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Spark interprets its plans, those of the sessions of sources and sinks as well: for tests of many small ones."""
-    of_sources = spark_sessions.beside(spark)  # made before, lest it keep the settings
-    for name, value in SETTINGS.items():
-        monkeypatch.setitem(spark_sessions.SETTINGS, name, value)
-    with uncompiled(spark), uncompiled(of_sources):
-        yield

@@ -21,8 +21,6 @@ from engine.session import Session
 from tests.connectors.delta_tables import DeltaTable, SparkDeltaTable, follow, held, poll, source
 from tests.connectors.s3a import WITHOUT_S3A
 
-pytestmark = pytest.mark.usefixtures("interpreted")  # plans are small and many
-
 
 @pytest.fixture
 def delta(spark: SparkSession, tmp_path: Path) -> Callable[..., DeltaTable]:

@@ -15,8 +15,6 @@ from engine.errors import SourceError
 from engine.session import Session
 from tests.connectors.delta_tables import FEED, DeltaTable, SparkDeltaTable, follow, held, poll
 
-pytestmark = pytest.mark.usefixtures("interpreted")  # plans are small and many
-
 MAPPED = "'delta.columnMapping.mode' = 'name'"
 FED = f"{FEED}, {MAPPED}"
 COLUMNS = ("id", "a", "b")

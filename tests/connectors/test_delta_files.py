@@ -20,8 +20,6 @@ from engine.runtime.writes import key_order
 from engine.session import Session
 from tests.connectors.delta_tables import FEED, DeltaTable, SparkDeltaTable, follow, held, poll
 
-pytestmark = pytest.mark.usefixtures("interpreted")  # plans are small and many
-
 WIDE = (
     "id BIGINT, k STRING, b BOOLEAN, t TINYINT, s SMALLINT, i INT, f FLOAT, d DOUBLE, m DECIMAL(10, 2), w DECIMAL(30, 5), "
     "day DATE, at TIMESTAMP, here TIMESTAMP_NTZ, raw BINARY, l ARRAY<STRING>, p MAP<STRING, INT>, n STRUCT<a: INT, b: STRING>"

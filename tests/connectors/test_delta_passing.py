@@ -22,8 +22,6 @@ from tests.connectors.delta_tables import FEED, DeltaTable, SparkDeltaTable
 from tests.connectors.passing import ITEMS, VIEWS, bag, check_views, create_views, kept, poll
 from tests.connectors.test_delta_random import JOIN, SUM, Commits, by_batch
 
-pytestmark = pytest.mark.usefixtures("interpreted")  # plans are small and many
-
 
 class World:
     """Two Delta tables with a source each, `s` and `u`, and a table `t`."""

@@ -16,8 +16,6 @@ from engine.connectors.sources import pending_digest, poll_all
 from engine.session import Session
 from tests.connectors.delta_tables import FEED, DeltaTable, SparkDeltaTable, follow, held
 
-pytestmark = pytest.mark.usefixtures("interpreted")  # plans are small and many
-
 JOIN = "SELECT a.id AS id, a.v AS v, b.v AS w, b.n AS n FROM fed a JOIN plain b ON a.k = b.id"
 SUM = "SELECT k, count(*) AS c, sum(n) AS s, max(v) AS m FROM fed GROUP BY k"
 KEYS = 60

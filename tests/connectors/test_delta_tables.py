@@ -35,9 +35,7 @@ def feed(spark: SparkSession, there: DeltaTable, last: int) -> list[tuple[Any, .
     return sorted((tuple(row.values()) for row in found.toArrow().to_pylist()), key=repr)
 
 
-def test_the_same_changes_make_the_same_rows_and_the_same_feed(
-    spark: SparkSession, interpreted: None, tmp_path: Path
-) -> None:
+def test_the_same_changes_make_the_same_rows_and_the_same_feed(spark: SparkSession, tmp_path: Path) -> None:
     found: list[object] = []
     for kind in (DeltaTable, SparkDeltaTable):
         there = kind(spark, tmp_path / kind.__name__).make("id BIGINT, v STRING, l ARRAY<DOUBLE>")
@@ -48,7 +46,7 @@ def test_the_same_changes_make_the_same_rows_and_the_same_feed(
 
 @pytest.mark.long
 def test_columns_that_come_and_versions_that_are_written_over_or_restored_are_the_same(
-    spark: SparkSession, interpreted: None, tmp_path: Path
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     tables = [kind(spark, tmp_path / kind.__name__).make() for kind in (DeltaTable, SparkDeltaTable)]
     for text in OTHERS:

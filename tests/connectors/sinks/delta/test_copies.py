@@ -23,8 +23,6 @@ from tests.connectors.sinks.delta.logs import columns, layout, operations, rows,
 from tests.connectors.sinks.delta.test_rows import brought, content
 from tests.log_store.faults import Crash, DyingClient, MemoryObjectStore
 
-pytestmark = pytest.mark.usefixtures("interpreted")  # plans are small and many
-
 QUERY = "SELECT auction, count(*) AS n, sum(price) AS s FROM bid GROUP BY auction"
 BID = "CREATE TABLE bid (id BIGINT PRIMARY KEY, auction BIGINT, price BIGINT)"
 

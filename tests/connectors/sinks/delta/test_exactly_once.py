@@ -26,8 +26,6 @@ from engine.sql.statements.sink_statements import AlterSink
 from tests.connectors.sinks.delta.logs import operations, rows, versions
 from tests.log_store.faults import Crash, DyingClient, MemoryObjectStore
 
-pytestmark = pytest.mark.usefixtures("interpreted")  # plans are small and many
-
 
 class World:
     """A store in memory, a Delta table in a folder, and processes that die; the model is what was written."""

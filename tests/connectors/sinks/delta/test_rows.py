@@ -19,8 +19,6 @@ from tests.connectors.delta_tables import DeltaTable, SparkDeltaTable
 from tests.connectors.s3a import WITHOUT_S3A
 from tests.connectors.sinks.delta.logs import actions, operations, rows, rows_by_spark, versions
 
-pytestmark = pytest.mark.usefixtures("interpreted")  # plans are small and many
-
 
 def brought(session: Session) -> None:
     """Deliver all that waits."""
