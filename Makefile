@@ -12,10 +12,12 @@ VIEWS ?= 200
 SCALE ?= 0.2
 SLOW := not long and not oracle and not crash and not conformance and not browser and not postgres and not cluster and not install
 
+QUICK := tests/test_docs.py tests/test_layout.py tests/tools tests/sql tests/meta tests/hummock
+
 export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup s3a demo up test cluster pages examples fuzz faults state-machine maintenance races conformance long outages first-view crash lint format oracle browser postgres bench clean
+.PHONY: help setup s3a demo up test quick compiled proof cluster pages examples fuzz faults state-machine maintenance races conformance long outages first-view crash lint format oracle browser postgres bench clean
 .DEFAULT_GOAL := help
 
 help: ## Show the targets.
@@ -45,8 +47,17 @@ demo: setup ## Replay the flights of New York: landing files, views kept up to d
 up: setup ## Open the Dagster UI over the store, sensors running, until Ctrl-C.
 	$(BIN)/tideline up
 
-test: setup lint ## Lint, layer contracts and the tests (WORKERS=2).
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "$(SLOW)" tests
+test: setup lint ## Lint, layer contracts and the tests (WORKERS=2); build/tests.xml says how long each took.
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "$(SLOW)" --junitxml=build/tests.xml tests
+
+quick: $(STAMP) lint ## What needs no Spark: lint, pages, layers, SQL, catalog and storage engine, within 90 seconds.
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "$(SLOW) and not spark" $(QUICK)
+
+compiled: setup ## The tests of `make test` on Spark with its plans compiled, as users have them; there they are interpreted.
+	TIDELINE_TESTS_COMPILED=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "$(SLOW) and spark" tests
+
+proof: setup ## All that `make test` leaves out, target by target, with a table; goes on where it was broken off.
+	$(BIN)/python -m tools.proof
 
 long: setup ## The tests that take some ten seconds or more, which `make test` leaves out.
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m long tests
@@ -87,8 +98,8 @@ first-view: setup ## Install the wheel into an empty environment, and count the 
 	$(BIN)/python -m pytest -s -q -m install tests/packaging
 
 lint: $(STAMP) ## Check style, formatting, layers and types.
+	@$(BIN)/ruff format --check --quiet . && $(BIN)/python -m tools.wrap --check || { echo "error: run make format, which mends this"; exit 1; }
 	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
@@ -96,9 +107,10 @@ pages: $(STAMP) ## Write the pages that are made of the code: docs/reference.md 
 	$(BIN)/python -m tools.reference
 	$(BIN)/python -m tools.rooms
 
-format: $(STAMP) ## Format and fix what can be fixed.
-	$(BIN)/ruff check --fix .
+format: $(STAMP) pages ## Format code, wrap pages, write the pages that are made of the code, and fix what can be fixed.
+	-$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/python -m tools.wrap
 
 oracle: setup ## Compare views with batch engines at length: TPC-H, Nexmark, random queries.
 	$(BIN)/python -m pytest -m oracle -n $(WORKERS) --dist worksteal tests

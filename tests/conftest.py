@@ -19,7 +19,7 @@ from engine.hummock.version import Run
 from engine.runtime.compaction_tasks import CompactionTasks
 from engine.runtime.spark.session import connect
 from engine.session import Session
-from tests.uncompiled import uncompiled
+from tests.uncompiled import interpreting, uncompiled
 
 pytest_plugins = ["tests.measures"]
 hypothesis.settings.register_profile(
@@ -32,6 +32,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # never end
     signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("TIDELINE_VERIFY", "1")  # before Spark starts, so that its workers check claims, too
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that use the worker's Spark: `make quick` leaves them out."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("spark")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -70,7 +77,8 @@ def spark(s3_server: str) -> Iterator[SparkSession]:
     os.environ.setdefault(
         "JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
     )
-    session = connect("local[2]")
+    with interpreting():
+        session = connect("local[2]")
     session.conf.set(LISTING, "2")  # Delta's VACUUM lists folders by 10,000 tasks otherwise
     yield session
     session.stop()

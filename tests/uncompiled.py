@@ -1,13 +1,42 @@
-"""Spark without code generation: for tests of many small plans, to compile each of which would cost more than to run it."""
+"""Spark without code generation: to compile the small plans of tests costs more than to run each of them once or twice."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
 SETTINGS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+COMPILED = "TIDELINE_TESTS_COMPILED"
+"""Where this is 1 in the environment the tests' Spark compiles its plans, as a user's does."""
+_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
+
+
+@contextmanager
+def interpreting() -> Iterator[None]:
+    """Have a Spark that is started within interpret its plans, in all its sessions; processes that tests start are not changed."""
+    settings = {} if os.environ.get(COMPILED) == "1" else SETTINGS
+    given = [f"--conf {name}={value}" for name, value in settings.items()]
+    os.environ[_ARGUMENTS] = " ".join([*given, "pyspark-shell"])
+    try:
+        yield
+    finally:
+        del os.environ[_ARGUMENTS]
+
+
+@contextmanager
+def compiled(spark: SparkSession) -> Iterator[None]:
+    """Have Spark compile its plans within."""
+    before = {name: str(spark.conf.get(name)) for name in SETTINGS}
+    try:
+        spark.conf.set("spark.sql.codegen.wholeStage", "true")
+        spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
 
 
 @contextmanager

@@ -161,6 +161,10 @@ OF_TESTS: Mapping[str, Variable] = {
     "TIDELINE_RANDOM_VIEWS": Variable("how many random views are kept on a cluster", "200"),
     "TIDELINE_TPCH_SCALE": Variable("the scale of TPC-H on a cluster", "0.2"),
     "TIDELINE_SINK_SEEDS": Variable("how many races of sinks are run", "100"),
+    "TIDELINE_TESTS_COMPILED": Variable(
+        "1: Spark compiles the plans of all tests, as it does for users; else it interprets most of them",
+        "none",
+    ),
     "PGHOST": Variable("a PostgreSQL that `pytest -m oracle tests/oracle/postgres` asks anew", "none"),
     "TIDELINE_QUERIES": Variable("which queries of `tests/sql/queries.sql` are run", "all"),
 }

@@ -223,6 +223,7 @@ def test_a_spark_that_is_gone_is_told_at_once(store: str, tmp_path: Path) -> Non
     assert "is gone: `make up` starts another one; starting a Spark here" in done.stderr
 
 
+@pytest.mark.long
 def test_a_large_table_is_compacted_by_tasks_of_the_spark_that_is_named(
     spark: SparkSession, store: str, monkeypatch: pytest.MonkeyPatch, merged_by_tasks: list[str]
 ) -> None:

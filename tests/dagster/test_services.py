@@ -97,6 +97,7 @@ def test_a_port_in_use_is_not_taken() -> None:
         assert free_port(taken.getsockname()[1]) != taken.getsockname()[1]
 
 
+@pytest.mark.long
 def test_the_spark_of_a_project_answers_those_who_know_its_token_and_listens_on_loopback_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

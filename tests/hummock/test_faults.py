@@ -15,7 +15,7 @@ from tests.hummock.conftest import SCHEMA, content, rows
 from tests.hummock.mixed_workload import run_seed
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(6))  # `make faults` runs a thousand
 def test_a_mixed_workload_survives_the_faults_of(seed: int) -> None:
     failure = run_seed(seed)
     assert failure is None, failure

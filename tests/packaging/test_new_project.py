@@ -150,6 +150,7 @@ def test_it_is_the_wheel_that_is_used(environment: Environment) -> None:
     assert str(environment.home) in found
 
 
+@pytest.mark.long
 def test_dagster_takes_the_project(environment: Environment, project: Path) -> None:
     environment.run("dg", "check", "defs", folder=project)
     environment.run("dagster", "definitions", "validate", folder=project)
@@ -191,6 +192,7 @@ def test_the_tests_of_the_project_pass(environment: Environment, project: Path) 
     )
 
 
+@pytest.mark.long
 def test_a_view_of_a_file_of_ones_own_is_current(environment: Environment, project: Path) -> None:
     (project / "assets" / "visits.sql").write_text(VIEW)
     (project / "landing" / "visits").mkdir(parents=True)

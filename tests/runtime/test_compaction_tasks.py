@@ -223,6 +223,7 @@ spark.stop()
 """
 
 
+@pytest.mark.long
 def test_a_task_that_fails_or_is_killed_is_done_again_and_what_it_wrote_is_garbage(tmp_path: Path) -> None:
     before = {}
     for way in ("failed", "killed"):

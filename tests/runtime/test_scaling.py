@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from engine.hummock.compaction.pickers.vnode import VnodeAlignment, group_of
 from engine.meta.mutation import control_of
@@ -28,6 +29,7 @@ def check(session: Session) -> None:
     assert_equal(content(session, "v"), by_duckdb({"sale": content(session, "sale")}, QUERY), "v")
 
 
+@pytest.mark.long
 def test_a_view_scales_up_and_down_between_epochs_and_within_one_and_over_a_crash(session: Session) -> None:
     session.sql("CREATE TABLE sale (id BIGINT PRIMARY KEY, shop BIGINT, price BIGINT)")
     session.write("sale", sales(0, LARGE))

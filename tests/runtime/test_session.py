@@ -47,6 +47,7 @@ def test_the_documented_example_runs_on_a_local_folder(tmp_path: Path, spark) ->
 
 
 @pytest.mark.s3
+@pytest.mark.long
 def test_the_documented_example_runs_on_s3(s3_url: str, spark) -> None:
     documented_example(s3_url, spark)
 

@@ -62,6 +62,7 @@ print(report.done, report.rows_after)
 """
 
 
+@pytest.mark.long
 def test_a_spark_that_is_stopped_is_told_and_compactions_go_on_without_it(tmp_path: Path) -> None:
     midway, flushed, compacted = printed(STOPPED, str(tmp_path)).splitlines()
     assert midway.startswith("Spark's tasks could not compact table t, which is as it was: ")

@@ -14,10 +14,15 @@ from engine.session import Session
 from tests.transcripts.script import FOLDER, Row, Step, read
 from tests.transcripts.values import comparable, equal, fits, read_as
 
-FILES = sorted(FOLDER.glob("*.sql"))
+ALWAYS = ("bookings", "clicks", "bank")
+"""One of each dialect; the others take as long and are in `make long`."""
+FILES = [
+    pytest.param(path, id=path.stem, marks=() if path.stem in ALWAYS else pytest.mark.long)
+    for path in sorted(FOLDER.glob("*.sql"))
+]
 
 
-@pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
+@pytest.mark.parametrize("path", FILES)
 def test_a_session_answers_what_the_judge_answered(path: Path, tmp_path: Path, spark: SparkSession) -> None:
     script = read(path)
     wrong = []

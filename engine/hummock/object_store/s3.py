@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import email.utils
+import functools
 import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import boto3
+import botocore.session
 from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
@@ -22,6 +24,7 @@ from botocore.exceptions import (
 from botocore.exceptions import (
     ConnectionError as NoConnection,
 )
+from botocore.loaders import Loader, create_loader
 
 from engine.errors import StorageError, Unavailable, UnknownStore
 from engine.hummock.clock import system_clock
@@ -261,7 +264,9 @@ class S3ObjectStore:
 
 
 def _client() -> S3Client:
-    session = boto3.session.Session()
+    found = botocore.session.get_session()
+    found.register_component("data_loader", _models(found.get_config_variable("data_path")))
+    session = boto3.session.Session(botocore_session=found)
     config = Config(
         retries={"total_max_attempts": 1, "mode": "standard"},  # the engine retries, and counts it
         connect_timeout=10,
@@ -272,6 +277,12 @@ def _client() -> S3Client:
         s3={"addressing_style": "path" if _has_endpoint(session) else "auto"},
     )
     return session.client("s3", config=config, region_name=session.region_name or "us-east-1")
+
+
+@functools.cache
+def _models(folder: str | None) -> Loader:
+    """Return what reads and keeps the descriptions of services: they are megabytes of JSON, the same for all clients."""
+    return create_loader(folder)
 
 
 def _has_endpoint(session: boto3.session.Session) -> bool:

@@ -74,7 +74,7 @@ def connect(spark: SparkTarget | Callable[[], SparkTarget] = None) -> SparkSessi
     if isinstance(spark, str) or spark is None:
         target = spark or os.environ.get("SPARK_REMOTE") or "local[*]"
         session = connect_to(target) if target.startswith("sc://") else _classic(target)
-    elif spark in _OWN and all(spark.conf.get(key, None) == value for key, value in SETTINGS.items()):
+    elif spark in _OWN and _has_settings(spark):
         return spark
     else:
         session = _beside(spark)
@@ -115,15 +115,22 @@ def _prepared(session: SparkSession) -> SparkSession:
     silence_own_calls()
     wanted = {**SETTINGS, **CHANGED_SETTINGS}
     mark = f"{functions_digest()} {sorted(wanted.items())}"
-    if is_in_process(session) or session.conf.get(PREPARED, None) != mark:
+    is_marked = session.conf.get(PREPARED, None) == mark
+    if is_in_process(session):  # a setting of it may have been changed since
+        is_marked = is_marked and session in _OWN and _has_settings(session)
+    if not is_marked:
         for key, value in wanted.items():
             session.conf.set(key, value)
         register_functions(session)
         session.conf.set(PREPARED, mark)
-    elif verifying():
+    elif verifying() and not is_in_process(session):
         _check_prepared(session)
     _OWN.add(session)
     return session
+
+
+def _has_settings(session: SparkSession) -> bool:
+    return all(session.conf.get(key, None) == value for key, value in SETTINGS.items())
 
 
 def _check_prepared(session: SparkSession) -> None:
