@@ -18,7 +18,7 @@ from engine.connectors.sources import pending_digest, poll_all
 from engine.errors import PathNotAllowed, SourceError, SqlError
 from engine.hummock.object_store import open_object_store
 from engine.session import Session
-from tests.connectors.delta_tables import DeltaTable, follow, held, poll, source
+from tests.connectors.delta_tables import DeltaTable, SparkDeltaTable, follow, held, poll, source
 from tests.connectors.s3a import WITHOUT_S3A
 
 
@@ -26,8 +26,8 @@ from tests.connectors.s3a import WITHOUT_S3A
 def delta(spark: SparkSession, tmp_path: Path) -> Callable[..., DeltaTable]:
     """A function that makes a Delta table."""
 
-    def make(name: str = "delta", **said: str) -> DeltaTable:
-        return DeltaTable(spark, tmp_path / name).make(**said)
+    def make(kind: type[DeltaTable] = DeltaTable, **said: str) -> DeltaTable:
+        return kind(spark, tmp_path / "delta").make(**said)
 
     return make
 
@@ -179,7 +179,6 @@ def test_a_history_that_was_vacuumed_is_said(session: Session, delta: Callable[.
     there.sql(
         "UPDATE {} SET v = 'b' WHERE id < 3", "DELETE FROM {} WHERE id = 4", "INSERT INTO {} VALUES (20, 'c')"
     )
-    there.spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
     there.sql("OPTIMIZE {}", "VACUUM {} RETAIN 0 HOURS")
     with pytest.raises(SourceError, match=r"can't be read any more.*ALTER TABLE t RESYNC"):
         poll(session)
@@ -219,7 +218,8 @@ def test_an_error_that_only_delta_knows_is_said(session: Session, delta: Callabl
 
 
 def test_a_column_that_was_away_for_a_while(session: Session, delta: Callable[..., DeltaTable]) -> None:
-    there = delta(properties="'delta.enableChangeDataFeed' = 'true', 'delta.columnMapping.mode' = 'name'")
+    mapped = "'delta.enableChangeDataFeed' = 'true', 'delta.columnMapping.mode' = 'name'"
+    there = delta(SparkDeltaTable, properties=mapped)
     there.insert("VALUES (1, 'a')")
     follow(session, there)
     poll(session)
@@ -248,7 +248,7 @@ def test_nested_values_that_are_no_numbers(
     assert poll(session).rows == 3
     there.sql("UPDATE {} SET l = array(2.5D) WHERE id = 1")
     assert poll(session).rows == 1
-    assert repr(held(session)) == repr([tuple([*row[:2], list(row[2].items())]) for row in there.rows()])
+    assert repr(held(session)) == repr(there.rows())
 
 
 def test_a_log_that_was_cleaned_up_is_said(session: Session, delta: Callable[..., DeltaTable]) -> None:
@@ -304,7 +304,7 @@ def test_deletion_vectors_column_mapping_partitions_and_nested_values(
 ) -> None:
     said = "'delta.enableChangeDataFeed' = 'true', 'delta.enableDeletionVectors' = 'true', 'delta.columnMapping.mode' = 'name'"
     columns = "Id BIGINT, day DATE, v STRING, m MAP<STRING, INT>, s STRUCT<a: INT, b: ARRAY<STRING>>, ts TIMESTAMP, n TIMESTAMP_NTZ, d DECIMAL(20, 3), b BINARY"
-    there = delta(columns=columns, properties=said, partitioned="day")
+    there = delta(SparkDeltaTable, columns=columns, properties=said, partitioned="day")
     there.insert(
         "SELECT id, date_add(DATE'2026-01-01', CAST(id % 3 AS INT)), 'a', map('k', 1), named_struct('a', 1, 'b', array('x', NULL)), "
         "TIMESTAMP'2026-01-01 01:02:03.000004', TIMESTAMP_NTZ'2026-01-01 01:02:03', 1.250, X'00FF' FROM range(50)"
@@ -364,7 +364,7 @@ def test_rows_without_a_key_and_keys_that_stand_twice_are_set_aside(
 def test_what_is_refused_when_the_table_is_made(
     session: Session, delta: Callable[..., DeltaTable], tmp_path: Path
 ) -> None:
-    there = delta(columns="id BIGINT, v STRING, t TIMESTAMP, x VARIANT")
+    there = delta(SparkDeltaTable, columns="id BIGINT, v STRING, t TIMESTAMP, x VARIANT")
     for columns, words in {
         "id INT PRIMARY KEY": r"(?s)column id is int here and bigint in the Delta table.*write id BIGINT",
         "id BIGINT PRIMARY KEY, w STRING": "has no column w",
@@ -427,17 +427,15 @@ def test_many_rows_are_written_by_tasks(
     session: Session, delta: Callable[..., DeltaTable], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = delta()
-    there.insert("SELECT id, CAST(id AS STRING) FROM range(300000)")
+    there.insert("SELECT id, CAST(id AS STRING) FROM range(30000)")
     follow(session, there)
     monkeypatch.setattr("engine.connectors.delta.SMALL_ROWS", 10)
     poll(session)
     there.sql("UPDATE {} SET v = 'b' WHERE id % 3 = 0", "DELETE FROM {} WHERE id % 3 = 1")
     monkeypatch.setattr(DeltaSource, "_few", lambda *_: None)
     report = poll(session)
-    assert report.rows == 200000
-    found = session.sql("SELECT count(*) n, count_if(v = 'b') b, sum(id) s FROM t")
-    assert found is not None
-    assert tuple(found.to_pylist()[0].values()) == there.rows(("count(*)", "count_if(v = 'b')", "sum(id)"))[0]
+    assert report.rows == 20000
+    assert held(session) == there.rows()
     session.sql("ALTER TABLE t RESYNC")
     assert session.notices == ("0 rows were written",)
 
@@ -451,13 +449,13 @@ def test_a_thread_follows_while_another_computes(session: Session, delta: Callab
         session.store, {"t"}, session.store.refresh, lambda tries: 0.0, lambda: session.computing
     )
     try:
-        for n in range(4):
+        for n in range(2):
             there.insert(f"VALUES ({10 + n}, 'b')")
             while len(held(session)) < n + 2:
                 assert polling.wait(60.0)
                 assert [(one.error, one.warnings) for one in polling.take()] == [(None, ())]
                 session.flush().raise_for_all()
-        assert held(session, "counted") == [("a", 1), ("b", 4)]
+        assert held(session, "counted") == [("a", 1), ("b", 2)]
     finally:
         polling.close()
 
@@ -477,12 +475,12 @@ def test_a_path_outside_of_the_home_is_refused(
     assert source(session).place.spark == f"file:{there.path}"
     assert poll(session).rows == 1
     elsewhere = home / "clone"
-    there.sql(f"CREATE TABLE delta.`{elsewhere}` SHALLOW CLONE {{}}")
+    there.spark.sql(f"CREATE TABLE delta.`{elsewhere}` SHALLOW CLONE delta.`{there.path}`").collect()
     session.sql(
         f"CREATE TABLE c (id BIGINT PRIMARY KEY, v STRING) WITH (connector = 'delta', path = '{elsewhere}')"
     )
     assert poll(session, "c").rows == 1
-    there.spark.sql(f"CREATE TABLE delta.`{home / 'other'}` SHALLOW CLONE delta.`{there.path}`").collect()
+    shutil.copytree(elsewhere, home / "other")
     session.sql("CREATE TABLE d (id BIGINT PRIMARY KEY, v STRING) WITH (connector = 'delta', path = 'other')")
     monkeypatch.delenv("TIDELINE_ALLOWED_PATHS")
     with pytest.raises(PathNotAllowed, match="lies outside of"):

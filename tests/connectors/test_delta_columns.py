@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from engine.errors import SourceError
 from engine.session import Session
-from tests.connectors.delta_tables import FEED, DeltaTable, follow, held, poll
+from tests.connectors.delta_tables import FEED, DeltaTable, SparkDeltaTable, follow, held, poll
 
 MAPPED = "'delta.columnMapping.mode' = 'name'"
 FED = f"{FEED}, {MAPPED}"
@@ -20,26 +23,40 @@ SWAP = (
     "ALTER TABLE {} RENAME COLUMN b TO a",
     "ALTER TABLE {} RENAME COLUMN x TO b",
 )
+AWAY_AND_BACK = (
+    *SWAP[:2],
+    "ALTER TABLE {} RENAME COLUMN a TO b",
+    "ALTER TABLE {} RENAME COLUMN x TO a",
+)
+
+
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A function that returns a Delta table of three columns with two rows, which tests copy."""
+
+    @cache
+    def make(properties: str) -> Path:
+        there = SparkDeltaTable(spark, tmp_path_factory.mktemp("made") / "delta")
+        there.make("id BIGINT, a STRING, b STRING", properties=properties)
+        there.insert("VALUES (1, 'a1', 'b1'), (2, 'a2', 'b2')")
+        return Path(there.path)
+
+    return make
 
 
 @pytest.fixture
-def delta(spark: SparkSession, tmp_path: Path) -> Callable[..., DeltaTable]:
-    """A function that makes a Delta table of three columns with two rows."""
-
-    def make(properties: str) -> DeltaTable:
-        there = DeltaTable(spark, tmp_path / "delta")
-        there.make("id BIGINT, a STRING, b STRING", properties=properties)
-        there.insert("VALUES (1, 'a1', 'b1'), (2, 'a2', 'b2')")
-        return there
-
-    return make
+def delta(
+    spark: SparkSession, made: Callable[[str], Path], tmp_path: Path
+) -> Callable[[str], SparkDeltaTable]:
+    """A function that gives a test such a Delta table of its own."""
+    return lambda said: SparkDeltaTable(spark, shutil.copytree(made(said), tmp_path / "delta"))
 
 
 @pytest.mark.parametrize(
     "changes", [SWAP, ("ALTER TABLE {} DROP COLUMN a", "ALTER TABLE {} ADD COLUMN a STRING")]
 )
 def test_a_name_that_another_column_has_got_is_told_until_all_is_compared(
-    session: Session, delta: Callable[..., DeltaTable], changes: tuple[str, ...]
+    session: Session, delta: Callable[[str], SparkDeltaTable], changes: tuple[str, ...]
 ) -> None:
     there = delta(FED)
     follow(session, there, "id BIGINT PRIMARY KEY, a STRING, b STRING")
@@ -55,18 +72,18 @@ def test_a_name_that_another_column_has_got_is_told_until_all_is_compared(
 
 
 def test_a_renamed_column_that_was_not_taken_and_one_that_has_its_name_again_are_nothing(
-    session: Session, delta: Callable[..., DeltaTable]
+    session: Session, delta: Callable[[str], SparkDeltaTable]
 ) -> None:
     there = delta(FED)
     follow(session, there, "id BIGINT PRIMARY KEY, a STRING")
     poll(session)
-    there.sql(*SWAP, *SWAP, "ALTER TABLE {} RENAME COLUMN b TO c", "DELETE FROM {} WHERE id = 1")
+    there.sql(*AWAY_AND_BACK, "ALTER TABLE {} RENAME COLUMN b TO c", "DELETE FROM {} WHERE id = 1")
     assert poll(session).rows == 1
     assert held(session) == there.rows(("id", "a"))
 
 
 def test_without_a_feed_columns_that_were_renamed_are_compared(
-    session: Session, delta: Callable[..., DeltaTable]
+    session: Session, delta: Callable[[str], SparkDeltaTable]
 ) -> None:
     there = delta(MAPPED)
     follow(session, there, "id BIGINT PRIMARY KEY, a STRING, b STRING")
@@ -82,7 +99,7 @@ def test_without_a_feed_columns_that_were_renamed_are_compared(
 
 
 def test_a_source_says_that_a_name_is_another_column_s(
-    session: Session, delta: Callable[..., DeltaTable]
+    session: Session, delta: Callable[[str], SparkDeltaTable]
 ) -> None:
     there = delta(FED)
     session.sql(f"CREATE SOURCE s (PRIMARY KEY (id)) WITH (connector = 'delta', path = '{there.path}')")
@@ -94,31 +111,39 @@ def test_a_source_says_that_a_name_is_another_column_s(
         poll(session, "s")
 
 
-@pytest.mark.parametrize("field", ["größe", "1d", "order", "123"])
 def test_fields_may_have_any_name_of_letters_and_digits(
-    session: Session, spark: SparkSession, tmp_path: Path, field: str
+    session: Session, spark: SparkSession, tmp_path: Path
 ) -> None:
-    there = DeltaTable(spark, tmp_path / "delta").make(f"id BIGINT, s ARRAY<STRUCT<`{field}`: INT>>")
-    there.insert(f"SELECT id, array(named_struct('{field}', 7)) FROM range(3)")
+    fields = ("größe", "1d", "order", "123")
+    kinds = ", ".join(f"`{field}`: INT" for field in fields)
+    values = ", ".join(f"'{field}', 7" for field in fields)
+    there = DeltaTable(spark, tmp_path / "delta").make(f"id BIGINT, s ARRAY<STRUCT<{kinds}>>")
+    there.insert(f"SELECT id, array(named_struct({values})) FROM range(3)")
     session.sql(f"CREATE TABLE t (PRIMARY KEY (id)) WITH (connector = 'delta', path = '{there.path}')")
     assert poll(session).rows == 3
     there.sql("DELETE FROM {} WHERE id = 1")
     assert poll(session).rows == 1
-    assert held(session) == [(n, [{field: 7}]) for n in (0, 2)]
+    assert held(session) == [(n, [dict.fromkeys(fields, 7)]) for n in (0, 2)]
 
 
-@pytest.mark.parametrize("day", ["0000-01-01", "-0044-03-15", "+10000-01-01"])
 def test_rows_with_dates_that_python_has_not_are_set_aside_as_others(
-    session: Session, spark: SparkSession, tmp_path: Path, day: str
+    session: Session, spark: SparkSession, tmp_path: Path
 ) -> None:
+    days = ("0000-01-01", "-0044-03-15", "+10000-01-01")
+
+    def rows(*keys: int | None) -> str:
+        given = [("NULL" if key is None else 10 * n + key, day) for n, day in enumerate(days) for key in keys]
+        return ", ".join(f"({key}, DATE'{day}')" for key, day in given)
+
     there = DeltaTable(spark, tmp_path / "delta").make("id BIGINT, day DATE")
-    there.insert(f"VALUES (1, DATE'{day}'), (1, DATE'{day}'), (NULL, DATE'{day}')")
+    there.insert(f"VALUES {rows(1, 1, None)}")
     follow(session, there, "id BIGINT PRIMARY KEY, day DATE")
     report = poll(session)
-    assert (report.rows, report.dead_rows) == (1, 2)
-    there.insert(f"VALUES (NULL, DATE'{day}'), (2, DATE'{day}')")
+    assert (report.rows, report.dead_rows) == (3, 6)
+    there.insert(f"VALUES {rows(None, 2)}")
     report = poll(session)
-    assert (report.rows, report.dead_rows) == (1, 1)
-    raw = held(session, "_dead_letter", "raw")
-    assert len(raw) == 3 and all(day.strip("+-") in row[0] for row in raw)
-    assert held(session, columns="id, CAST(day AS STRING)") == [(1, day), (2, day)]
+    assert (report.rows, report.dead_rows) == (3, 3)
+    raw = [json.loads(row[0])["day"] for row in held(session, "_dead_letter", "raw")]
+    assert sorted(day.strip("+-") for day in raw) == sorted(day.strip("+-") for day in days * 3)
+    taken = [(10 * n + key, day) for n, day in enumerate(days) for key in (1, 2)]
+    assert held(session, columns="id, CAST(day AS STRING)") == sorted(taken, key=repr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import WriterProperties, write_deltalake
 from pyspark.sql import SparkSession
 
 from engine.connectors import delta, delta_files
@@ -16,7 +18,7 @@ from engine.connectors.delta_files import Split, plain_splits
 from engine.connectors.delta_log import Metadata
 from engine.runtime.writes import key_order
 from engine.session import Session
-from tests.connectors.delta_tables import FEED, DeltaTable, follow, held, poll
+from tests.connectors.delta_tables import FEED, DeltaTable, SparkDeltaTable, follow, held, poll
 
 WIDE = (
     "id BIGINT, k STRING, b BOOLEAN, t TINYINT, s SMALLINT, i INT, f FLOAT, d DOUBLE, m DECIMAL(10, 2), w DECIMAL(30, 5), "
@@ -44,6 +46,11 @@ def there(spark: SparkSession, tmp_path: Path) -> DeltaTable:
     return DeltaTable(spark, tmp_path / "delta")
 
 
+@pytest.fixture
+def by_spark(spark: SparkSession, tmp_path: Path) -> SparkDeltaTable:
+    return SparkDeltaTable(spark, tmp_path / "delta")
+
+
 def wide(part: int) -> str:
     """Return rows of every type: nulls, NaN, days and times before the Gregorian calendar and after all others."""
     at = f"({part} * {MANY} + id)"
@@ -68,8 +75,9 @@ def texts() -> list[str]:
 
 
 def test_rows_of_every_type_are_what_spark_reads(
-    session: Session, there: DeltaTable, read: list[tuple[Split, ...] | None]
+    session: Session, by_spark: SparkDeltaTable, read: list[tuple[Split, ...] | None]
 ) -> None:
+    there = by_spark
     there.make(WIDE)
     there.insert(wide(0))
     there.insert(wide(1))
@@ -93,7 +101,7 @@ def test_keys_that_are_null_or_stand_twice_are_set_aside(
     assert held(session) == [(1, "a"), (2, "c"), (3, "x")]
 
 
-def legacy(there: DeltaTable) -> None:
+def legacy(there: SparkDeltaTable) -> None:
     there.make("id BIGINT, day DATE")
     there.spark.conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "LEGACY")
     try:
@@ -102,18 +110,18 @@ def legacy(there: DeltaTable) -> None:
         there.spark.conf.unset("spark.sql.parquet.datetimeRebaseModeInWrite")
 
 
-def vectors(there: DeltaTable) -> None:
+def vectors(there: SparkDeltaTable) -> None:
     there.make(properties=f"{FEED}, 'delta.enableDeletionVectors' = 'true'")
     there.insert("SELECT /*+ COALESCE(1) */ id, 'a' FROM range(50)")
     there.sql("DELETE FROM {} WHERE id = 7")
 
 
-def vectors_that_are_off(there: DeltaTable) -> None:
+def vectors_that_are_off(there: SparkDeltaTable) -> None:
     vectors(there)
     there.sql("ALTER TABLE {} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')")
 
 
-def mapped(there: DeltaTable) -> None:
+def mapped(there: SparkDeltaTable) -> None:
     there.make(properties="'delta.columnMapping.mode' = 'name'")
     there.insert("SELECT id, 'a' FROM range(50)")
     there.sql("ALTER TABLE {} RENAME COLUMN v TO w", "ALTER TABLE {} ADD COLUMN v STRING")
@@ -131,22 +139,32 @@ def wider(there: DeltaTable) -> None:
     there.sql("ALTER TABLE {} ADD COLUMN v STRING", "INSERT INTO {} VALUES (99, 'v')")
 
 
-def padded(there: DeltaTable) -> None:
+def padded(there: SparkDeltaTable) -> None:
     there.make("id BIGINT, v CHAR(5)")
     there.insert("SELECT id, 'ab' FROM range(50)")
 
 
 @pytest.mark.parametrize(
-    "make",
-    [legacy, vectors, vectors_that_are_off, mapped, partitioned, wider, padded],
+    ("make", "kind"),
+    [
+        (legacy, SparkDeltaTable),
+        (vectors_that_are_off, SparkDeltaTable),
+        (mapped, SparkDeltaTable),
+        (partitioned, DeltaTable),
+        (wider, DeltaTable),
+        (padded, SparkDeltaTable),
+    ],
     ids=lambda one: one.__name__,
 )
 def test_what_files_do_not_tell_is_read_by_spark(
     session: Session,
-    there: DeltaTable,
+    spark: SparkSession,
+    tmp_path: Path,
     read: list[tuple[Split, ...] | None],
     make: Callable[[DeltaTable], None],
+    kind: type[DeltaTable],
 ) -> None:
+    there = kind(spark, tmp_path / "delta")
     make(there)
     session.sql(f"CREATE TABLE t (PRIMARY KEY (id)) WITH (connector = 'delta', path = '{there.path}')")
     poll(session)
@@ -155,8 +173,9 @@ def test_what_files_do_not_tell_is_read_by_spark(
 
 
 def test_a_table_that_lost_all_vectors_is_read_from_its_files(
-    session: Session, there: DeltaTable, read: list[tuple[Split, ...] | None]
+    session: Session, by_spark: SparkDeltaTable, read: list[tuple[Split, ...] | None]
 ) -> None:
+    there = by_spark
     vectors(there)
     there.sql("REORG TABLE {} APPLY (PURGE)")
     follow(session, there)
@@ -169,11 +188,10 @@ def test_large_files_are_split_by_row_groups(
     session: Session, there: DeltaTable, read: list[tuple[Split, ...] | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there.make()
-    there.spark.conf.set("parquet.block.size", str(1 << 16))
-    try:
-        there.insert("SELECT /*+ COALESCE(1) */ id, sha2(CAST(id AS STRING), 256) FROM range(20000)")
-    finally:
-        there.spark.conf.unset("parquet.block.size")
+    many = range(20_000)
+    rows = pa.table({"id": many, "v": [hashlib.sha256(b"%d" % n).hexdigest() for n in many]})
+    groups = WriterProperties(max_row_group_size=1_000)
+    write_deltalake(there.path, rows, mode="append", writer_properties=groups)
     monkeypatch.setattr(delta_files, "SPLIT_BYTES", 1 << 17)
     follow(session, there)
     poll(session)

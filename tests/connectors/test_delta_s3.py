@@ -11,7 +11,7 @@ from engine.connectors import delta
 from engine.connectors.source_trial import try_source
 from engine.hummock.object_store import open_object_store
 from engine.session import Session
-from tests.connectors.delta_tables import DeltaTable, held, poll
+from tests.connectors.delta_tables import SparkDeltaTable, held, poll
 from tests.connectors.s3a import WITH_S3A, as_spark_has_it
 
 pytestmark = [pytest.mark.s3, WITH_S3A]
@@ -24,20 +24,20 @@ def looked_at_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def there(spark: SparkSession, s3_url: str) -> DeltaTable:
+def there(spark: SparkSession, s3_url: str) -> SparkDeltaTable:
     """A Delta table in a bucket."""
     open_object_store(s3_url)  # the bucket has to be there
-    return DeltaTable(spark, as_spark_has_it(f"{s3_url}/lake")).make()
+    return SparkDeltaTable(spark, as_spark_has_it(f"{s3_url}/lake")).make()
 
 
 @pytest.fixture
-def following(session: Session, there: DeltaTable, s3_url: str) -> Iterator[Session]:
+def following(session: Session, there: SparkDeltaTable, s3_url: str) -> Iterator[Session]:
     """A session with a table t that follows it."""
     session.sql(f"CREATE TABLE t (PRIMARY KEY (id)) WITH (connector = 'delta', path = '{s3_url}/lake')")
     yield session
 
 
-def test_a_table_follows_a_delta_table_in_a_bucket(following: Session, there: DeltaTable) -> None:
+def test_a_table_follows_a_delta_table_in_a_bucket(following: Session, there: SparkDeltaTable) -> None:
     there.insert("SELECT id, 'a' FROM range(1000)")
     assert (poll(following).rows, held(following)) == (1_000, there.rows())
     there.sql("UPDATE {} SET v = 'b' WHERE id < 10", "DELETE FROM {} WHERE id >= 990")
@@ -47,7 +47,7 @@ def test_a_table_follows_a_delta_table_in_a_bucket(following: Session, there: De
 
 
 def test_what_was_taken_is_not_taken_again_by_another_process(
-    following: Session, there: DeltaTable, spark: SparkSession
+    following: Session, there: SparkDeltaTable, spark: SparkSession
 ) -> None:
     there.insert("SELECT id, 'a' FROM range(100)")
     assert poll(following).rows == 100
@@ -61,7 +61,7 @@ def test_what_was_taken_is_not_taken_again_by_another_process(
     assert held(following) == there.rows()
 
 
-def test_a_source_in_a_bucket_can_be_tried(following: Session, there: DeltaTable) -> None:
+def test_a_source_in_a_bucket_can_be_tried(following: Session, there: SparkDeltaTable) -> None:
     there.insert("SELECT id, 'a' FROM range(10)")
     tried = try_source(following.store, following.catalog.get("t"), lambda: following.computing)
     assert [finding.works for finding in tried] == [True] * 3

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from engine.session import Session
 from tests.connectors.delta_follower import versions_of
-from tests.connectors.delta_tables import FEED, DeltaTable, follow, held
+from tests.connectors.delta_tables import FEED, DeltaTable, SparkDeltaTable, follow, held
 from tests.connectors.sinks.delta.logs import operations, versions
 from tests.connectors.test_delta_random import Commits, by_batch
 
@@ -107,19 +107,28 @@ def make(session: Session, tables: dict[str, DeltaTable], out: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "commits", "kills"),
+    ("kind", "seed", "commits", "kills"),
     [
-        pytest.param(0, 10, 1, id="short"),
-        *(pytest.param(n, 100, 5, id=f"long-{n}", marks=pytest.mark.oracle) for n in (20, 21)),
+        pytest.param(DeltaTable, 0, 10, 1, id="short", marks=pytest.mark.long),
+        *(
+            pytest.param(SparkDeltaTable, n, 100, 5, id=f"long-{n}", marks=pytest.mark.oracle)
+            for n in (20, 21)
+        ),
     ],
 )
 @pytest.mark.timeout(1800)
 def test_delta_tables_follow_delta_tables_by_a_process_that_is_killed(
-    session: Session, spark: SparkSession, tmp_path: Path, seed: int, commits: int, kills: int
+    session: Session,
+    spark: SparkSession,
+    tmp_path: Path,
+    kind: type[DeltaTable],
+    seed: int,
+    commits: int,
+    kills: int,
 ) -> None:
     chance, out = random.Random(seed), tmp_path / "out"
     tables = {
-        name: DeltaTable(spark, tmp_path / name).make(COLUMNS, properties=said)
+        name: kind(spark, tmp_path / name).make(COLUMNS, properties=said)
         for name, said in (("fed", FEED), ("plain", ""))
     }
     writers = {name: Commits(there, chance) for name, there in tables.items()}
@@ -143,7 +152,7 @@ def test_delta_tables_follow_delta_tables_by_a_process_that_is_killed(
                     expected = by_batch(tables, query)
                     assert held(session, view) == expected, (view, done)
                     assert read_by_rust(out / view) == expected, (view, done)
-                    assert DeltaTable(spark, out / view).rows() == expected, (view, done)
+                    assert SparkDeltaTable(spark, out / view).rows() == expected, (view, done)
     for view in QUERIES:
         found = versions(out / view)
         assert found == sorted(set(found)), f"a transaction of {view} stands twice, or out of order"

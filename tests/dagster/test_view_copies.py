@@ -10,7 +10,7 @@ import pytest
 from dagster_tideline.models import load_models
 from dagster_tideline.view_spec import spec_of
 from engine.meta.sinks import copies_of
-from tests.connectors.sinks.delta.logs import rows, versions
+from tests.connectors.sinks.delta.logs import columns, rows, versions
 from tests.connectors.sinks.delta.test_rows import content
 from tests.dagster.conftest import Project
 
@@ -38,10 +38,10 @@ def make(project: Project) -> None:
 
 
 @pytest.mark.long
-def test_a_model_gets_loses_and_moves_its_table_and_the_view_stays(project: Project, spark) -> None:
+def test_a_model_gets_loses_and_moves_its_table_and_the_view_stays(project: Project) -> None:
     session, home = project.session, project.home
     make(project)
-    assert rows(spark, home / "out/sums") == content(session, "sums")
+    assert rows(home / "out/sums") == content(session, "sums")
     assert {"delta_rows_out", "delta_lag_rows"} <= project.told("sums").keys()
     assert "delta_rows_out" not in project.told("base")
     assert project.told("sums_delta") == {}
@@ -58,19 +58,19 @@ def test_a_model_gets_loses_and_moves_its_table_and_the_view_stays(project: Proj
     brought(project)
     session.sql("INSERT INTO t VALUES (4, 5)")
     brought(project)
-    assert rows(spark, home / "moved") == content(session, "sums")
+    assert rows(home / "moved") == content(session, "sums")
     assert session.store.refresh().tables["sums"].table_id == built
     assert session.catalog.get("sums").options["checks"] == "n > 0"
 
     project.model("base.sql", BASE.format("* 2"))
     brought(project)
     assert session.store.refresh().tables["sums"].table_id != built
-    assert rows(spark, home / "moved") == content(session, "sums")
+    assert rows(home / "moved") == content(session, "sums")
     assert [copy.name for copy in copies_of(session.stored, "sums")] == ["sums_delta"]
 
 
 @pytest.mark.long
-def test_a_model_whose_query_gains_a_column_ends_with_it_in_its_table(project: Project, spark) -> None:
+def test_a_model_whose_query_gains_a_column_ends_with_it_in_its_table(project: Project) -> None:
     session, home = project.session, project.home
     make(project)
     wider = VIEW.format("").replace("count(*) AS n", "count(*) AS n, max(id) AS newest")
@@ -78,14 +78,14 @@ def test_a_model_whose_query_gains_a_column_ends_with_it_in_its_table(project: P
     brought(project)
     session.sql("INSERT INTO t VALUES (4, 5)")
     brought(project)
-    assert spark.read.format("delta").load(str(home / "out/sums")).columns == ["v", "n", "newest"]
-    assert rows(spark, home / "out/sums") == content(session, "sums")
+    assert columns(home / "out/sums") == ["v", "n", "newest"]
+    assert rows(home / "out/sums") == content(session, "sums")
     assert ("5", "3", "4") in content(session, "sums")
     found = versions(home / "out/sums")
     assert found == sorted(set(found))
 
 
-def test_views_made_by_hand_come_back_with_their_tables(project: Project, spark) -> None:
+def test_views_made_by_hand_come_back_with_their_tables(project: Project) -> None:
     session, home = project.session, project.home
     project.model("t.sql", TABLE)
     project.model("base.sql", BASE.format("+ 0"))
@@ -96,11 +96,11 @@ def test_views_made_by_hand_come_back_with_their_tables(project: Project, spark)
     )
     project.model("base.sql", BASE.format("* 2"))
     brought(project)
-    assert rows(spark, home / "hand") == content(session, "hand")
+    assert rows(home / "hand") == content(session, "hand")
     assert [copy.name for copy in copies_of(session.stored, "hand")] == ["hand_delta"]
 
 
-def test_a_table_that_cannot_be_written_fails_the_run_of_its_view(project: Project, spark) -> None:
+def test_a_table_that_cannot_be_written_fails_the_run_of_its_view(project: Project) -> None:
     project.model("t.sql", TABLE)
     project.model("v.sql", "-- delta: out\nCREATE MATERIALIZED VIEW v AS SELECT id, v FROM t")
     brought(project)

@@ -1,4 +1,4 @@
-"""What stands in the log of a Delta table, read as the files that it is, and its rows, read by Spark."""
+"""What stands in the log of a Delta table, read as the files that it is, and its rows, read by delta-rs or by Spark."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 
@@ -41,7 +43,21 @@ def operations(table: Path) -> list[str]:
     return [action["commitInfo"]["operation"] for action in actions(table) if "commitInfo" in action]
 
 
-def rows(spark: SparkSession, table: Path | str) -> Counter:
+def columns(table: Path) -> list[str]:
+    """Return the names of a table's columns."""
+    return [field.name for field in DeltaTable(str(table)).schema().fields]
+
+
+def rows(table: Path) -> Counter:
     """Return the rows of a table, each with how often it is there."""
-    found = spark.read.format("delta").load(str(table)).toArrow().to_pylist()
-    return Counter(tuple(repr(value) for value in row.values()) for row in found)
+    return counted(DeltaTable(str(table)).to_pyarrow_table())
+
+
+def rows_by_spark(spark: SparkSession, table: Path | str) -> Counter:
+    """Return the rows of a table, each with how often it is there, as Spark reads them."""
+    return counted(spark.read.format("delta").load(str(table)).toArrow())
+
+
+def counted(found: pa.Table) -> Counter:
+    """Return rows, each with how often it is there."""
+    return Counter(tuple(repr(value) for value in row.values()) for row in found.to_pylist())

@@ -64,9 +64,9 @@ def check(store: str, folder: Path, spark: SparkSession, writers: int, batches: 
     with Session(store, spark) as session:
         session.flush(sink_seconds=120)
         left = expected(writers, batches)
-        assert rows(spark, folder / "t") == Counter((repr(k), repr(v)) for k, v in left.items())
+        assert rows(folder / "t") == Counter((repr(k), repr(v)) for k, v in left.items())
         values = Counter(left.values())
-        assert rows(spark, folder / "by_value") == Counter((repr(v), repr(n)) for v, n in values.items())
+        assert rows(folder / "by_value") == Counter((repr(v), repr(n)) for v, n in values.items())
     for name in ("t", "by_value"):
         found = versions(folder / name)
         assert found == sorted(set(found)), (

@@ -16,7 +16,7 @@ from engine.hummock.object_store import open_object_store
 from engine.meta.sinks import sinks
 from engine.session import Session
 from tests.connectors.s3a import WITH_S3A, as_spark_has_it
-from tests.connectors.sinks.delta.logs import rows
+from tests.connectors.sinks.delta.logs import rows_by_spark
 
 pytestmark = [pytest.mark.s3, WITH_S3A]
 VIEW = "CREATE MATERIALIZED VIEW v AS SELECT g, count(*) AS n, sum(x) AS s FROM t GROUP BY g"
@@ -61,11 +61,11 @@ def transactions(place: str) -> list[int]:
 
 
 def test_a_table_in_a_bucket_is_as_its_view_is(session: Session, spark: SparkSession, place: str) -> None:
-    assert rows(spark, as_spark_has_it(place)) == content(session)
+    assert rows_by_spark(spark, as_spark_has_it(place)) == content(session)
     written(session, range(50, 300), x=5)
     session.sql("DELETE FROM t WHERE g = 3")
     assert brought(session) is None
-    assert rows(spark, as_spark_has_it(place)) == content(session)
+    assert rows_by_spark(spark, as_spark_has_it(place)) == content(session)
 
 
 def test_a_range_that_is_delivered_again_counts_once(
@@ -86,7 +86,7 @@ def test_a_range_that_is_delivered_again_counts_once(
     assert brought(session) is None
     found = transactions(place)
     assert found[:2] == done and found == sorted(set(found)) and len(found) == 3
-    assert rows(spark, as_spark_has_it(place)) == content(session)
+    assert rows_by_spark(spark, as_spark_has_it(place)) == content(session)
 
 
 def test_a_table_in_a_bucket_is_kept_up(session: Session, spark: SparkSession, place: str) -> None:
@@ -95,4 +95,4 @@ def test_a_table_in_a_bucket_is_kept_up(session: Session, spark: SparkSession, p
         assert brought(session) is None
     done = list(keep_up(sinks(session.stored), lambda: spark, optimize=True, retain_hours=0))
     assert [one.error for one in done] == [None] and done[0].files_deleted > 0
-    assert rows(spark, as_spark_has_it(place)) == content(session)
+    assert rows_by_spark(spark, as_spark_has_it(place)) == content(session)
