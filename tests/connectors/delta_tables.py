@@ -91,7 +91,7 @@ class SparkDeltaTable(DeltaTable):
 
 
 def run_by_rust(path: str, text: str) -> None:
-    """Run a statement of Spark SQL on a Delta table by delta-rs; raises NotImplementedError for what it does not do as Spark does."""
+    """Run a statement of Spark SQL on a Delta table by delta-rs; raises LookupError for what it does not do as Spark does."""
     for pattern, run in COMMANDS.items():
         if found := re.fullmatch(pattern, text.strip()):
             run(deltalake.DeltaTable(path), *found.groups())
@@ -103,7 +103,7 @@ def run_by_rust(path: str, text: str) -> None:
             raise _NotByRust("the statement")
         run_parsed(path, statement)
     except (ParseError, _NotByRust) as what:
-        raise NotImplementedError(f"{text!r} needs Spark: use SparkDeltaTable ({what})") from what
+        raise LookupError(f"{text!r} needs Spark: use SparkDeltaTable ({what})") from what
 
 
 class _NotByRust(Exception):

@@ -43,7 +43,7 @@ def refuses_spark() -> SparkSession:
 def test_the_snapshot_then_every_kind_of_change_of_the_feed(
     session: Session, delta: Callable[..., DeltaTable]
 ) -> None:
-    there = delta()
+    there = delta(kind=SparkDeltaTable)
     there.insert("SELECT id, 'a' FROM range(100)")
     follow(session, there)
     assert session.notices == ()
