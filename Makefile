@@ -17,7 +17,7 @@ QUICK := tests/test_docs.py tests/test_layout.py tests/tools tests/sql tests/met
 export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup s3a demo up test quick shuffled compiled proof cluster pages examples fuzz faults state-machine maintenance races conformance long outages first-view crash lint format oracle browser postgres bench clean
+.PHONY: help setup s3a demo up test quick shuffled compiled planted proof cluster pages examples fuzz faults state-machine maintenance races conformance long outages first-view crash lint format oracle browser postgres bench clean
 .DEFAULT_GOAL := help
 
 help: ## Show the targets.
@@ -58,6 +58,9 @@ shuffled: setup ## The tests of `make test` in random order; ORDER=N runs an ord
 
 compiled: setup ## The tests of `make test` on Spark with its plans compiled, as users have them; there they are interpreted.
 	TIDELINE_TESTS_COMPILED=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "$(SLOW) and spark" tests
+
+planted: setup ## Plant a dozen bugs by hand, one at a time, and show which test of `make test` catches each.
+	$(BIN)/python -m tools.planted
 
 proof: setup ## All that `make test` leaves out, target by target, with a table; goes on where it was broken off.
 	$(BIN)/python -m tools.proof

@@ -24,6 +24,7 @@ TARGETS = (
     "long",
     "compiled",
     "shuffled",
+    "planted",
     "oracle",
     "crash",
     "faults",
