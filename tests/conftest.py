@@ -20,7 +20,7 @@ from engine.hummock.version import Run
 from engine.runtime.compaction_tasks import CompactionTasks
 from engine.runtime.spark.session import connect
 from engine.session import Session
-from tests.uncompiled import interpreting, uncompiled
+from tests.uncompiled import compiled, interpreting, uncompiled
 
 pytest_plugins = ["tests.measures"]
 hypothesis.settings.register_profile(
@@ -53,6 +53,7 @@ def scratch_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """
     tmp_path_factory.getbasetemp()  # pytest's own folder is where a user looks for it
     with tempfile.TemporaryDirectory(prefix="tideline-tests-", ignore_cleanup_errors=True) as folder:
+        os.chmod(folder, 0o711)  # tests become other users
         given = os.environ.get(_JAVA_OPTIONS, _FIRST_COMPILER)
         os.environ.update(
             {
@@ -103,6 +104,13 @@ def spark(s3_server: str) -> Iterator[SparkSession]:
 def interpreted(spark: SparkSession) -> Iterator[None]:
     """Spark interprets its plans: for tests of many small ones."""
     with uncompiled(spark):
+        yield
+
+
+@pytest.fixture
+def code_generated(spark: SparkSession) -> Iterator[None]:
+    """Spark compiles its plans, as it does for users."""
+    with compiled(spark):
         yield
 
 

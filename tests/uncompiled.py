@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 SETTINGS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 COMPILED = "TIDELINE_TESTS_COMPILED"
 """Where this is 1 in the environment the tests' Spark compiles its plans, as a user's does."""
+_YOUNG = {"spark.driver.extraJavaOptions": "-Xmn512m"}
+"""Most of what a test makes is garbage at its end: a large room for it is collected seldom."""
 _ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 
 
@@ -18,7 +20,7 @@ _ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 def interpreting() -> Iterator[None]:
     """Have a Spark that is started within interpret its plans, in all its sessions; processes that tests start are not changed."""
     settings = {} if os.environ.get(COMPILED) == "1" else SETTINGS
-    given = [f"--conf {name}={value}" for name, value in settings.items()]
+    given = [f"--conf {name}={value}" for name, value in {**settings, **_YOUNG}.items()]
     os.environ[_ARGUMENTS] = " ".join([*given, "pyspark-shell"])
     try:
         yield

@@ -165,7 +165,7 @@ def spoiled(there: DeltaTable) -> None:
     there.sql("VACUUM {} RETAIN 0 HOURS")
 
 
-@pytest.mark.parametrize("kind", ["TABLE", "SOURCE"])
+@pytest.mark.parametrize("kind", [pytest.param("TABLE", marks=pytest.mark.long), "SOURCE"])
 def test_a_feed_whose_files_are_gone_cannot_be_resumed(
     there: DeltaTable, session: Session, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
@@ -184,6 +184,7 @@ def test_a_feed_whose_files_are_gone_cannot_be_resumed(
         poll(session, "fed")
 
 
+@pytest.mark.long
 def test_a_source_without_a_feed_whose_old_version_is_gone_cannot_be_resumed(
     there: DeltaTable, session: Session, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -53,7 +53,13 @@ def delta(
 
 
 @pytest.mark.parametrize(
-    "changes", [SWAP, ("ALTER TABLE {} DROP COLUMN a", "ALTER TABLE {} ADD COLUMN a STRING")]
+    "changes",
+    [
+        SWAP,
+        pytest.param(
+            ("ALTER TABLE {} DROP COLUMN a", "ALTER TABLE {} ADD COLUMN a STRING"), marks=pytest.mark.long
+        ),
+    ],
 )
 def test_a_name_that_another_column_has_got_is_told_until_all_is_compared(
     session: Session, delta: Callable[[str], SparkDeltaTable], changes: tuple[str, ...]
@@ -82,6 +88,7 @@ def test_a_renamed_column_that_was_not_taken_and_one_that_has_its_name_again_are
     assert held(session) == there.rows(("id", "a"))
 
 
+@pytest.mark.long
 def test_without_a_feed_columns_that_were_renamed_are_compared(
     session: Session, delta: Callable[[str], SparkDeltaTable]
 ) -> None:

@@ -186,7 +186,11 @@ def test_a_version_that_is_gone_is_told_to_who_needs_it(world: World) -> None:
 
 @pytest.mark.parametrize(
     "place",
-    [pytest.param("load", marks=pytest.mark.long), pytest.param("compute", marks=pytest.mark.long), "let_go"],
+    [
+        pytest.param("load", marks=pytest.mark.long),
+        pytest.param("compute", marks=pytest.mark.long),
+        pytest.param("let_go", marks=pytest.mark.long),
+    ],
 )
 def test_a_build_that_ends_half_way_is_gone_on_with_by_another_process(
     world: World, monkeypatch: pytest.MonkeyPatch, place: str

@@ -51,7 +51,7 @@ def test_views_equal_a_batch_run_after_random_epochs(session: Session, seed: int
     session.write("bid", random_bids(chance, list(range(30))))
     for name, query in VIEWS.items():
         session.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}", build=False)
-    for epoch in range(3):
+    for epoch in range(2):
         random_epoch(session, chance)
         session.flush().raise_for_errors()
         tables = {name: content(session, name) for name in ("bid", "auction", "category")}

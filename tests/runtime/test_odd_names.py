@@ -69,7 +69,13 @@ def batches() -> list[tuple[str, int]]:
     return [(dialect, part) for dialect in ("postgres", "spark") for part in range(2)]
 
 
-@pytest.mark.parametrize(("dialect", "part"), batches())
+@pytest.mark.parametrize(
+    ("dialect", "part"),
+    [
+        (dialect, part) if part == 0 else pytest.param(dialect, part, marks=pytest.mark.long)
+        for dialect, part in batches()
+    ],
+)
 def test_any_name_goes_through_every_statement(
     session: Session, tmp_path: Path, dialect: str, part: int
 ) -> None:

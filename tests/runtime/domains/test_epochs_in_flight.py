@@ -51,7 +51,7 @@ class Slow:
         return found
 
 
-@pytest.fixture(params=[True, False], ids=["far", "here"])
+@pytest.fixture(params=[True, pytest.param(False, marks=pytest.mark.long)], ids=["far", "here"])
 def url(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """A store that takes 20 ms to answer, and one that is a folder."""
     if request.param:

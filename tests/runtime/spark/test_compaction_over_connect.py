@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.runtime.spark.conftest import said
 
 CLIENT = """
@@ -33,6 +35,7 @@ with Session(url, address) as session:
 CONTENT = "[{'n': 0, 'c': 3000}, {'n': 3000, 'c': 6000}]"
 
 
+@pytest.mark.long
 def test_tasks_of_a_server_merge_large_compactions(address: str, tmp_path: Path) -> None:
     told = said(CLIENT.replace("CORES = None", "CORES = 4"), address, tmp_path)
     assert told.splitlines() == ["1 True True", CONTENT]

@@ -111,6 +111,7 @@ def test_views_follow_with_every_schema_asked_for_as_well(address: str, tmp_path
     assert said(FOLLOWS, address, tmp_path).splitlines()[-1:] == ["fine True True"]
 
 
+@pytest.mark.long
 def test_a_frame_whose_tables_are_too_many_to_be_told_to_a_server_is_made_anew(
     address: str, tmp_path: Path
 ) -> None:

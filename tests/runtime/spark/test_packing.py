@@ -46,6 +46,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_tasks_find_all_that_they_import_in_the_unpacked_archive(packed: Path, tmp_path: Path) -> None:
     with tarfile.open(packed) as archive:
         archive.extractall(tmp_path, filter="fully_trusted")  # its python is a link to that of the machine

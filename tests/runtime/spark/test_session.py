@@ -49,7 +49,7 @@ def test_a_session_that_is_handed_in_keeps_settings_and_views(tmp_path: Path, th
         read = s.spark.read.format("tideline").option("store", s.url).load("v").orderBy("day").collect()
         assert [(str(row.day), row.total) for row in read] == [("None", 3), ("2024-01-01", 7)]  # of UTC
         s.spark.range(1).createOrReplaceTempView("ours")
-        assert {table.name for table in theirs.catalog.listTables()} == {"mine"}
+        assert {row.tableName for row in theirs.sql("SHOW TABLES").collect()} == {"mine"}
     assert dict(theirs.conf.getAll) == before
     assert theirs.table("mine").count() == 3  # Spark goes on
 
@@ -99,6 +99,7 @@ print("fine")
 """
 
 
+@pytest.mark.long
 def test_a_session_that_is_found_in_the_process_keeps_its_settings(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "SPARK_REMOTE"}
     told = printed(FOUND, (tmp_path / "store").as_uri(), environment=environment)
@@ -115,6 +116,7 @@ print("fine", os.environ["SPARK_REMOTE"])
 """
 
 
+@pytest.mark.long
 def test_a_master_that_is_asked_for_is_taken_though_the_environment_names_a_server(tmp_path: Path) -> None:
     named = {**os.environ, "SPARK_REMOTE": "sc://localhost:1"}
     told = printed(ASKED, (tmp_path / "store").as_uri(), environment=named)
@@ -149,7 +151,7 @@ def test_jobs_with_a_mark_are_ended_and_no_others(spark: SparkSession) -> None:
     assert not was_stopped(ValueError("[SPARK_JOB_CANCELLED]"))
 
 
-@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("own", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_process_that_handles_interrupts_by_itself_goes_on_to(own: bool) -> None:
     script = f"""
 import signal

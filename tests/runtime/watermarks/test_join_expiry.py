@@ -105,7 +105,11 @@ def fails_once(lake: Session, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "modules", [(backfill_run,), (backfill_run, context, executor)], ids=["looked up", "as wholes"]
+    "modules",
+    [
+        pytest.param((backfill_run,), id="looked up"),
+        pytest.param((backfill_run, context, executor), id="as wholes", marks=pytest.mark.long),
+    ],
 )
 def test_a_view_that_is_built_step_by_step_finds_what_its_states_let_go_of_later(
     lake: Session, monkeypatch: pytest.MonkeyPatch, modules: tuple[ModuleType, ...]

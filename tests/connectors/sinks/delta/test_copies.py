@@ -256,6 +256,7 @@ def test_the_table_follows_what_its_view_is_called_and_its_columns(session: Sess
     assert set(session.catalog.relations) == {"bid", "w"}
 
 
+@pytest.mark.long
 def test_a_view_that_is_made_anew_with_other_columns_makes_its_table_anew(
     session: Session, tmp_path: Path
 ) -> None:

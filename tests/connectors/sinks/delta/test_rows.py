@@ -158,6 +158,7 @@ def test_a_sink_that_is_forced_to_append_keeps_what_was_there(session: Session, 
     assert sorted(rows(tmp_path / "t")) == [("1", "'x'"), ("1", "'y'"), ("2", "'x'")]
 
 
+@pytest.mark.long
 def test_a_reset_sink_and_one_created_again_make_the_table_as_the_view_is(
     session: Session, tmp_path: Path
 ) -> None:
@@ -184,6 +185,7 @@ def test_a_reset_sink_and_one_created_again_make_the_table_as_the_view_is(
     assert len(found) >= 4 and found == sorted(set(found))
 
 
+@pytest.mark.long
 def test_a_table_that_was_clustered_is_never_partitioned(session: Session, tmp_path: Path) -> None:
     session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING, w INT)")
     session.sql("INSERT INTO t VALUES (1, 'a', 1)")
@@ -245,7 +247,7 @@ def test_a_table_that_is_gone_is_not_made_of_changes_alone(session: Session, tmp
     assert rows(tmp_path / "t") == content(session, "t")
 
 
-@pytest.mark.parametrize("kind", ["upsert", "append-only"])
+@pytest.mark.parametrize("kind", ["upsert", pytest.param("append-only", marks=pytest.mark.long)])
 def test_a_column_that_the_table_has_lost_is_told(session: Session, spark, tmp_path: Path, kind: str) -> None:
     session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING)")
     session.sql("INSERT INTO t VALUES (1, 'a')")
