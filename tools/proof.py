@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -58,8 +59,10 @@ def run(target: str, commit: str) -> Outcome:
     log = KEPT.with_name(f"proof-{target}.log")
     begun = time.monotonic()
     with log.open("w") as output:
+        command = ["make", "--no-print-directory", target]
+        alone = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
         done = subprocess.run(
-            ["make", target], cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, check=False
+            command, cwd=ROOT, env=alone, stdout=output, stderr=subprocess.STDOUT, check=False
         )
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
     return Outcome(target, commit, done.returncode, time.monotonic() - begun, lines[-1] if lines else "")

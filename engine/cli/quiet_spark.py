@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import tempfile
@@ -24,10 +23,13 @@ def start(target: str | None) -> SparkSession:
 
     An error of a statement is raised, and told by whoever catches it: that Spark logs it too helps nobody at a prompt.
     """
+    from pyspark.logger import PySparkLogger
+
     from engine.runtime.spark.session import connect
 
     for name in PYSPARK_LOGGERS:
-        logging.getLogger(name).disabled = True
+        # of PySpark's own class, which gives its loggers arguments that no other takes
+        PySparkLogger.getLogger(name).disabled = True
     if target and target.startswith("sc://"):
         return connect(target)
     with tempfile.TemporaryFile() as log, _standard_error_to(log):

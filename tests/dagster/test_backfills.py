@@ -72,10 +72,9 @@ def click(project: Project, seconds: float, partition: str = "doubled") -> dg.Ex
 def tick(
     project: Project, instance: dg.DagsterInstance, schedule: dg.ScheduleDefinition
 ) -> dg.RunRequest | dg.SkipReason:
-    context = dg.build_schedule_context(
-        instance=instance, resources={"hummock": HummockResource(url=project.session.url)}
-    )
-    answer = schedule(context)
+    resources = {"hummock": HummockResource(url=project.session.url)}
+    with dg.build_schedule_context(instance=instance, resources=resources) as context:
+        answer = schedule(context)
     assert isinstance(answer, dg.RunRequest | dg.SkipReason)
     return answer
 

@@ -13,7 +13,8 @@ PLAIN = {schedule.name: schedule for schedule in build_schedules(42.0) if schedu
 
 
 def tick(instance: dg.DagsterInstance, name: str) -> dg.RunRequest | dg.SkipReason:
-    answer = PLAIN[name](dg.build_schedule_context(instance=instance))
+    with dg.build_schedule_context(instance=instance) as context:
+        answer = PLAIN[name](context)
     assert isinstance(answer, dg.RunRequest | dg.SkipReason)
     return answer
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 
 from engine.errors import SqlError, TidelineError
 from engine.session import Session
@@ -27,7 +28,9 @@ class Gathered(logging.Handler):
 def logged() -> Iterator[list[logging.LogRecord]]:
     """What Spark's loggers of exceptions write."""
     handler = Gathered()
-    loggers = [logging.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]
+    loggers = [
+        PySparkLogger.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+    ]
     for logger in loggers:
         logger.disabled = False  # whoever configures logging in this process, as Dagster does, disables those that are there
         logger.addHandler(handler)
