@@ -113,7 +113,7 @@ def test_without_a_feed_the_difference_by_key_is_written_and_told(
     assert held(session) == there.rows()
 
 
-@pytest.mark.parametrize("feed", ["true", "false"])
+@pytest.mark.parametrize("feed", ["true", pytest.param("false", marks=pytest.mark.long)])
 def test_a_restored_table_and_one_made_anew(
     session: Session, delta: Callable[..., DeltaTable], feed: str
 ) -> None:
@@ -217,6 +217,7 @@ def test_an_error_that_only_delta_knows_is_said(session: Session, delta: Callabl
         changes_of(read, relation, lacking, place, {"id": "id", "v": "v"}).collect()
 
 
+@pytest.mark.long
 def test_a_column_that_was_away_for_a_while(session: Session, delta: Callable[..., DeltaTable]) -> None:
     mapped = "'delta.enableChangeDataFeed' = 'true', 'delta.columnMapping.mode' = 'name'"
     there = delta(SparkDeltaTable, properties=mapped)

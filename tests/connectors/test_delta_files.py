@@ -172,6 +172,7 @@ def test_what_files_do_not_tell_is_read_by_spark(
     assert held(session) == there.rows()
 
 
+@pytest.mark.long
 def test_a_table_that_lost_all_vectors_is_read_from_its_files(
     session: Session, by_spark: SparkDeltaTable, read: list[tuple[Split, ...] | None]
 ) -> None:

@@ -224,6 +224,7 @@ def test_a_build_that_ends_half_way_is_gone_on_with_by_another_process(
         assert not any(other.store.refresh().tables[name].pins for name in ("s", "u"))
 
 
+@pytest.mark.long
 def test_a_view_whose_changes_were_let_go_of_is_computed_anew_from_the_source(world: World) -> None:
     session = world.session
     world.begin()

@@ -42,7 +42,7 @@ def test_interval_joins_equal_duckdb_after_random_changes(
             session.sql(f"CREATE TABLE {name} (id INT PRIMARY KEY, k INT, ts TIMESTAMP)")
         for name, query in VIEWS.items():
             session.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}", build=False)
-        for step in range(5):
+        for step in range(3):
             for _ in range(3):
                 change(session, chance)
             session.flush().raise_for_errors()

@@ -151,7 +151,8 @@ def test_jobs_with_a_mark_are_ended_and_no_others(spark: SparkSession) -> None:
     assert not was_stopped(ValueError("[SPARK_JOB_CANCELLED]"))
 
 
-@pytest.mark.parametrize("own", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("own", [True, False])
 def test_a_process_that_handles_interrupts_by_itself_goes_on_to(own: bool) -> None:
     script = f"""
 import signal

@@ -33,7 +33,7 @@ def _create(session: Session, *names: str, build: bool = True) -> None:
         session.sql(f"CREATE MATERIALIZED VIEW {name} AS {query} EMIT ON WINDOW CLOSE", build=build)
 
 
-@pytest.mark.parametrize(("seed", "steps", "names"), [(1, 4, SHORT), (7, 4, ALONG), (8, 4, SESSIONS), *LONG])
+@pytest.mark.parametrize(("seed", "steps", "names"), [(1, 3, SHORT), (7, 3, ALONG), (8, 3, SESSIONS), *LONG])
 def test_views_hold_what_is_closed_after_random_steps(
     lake: Session, seed: int, steps: int, names: tuple[str, ...]
 ) -> None:

@@ -75,7 +75,7 @@ def test_calls_over_sessions_follow_random_changes(session: Session) -> None:
         "SESSION WITH GAP 5) AS numbers, count(*) OVER (PARTITION BY k) AS every FROM t "
         "WINDOW w AS (PARTITION BY k ORDER BY ts SESSION WITH GAP INTERVAL '10 minutes')"
     )
-    for step in range(4):
+    for step in range(3):
         _change(session, content, chance)
         session.flush().raise_for_errors()
         times = _sessions(content, 2, timedelta(minutes=10))
