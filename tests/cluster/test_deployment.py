@@ -81,6 +81,7 @@ def called(java: Path, *arguments: str, **more: str) -> list[str]:
     own = {
         "PATH": f"{java}{os.pathsep}{os.environ['PATH']}",
         "SPARK_HOME": "/spark",
+        "TMPDIR": str(java),
         **OF_AN_EXECUTOR,
         **more,
     }

@@ -55,7 +55,7 @@ def delta(
 @pytest.mark.parametrize(
     "changes",
     [
-        SWAP,
+        pytest.param(SWAP, marks=pytest.mark.long),
         pytest.param(
             ("ALTER TABLE {} DROP COLUMN a", "ALTER TABLE {} ADD COLUMN a STRING"), marks=pytest.mark.long
         ),

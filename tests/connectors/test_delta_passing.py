@@ -129,6 +129,7 @@ def test_many_versions_at_once_are_one_change_of_each_key(world: World) -> None:
     check_views(world.session, world.there(), FEW)
 
 
+@pytest.mark.long
 def test_rules_that_recompute_keys_arrange_what_they_look_up(world: World) -> None:
     world.begin()
     poll(world.session)

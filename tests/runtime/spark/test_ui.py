@@ -22,7 +22,8 @@ with Session(sys.argv[1], "local[1]") as session:
 """
 
 
-@pytest.mark.parametrize("asked", ["1", pytest.param("0", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("asked", ["1", "0"])
 def test_a_local_spark_shows_its_page_on_loopback_where_it_is_asked_to(tmp_path: Path, asked: str) -> None:
     own = {key: value for key, value in os.environ.items() if key != "SPARK_REMOTE"}
     own |= {VARIABLE: asked, "TIDELINE_DRIVER_MEMORY": "1g"}

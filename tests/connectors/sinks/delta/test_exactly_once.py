@@ -155,6 +155,7 @@ def test_random_changes_and_deaths_leave_the_rows_and_each_version_once(
     world.check()
 
 
+@pytest.mark.long
 def test_a_range_of_an_old_beginning_that_comes_late_writes_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -350,6 +350,7 @@ def test_any_reader_of_delta_reads_it(session: Session, tmp_path: Path) -> None:
     assert deltalake.DeltaTable(str(tmp_path / "t")).transaction_version(app) == versions(tmp_path / "t")[-1]
 
 
+@pytest.mark.long
 def test_reset_keeps_the_properties_that_a_table_has_got(session: Session, spark, tmp_path: Path) -> None:
     target = tmp_path / "copy"
     session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, `a b` STRING)")
