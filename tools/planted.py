@@ -113,10 +113,10 @@ BUGS = (
         ("tests/dagster",),
     ),
     Bug(
-        "a place of a sink that is gone is not noticed",
+        "a table that was built again under a sink is not noticed",
         "engine/connectors/sinks/delivery.py",
-        "if state.lapsed:",
-        "if state.lapsed and state.paused:",
+        "if state.table_id and (table is None or table.table_id != state.table_id):",
+        "if state.table_id and table is None:",
         ("tests/connectors/sinks", "tests/connectors/conformance"),
     ),
 )
