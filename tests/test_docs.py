@@ -14,8 +14,8 @@ from engine.hummock.delta import Delta, NewGeneration, TableSpec
 from engine.hummock.manifest import Checkpoint, LoggedRun, Manifest, TableCheckpoint
 from engine.hummock.version import SstInfo, TableOptions
 from tests.docs_pages import ROOT, Page, pages
+from tools.wrap import LONGEST_LINE
 
-LONGEST_LINE = 110
 LONGEST_LINE_OF_OUTPUT = 160  # what commands print is printed for 80 and for 160 columns; JSON has no columns
 LONGEST_PARAGRAPH = 6
 ONE_PAGE = 90

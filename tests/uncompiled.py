@@ -16,10 +16,14 @@ _YOUNG = {"spark.driver.extraJavaOptions": "-Xmn512m"}
 _ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 
 
+def _wanted() -> dict[str, str]:
+    return {} if os.environ.get(COMPILED) == "1" else SETTINGS
+
+
 @contextmanager
 def interpreting() -> Iterator[None]:
     """Have a Spark that is started within interpret its plans, in all its sessions; processes that tests start are not changed."""
-    settings = {} if os.environ.get(COMPILED) == "1" else SETTINGS
+    settings = _wanted()
     given = [f"--conf {name}={value}" for name, value in {**settings, **_YOUNG}.items()]
     os.environ[_ARGUMENTS] = " ".join([*given, "pyspark-shell"])
     try:
@@ -43,10 +47,10 @@ def compiled(spark: SparkSession) -> Iterator[None]:
 
 @contextmanager
 def uncompiled(spark: SparkSession) -> Iterator[None]:
-    """Have Spark interpret its plans within."""
+    """Have Spark interpret its plans within, unless all are to be compiled."""
     before = {name: str(spark.conf.get(name)) for name in SETTINGS}
     try:
-        for name, value in SETTINGS.items():
+        for name, value in _wanted().items():
             spark.conf.set(name, value)
         yield
     finally:
