@@ -20,7 +20,7 @@ from engine.hummock.version import Run
 from engine.runtime.compaction_tasks import CompactionTasks
 from engine.runtime.spark.session import connect
 from engine.session import Session
-from tests.uncompiled import compiled, interpreting, uncompiled
+from tests.uncompiled import compiled, interpreting
 
 pytest_plugins = ["tests.measures"]
 hypothesis.settings.register_profile(
@@ -98,13 +98,6 @@ def spark(s3_server: str) -> Iterator[SparkSession]:
     session.conf.set(LISTING, "2")  # Delta's VACUUM lists folders by 10,000 tasks otherwise
     yield session
     session.stop()
-
-
-@pytest.fixture
-def interpreted(spark: SparkSession) -> Iterator[None]:
-    """Spark interprets its plans: for tests of many small ones."""
-    with uncompiled(spark):
-        yield
 
 
 @pytest.fixture

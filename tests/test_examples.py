@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 
 from engine.hummock import Delete, Hummock, Put
 from engine.session import Session
-from tests.uncompiled import uncompiled
 
 OPERATORS = [
     "aggregate",
@@ -79,16 +78,7 @@ OF_STORES = [*examples("engine.hummock"), *examples("engine.hummock.store")]
 
 
 @pytest.fixture(scope="module")
-def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
-    """Spark as it is fastest for plans that run once."""
-    with uncompiled(spark):
-        yield spark
-
-
-@pytest.fixture(scope="module")
-def change(
-    interpreted: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[..., None]]:
+def change(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., None]]:
     """`change(query)` of the operators' examples: all their views go through one epoch together."""
     asked: list[tuple[str, Mapping[str, str]]] = []
 
@@ -99,7 +89,7 @@ def change(
         for example in test.examples:
             if example.source.startswith("change("):
                 eval(example.source, {"change": ask})
-    with Session((tmp_path_factory.mktemp("operators") / "store").as_uri(), interpreted) as session:
+    with Session((tmp_path_factory.mktemp("operators") / "store").as_uri(), spark) as session:
         changes = _changes(session, asked)
 
     def tell(query: str, **_: str) -> None:
@@ -135,10 +125,10 @@ def _rows(session: Session, view: str) -> Counter[str]:
 
 
 @pytest.fixture(scope="module")
-def prepared(interpreted: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def prepared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with two tables, a view over one of them, and a view that is cut into partitions."""
     folder = tmp_path_factory.mktemp("sessions") / "store"
-    with Session(folder.as_uri(), interpreted) as session:
+    with Session(folder.as_uri(), spark) as session:
         for statement in TABLES:
             session.sql(statement)
         query = "SELECT auction, max(price) AS best FROM bid GROUP BY auction"
@@ -155,10 +145,10 @@ def test_an_operators_example_is_true(test: doctest.DocTest, change: Callable[..
 
 @pytest.mark.parametrize("test", OF_SESSIONS, ids=lambda test: test.name)
 def test_a_sessions_example_is_true(
-    test: doctest.DocTest, prepared: Path, interpreted: SparkSession, tmp_path: Path
+    test: doctest.DocTest, prepared: Path, spark: SparkSession, tmp_path: Path
 ) -> None:
     shutil.copytree(prepared, tmp_path / "store")
-    with Session((tmp_path / "store").as_uri(), interpreted) as session:
+    with Session((tmp_path / "store").as_uri(), spark) as session:
         check(test, s=session, pa=pa)
 
 

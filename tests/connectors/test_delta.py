@@ -187,6 +187,7 @@ def test_a_history_that_was_vacuumed_is_said(session: Session, delta: Callable[.
     assert held(session) == there.rows()
 
 
+@pytest.mark.long
 def test_a_feed_that_was_off_for_a_while(session: Session, delta: Callable[..., DeltaTable]) -> None:
     there = delta()
     there.insert("VALUES (1, 'a')")

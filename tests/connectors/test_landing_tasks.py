@@ -187,6 +187,7 @@ def test_a_file_with_too_much_to_set_aside_is_read_here_and_those_behind_it_afte
     assert rows(session, "SELECT * FROM one ORDER BY id") == [(1, "first"), (2, "third")]
 
 
+@pytest.mark.long
 def test_what_is_set_aside_of_many_files_takes_no_more_than_a_poll_holds(
     session: Session, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

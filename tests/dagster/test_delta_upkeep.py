@@ -44,6 +44,7 @@ def test_tables_of_sinks_are_optimized_and_vacuumed_and_keep_their_rows(project:
     assert rows(home / "ours") == rows(home / "theirs")
 
 
+@pytest.mark.long
 def test_a_table_that_cannot_be_kept_up_is_named_and_the_run_fails(project: Project) -> None:
     session, home = project.session, project.home
     session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING)")

@@ -228,7 +228,7 @@ def change(session: Session, dice: random.Random) -> None:
 
 @pytest.mark.long
 def test_a_view_of_a_frame_holds_what_spark_computes_by_the_same_function(
-    session: Session, spark: SparkSession, interpreted: None
+    session: Session, spark: SparkSession
 ) -> None:
     session.sql(
         "CREATE TABLE item (id BIGINT PRIMARY KEY, g BIGINT, x BIGINT, note STRING, xs ARRAY<BIGINT>)"

@@ -36,7 +36,7 @@ def read(frame: object) -> list[dict[str, object]]:
     return sorted((row.asDict() for row in frame.collect()), key=str)
 
 
-@pytest.mark.parametrize("form", [pa.Table, pd.DataFrame, DataFrame])
+@pytest.mark.parametrize("form", [pa.Table, pd.DataFrame, pytest.param(DataFrame, marks=pytest.mark.long)])
 def test_a_view_comes_in_the_form_that_is_annotated(project: Project, form: type) -> None:
     seen: list[list[dict[str, object]]] = []
 

@@ -14,9 +14,6 @@ FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("*.sql"))
 SLICE = 7
 
 
-pytestmark = pytest.mark.usefixtures("interpreted")  # plans are small and many
-
-
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
 def test_some_views_of_a_fixture_change_as_written(session: Session, path: Path) -> None:
     fixture = read(path)

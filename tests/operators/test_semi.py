@@ -14,7 +14,6 @@ from engine.operators.flow import Flow, Rows
 from engine.operators.lookup import Probe, lookup
 from engine.session import Session
 from tests.oracle.batch import assert_equal, content, duckdb_over
-from tests.uncompiled import uncompiled
 
 TABLES = (
     "CREATE TABLE l (id BIGINT PRIMARY KEY, k INT); CREATE TABLE r (id BIGINT PRIMARY KEY, k INT, v BIGINT)"
@@ -36,7 +35,7 @@ CHANGES = (
 def test_whether_there_is_a_match_is_right_whatever_the_number_of_matches(
     tmp_path: Path, spark: SparkSession
 ) -> None:
-    with uncompiled(spark), Session((tmp_path / "store").as_uri(), spark) as session:
+    with Session((tmp_path / "store").as_uri(), spark) as session:
         session.sql(TABLES)
         session.sql("INSERT INTO l SELECT id, 7 FROM range(1, 300)")
         for name, query in VIEWS.items():
@@ -63,7 +62,7 @@ def test_all_rows_of_a_key_are_looked_for_only_where_a_condition_tells_them_apar
         return lookup(rows, context, table, probe, items, hit)
 
     monkeypatch.setattr(expand, "lookup", heard)
-    with uncompiled(spark), Session((tmp_path / "store").as_uri(), spark) as session:
+    with Session((tmp_path / "store").as_uri(), spark) as session:
         session.sql(TABLES)
         session.sql("INSERT INTO l VALUES (1, 7); INSERT INTO r VALUES (1, 7, 3), (2, 7, 4)")
         session.sql(f"CREATE MATERIALIZED VIEW v AS {VIEWS[view]}")

@@ -13,7 +13,6 @@ from engine.connectors.nexmark_events import NexmarkEvents
 from engine.session import Session
 from tests.oracle.batch import assert_views_equal_duckdb, content
 from tests.oracle.data_epochs import FOLDER, create_tables, for_duckdb, queries, write_in_epochs
-from tests.uncompiled import uncompiled
 
 NEXMARK_KEYS = {"person": ("id",), "auction": ("id",), "bid": ("id",)}
 EPOCHS = 20
@@ -78,10 +77,9 @@ def test_all_queries_equal_batch_results_over_20_epochs_of_changes(postgres: Ses
     keys = tpch.KEYS if kind == "tpch" else NEXMARK_KEYS
     stay = create(postgres, kind)
     create_views(postgres, queries(kind))
-    with uncompiled(postgres.spark):
-        for epoch in write_in_epochs(postgres, data, keys, 20, 0.02):
-            postgres.flush().raise_for_errors()
-            assert_views_equal_duckdb(postgres, (*data, *stay), judged(kind), f"epoch {epoch}")
+    for epoch in write_in_epochs(postgres, data, keys, 20, 0.02):
+        postgres.flush().raise_for_errors()
+        assert_views_equal_duckdb(postgres, (*data, *stay), judged(kind), f"epoch {epoch}")
 
 
 @pytest.mark.oracle
@@ -100,17 +98,13 @@ def test_all_queries_of_nexmark_equal_batch_results_while_its_sources_go_on(post
     create_views(postgres, views)
     asked = {name: for_duckdb(query) for name, query in views.items()}
     tables = (*NEXMARK_KEYS, "side_input")
-    with uncompiled(postgres.spark):
-        for epoch in range(EPOCHS + 1):  # at the first poll the clock of a source begins
-            for name in NEXMARK_KEYS:
-                relation = postgres.catalog.get(name)
-                assert (
-                    NexmarkSource(postgres.store, relation, lambda now=epoch * 100.0: now).poll().error
-                    is None
-                )
-            postgres.flush().raise_for_errors()
-            assert_views_equal_duckdb(postgres, tables, asked, f"epoch {epoch}")
-        assert content(postgres, "bid").num_rows > 18_000
+    for epoch in range(EPOCHS + 1):  # at the first poll the clock of a source begins
+        for name in NEXMARK_KEYS:
+            relation = postgres.catalog.get(name)
+            assert NexmarkSource(postgres.store, relation, lambda now=epoch * 100.0: now).poll().error is None
+        postgres.flush().raise_for_errors()
+        assert_views_equal_duckdb(postgres, tables, asked, f"epoch {epoch}")
+    assert content(postgres, "bid").num_rows > 18_000
 
 
 def test_all_23_queries_of_nexmark_are_there() -> None:

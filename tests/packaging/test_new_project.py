@@ -136,6 +136,7 @@ def project(environment: Environment) -> Iterator[Path]:
     yield environment.home / "shop-of-mine"
 
 
+@pytest.mark.long
 def test_the_wheel_holds_the_packages_and_nothing_of_this_project(environment: Environment) -> None:
     with zipfile.ZipFile(environment.wheel) as wheel:
         tops = {name.partition("/")[0] for name in wheel.namelist() if ".dist-info" not in name}

@@ -19,6 +19,7 @@ STEPS = (
 )
 
 
+@pytest.mark.long
 def test_rows_are_compared_with_groups_of_nulls(session: Session) -> None:
     session.sql("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)")
     for view in ("mine", "others"):

@@ -47,6 +47,7 @@ def test_the_changes_of_a_table_are_counted(db: Session) -> None:
     assert report.rows == ROWS and report.driver_bytes == passed >= ROWS * (8 + 7)
 
 
+@pytest.mark.long
 def test_few_changes_of_a_delta_table_are_counted_and_many_are_read_by_tasks(
     session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,6 +40,7 @@ def _differences(
     return wrong
 
 
+@pytest.mark.long
 def test_operations_on_moments_answer_what_postgres_has_answered(tmp_path: Path, spark: SparkSession) -> None:
     types, rows = moments.recorded()
     wrong = _differences(tmp_path, spark, moments.SEED, types, rows)

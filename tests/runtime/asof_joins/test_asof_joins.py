@@ -34,9 +34,6 @@ VIEWS = {
 LONG = [pytest.param(seed, 25, tuple(VIEWS), marks=pytest.mark.oracle) for seed in range(2, 8)]
 
 
-pytestmark = pytest.mark.usefixtures("interpreted")  # plans are small and many
-
-
 def value(chance: random.Random, below: int) -> str:
     return "NULL" if chance.random() < 0.1 else str(chance.randrange(below))
 

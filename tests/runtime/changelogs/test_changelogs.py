@@ -16,9 +16,6 @@ from tests.session_rows import rows
 LOG = "WITH c AS CHANGELOG FROM t SELECT id, x, changelog_op AS op, _changelog_row_id AS n FROM c"
 
 
-pytestmark = pytest.mark.usefixtures("interpreted")  # plans are small and many
-
-
 def in_order(session: Session, view: str = "log") -> list[tuple[Any, ...]]:
     found = session.sql(f"SELECT * FROM {view} ORDER BY n")
     assert found is not None

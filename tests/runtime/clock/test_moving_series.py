@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 from engine.errors import SqlError
 from engine.session import Session
 from tests.runtime.clock.worlds import START, moving
-from tests.uncompiled import uncompiled
 
 
 def rows(session: Session, query: str) -> list[Any]:
@@ -23,7 +22,7 @@ def rows(session: Session, query: str) -> list[Any]:
 
 
 def test_rows_appear_as_time_moves(tmp_path: Path, spark: SparkSession) -> None:
-    with uncompiled(spark), moving(tmp_path, spark) as (session, clock):
+    with moving(tmp_path, spark) as (session, clock):
         first = datetime(2022, 1, 29, tzinfo=UTC)
         session.sql(
             "CREATE MATERIALIZED VIEW days AS SELECT * FROM "

@@ -164,6 +164,7 @@ def test_a_slow_view_is_left_behind_and_follows_in_one_range(
         check(other)
 
 
+@pytest.mark.long
 def test_a_slow_view_that_fails_once_it_was_dropped_is_nobodys(
     driving: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,9 +57,7 @@ def change(session: Session, dice: random.Random) -> None:
 
 
 @pytest.mark.long
-def test_rows_that_break_warnings_are_counted_as_a_batch_run_counts_them(
-    session: Session, interpreted: None
-) -> None:
+def test_rows_that_break_warnings_are_counted_as_a_batch_run_counts_them(session: Session) -> None:
     sales(session)
     checks = [f"{text} warn" for text, _ in ROWS]
     checks += [
@@ -108,9 +106,7 @@ def test_rows_that_break_warnings_are_counted_as_a_batch_run_counts_them(
 
 
 @pytest.mark.long
-def test_an_epoch_that_breaks_an_error_is_never_seen_and_a_mended_one_is(
-    session: Session, interpreted: None
-) -> None:
+def test_an_epoch_that_breaks_an_error_is_never_seen_and_a_mended_one_is(session: Session) -> None:
     sales(session)
     checks = [text for text, _ in ROWS] + [
         "unique(price)",
@@ -174,7 +170,7 @@ def test_what_stops_an_epoch_is_told_with_what_is_seen_until_then(session: Sessi
     assert found is not None and found.stopped is None
 
 
-@pytest.mark.parametrize("backfill_rows", [1, 1_000_000])
+@pytest.mark.parametrize("backfill_rows", [1, pytest.param(1_000_000, marks=pytest.mark.long)])
 def test_a_first_build_that_breaks_a_check_leaves_no_view(
     tmp_path: Path, spark: SparkSession, backfill_rows: int
 ) -> None:

@@ -45,7 +45,7 @@ def partition_of(session: Session, cut: str, day: str | None) -> str:
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.long
 def test_partitions_that_break_a_check_stay_as_they_were_and_the_others_go_on(
-    session: Session, cut: str, interpreted: None
+    session: Session, cut: str
 ) -> None:
     sales(session)
     checks = "price < 90; not_null(price); unique(day, price); odd = 0 warn; unique(price) warn"

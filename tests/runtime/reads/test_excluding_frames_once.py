@@ -14,7 +14,6 @@ from engine.errors import SqlError
 from engine.session import Session
 from tests.runtime.windows.test_every_function import EPOCHS, TABLE, content
 from tests.runtime.windows.test_excluding_frames import MORE_VIEWS, VIEWS
-from tests.uncompiled import uncompiled
 
 W = "PARTITION BY g ORDER BY o RANGE UNBOUNDED PRECEDING EXCLUDE CURRENT ROW"
 QUERIES = {
@@ -39,7 +38,7 @@ QUERIES = {
 def filled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     """A session in whose table t the rows of the first two epochs are."""
     folder = tmp_path_factory.mktemp("once")
-    with uncompiled(spark), Session((folder / "store").as_uri(), spark, dialect="postgres") as session:
+    with Session((folder / "store").as_uri(), spark, dialect="postgres") as session:
         session.sql(TABLE)
         for epoch in EPOCHS[:2]:
             for statement in epoch:
@@ -103,7 +102,7 @@ def test_a_plain_view_with_such_frames_is_read_and_its_rows_are_written(filled: 
 def test_rows_of_a_table_without_a_key_and_of_the_catalog_are_told_apart(
     tmp_path: Path, spark: SparkSession
 ) -> None:
-    with uncompiled(spark), Session((tmp_path / "store").as_uri(), spark) as session:
+    with Session((tmp_path / "store").as_uri(), spark) as session:
         session.sql("CREATE TABLE bag (n INT)")
         session.sql("INSERT INTO bag VALUES (1), (1), (2)")
         frame = "ORDER BY n RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW EXCLUDE"

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.runtime.spark.conftest import said
 
 UNDER_WAY = """
@@ -31,5 +33,6 @@ print("ends", flush=True)
 """
 
 
+@pytest.mark.long
 def test_a_program_ends_while_its_server_computes_for_it(address: str, tmp_path: Path) -> None:
     assert said(UNDER_WAY, address, tmp_path).splitlines()[-1:] == ["ends"]

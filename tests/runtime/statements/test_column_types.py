@@ -90,6 +90,7 @@ def test_a_type_that_is_no_collection_can_be_a_key(session: Session, number: int
     assert found is not None and [tuple(row.values()) for row in found.to_pylist()] == [(value, 2)]
 
 
+@pytest.mark.long
 def test_views_keep_aggregates_of_a_time_of_day(session: Session) -> None:
     session.sql("CREATE TABLE t (id INT PRIMARY KEY, g INT, x TIME)")
     session.sql("CREATE TABLE k (x TIME PRIMARY KEY, g INT)")

@@ -12,9 +12,6 @@ from engine.session import Session
 from tests.runtime.temporal_joins.worlds import VIEWS, Judge, create_tables, random_commit
 from tests.session_rows import rows
 
-pytestmark = pytest.mark.usefixtures("interpreted")  # plans are small and many
-
-
 SEEDS = [
     (1, 14, ("matched", "two", "of_view", "grown")),
     *(pytest.param(seed, 40, tuple(VIEWS), marks=pytest.mark.oracle) for seed in range(2, 8)),

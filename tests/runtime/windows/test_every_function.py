@@ -12,7 +12,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from engine.session import Session
-from tests.uncompiled import uncompiled
 
 TABLE = (
     "CREATE TABLE t (id INT PRIMARY KEY, g INT, o INT, x BIGINT, s VARCHAR, d DATE, m TIMESTAMP, "
@@ -170,7 +169,7 @@ def told(views: Mapping[str, str], spark: SparkSession, folder: Path) -> Told:
     duck = duckdb.connect()
     duck.execute("SET default_null_order = 'nulls_last_on_asc_first_on_desc'")
     duck.execute(TABLE)
-    with uncompiled(spark), Session((folder / "store").as_uri(), spark, dialect="postgres") as session:
+    with Session((folder / "store").as_uri(), spark, dialect="postgres") as session:
         session.sql(TABLE)
         for name, query in views.items():
             session.sql(f"CREATE MATERIALIZED VIEW {names[name]} AS {query}", build=False)

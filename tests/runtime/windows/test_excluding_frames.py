@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 from engine.session import Session
 from tests.oracle.batch import assert_equal, content, duckdb_over
 from tests.runtime.windows.test_every_function import Told, calls, told
-from tests.uncompiled import uncompiled
 
 TOTAL, PEERS = "PARTITION BY g ORDER BY o, id", "PARTITION BY g ORDER BY o"
 EXCLUDED = ("NO OTHERS", "CURRENT ROW", "GROUP", "TIES")
@@ -187,7 +186,7 @@ def judged(tables: dict[str, pa.Table], excluded: str) -> pa.Table:
 )
 @pytest.mark.parametrize(("seed", "steps"), [(1, 2), *LONG])
 def test_rows_that_cut_peers_in_two_follow_the_key(
-    session: Session, spark: SparkSession, excluded: str, seed: int, steps: int
+    session: Session, excluded: str, seed: int, steps: int
 ) -> None:
     session.dialect, chance = "postgres", random.Random(seed)
     session.sql("CREATE TABLE t (id INT PRIMARY KEY, g INT, o INT, x BIGINT, s VARCHAR)")
@@ -196,16 +195,15 @@ def test_rows_that_cut_peers_in_two_follow_the_key(
         f"{call} OVER ({window} {frame} EXCLUDE {excluded}) AS c{n}"
         for n, (frame, call) in enumerate((frame, call) for frame in CUT for call in IN_ORDER)
     )
-    with uncompiled(spark):
-        session.write("t", some_rows(chance, chance.sample(range(40), 20)))
-        session.sql(f"CREATE MATERIALIZED VIEW v AS SELECT id, {items} FROM t", build=False)
-        for step in range(steps):
-            session.flush().raise_for_errors()
-            expected = judged({"t": content(session, "t")}, excluded)
-            assert_equal(content(session, "v"), expected, f"seed {seed}, step {step}")
-            session.write("t", some_rows(chance, chance.sample(range(40), chance.choice((1, 3)))))
-            gone = pa.array(chance.sample(range(40), 2), pa.int32())
-            session.write("t", pa.table({"id": gone}), mode="delete")
+    session.write("t", some_rows(chance, chance.sample(range(40), 20)))
+    session.sql(f"CREATE MATERIALIZED VIEW v AS SELECT id, {items} FROM t", build=False)
+    for step in range(steps):
+        session.flush().raise_for_errors()
+        expected = judged({"t": content(session, "t")}, excluded)
+        assert_equal(content(session, "v"), expected, f"seed {seed}, step {step}")
+        session.write("t", some_rows(chance, chance.sample(range(40), chance.choice((1, 3)))))
+        gone = pa.array(chance.sample(range(40), 2), pa.int32())
+        session.write("t", pa.table({"id": gone}), mode="delete")
 
 
 # ---- what it costs, and what no type of Spark's holds -----------------------------------------------------------

@@ -31,9 +31,6 @@ EPOCHS = (
 )
 
 
-pytestmark = pytest.mark.usefixtures("interpreted")  # plans are small and many
-
-
 def filled(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     """Return the rows with those between, by a loop."""
     known = sorted((row for row in rows if row["ts"] is not None), key=lambda row: row["ts"])

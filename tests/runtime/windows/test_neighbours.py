@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from engine.session import Session
 from tests.oracle.batch import assert_equal, by_duckdb, content
 from tests.session_rows import rows as sorted_rows
-from tests.uncompiled import uncompiled
 
 VIEWS = {
     "back": (
@@ -35,13 +32,6 @@ VIEWS = {
     ),
 }
 LONG = [pytest.param(seed, 25, marks=pytest.mark.oracle) for seed in range(2, 8)]
-
-
-@pytest.fixture(autouse=True)
-def interpreted(spark: SparkSession) -> Iterator[None]:
-    """Plans are small and many."""
-    with uncompiled(spark):
-        yield
 
 
 def rows(chance: random.Random, ids: list[int]) -> pa.Table:

@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 from engine.session import Session
 from engine.sql.dialect import Dialect
 from tests.oracle.batch import assert_equal, content, duckdb_over
-from tests.uncompiled import uncompiled
 
 
 @pytest.mark.parametrize(
@@ -28,7 +27,7 @@ def test_rows_in_order_by_are_ordered_by_their_fields(
         "SELECT id, sum(id) OVER (ORDER BY (a, b), id ROWS UNBOUNDED PRECEDING) AS s, "
         "first_value(id) OVER (ORDER BY (a, b) DESC, id) AS f FROM t"
     )
-    with uncompiled(spark), Session((tmp_path / "store").as_uri(), spark, dialect=dialect) as session:
+    with Session((tmp_path / "store").as_uri(), spark, dialect=dialect) as session:
         session.sql("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)")
         session.sql("INSERT INTO t VALUES (1, 2, NULL), (2, NULL, 3), (3, 2, 1), (4, 1, 9), (5, NULL, NULL)")
         session.sql(f"CREATE MATERIALIZED VIEW v AS {query}")

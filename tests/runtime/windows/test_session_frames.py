@@ -12,8 +12,6 @@ from engine.errors import SqlError, UnsupportedSql
 from engine.session import Session
 from tests.session_rows import rows
 
-pytestmark = pytest.mark.usefixtures("interpreted")  # plans are small and many
-
 DAY = datetime(2024, 3, 1)
 Row = tuple[int, int, datetime | None, int | None, int | None]
 """id, k, ts, n, x"""

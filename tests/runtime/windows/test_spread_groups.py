@@ -15,8 +15,6 @@ from engine.runtime.epoch import prepared
 from engine.session import Session
 from tests.oracle.batch import assert_equal, by_duckdb, content
 
-pytestmark = pytest.mark.usefixtures("interpreted")  # plans are small and many
-
 VIEWS = {
     "running": "SELECT id, s, sum(n) OVER (PARTITION BY s ORDER BY id ROWS UNBOUNDED PRECEDING) AS total FROM t",
     "near": "SELECT id, s, lag(n) OVER (PARTITION BY s ORDER BY n NULLS FIRST, id) AS p FROM t",

@@ -119,9 +119,6 @@ EPOCHS: tuple[tuple[str, ...], ...] = (
 )
 
 
-pytestmark = pytest.mark.usefixtures("interpreted")  # plans are small and many
-
-
 def assert_windows(session: Session, views: Mapping[str, tuple[str, str]], label: str) -> None:
     """Compare each view with DuckDB's query over the present rows."""
     with duckdb_over({"t": content(session, "t")}) as connection:
@@ -141,6 +138,7 @@ def changed(session: Session, key: str, views: Mapping[str, str]) -> Iterator[in
         yield n
 
 
+@pytest.mark.long
 def test_views_over_windows_follow_their_rows(tmp_path: Path, spark: SparkSession) -> None:
     with Session((tmp_path / "store").as_uri(), spark, dialect="risingwave") as session:
         for epoch in changed(session, " PRIMARY KEY", {name: query for name, (query, _) in VIEWS.items()}):

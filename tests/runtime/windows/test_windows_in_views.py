@@ -10,8 +10,6 @@ from engine.errors import SqlError
 from engine.session import Session
 from tests.session_rows import rows
 
-pytestmark = pytest.mark.usefixtures("interpreted")  # plans are small and many
-
 
 def test_only_rows_of_touched_partitions_are_read_and_only_changed_ones_written(session: Session) -> None:
     session.sql("CREATE TABLE t (id INT PRIMARY KEY, g INT, x INT)")

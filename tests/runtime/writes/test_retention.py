@@ -15,7 +15,6 @@ from engine.session import Session
 from tests.hummock.dated import TimedObjectStore
 from tests.runtime.clock.worlds import moving
 from tests.session_rows import rows
-from tests.uncompiled import uncompiled
 
 UNSAFE = "SET unsafe_enable_storage_retention_for_non_append_only_tables = true"
 
@@ -114,7 +113,7 @@ VIEWS = {
 def test_views_keep_what_came_whether_they_took_it_before_it_hid_or_not(
     tmp_path: Path, spark: SparkSession
 ) -> None:
-    with uncompiled(spark), moving(tmp_path, spark, "spark") as (session, clock):
+    with moving(tmp_path, spark, "spark") as (session, clock):
         columns = "(k INT, x INT) APPEND ONLY"
         session.sql(f"CREATE TABLE t {columns} WITH (retention_seconds = 5)")
         session.sql(f"CREATE TABLE lasting {columns}")

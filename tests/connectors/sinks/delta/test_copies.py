@@ -226,6 +226,7 @@ def test_a_view_whose_first_rows_fail_leaves_no_sink(session: Session, tmp_path:
     assert set(session.catalog.relations) == {"words"} and not (tmp_path / "v").exists()
 
 
+@pytest.mark.long
 def test_the_table_follows_what_its_view_is_called_and_its_columns(session: Session, tmp_path: Path) -> None:
     session.sql(BID)
     bids(session, (1, 1, 5), (2, 2, 6))
