@@ -18,6 +18,10 @@ DRIVER_BIND = "TIDELINE_DRIVER_BIND"
 PACKED = "TIDELINE_PACKED"
 PACKED_PYTHON = "environment/bin/python"
 """Where an executor finds the Python of an archive that was unpacked for it."""
+CLASS_CACHE = "spark.sql.codegen.cache.maxEntries"
+CLASSES_OF_SPARK, CLASSES = 100, 10_000
+"""How many generated classes Spark keeps by itself, and here: a project of fifteen views has more than 100, and would compile
+its prepared plans again in each epoch."""
 HANDED_ON = ("TIDELINE_VERIFY",)
 """Variables that tasks on other machines read as well; those of a bucket are each machine's own."""
 STATIC_SETTINGS = {
@@ -30,6 +34,7 @@ STATIC_SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "2",
+    CLASS_CACHE: str(CLASSES),
 }
 """Fair: the tasks of a large job do not all go before those of a small one. Unix domain sockets: over TCP each job of Python
 bodies waits some 40 ms for a delayed acknowledgement.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -18,6 +19,9 @@ from engine.runtime.spark.connect import LOOPBACK, close_at_exit, connect_to
 from engine.runtime.spark.functions import functions_digest, register_functions
 from engine.runtime.spark.logging import silence_own_calls
 from engine.runtime.spark.masters import (
+    CLASS_CACHE,
+    CLASSES,
+    CLASSES_OF_SPARK,
     check_answers,
     check_master,
     driver_memory,
@@ -32,6 +36,8 @@ from engine.verification import broken, verifying
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.datasource import DataSource
+
+_LOG = logging.getLogger(__name__)
 
 SparkTarget: TypeAlias = "SparkSession | str | None"
 
@@ -119,6 +125,7 @@ def _prepared(session: SparkSession) -> SparkSession:
     if is_in_process(session):  # a setting of it may have been changed since
         is_marked = is_marked and session in _OWN and _has_settings(session)
     if not is_marked:
+        _check_class_cache(session)
         for key, value in wanted.items():
             session.conf.set(key, value)
         register_functions(session)
@@ -127,6 +134,20 @@ def _prepared(session: SparkSession) -> SparkSession:
         _check_prepared(session)
     _OWN.add(session)
     return session
+
+
+def _check_class_cache(session: SparkSession) -> None:
+    """Warn where a Spark that somebody else has started keeps few classes; only its start can change that."""
+    kept = int(session.conf.get(CLASS_CACHE, None) or CLASSES)
+    if kept <= CLASSES_OF_SPARK:
+        _LOG.warning(
+            "this Spark keeps %s generated classes (%s): a project of many views compiles them again in each epoch; "
+            "start it with %s=%s",
+            kept,
+            CLASS_CACHE,
+            CLASS_CACHE,
+            CLASSES,
+        )
 
 
 def _has_settings(session: SparkSession) -> bool:

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from engine.runtime.spark.errors import was_stopped
+from engine.runtime.spark.masters import CLASS_CACHE, CLASSES
 from engine.runtime.spark.session import connect, mark_jobs, stop_jobs
 from engine.session import Session
 from tests.own_process import printed
@@ -57,6 +58,7 @@ def test_a_session_that_is_handed_in_keeps_settings_and_views(tmp_path: Path, th
 def test_a_session_of_the_engine_is_shared_while_nobody_has_changed_it(theirs: SparkSession) -> None:
     own = connect(theirs)
     assert own is not theirs and connect(own) is own
+    assert own.conf.get(CLASS_CACHE) == str(CLASSES)
     own.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     other = connect(own)
     assert other is not own
@@ -81,6 +83,7 @@ def test_sessions_on_several_sparks_and_settings_read_tables_beside_each_other(
 
 
 FOUND = """
+import logging
 import sys
 import threading
 from pyspark.sql import SparkSession
@@ -89,12 +92,17 @@ from engine.session import Session
 builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
 theirs = builder.config("spark.sql.session.timeZone", "Asia/Tokyo").getOrCreate()
 before = dict(theirs.conf.getAll)
+warned = []
+handler = logging.Handler()
+handler.emit = warned.append
+logging.getLogger("engine.runtime.spark.session").addHandler(handler)
 for _ in range(2):
     with Session(sys.argv[1]) as s:
         assert s.spark is not theirs and s.spark.conf.get("spark.sql.session.timeZone") == "UTC"
         assert s.spark.createDataFrame([(1,)], "a int").count() == 1
 assert dict(theirs.conf.getAll) == before
 assert theirs.range(4).count() == 4
+assert ["start it with spark.sql.codegen.cache.maxEntries=10000" in w.getMessage() for w in warned] == [True]
 print("fine")
 """
 
@@ -159,6 +167,7 @@ import signal
 signal.signal(signal.SIGINT, (lambda *_: None) if {own} else signal.default_int_handler)
 before = signal.getsignal(signal.SIGINT)
 from engine.runtime.spark.errors import was_stopped
+from engine.runtime.spark.masters import CLASS_CACHE, CLASSES
 from engine.runtime.spark.session import connect, mark_jobs, stop_jobs
 connect("local[1]").stop()
 print(signal.getsignal(signal.SIGINT) is before)
