@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from engine.arrow import as_values, either, nulls, repeated
 from engine.connectors.conversion import convert
 from engine.connectors.file_formats import BadLine, FileRows, MalformedFile
+from engine.connectors.partition_folders import FolderValue, typed_values, unlike
 from engine.hummock.ordering import one_chunk
 from engine.sql.catalog import Column
 from engine.sql.typing.documents import is_document, kept_documents
@@ -74,13 +75,16 @@ class LandedRows:
 
 
 def land(file: FileRows, target: Target) -> LandedRows:
-    """Type some rows of a file; raises MalformedFile if it lacks a column of the key."""
-    found = _matched_columns(file, target)
+    """Type some rows of a file; raises MalformedFile if it lacks a column of the key, or has none of the table's."""
+    given = _given_by_folders(file, target)
+    found = _matched_columns(file, target, given)
     reasons: dict[int, str] = {}
+    _check_common(file, target, found, given, reasons)
     deletes = _operations(file, target, reasons)
     arrays = []
     for column in target.schema:
-        arrays.append(_column(file, found.get(column.name), column, target, deletes, reasons))
+        folder = given.get(column.name)
+        arrays.append(_column(file, found.get(column.name), column, target, deletes, reasons, folder))
     rows = pa.Table.from_arrays(arrays, names=target.schema.names)
     bad = list(file.bad)
     for index in sorted(reasons):
@@ -91,11 +95,37 @@ def land(file: FileRows, target: Target) -> LandedRows:
     lines = np.arange(file.rows)
     if reasons:
         rows, deletes, lines = rows.filter(pa.array(keep)), deletes[keep], lines[keep]
-    unknown = _unknown_columns(file, found)
+    unknown = _unknown_columns(file, found, given)
     return LandedRows(rows, deletes, lines, tuple(bad), unknown, file.place if target.append_only else None)
 
 
-def _matched_columns(file: FileRows, target: Target) -> dict[str, str]:
+def _given_by_folders(file: FileRows, target: Target) -> dict[str, FolderValue]:
+    if any(name.lower() == OPERATION for name in file.folders):
+        raise MalformedFile(f"a folder's name gives {OPERATION}: an operation stands in the rows of a file")
+    return typed_values(file.folders, (column for column in target.schema if column.name != ROW_ID))
+
+
+def _check_common(
+    file: FileRows,
+    target: Target,
+    found: Mapping[str, str],
+    given: Mapping[str, FolderValue],
+    reasons: dict[int, str],
+) -> None:
+    """Raise MalformedFile for a file that has no column of the table, and give a reason for a row that has none: it would be
+    a row of nulls.
+    """
+    columns = [name for name in target.schema.names if name != ROW_ID]
+    if given.keys() >= set(columns):
+        return
+    told = f"has no column of {target.name}, which has {', '.join(columns[:40])}"
+    if not found and not file.by_row and (file.rows or not file.bad):
+        raise MalformedFile(f"the file {told}; it has {', '.join(file.names[:40]) or 'none'}")
+    for index in () if file.foreign is None else file.foreign.tolist():
+        reasons[index] = f"the row {told}"
+
+
+def _matched_columns(file: FileRows, target: Target, given: Mapping[str, FolderValue]) -> dict[str, str]:
     """Return the file's column of each table column: the same name, else the same but for case."""
     lower = _same_but_for_case(file)
     found = {}
@@ -105,7 +135,8 @@ def _matched_columns(file: FileRows, target: Target) -> dict[str, str]:
         match = name if name in file.columns else lower.get(name.lower())
         if match is not None:
             found[name] = match
-    missing = [name for name in target.primary_key if name not in found and name != ROW_ID]
+    there = found.keys() | given.keys() | {ROW_ID}
+    missing = [name for name in target.primary_key if name not in there]
     if missing and not file.by_row and (file.rows or not file.bad):
         raise MalformedFile(
             f"the file has no column {', '.join(missing)}, the key of {target.name}; "
@@ -122,9 +153,13 @@ def _same_but_for_case(file: FileRows) -> dict[str, str]:
     return lower
 
 
-def _unknown_columns(file: FileRows, found: Mapping[str, str]) -> tuple[str, ...]:
+def _unknown_columns(
+    file: FileRows, found: Mapping[str, str], given: Mapping[str, FolderValue]
+) -> tuple[str, ...]:
     known = set(found.values())
-    unknown = (name for name in file.names if name and name not in known and name.lower() != OPERATION)
+    folders = {one.name for one in given.values()}
+    unknown = [f"{name} (of a folder)" for name in file.folders if name not in folders]
+    unknown += [name for name in file.names if name and name not in known and name.lower() != OPERATION]
     return tuple(unknown)[:MOST_UNKNOWN]
 
 
@@ -161,6 +196,7 @@ def _column(
     target: Target,
     deletes: np.ndarray,
     reasons: dict[int, str],
+    folder: FolderValue | None,
 ) -> pa.Array[Any]:
     """Return one typed column; a delete needs nothing but a valid key."""
     name = column.name
@@ -168,20 +204,30 @@ def _column(
     if source is None:
         if name == ROW_ID:
             return nulls(file.rows, column.type)  # they get their ids when they are committed
-        if name in target.defaults:
+        if folder is not None:
+            values = repeated(folder.value, file.rows)
+        elif name in target.defaults:
             return repeated(target.defaults[name], file.rows)
-        values = nulls(file.rows, column.type)
+        else:
+            values = nulls(file.rows, column.type)
     else:
         converted = convert(file.columns[source], column.type)
         values = converted.values
-        if name in target.defaults and len(absent := file.absent.get(source, ())):
+        fill = target.defaults.get(name) if folder is None else folder.value
+        if fill is not None and len(absent := file.absent.get(source, ())):
             lacks = np.zeros(file.rows, dtype=bool)
             lacks[absent] = True
-            values = either(pa.array(lacks, pa.bool_()), target.defaults[name], values)
+            values = either(pa.array(lacks, pa.bool_()), fill, values)
         for index in converted.bad.tolist():
             if in_key or not deletes[index]:
                 told = _shown_value(file.columns[source][index])
                 reasons.setdefault(index, f'column {name}: "{told}" is no {_type_name(column.type)}')
+        if folder is not None:
+            for index in unlike(values, folder.value).tolist():
+                if in_key or not deletes[index]:
+                    told = _shown_value(file.columns[source][index])
+                    said = f"{folder.name}={file.folders[folder.name]}"
+                    reasons.setdefault(index, f'column {name}: "{told}", but the folder says {said}')
     limited = target.limited.get(name)
     if limited is not None and is_document(limited):
         values, wrong = kept_documents(values, limited)
