@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -76,15 +76,13 @@ class LandedRows:
 
 def land(file: FileRows, target: Target) -> LandedRows:
     """Type some rows of a file; raises MalformedFile if it lacks a column of the key, or has none of the table's."""
-    given = _given_by_folders(file, target)
-    found = _matched_columns(file, target, given)
+    matched = _matched_columns(file, target, _given_by_folders(file, target))
     reasons: dict[int, str] = {}
-    _check_common(file, target, found, given, reasons)
+    _check_common(file, target, matched, reasons)
     deletes = _operations(file, target, reasons)
     arrays = []
     for column in target.schema:
-        folder = given.get(column.name)
-        arrays.append(_column(file, found.get(column.name), column, target, deletes, reasons, folder))
+        arrays.append(_column(file, matched, column, target, deletes, reasons))
     rows = pa.Table.from_arrays(arrays, names=target.schema.names)
     bad = list(file.bad)
     for index in sorted(reasons):
@@ -95,8 +93,15 @@ def land(file: FileRows, target: Target) -> LandedRows:
     lines = np.arange(file.rows)
     if reasons:
         rows, deletes, lines = rows.filter(pa.array(keep)), deletes[keep], lines[keep]
-    unknown = _unknown_columns(file, found, given)
+    unknown = _unknown_columns(file, matched)
     return LandedRows(rows, deletes, lines, tuple(bad), unknown, file.place if target.append_only else None)
+
+
+class _Matched(NamedTuple):
+    """Where the values of the table's columns are: the file's columns, and what the names of its folders give."""
+
+    found: Mapping[str, str]
+    given: Mapping[str, FolderValue]
 
 
 def _given_by_folders(file: FileRows, target: Target) -> dict[str, FolderValue]:
@@ -105,27 +110,21 @@ def _given_by_folders(file: FileRows, target: Target) -> dict[str, FolderValue]:
     return typed_values(file.folders, (column for column in target.schema if column.name != ROW_ID))
 
 
-def _check_common(
-    file: FileRows,
-    target: Target,
-    found: Mapping[str, str],
-    given: Mapping[str, FolderValue],
-    reasons: dict[int, str],
-) -> None:
+def _check_common(file: FileRows, target: Target, matched: _Matched, reasons: dict[int, str]) -> None:
     """Raise MalformedFile for a file that has no column of the table, and give a reason for a row that has none: it would be
     a row of nulls.
     """
     columns = [name for name in target.schema.names if name != ROW_ID]
-    if given.keys() >= set(columns):
+    if matched.given.keys() >= set(columns):
         return
     told = f"has no column of {target.name}, which has {', '.join(columns[:40])}"
-    if not found and not file.by_row and (file.rows or not file.bad):
+    if not matched.found and not file.by_row and (file.rows or not file.bad):
         raise MalformedFile(f"the file {told}; it has {', '.join(file.names[:40]) or 'none'}")
     for index in () if file.foreign is None else file.foreign.tolist():
         reasons[index] = f"the row {told}"
 
 
-def _matched_columns(file: FileRows, target: Target, given: Mapping[str, FolderValue]) -> dict[str, str]:
+def _matched_columns(file: FileRows, target: Target, given: Mapping[str, FolderValue]) -> _Matched:
     """Return the file's column of each table column: the same name, else the same but for case."""
     lower = _same_but_for_case(file)
     found = {}
@@ -142,7 +141,7 @@ def _matched_columns(file: FileRows, target: Target, given: Mapping[str, FolderV
             f"the file has no column {', '.join(missing)}, the key of {target.name}; "
             f"it has {', '.join(file.names[:40]) or 'none'}"
         )
-    return found
+    return _Matched(found, given)
 
 
 def _same_but_for_case(file: FileRows) -> dict[str, str]:
@@ -153,11 +152,9 @@ def _same_but_for_case(file: FileRows) -> dict[str, str]:
     return lower
 
 
-def _unknown_columns(
-    file: FileRows, found: Mapping[str, str], given: Mapping[str, FolderValue]
-) -> tuple[str, ...]:
-    known = set(found.values())
-    folders = {one.name for one in given.values()}
+def _unknown_columns(file: FileRows, matched: _Matched) -> tuple[str, ...]:
+    known = set(matched.found.values())
+    folders = {one.name for one in matched.given.values()}
     unknown = [f"{name} (of a folder)" for name in file.folders if name not in folders]
     unknown += [name for name in file.names if name and name not in known and name.lower() != OPERATION]
     return tuple(unknown)[:MOST_UNKNOWN]
@@ -191,15 +188,15 @@ def _operations(file: FileRows, target: Target, reasons: dict[int, str]) -> np.n
 
 def _column(
     file: FileRows,
-    source: str | None,
+    matched: _Matched,
     column: pa.Field[Any],
     target: Target,
     deletes: np.ndarray,
     reasons: dict[int, str],
-    folder: FolderValue | None,
 ) -> pa.Array[Any]:
     """Return one typed column; a delete needs nothing but a valid key."""
     name = column.name
+    source, folder = matched.found.get(name), matched.given.get(name)
     in_key = name in target.primary_key
     if source is None:
         if name == ROW_ID:
@@ -222,12 +219,9 @@ def _column(
             if in_key or not deletes[index]:
                 told = _shown_value(file.columns[source][index])
                 reasons.setdefault(index, f'column {name}: "{told}" is no {_type_name(column.type)}')
-        if folder is not None:
-            for index in unlike(values, folder.value).tolist():
-                if in_key or not deletes[index]:
-                    told = _shown_value(file.columns[source][index])
-                    said = f"{folder.name}={file.folders[folder.name]}"
-                    reasons.setdefault(index, f'column {name}: "{told}", but the folder says {said}')
+        for index, why in () if folder is None else _unlike_folder(file, source, values, folder):
+            if in_key or not deletes[index]:
+                reasons.setdefault(index, f"column {name}: {why}")
     limited = target.limited.get(name)
     if limited is not None and is_document(limited):
         values, wrong = kept_documents(values, limited)
@@ -249,6 +243,15 @@ def _column(
             if in_key or not deletes[index]:
                 reasons.setdefault(index, f"column {name}: {why}")
     return values
+
+
+def _unlike_folder(
+    file: FileRows, source: str, values: pa.Array[Any], folder: FolderValue
+) -> Iterator[tuple[int, str]]:
+    """Yield the rows whose value is not the one that a folder's name gives, and why they are set aside."""
+    said = f"{folder.name}={file.folders[folder.name]}"
+    for index in unlike(values, folder.value).tolist():
+        yield index, f'"{_shown_value(file.columns[source][index])}", but the folder says {said}'
 
 
 def _shown_value(value: pa.Scalar[Any]) -> str:
