@@ -74,8 +74,9 @@ faults: setup ## Run the engine on a store that fails, by 1,000 seeds (SEEDS=0:1
 state-machine: setup ## Any verb in any order against a dictionary of versions, 20,000 steps (STEPS=20000).
 	$(BIN)/python -m tests.hummock.state_machine --steps $(STEPS)
 
-fuzz: setup ## Land 10,000 mutated files of each format beside good ones (FILES=10000).
+fuzz: setup ## Land 10,000 mutated files of each format beside good ones (FILES=10000), and hold them against other readers.
 	$(BIN)/python -m tests.connectors.fuzz_landing --files $(FILES)
+	$(BIN)/python -m tests.connectors.judges --files $(FILES)
 
 examples: setup ## Draw the examples of the property tests anew; `make test` draws the same each time.
 	$(BIN)/python -m pytest -n $(WORKERS) -m "$(SLOW)" --hypothesis-profile=random $$(grep -rlE "^from hypothesis|^import hypothesis" tests --include='test_*.py')

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from engine.connectors.landing_tables import TABLES, ensure_tables
 from engine.connectors.registry import CONNECTORS
 from engine.connectors.resync import resync
 from engine.connectors.sinks.copies import copy_beside, copy_of, set_copy
@@ -15,6 +17,7 @@ from engine.connectors.sinks.ddl import alter_sink, create_sink
 from engine.connectors.sinks.show import show_sinks
 from engine.connectors.source_statements import as_passed
 from engine.connectors.table_options import RETENTION_OF_ANY, check_table_options, told_at_its_path
+from engine.errors import StorageError
 from engine.hummock.driver_traffic import held, traffic_of
 from engine.meta.domain import BACKGROUND
 from engine.meta.sinks import copies_of
@@ -52,6 +55,7 @@ class Dispatch:
 
     def run(self, statement: st.Statement) -> pa.Table | None:
         """Carry a statement out; what asks for something gives a table, and DML with RETURNING does."""
+        self._make_system_tables(statement.sql)
         match statement:
             case st.Insert() | st.Update() | st.DeleteFrom():
                 return self._write(statement)
@@ -94,6 +98,14 @@ class Dispatch:
             case _:
                 self._change(statement)
         return None
+
+    def _make_system_tables(self, text: str) -> None:
+        """Make the tables of the landing source that a statement names, before anything is in them."""
+        store = self.session.store
+        names = [table.name for table, _ in TABLES if table.name in text.lower()]
+        if any(name not in store.version.tables for name in names):
+            with suppress(StorageError):  # who may only read is told that there are none
+                ensure_tables(store)
 
     def _write(self, statement: st.Insert | st.Update | st.DeleteFrom) -> pa.Table | None:
         session = self.session

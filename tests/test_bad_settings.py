@@ -75,6 +75,18 @@ class ReadOnly(Refusing):
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = answer
 
 
+class Busy(Refusing):
+    """A service that has too much to do for its first five requests, and refuses the others."""
+
+    def answer(self) -> None:
+        self.asked.append(self.command)
+        self.send_response(503 if len(self.asked) <= 5 else 403)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = answer
+
+
 @contextmanager
 def served(kind: type[Refusing], monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Let buckets be those of a service; gives what it was asked to do."""
@@ -223,6 +235,15 @@ def test_credentials_that_are_refused_are_told_without_them_and_nothing_is_writt
     with pytest.raises(StorageError, match="the credentials are refused"):
         Session("s3://bucket/x")
     assert set(refusing) == {"HEAD", "GET"}
+
+
+def test_the_first_request_of_a_bucket_is_repeated_while_its_service_is_busy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with served(Busy, monkeypatch) as asked:
+        with pytest.raises(StorageError, match=r"bucket bucket cannot be used: .*403"):
+            open_object_store("s3://bucket/x")
+        assert asked == ["HEAD"] * 6
 
 
 def test_a_bucket_that_may_not_be_written_is_told_when_the_sink_is_created(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import zlib
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -46,14 +48,27 @@ class _Unpacked(io.RawIOBase):
         return 0
 
     def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # what BufferedReader gives
-        data = self._stream.read(len(buffer))
+        try:
+            data = self._read(len(buffer))
+        except (EOFError, zlib.error) as error:
+            raise OSError(str(error)) from error
         buffer[: len(data)] = data
         self._at += len(data)
         if self._limits.too_expanded(self._at, self._stored):
             raise MalformedFile(self._limits.bomb(self._at, self._stored))
         return len(data)
 
-    def _opened(self) -> pa.CompressedInputStream:
+    def _read(self, size: int) -> bytes:
+        """Return some bytes; of what is damaged all that lies before the damage."""
+        return (
+            self._stream.read1(size) if isinstance(self._stream, gzip.GzipFile) else self._stream.read(size)
+        )
+
+    def _opened(self) -> pa.CompressedInputStream | gzip.GzipFile:
+        if (
+            self._codec == "gzip"
+        ):  # Arrow takes zeros behind the end, with which tapes and blocks are filled, for damage
+            return gzip.GzipFile(fileobj=_Kept(self._file), mode="rb")
         return pa.CompressedInputStream(pa.PythonFile(_Kept(self._file), mode="r"), self._codec)
 
 

@@ -36,14 +36,16 @@ def read(file: BinaryIO, options: FileOptions, limits: ReadLimits, skip: int = 0
     text = TextBlocks(file, limits.block, limits.row)
     delimiter = options.delimiter.encode()
     layout, data, line = _header(text, delimiter, options, limits)
+    begun = False
     while True:
         block = text.more()
         final = not block
         data += block
         found = find_records(data, len(layout.names), delimiter, limits.row, final)
         passed, skip = min(skip, len(found)), max(skip - len(found), 0)
-        if len(found) > passed:
+        if len(found) > passed or (final and not begun):  # a header alone may be a row of a file without one
             yield _batch(data, found.since(passed), line, layout)
+            begun = True
         line += data.count(b"\n", 0, found.used)
         data = data[found.used :]
         if final:

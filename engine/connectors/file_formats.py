@@ -50,6 +50,10 @@ class FileRows:
     lines: np.ndarray | None = None
     by_row: bool = False
     """Each row has columns of its own (JSON): one that lacks a column says nothing of the file."""
+    foreign: np.ndarray | None = None
+    """The rows that have columns, but none that was asked for (JSON)."""
+    folders: Mapping[str, str | None] = field(default_factory=dict)
+    """Values of columns that the names of the file's folders give."""
 
 
 class MalformedFile(SourceError):

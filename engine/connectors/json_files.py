@@ -225,8 +225,19 @@ def _batch(items: Iterable[_Item], options: FileOptions) -> FileRows:
     def place(row: int) -> tuple[int, str]:
         return places[row].line, shown(places[row].raw)
 
+    foreign = [at for at, row in enumerate(rows) if row and not any(map(options.wants, row))]
     known = (*columns, *islice((name for name in names if name not in columns), _SHOWN_NAMES))
-    return FileRows(columns, len(rows), place, tuple(bad), known, len(rows) + len(bad), absent, by_row=True)
+    return FileRows(
+        columns,
+        len(rows),
+        place,
+        tuple(bad),
+        known,
+        len(rows) + len(bad),
+        absent,
+        by_row=True,
+        foreign=np.array(foreign, dtype=np.int64),
+    )
 
 
 def _storable(item: dict[str, Any], raw: bytes | str) -> dict[str, Any] | str:

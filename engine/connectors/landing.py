@@ -279,8 +279,8 @@ class LandingSource(Source):
         """Yield what is to be committed of a file, the last part at the end."""
         taken = file.taken
         if file.has_changed:
-            bad = BadLine(CHANGED_FILE_LINE, _changed(file), "")
-            yield Part(file, ReadBatch(None, (bad,), 0, last=True), changed=True)
+            bad = () if _is_told(file) else (BadLine(CHANGED_FILE_LINE, _changed(file), ""),)
+            yield Part(file, ReadBatch(None, bad, 0, last=True), changed=True)
             return
         if file.fault is not None:
             yield Part(file, ReadBatch(None, (BadLine(0, file.fault, ""),), 0, last=True))
@@ -324,6 +324,17 @@ class LandingSource(Source):
         return Target(self.table, table.schema, key, required, append_only, defaults, self._limited)
 
 
+def _is_told(file: PendingFile) -> bool:
+    """Tell whether a file was found changed before, and has the same size since then: it may only be touched now and then."""
+    taken = file.taken
+    assert taken is not None
+    told_before = taken.position is None and (taken.size, taken.mtime_ns) != (
+        taken.seen_size,
+        taken.seen_mtime_ns,
+    )
+    return told_before and taken.seen_size == file.size
+
+
 def _changed(file: PendingFile) -> str:
     assert file.taken is not None
     sizes = f"({file.taken.seen_size} bytes then, {file.size} now)"
@@ -332,4 +343,6 @@ def _changed(file: PendingFile) -> str:
             f"the file was changed while it was taken {sizes}: its first {file.taken.position} records stand, the rest is not "
             "taken: land it under a new name"
         )
+    if file.taken.seen_size == file.size:
+        sizes = f"({file.size} bytes then and now, but another {'tag' if file.etag else 'time'})"
     return f"the file was changed after it was taken {sizes} and is not taken again: land the change under a new name"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from engine.connectors import csv_files, json_files, parquet_files, parquet_process
@@ -14,6 +14,7 @@ from engine.connectors.file_formats import BadLine, FileOptions, FileRows, Malfo
 from engine.connectors.landing_pending import PendingFile
 from engine.connectors.landing_place import LandingPlace
 from engine.connectors.landing_rows import LandedRows, Target, land
+from engine.connectors.partition_folders import folder_values
 from engine.connectors.read_limits import ReadLimits
 from engine.errors import PathNotAllowed, StorageError, Unavailable
 
@@ -71,12 +72,13 @@ def read_landing_file(
     refused = False
     handed_on = options.row_groups is None and format_of(path, options) == "parquet"
     try:
+        folders = folder_values(path)
         with place.open(path, found.size, handed_on=handed_on) as file:
             codec = codec_of(path)
             text = file if codec is None else unpacked(file, codec, found.size, limits)
             batches = _batches(text, path, options, limits, skip)
             while (rows := next(batches, None)) is not None:
-                landed = _landed(rows, target(), path)
+                landed = _landed(replace(rows, folders=folders), target(), path)
                 taken += rows.records
                 yield ReadBatch(landed, landed.bad, taken)
     except MalformedFile as error:

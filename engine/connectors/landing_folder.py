@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from engine.connectors.confinement import allowed_path, defined_home
 from engine.connectors.file_formats import MalformedFile
-from engine.connectors.landing_place import FoundFile, is_hidden
+from engine.connectors.landing_place import FoundFile, is_hidden_folder
 from engine.errors import PathNotAllowed, SourceError
 
 
@@ -82,7 +82,7 @@ def _found(path: str, status: os.stat_result) -> FoundFile | None:
 def is_folder(entry: os.DirEntry[str]) -> bool:
     """Tell whether an entry is a folder that is read; a link to a folder is none."""
     try:
-        return entry.is_dir(follow_symlinks=False) and not is_hidden(entry.name)
+        return entry.is_dir(follow_symlinks=False) and not is_hidden_folder(entry.name)
     except OSError:
         return False
 

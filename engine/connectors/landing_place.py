@@ -52,9 +52,14 @@ def is_read(name: str, options: FileOptions) -> bool:
 def is_landed(path: str, options: FileOptions) -> bool:
     """Tell whether files of this path are read: as `is_read`, and no folder on the way is left alone."""
     *folders, name = path.split("/")
-    return is_read(name, options) and not any(map(is_hidden, folders))
+    return is_read(name, options) and not any(map(is_hidden_folder, folders))
 
 
 def is_hidden(name: str) -> bool:
-    """Tell whether files and folders of this name are left alone."""
+    """Tell whether files of this name are left alone."""
     return name.startswith((".", "_"))
+
+
+def is_hidden_folder(name: str) -> bool:
+    """Tell whether folders of this name are left alone: as files, unless it gives the value of a column (`_day=2`)."""
+    return is_hidden(name) and (name.startswith(".") or "=" not in name)

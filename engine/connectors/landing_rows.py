@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from engine.arrow import as_values, either, nulls, repeated
 from engine.connectors.conversion import convert
 from engine.connectors.file_formats import BadLine, FileRows, MalformedFile
+from engine.connectors.partition_folders import FolderValue, typed_values, unlike
 from engine.hummock.ordering import one_chunk
 from engine.sql.catalog import Column
 from engine.sql.typing.documents import is_document, kept_documents
@@ -74,13 +75,14 @@ class LandedRows:
 
 
 def land(file: FileRows, target: Target) -> LandedRows:
-    """Type some rows of a file; raises MalformedFile if it lacks a column of the key."""
-    found = _matched_columns(file, target)
+    """Type some rows of a file; raises MalformedFile if it lacks a column of the key, or has none of the table's."""
+    matched = _matched_columns(file, target, _given_by_folders(file, target))
     reasons: dict[int, str] = {}
+    _check_common(file, target, matched, reasons)
     deletes = _operations(file, target, reasons)
     arrays = []
     for column in target.schema:
-        arrays.append(_column(file, found.get(column.name), column, target, deletes, reasons))
+        arrays.append(_column(file, matched, column, target, deletes, reasons))
     rows = pa.Table.from_arrays(arrays, names=target.schema.names)
     bad = list(file.bad)
     for index in sorted(reasons):
@@ -91,11 +93,38 @@ def land(file: FileRows, target: Target) -> LandedRows:
     lines = np.arange(file.rows)
     if reasons:
         rows, deletes, lines = rows.filter(pa.array(keep)), deletes[keep], lines[keep]
-    unknown = _unknown_columns(file, found)
+    unknown = _unknown_columns(file, matched)
     return LandedRows(rows, deletes, lines, tuple(bad), unknown, file.place if target.append_only else None)
 
 
-def _matched_columns(file: FileRows, target: Target) -> dict[str, str]:
+class _Matched(NamedTuple):
+    """Where the values of the table's columns are: the file's columns, and what the names of its folders give."""
+
+    found: Mapping[str, str]
+    given: Mapping[str, FolderValue]
+
+
+def _given_by_folders(file: FileRows, target: Target) -> dict[str, FolderValue]:
+    if any(name.lower() == OPERATION for name in file.folders):
+        raise MalformedFile(f"a folder's name gives {OPERATION}: an operation stands in the rows of a file")
+    return typed_values(file.folders, (column for column in target.schema if column.name != ROW_ID))
+
+
+def _check_common(file: FileRows, target: Target, matched: _Matched, reasons: dict[int, str]) -> None:
+    """Raise MalformedFile for a file that has no column of the table, and give a reason for a row that has none: it would be
+    a row of nulls.
+    """
+    columns = [name for name in target.schema.names if name != ROW_ID]
+    if matched.given.keys() >= set(columns):
+        return
+    told = f"has no column of {target.name}, which has {', '.join(columns[:40])}"
+    if not matched.found and not file.by_row and (file.rows or not file.bad):
+        raise MalformedFile(f"the file {told}; it has {', '.join(file.names[:40]) or 'none'}")
+    for index in () if file.foreign is None else file.foreign.tolist():
+        reasons[index] = f"the row {told}"
+
+
+def _matched_columns(file: FileRows, target: Target, given: Mapping[str, FolderValue]) -> _Matched:
     """Return the file's column of each table column: the same name, else the same but for case."""
     lower = _same_but_for_case(file)
     found = {}
@@ -105,13 +134,14 @@ def _matched_columns(file: FileRows, target: Target) -> dict[str, str]:
         match = name if name in file.columns else lower.get(name.lower())
         if match is not None:
             found[name] = match
-    missing = [name for name in target.primary_key if name not in found and name != ROW_ID]
+    there = found.keys() | given.keys() | {ROW_ID}
+    missing = [name for name in target.primary_key if name not in there]
     if missing and not file.by_row and (file.rows or not file.bad):
         raise MalformedFile(
             f"the file has no column {', '.join(missing)}, the key of {target.name}; "
             f"it has {', '.join(file.names[:40]) or 'none'}"
         )
-    return found
+    return _Matched(found, given)
 
 
 def _same_but_for_case(file: FileRows) -> dict[str, str]:
@@ -122,9 +152,11 @@ def _same_but_for_case(file: FileRows) -> dict[str, str]:
     return lower
 
 
-def _unknown_columns(file: FileRows, found: Mapping[str, str]) -> tuple[str, ...]:
-    known = set(found.values())
-    unknown = (name for name in file.names if name and name not in known and name.lower() != OPERATION)
+def _unknown_columns(file: FileRows, matched: _Matched) -> tuple[str, ...]:
+    known = set(matched.found.values())
+    folders = {one.name for one in matched.given.values()}
+    unknown = [f"{name} (of a folder)" for name in file.folders if name not in folders]
+    unknown += [name for name in file.names if name and name not in known and name.lower() != OPERATION]
     return tuple(unknown)[:MOST_UNKNOWN]
 
 
@@ -156,7 +188,7 @@ def _operations(file: FileRows, target: Target, reasons: dict[int, str]) -> np.n
 
 def _column(
     file: FileRows,
-    source: str | None,
+    matched: _Matched,
     column: pa.Field[Any],
     target: Target,
     deletes: np.ndarray,
@@ -164,24 +196,32 @@ def _column(
 ) -> pa.Array[Any]:
     """Return one typed column; a delete needs nothing but a valid key."""
     name = column.name
+    source, folder = matched.found.get(name), matched.given.get(name)
     in_key = name in target.primary_key
     if source is None:
         if name == ROW_ID:
             return nulls(file.rows, column.type)  # they get their ids when they are committed
-        if name in target.defaults:
+        if folder is not None:
+            values = repeated(folder.value, file.rows)
+        elif name in target.defaults:
             return repeated(target.defaults[name], file.rows)
-        values = nulls(file.rows, column.type)
+        else:
+            values = nulls(file.rows, column.type)
     else:
         converted = convert(file.columns[source], column.type)
         values = converted.values
-        if name in target.defaults and len(absent := file.absent.get(source, ())):
+        fill = target.defaults.get(name) if folder is None else folder.value
+        if fill is not None and len(absent := file.absent.get(source, ())):
             lacks = np.zeros(file.rows, dtype=bool)
             lacks[absent] = True
-            values = either(pa.array(lacks, pa.bool_()), target.defaults[name], values)
+            values = either(pa.array(lacks, pa.bool_()), fill, values)
         for index in converted.bad.tolist():
             if in_key or not deletes[index]:
                 told = _shown_value(file.columns[source][index])
                 reasons.setdefault(index, f'column {name}: "{told}" is no {_type_name(column.type)}')
+        for index, why in () if folder is None else _unlike_folder(file, source, values, folder):
+            if in_key or not deletes[index]:
+                reasons.setdefault(index, f"column {name}: {why}")
     limited = target.limited.get(name)
     if limited is not None and is_document(limited):
         values, wrong = kept_documents(values, limited)
@@ -203,6 +243,15 @@ def _column(
             if in_key or not deletes[index]:
                 reasons.setdefault(index, f"column {name}: {why}")
     return values
+
+
+def _unlike_folder(
+    file: FileRows, source: str, values: pa.Array[Any], folder: FolderValue
+) -> Iterator[tuple[int, str]]:
+    """Yield the rows whose value is not the one that a folder's name gives, and why they are set aside."""
+    said = f"{folder.name}={file.folders[folder.name]}"
+    for index in unlike(values, folder.value).tolist():
+        yield index, f'"{_shown_value(file.columns[source][index])}", but the folder says {said}'
 
 
 def _shown_value(value: pa.Scalar[Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -12,16 +12,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from engine.arrow import positions
+from engine.arrow import nulls, positions
 from engine.connectors.file_formats import BadLine, FileOptions, FileRows, MalformedFile, shown
 from engine.connectors.read_limits import SETTING, ReadLimits, shown_bytes
+from engine.hummock.ordering import one_chunk
 
 ROWS_AT_ONCE = 65_536
+_ROWS_OF_PREFIXES = 4_096
+"""Of texts of which each begins with as much as it likes of the one before: few bytes of them can be many."""
 _BUFFER = 1 << 20
 _LEVEL_BYTES = 32
 """What an element of a list takes while it is read: its levels and its value."""
 _NO_COLUMN = "\0"
 """Stands in for the columns of a file that has none of those that are asked for."""
+_FAR = "\0far"
+"""Names the column of a row whose time of 12 bytes is further away than Arrow's 64 bits of microseconds reach."""
+_IN_DICTIONARIES = {"PLAIN", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "RLE", "BIT_PACKED"}
+"""How texts are encoded that Arrow reads as dictionaries; others it only reads written out."""
+_PREFIXED = "DELTA_BYTE_ARRAY"
 _REFUSED = (pa.ArrowException, OSError, ValueError)
 
 
@@ -45,10 +53,7 @@ def _read(file: BinaryIO, options: FileOptions, limits: ReadLimits, skip: int) -
         raise MalformedFile(f"the file holds a column name twice: {twice[0][:100]}")
     wanted = [name for name in schema.names if options.wants(name)]
     _check_size(opened.metadata, schema, set(wanted), file, limits)
-    texts = [name for name in wanted if _is_text(schema.field(name).type)]
-    if texts:
-        file.seek(0)
-        opened = _opened(file, texts)  # a text that stands in a dictionary once may be in many rows
+    handles = _Handles(file, opened, wanted)
     row = decoded = 0
     stored = max(opened.metadata.serialized_size, _length(file))
     for group in range(opened.metadata.num_row_groups):
@@ -56,7 +61,8 @@ def _read(file: BinaryIO, options: FileOptions, limits: ReadLimits, skip: int) -
         if skip - row >= rows or (options.row_groups and group not in options.row_groups):
             row += rows
             continue
-        for batch in _batches(opened, group, wanted, row):
+        end = row + rows
+        for batch in _batches(handles, group, row):
             passed = min(max(skip - row, 0), batch.num_rows)
             row += passed
             for part in _parts(batch.slice(passed), row, tuple(schema.names), limits):
@@ -65,16 +71,79 @@ def _read(file: BinaryIO, options: FileOptions, limits: ReadLimits, skip: int) -
                 if limits.too_expanded(decoded, stored):
                     raise MalformedFile(limits.bomb(decoded, stored))
                 yield part
+        if row != end:
+            raise MalformedFile(_short(handles, group, rows, rows - (end - row)))
 
 
-def _opened(file: BinaryIO, dictionaries: list[str]) -> pq.ParquetFile:
+def _opened(file: BinaryIO, dictionaries: Sequence[str], unit: str = "us") -> pq.ParquetFile:
+    file.seek(0)
     return pq.ParquetFile(
         file,
         buffer_size=_BUFFER,
         pre_buffer=False,
-        read_dictionary=dictionaries,
-        coerce_int96_timestamp_unit="us",  # nanoseconds end in the year 2262
+        read_dictionary=list(dictionaries),
+        coerce_int96_timestamp_unit=unit,  # nanoseconds end in the year 2262
     )
+
+
+class _Handles:
+    """A file opened as each of its row groups is to be read."""
+
+    def __init__(self, file: BinaryIO, plain: pq.ParquetFile, wanted: list[str]) -> None:
+        self.plain, self.wanted = plain, wanted
+        self._file, self._names = file, frozenset(wanted)
+        self._opened: dict[tuple[str, ...], pq.ParquetFile] = {(): plain}
+
+    def with_texts(self, encodings: Mapping[str, set[str]]) -> pq.ParquetFile:
+        """Return the file with the texts as dictionaries whose encoding allows it: a text in one may be in many rows."""
+        schema = self.plain.schema_arrow
+        texts = tuple(
+            name
+            for name, used in encodings.items()
+            if _is_text(schema.field(name).type) and used and used <= _IN_DICTIONARIES
+        )
+        if texts not in self._opened:
+            self._opened[texts] = _opened(self._file, texts)
+        return self._opened[texts]
+
+    def encodings(self, group: int) -> dict[str, set[str]]:
+        """Return how each wanted column is encoded in a group, all that it is made of together."""
+        found: dict[str, set[str]] = {name: set() for name in self.wanted}
+        for name, column in _chunks(self.plain.metadata.row_group(group), self._names):
+            found[name] |= set(column.encodings)
+        return found
+
+    def seconds(self, group: int) -> Iterator[pa.RecordBatch]:
+        """Yield the columns that hold times of 12 bytes, in whole seconds, which reach as far as those do."""
+        chunks = _chunks(self.plain.metadata.row_group(group), self._names)
+        names = list(dict.fromkeys(name for name, column in chunks if column.physical_type == "INT96"))
+        if names:
+            opened = _opened(self._file, (), "s")
+            yield from opened.iter_batches(ROWS_AT_ONCE, row_groups=[group], columns=names)
+
+
+def _chunks(
+    group: pq.RowGroupMetaData, names: Collection[str]
+) -> Iterator[tuple[str, pq.ColumnChunkMetaData]]:
+    """Yield the column chunks of a row group that these columns are made of."""
+    for index in range(group.num_columns):
+        column = group.column(index)
+        name = column.path_in_schema
+        while name not in names and "." in name:
+            name = name.rpartition(".")[0]
+        if name in names:
+            yield name, column
+
+
+def _short(handles: _Handles, group: int, rows: int, read: int) -> str:
+    """Say that a row group holds other than the footer says, and which columns it is."""
+    chunks = _chunks(handles.plain.metadata.row_group(group), frozenset(handles.wanted))
+    nested = {
+        name for name in handles.wanted if pa.types.is_nested(handles.plain.schema_arrow.field(name).type)
+    }
+    short = {name: one.num_values for name, one in chunks if name not in nested and one.num_values != rows}
+    which = "".join(f"; column {shown(name)} holds {count} values" for name, count in short.items())
+    return f"row group {group} has {rows} rows by its footer, but only {read} can be read{which}: the file is damaged"
 
 
 def _length(file: BinaryIO) -> int:
@@ -92,12 +161,7 @@ def _check_size(
     decoded = 0
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
-        for index in range(group.num_columns):
-            column = group.column(index)
-            path = column.path_in_schema
-            name = next((name for name in wanted if path == name or path.startswith(f"{name}.")), None)
-            if name is None:
-                continue
+        for name, column in _chunks(group, wanted):
             nested = pa.types.is_nested(schema.field(name).type)
             size = max(column.total_uncompressed_size, column.num_values * _LEVEL_BYTES if nested else 0)
             if size > limits.column_chunk:
@@ -123,17 +187,84 @@ def _is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_binary(kind)
 
 
-def _batches(opened: pq.ParquetFile, group: int, wanted: list[str], row: int) -> Iterator[pa.RecordBatch]:
+def _batches(handles: _Handles, group: int, row: int) -> Iterator[pa.RecordBatch]:
     """Yield the wanted columns of a row group; a file without any of them has batches without columns."""
-    if not wanted:
-        rows = opened.metadata.row_group(group).num_rows
+    if not handles.wanted:
+        rows = handles.plain.metadata.row_group(group).num_rows
         for start in range(0, rows, ROWS_AT_ONCE):
             yield pa.record_batch([pa.nulls(min(ROWS_AT_ONCE, rows - start))], names=[_NO_COLUMN])
         return
+    encodings = handles.encodings(group)
+    at_once = _ROWS_OF_PREFIXES if any(_PREFIXED in used for used in encodings.values()) else ROWS_AT_ONCE
     try:
-        yield from opened.iter_batches(ROWS_AT_ONCE, row_groups=[group], columns=wanted)
+        opened = handles.with_texts(encodings)
+        batches = opened.iter_batches(at_once, row_groups=[group], columns=handles.wanted)
+        yield from _with_far_times(batches, handles.seconds(group))
     except _REFUSED as error:
         raise MalformedFile(f"from row {row + 1} on not to be read: {_first_line(error)}") from None
+
+
+def _with_far_times(
+    batches: Iterable[pa.RecordBatch], seconds: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches, where times of 12 bytes are told that microseconds do not hold: Arrow makes other times of them."""
+    exact: pa.Table | None = None
+    for batch in batches:
+        while (exact is None or exact.num_rows < batch.num_rows) and (
+            more := next(seconds, None)
+        ) is not None:
+            exact = pa.Table.from_batches([more] if exact is None else [*exact.to_batches(), more])
+        if exact is None:
+            yield batch
+            continue
+        far: dict[int, str] = {}
+        for name in exact.schema.names:
+            held = one_chunk(exact.column(name).slice(0, batch.num_rows))
+            far |= dict.fromkeys(_unequal(batch.column(name), held), name)
+        exact = exact.slice(batch.num_rows)
+        told = nulls(batch.num_rows, pa.string())
+        if far:
+            told = pa.array([far.get(at) for at in range(batch.num_rows)], pa.string())
+        yield batch.append_column(_FAR, told)
+
+
+def _unequal(times: pa.Array[Any], seconds: pa.Array[Any]) -> list[int]:
+    """Return the rows in which a time is not the same in whole seconds, found by halves."""
+    found: list[int] = []
+    waiting = [(0, len(times))]
+    while waiting:
+        start, count = waiting.pop()
+        pairs = zip(_times(times.slice(start, count)), _times(seconds.slice(start, count)), strict=True)
+        if all(map(_same_seconds, *zip(*pairs, strict=True))):
+            continue
+        if count <= 1:
+            found.append(start)
+        else:
+            half = count // 2
+            waiting += [(start, half), (start + half, count - half)]
+    return found
+
+
+def _times(column: pa.Array[Any]) -> Iterator[pa.Array[Any]]:
+    """Yield the times in a column, those in its lists, maps and structs."""
+    if isinstance(column, pa.StructArray):
+        for part in column.flatten():
+            yield from _times(part)
+    elif isinstance(column, pa.MapArray):
+        first, last = column.offsets[0].as_py(), column.offsets[-1].as_py()
+        for part in (column.keys, column.items):
+            yield from _times(part.slice(first, last - first))
+    elif isinstance(column, pa.ListArray | pa.LargeListArray | pa.FixedSizeListArray):
+        yield from _times(column.flatten())
+    elif pa.types.is_timestamp(column.type):
+        yield column
+
+
+def _same_seconds(times: pa.Array[Any], seconds: pa.Array[Any]) -> bool:
+    if times.type.unit != "us" or seconds.type.unit != "s":
+        return True  # not of 12 bytes
+    numbers, whole = (each.drop_null().cast(pa.int64()).to_numpy() for each in (times, seconds))
+    return bool(np.array_equal(numbers // 1_000_000, whole))
 
 
 def _parts(batch: pa.RecordBatch, row: int, names: tuple[str, ...], limits: ReadLimits) -> Iterator[FileRows]:
@@ -163,7 +294,10 @@ def _row_bytes(batch: pa.RecordBatch) -> np.ndarray:
             texts = column.dictionary.cast(pa.binary())
             lengths: pa.Int32Array = pc.binary_length(texts)  # type: ignore[call-overload]  # the stubs lose what a cast gives
             sizes += lengths.take(column.indices).fill_null(0).to_numpy(zero_copy_only=False)
-        elif pa.types.is_nested(column.type):
+        elif _is_text(column.type) or column.type in (pa.large_string(), pa.large_binary()):
+            written: pa.Array[Any] = pc.binary_length(column)  # type: ignore[call-overload]  # the stubs know no mixture
+            sizes += written.fill_null(0).to_numpy(zero_copy_only=False)
+        elif pa.types.is_nested(column.type) or pa.types.is_string_view(column.type):
             sizes += column.nbytes // max(batch.num_rows, 1)
         else:
             sizes += _width(column.type)
@@ -176,6 +310,11 @@ def _rows(batch: pa.RecordBatch, row: int, names: tuple[str, ...]) -> FileRows:
     wrong: dict[int, str] = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if name == _NO_COLUMN:
+            continue
+        if name == _FAR:
+            for index in np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)).tolist():
+                told = f"column {shown(column[index].as_py())}: the time is beyond all that a TIMESTAMP holds"
+                wrong.setdefault(index, told)
             continue
         plain = _plain(column)
         for index in _invalid(plain):

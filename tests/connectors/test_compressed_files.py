@@ -67,6 +67,17 @@ def test_a_file_of_several_compressed_parts_is_read_to_its_end(
     assert ids(lake) == [1, 2, 3]
 
 
+@pytest.mark.parametrize("zeros", [1, 511, 1 << 17])
+def test_a_gzip_that_is_filled_up_with_zeros_is_read_to_its_end(
+    lake: Session, folder: Path, orders: Source, zeros: int
+) -> None:
+    """As tapes and blocks are."""
+    data = packed(b"id,name\n1,a\n", "gzip") + packed(b"", "gzip") + packed(b"2,b\n", "gzip")
+    (folder / "a.csv.gz").write_bytes(data + bytes(zeros))
+    report = orders().poll()
+    assert (report.dead_rows, ids(lake)) == (0, [1, 2])
+
+
 @pytest.mark.parametrize(
     ("suffix", "codec", "damage"),
     [(*kind, how) for kind in CODECS for how in ("cut", "none of it", "more")] + [("gz", "gzip", "flipped")],

@@ -247,6 +247,32 @@ def test_a_file_that_changes_after_it_was_taken_is_told_once_and_not_taken_again
     assert source.files() == ()
 
 
+def test_a_file_that_is_touched_again_and_again_is_told_once_and_a_change_after_that_once_more(
+    lake: Session, folder: Path, orders: Source
+) -> None:
+    source = orders()
+    (folder / "a.csv").write_text("id,price\n1,1\n")
+    source.poll()
+    told = []
+    for at in range(3):
+        os.utime(folder / "a.csv", (at, at))
+        report = source.poll()
+        told.append((report.dead_rows, len(report.warnings)))
+        assert source.files() == ()
+    assert told == [(1, 1), (0, 0), (0, 0)]
+    assert "(13 bytes then and now, but another time)" in dead(lake)[0][2]
+    (folder / "a.csv").write_text("id,price\n1,2222\n")
+    assert source.poll().dead_rows == 1
+    assert "(13 bytes then, 16 now)" in dead(lake)[0][2]
+    assert prices(lake) == {1: 1.0}
+
+
+def test_the_tables_of_files_and_dead_letters_can_be_read_before_anything_is_in_them(lake: Session) -> None:
+    for table in (DEAD_LETTER, FILES, DEAD_LETTER.upper()):
+        found = lake.sql(f"SELECT * FROM {table}")
+        assert found is not None and found.num_rows == 0 and found.num_columns > 4
+
+
 def test_a_format_option_leaves_other_files_alone(folder: Path, orders: Source) -> None:
     source = orders(format="csv")
     (folder / "a.jsonl").write_text('{"id": 1}\n')

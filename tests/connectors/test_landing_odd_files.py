@@ -143,6 +143,49 @@ def test_a_parquet_time_beyond_all_calendars_is_set_aside_and_the_table_can_be_r
     assert (ids(lake), dead(lake)) == ([1, 4], [("a.parquet", 2), ("b.parquet", 1)])
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "has"),
+    [
+        ("a.csv", b"1,a\n2,b\n", "1, a"),
+        ("a.csv", b"1,a\n", "1, a"),
+        ("a.csv", b"sep=;\nno\nx\n", "sep=;"),
+        ("a.csv", b"_op,other\nupsert,1\n", "_op, other"),
+        ("a.parquet", None, "other, strange"),
+    ],
+)
+def test_a_file_with_no_column_of_the_table_is_set_aside_and_not_taken_as_rows_of_nulls(
+    lake: Session, folder: Path, orders: Source, name: str, content: bytes | None, has: str
+) -> None:
+    source = orders("id INT, name STRING DEFAULT 'x'")
+    if content is None:
+        pq.write_table(pa.table({"other": [1, 2], "strange": [1, 2]}), folder / name)
+    else:
+        (folder / name).write_bytes(content)
+    source.poll()
+    assert (rows(lake), dead(lake)) == ([], [(name, 0)])
+    assert reason(lake) == f"the file has no column of orders, which has id, name; it has {has}"
+
+
+def test_a_json_row_with_no_column_of_the_table_is_set_aside(
+    lake: Session, folder: Path, orders: Source
+) -> None:
+    source = orders("id INT, name STRING")
+    (folder / "a.jsonl").write_text(lines('{"x": 1}', '{"ID": 2, "x": 1}', "{}", '{"name": null}'))
+    source.poll()
+    assert dead(lake) == [("a.jsonl", 1)]
+    assert sorted(str(row["id"]) for row in rows(lake)) == ["2", "None", "None"]
+    assert reason(lake) == "the row has no column of orders, which has id, name"
+
+
+def test_a_header_without_rows_is_no_fault_if_it_has_the_table_s_columns(
+    lake: Session, folder: Path, poll: Callable[..., SourceReport]
+) -> None:
+    (folder / "a.csv").write_text("id,name\n")
+    (folder / "b.csv").write_text("name,price\n")
+    poll()
+    assert (ids(lake), dead(lake)) == ([900], [("b.csv", 0)])
+
+
 def test_a_file_name_that_is_not_utf8_is_taken_once_under_an_escaped_name(
     lake: Session, folder: Path, poll: Callable[..., SourceReport]
 ) -> None:

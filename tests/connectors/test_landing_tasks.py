@@ -97,6 +97,11 @@ def write_files(folder: Path, seed: int) -> None:
         if chance.random() < 0.3:
             given = [{**row, "extra": 1} for row in given]
         name, kind = f"{number:02}", chance.choice(["csv", "csv.gz", "jsonl", "parquet", "broken"])
+        if (
+            number % 3 == 1
+        ):  # folders that give a value, some another one than the file, and one that no column is for
+            name = f"v={chance.choice(['a', 'a%61', '__HIVE_DEFAULT_PARTITION__'])}/other=1/{name}"
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
         if kind == "jsonl":
             (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in given))
         elif kind == "parquet":

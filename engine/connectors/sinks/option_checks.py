@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit
 
+from engine.connectors.landing_bucket import PATIENCE_SECONDS
 from engine.connectors.landing_folder import project_path
 from engine.connectors.sinks.address import check_reachable, taken_by
 from engine.connectors.sinks.options import FORMATS, RETENTION_SECONDS
 from engine.errors import PathNotAllowed, SqlError, StorageError, UnknownStore
 from engine.hummock.object_store import open_object_store
+from engine.hummock.object_store.retrying import until_answered
 from engine.sql.parsing.refusals import line_and_column
 from engine.sql.statements.sink_statements import CreateSink
 
@@ -68,7 +70,8 @@ def _check_bucket(statement: CreateSink, url: str) -> None:
 
     objects = open_object_store(url, create=False)
     if isinstance(objects, S3ObjectStore):
-        objects.check_writing(f"{statement.name}-probe.{statement.options.get('format', FORMATS[0])}")
+        probe = f"{statement.name}-probe.{statement.options.get('format', FORMATS[0])}"
+        until_answered(lambda: objects.check_writing(probe), seconds=PATIENCE_SECONDS)
 
 
 def truth(statement: CreateSink, name: str, default: str) -> str:

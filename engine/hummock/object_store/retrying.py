@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -36,7 +37,7 @@ class RetryingObjectStore:
         self, inner: ObjectStore, clock: Clock, counters: Counters, seconds: float = RETRY_SECONDS
     ) -> None:
         self.inner, self._clock, self._counters, self._seconds = inner, clock, counters, seconds
-        self._told = False
+        self._outage = Outage()
 
     def put_if_absent(self, path: str, data: bytes) -> bool | None:
         """Create an object; None if the answer was lost."""
@@ -92,27 +93,46 @@ class RetryingObjectStore:
         return self.inner.now()
 
     def _repeat(self, request: Callable[[], T]) -> T:
-        started, pause, sent = self._clock.monotonic(), FIRST_PAUSE, 0
-        while True:
-            try:
-                answer = request()
-                if self._told:
-                    self._told = False
-                    _LOG.warning("the store answers again")
-                return answer
-            except Unavailable as error:
-                sent += 1
-                lasted = self._clock.monotonic() - started
-                if lasted > self._seconds:
-                    raise Unavailable(
-                        f"{error}; gave up after {sent} requests in {self._seconds:.0f} s"
-                    ) from error
-                if lasted > TOLD_AFTER_SECONDS and not self._told:
-                    self._told = True
-                    _LOG.warning("%s; it is asked again for %.0f s", error, self._seconds)
-            self._counters.add("retries")
-            self._clock.sleep(self._clock.jitter(pause))
-            pause = min(2 * pause, LONGEST_PAUSE)
+        return until_answered(request, self._clock, self._counters, self._seconds, self._outage)
+
+
+@dataclass
+class Outage:
+    """Whether it was told that a store does not answer."""
+
+    told: bool = False
+
+
+def until_answered(
+    request: Callable[[], T],
+    clock: Clock = system_clock,
+    counters: Counters | None = None,
+    seconds: float = RETRY_SECONDS,
+    outage: Outage | None = None,
+    on: type[Unavailable] = Unavailable,
+) -> T:
+    """Return what a request returns, repeated for so long while it raises Unavailable, or this kind of it."""
+    outage = outage or Outage()
+    started, pause, sent = clock.monotonic(), FIRST_PAUSE, 0
+    while True:
+        try:
+            answer = request()
+            if outage.told:
+                outage.told = False
+                _LOG.warning("the store answers again")
+            return answer
+        except on as error:
+            sent += 1
+            lasted = clock.monotonic() - started
+            if lasted > seconds:
+                raise Unavailable(f"{error}; gave up after {sent} requests in {seconds:.0f} s") from error
+            if lasted > TOLD_AFTER_SECONDS and not outage.told:
+                outage.told = True
+                _LOG.warning("%s; it is asked again for %.0f s", error, seconds)
+        if counters is not None:
+            counters.add("retries")
+        clock.sleep(clock.jitter(pause))
+        pause = min(2 * pause, LONGEST_PAUSE)
 
 
 def dependable(

@@ -29,30 +29,14 @@ from botocore.loaders import Loader, create_loader
 from engine.errors import StorageError, Unavailable, UnknownStore
 from engine.hummock.clock import system_clock
 from engine.hummock.object_store import ObjectInfo
-from engine.hummock.object_store.s3_errors import reason, unusable
+from engine.hummock.object_store.retrying import until_answered
+from engine.hummock.object_store.s3_errors import ASK_AGAIN, Busy, reason, unusable
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_s3.type_defs import GetObjectRequestTypeDef, ObjectIdentifierTypeDef
 
 _MISSING = ("404", "NoSuchKey", "NotFound")
-_ASK_AGAIN = (
-    "409",
-    "ConditionalRequestConflict",
-    "OperationAborted",
-    "InternalError",
-    "RequestTimeout",
-    "RequestTimeTooSkewed",
-    "ServiceUnavailable",
-    "SlowDown",
-    "Throttling",
-    "TooManyRequestsException",
-    "429",
-    "500",
-    "502",
-    "503",
-    "504",
-)
 _NOT_OFFERED = ("NotImplemented", "501", "MethodNotAllowed", "405")
 _NO_ANSWER = (NoConnection, HTTPClientError, ResponseStreamingError, IncompleteReadError, ReadTimeoutError)
 """There was no connection, or it broke: whether the request had an effect is unknown."""
@@ -85,7 +69,8 @@ class S3ObjectStore:
         """What the newest answer was dated with, and a timer's second at which it came."""
         self._client.meta.events.register("after-call.s3", self._note_date)
         if look:
-            self._look(create)
+            # that nobody answers at an address is told at once
+            until_answered(lambda: self._look(create), on=Busy)
 
     def _look(self, create: bool) -> None:
         """Raise StorageError if the bucket cannot be used; make it if it is not there."""
@@ -111,7 +96,7 @@ class S3ObjectStore:
             if _code(error) in ("412", "PreconditionFailed"):
                 # a retry inside a client of one's own of a put that had won answers so too: the caller reads back
                 return None if error.response.get("ResponseMetadata", {}).get("RetryAttempts") else False
-            if _code(error) in _ASK_AGAIN:
+            if _code(error) in ASK_AGAIN:
                 return None
             raise self._error(path, "written", error) from error
         except _NO_ANSWER:
@@ -241,7 +226,7 @@ class S3ObjectStore:
 
     def _error(self, path: str, what: str, error: Exception) -> StorageError:
         again = isinstance(error, _NO_ANSWER) or (
-            isinstance(error, ClientError) and _code(error) in _ASK_AGAIN
+            isinstance(error, ClientError) and _code(error) in ASK_AGAIN
         )
         code = _code(error) if isinstance(error, ClientError) else ""
         if code == "NoSuchBucket":
@@ -261,6 +246,8 @@ class S3ObjectStore:
         except ClientError as error:
             if _code(error) not in ("BucketAlreadyOwnedByYou", "BucketAlreadyExists"):
                 raise unusable(self.bucket, error) from error
+        except BotoCoreError as error:
+            raise unusable(self.bucket, error) from error
 
 
 def _client() -> S3Client:

@@ -29,10 +29,32 @@ _REFUSED = (
     "ExpiredToken",
     "AllAccessDisabled",
 )
+ASK_AGAIN = (
+    "409",
+    "ConditionalRequestConflict",
+    "OperationAborted",
+    "InternalError",
+    "RequestTimeout",
+    "RequestTimeTooSkewed",
+    "ServiceUnavailable",
+    "SlowDown",
+    "Throttling",
+    "TooManyRequestsException",
+    "429",
+    "500",
+    "502",
+    "503",
+    "504",
+)
+"""The answers of a service that is busy: the same request may succeed soon."""
 _SET = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile of ~/.aws in AWS_PROFILE"
 _CORRECT = "correct them (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_PROFILE), or their rights"
 _NO_NAME = "that is no name of a bucket", "write s3://bucket/prefix"
 _NO_ANSWER = (EndpointConnectionError, ConnectTimeoutError, ReadTimeoutError)
+
+
+class Busy(Unavailable):
+    """The service answered that it has too much to do."""
 
 
 def told(error: Exception) -> str:
@@ -44,6 +66,8 @@ def unusable(bucket: str, error: Exception) -> StorageError:
     """Return the error for a bucket that cannot be opened, with the setting that is most likely wrong."""
     said, now = reason(error)
     kind = Unavailable if isinstance(error, _NO_ANSWER) else StorageError
+    if isinstance(error, ClientError) and _code(error) in ASK_AGAIN:
+        kind, now = Busy, now or "it has too much to do"
     now = now or "look at AWS_ENDPOINT_URL and AWS_DEFAULT_REGION"
     return kind(f"bucket {bucket} cannot be used: {said}; {now}")
 
