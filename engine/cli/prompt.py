@@ -106,14 +106,15 @@ class Shell:
 
 def is_complete(text: str, dialect: Dialect) -> bool:
     """Tell whether what was typed is to be run: it ends with a semicolon outside of quotes, or is a backslash command."""
-    import sqlglot
     from sqlglot import TokenType
     from sqlglot.errors import TokenError
+
+    from engine.sql.parsing.tokens import tokens_of
 
     if not text.strip() or text.lstrip().startswith("\\"):
         return True
     try:
-        tokens = sqlglot.tokenize(text, read=dialect)
+        tokens = tokens_of(text, dialect)
     except TokenError:
         return False
     return bool(tokens) and tokens[-1].token_type == TokenType.SEMICOLON

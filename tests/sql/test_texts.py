@@ -23,6 +23,7 @@ EXPECTED = {
     "sql/expression/tokens.py": "the reader of expressions",
     "sql/parsing/parsed.py": "the parser of statements",
     "sql/parsing/exact_calls.py": "the parser of statements",
+    "sql/parsing/reading.py": "the parser of statements",
     "sql/parsing/lost_arguments.py": "looks into what sqlglot has printed",
     "sql/statements/reader.py": STATEMENTS,
     "sql/statements/prepared.py": STATEMENTS,

@@ -4,6 +4,9 @@ words as names that begin a clause elsewhere.
 
 from __future__ import annotations
 
+import re
+
+import sqlglot
 from sqlglot import Token, TokenType
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.dialects.risingwave import RisingWave
@@ -55,9 +58,58 @@ class SparkTexts(Spark):
         STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012  # as sqlglot declares it
 
 
-def read_as(dialect: Dialect) -> str | type[Spark]:
+_NUMBERED = "\ufdd0"
+"""What stands for the sign of `$1` while a text is cut: a character that Unicode leaves out of all texts."""
+_NUMBERED_SIGN = re.compile(r"(?<![\w$])\$(?=\d)")
+
+
+class _NumberedParameters(sqlglot.Dialect):
+    """A dialect of PostgreSQL's family in which `$` before a digit always begins a parameter.
+
+    sqlglot takes `$1,$` of `($1,$2)` for the mark of a text in dollars, which cannot begin with a digit. INDEX_OFFSET is set
+    to 0 in each: else it takes 1 from a number in brackets, but not from a column or a parameter, and from keys of maps, too.
+    """
+
+    def tokenize(
+        self, sql: str, dialect: str | sqlglot.Dialect | type[sqlglot.Dialect] | None = None
+    ) -> list[Token]:
+        """Return the tokens of a text, with the places and the texts that they have in it."""
+        marked = _NUMBERED_SIGN.sub(_NUMBERED, sql) if _NUMBERED not in sql else sql
+        tokens = super().tokenize(marked, dialect)
+        for token in tokens if marked is not sql else ():
+            if _NUMBERED in token.text:
+                token.text = token.text.replace(_NUMBERED, "$")
+        return tokens
+
+
+class PostgresTexts(Postgres, _NumberedParameters):
+    """PostgreSQL's dialect as it is read here; sqlglot takes the parser of the first base."""
+
+    INDEX_OFFSET = 0
+
+    class Tokenizer(Postgres.Tokenizer):
+        SINGLE_TOKENS = {**Postgres.Tokenizer.SINGLE_TOKENS, _NUMBERED: TokenType.PARAMETER}  # noqa: RUF012
+
+
+class RisingWaveTexts(RisingWave, _NumberedParameters):
+    """RisingWave's dialect as it is read here."""
+
+    INDEX_OFFSET = 0
+
+    class Tokenizer(RisingWave.Tokenizer):
+        SINGLE_TOKENS = {**RisingWave.Tokenizer.SINGLE_TOKENS, _NUMBERED: TokenType.PARAMETER}  # noqa: RUF012
+
+
+_READERS: dict[Dialect, type[sqlglot.Dialect]] = {
+    "spark": SparkTexts,
+    "postgres": PostgresTexts,
+    "risingwave": RisingWaveTexts,
+}
+
+
+def read_as(dialect: Dialect) -> type[sqlglot.Dialect]:
     """Return what sqlglot reads a dialect by."""
-    return SparkTexts if dialect == "spark" else dialect
+    return _READERS[dialect]
 
 
 def with_places(tokens: list[Token]) -> list[Token]:

@@ -47,6 +47,31 @@ def test_numbers_and_names_may_stand_several_times(dialect: str) -> None:
     assert _written("SELECT :b, :a, :b", dialect, {"a": 1, "b": 2}) == "SELECT 2, 1, 2"
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("SELECT a FROM t WHERE b IN ($1,$2)", "SELECT a FROM t WHERE b IN (1, 2)"),
+        ("SELECT $1,$2", "SELECT 1, 2"),
+        ("SELECT f($1)+g($2)", "SELECT F(1) + G(2)"),
+        ("SELECT '$1,$2', $1+$2", "SELECT '$1,$2', 1 + 2"),
+        ("SELECT a FROM t WHERE b=$1 AND(c=$2)", "SELECT a FROM t WHERE b = 1 AND (c = 2)"),
+        ("SELECT a FROM t WHERE b BETWEEN $1 AND $2", "SELECT a FROM t WHERE b BETWEEN 1 AND 2"),
+    ],
+)
+def test_numbers_may_stand_side_by_side(dialect: str, text: str, written: str) -> None:
+    assert _written(text, dialect, [1, 2]) == written
+    assert _written(f"{text}\n", dialect, [1, 2]) == written
+
+
+def test_a_text_in_dollars_keeps_what_looks_like_a_parameter() -> None:
+    for dialect in ("postgres", "risingwave"):
+        assert _written("SELECT $$ $1,$2 $$, $a$,$1$a$, $1,$2", dialect, [1, 2]) == (
+            "SELECT ' $1,$2 ', ',$1', 1, 2"
+        )
+        assert _written("SELECT a$1,$1", dialect, [7]).endswith(", 7")
+
+
 def test_a_cast_right_behind_a_question_mark_is_a_cast() -> None:
     assert (
         _written("SELECT ?::int, ?::text", "postgres", ["7", 1]) == "SELECT CAST('7' AS INT), CAST(1 AS TEXT)"

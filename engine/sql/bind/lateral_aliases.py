@@ -1,0 +1,71 @@
+"""Aliases of a SELECT list that its later items use, as Spark takes them: each stands for what it names.
+
+`SELECT coalesce(n, 0) AS m, m + 1 AS k` -> `SELECT coalesce(n, 0) AS m, coalesce(n, 0) + 1 AS k`
+
+A column of FROM goes before an alias of its name, an alias before a column of a query around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+
+import sqlglot.expressions as exp
+
+from engine.errors import UnsupportedSql
+from engine.sql.bind.scope import Scope
+from engine.sql.parsing.names import identifier
+from engine.sql.parsing.position import copy_place
+
+Items = list[tuple[str, exp.Expr]]
+MOST_PARTS = 1000
+_WHOLE = (exp.Column, exp.Literal, exp.Paren, exp.Null, exp.Boolean, exp.Cast)
+
+
+def with_lateral_aliases(
+    items: Items, aliases: Set[str], scope: Scope, refuse: Callable[[str, exp.Expr, str], UnsupportedSql]
+) -> Items:
+    """Return the items with those of the `aliases` written out that stand before their use.
+
+    Raises SqlError for one that two items have, UnsupportedSql for an item that grows large.
+    """
+    found: Items = []
+    known: dict[str, exp.Expr | None] = {}
+    for name, item in items:
+        meant = _written_out(item, known, scope) if known else item
+        if known and sum(1 for _ in meant.walk()) > MOST_PARTS:
+            what = f"an alias that comes to more than {MOST_PARTS} parts with the aliases in it"
+            raise refuse(what, item, "compute the first of them in a WITH item, and read that")
+        found.append((name, meant))
+        if name.lower() in aliases:
+            known[name.lower()] = meant if known.get(name.lower(), meant) == meant else None
+    return found
+
+
+def _written_out(item: exp.Expr, known: Mapping[str, exp.Expr | None], scope: Scope) -> exp.Expr:
+    """Return an item with the aliases in it written out; those inside of a subquery are left to it."""
+    changed = item.copy()
+    root = exp.Paren(this=changed)
+    for column in [part for part in changed.walk(prune=_is_query) if isinstance(part, exp.Column)]:
+        if column.is_star or column.meta.get("bound"):
+            continue
+        first, *fields = column.parts
+        name = identifier(first).lower()
+        if name not in known or name in {source.alias for source in scope.sources}:
+            continue
+        if scope.visible(name, scope.sources):
+            continue
+        meant = known[name]
+        if meant is None:
+            raise scope.error(
+                f"the alias {name} stands for two items", column, "give one of them another name"
+            )
+        new: exp.Expr = meant.copy() if isinstance(meant, _WHOLE) else exp.Paren(this=meant.copy())
+        for field in fields:
+            new = exp.Dot(this=new, expression=field.copy())
+        column.replace(copy_place(new, column))
+    written: exp.Expr = root.this.pop()
+    return written
+
+
+def _is_query(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Query)
