@@ -110,8 +110,9 @@ lint: $(STAMP) ## Check style, formatting, layers and types.
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
-pages: $(STAMP) ## Write the pages that are made of the code: docs/reference.md and docs/rooms.md.
+pages: $(STAMP) ## Write the pages that are made of the code: docs/reference.md, docs/conversions.md and docs/rooms.md.
 	$(BIN)/python -m tools.reference
+	$(BIN)/python -m tools.conversions
 	$(BIN)/python -m tools.rooms
 
 format: $(STAMP) pages ## Format code, wrap pages, write the pages that are made of the code, and fix what can be fixed.

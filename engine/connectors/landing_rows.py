@@ -11,14 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.arrow import as_values, either, nulls, repeated
-from engine.connectors.conversion import convert
 from engine.connectors.file_formats import BadLine, FileRows, MalformedFile
 from engine.connectors.partition_folders import FolderValue, typed_values, unlike
 from engine.hummock.ordering import one_chunk
 from engine.sql.catalog import Column
+from engine.sql.typing.conversions import convert, shown_value
 from engine.sql.typing.documents import is_document, kept_documents
 from engine.sql.typing.text_lengths import fitted, too_long
-from engine.sql.typing.types import to_arrow
 
 OPERATION = "_op"
 ROW_ID = "_row_id"
@@ -26,20 +25,6 @@ UPSERT_WORDS = frozenset({"insert", "upsert", "update", "i", "u", "c", "+i", "+u
 DELETE_WORDS = frozenset({"delete", "d", "-d"})
 LONGEST_SHOWN_VALUE = 60
 MOST_UNKNOWN = 20
-NAMED_TYPES = (
-    "boolean",
-    "tinyint",
-    "smallint",
-    "int",
-    "bigint",
-    "float",
-    "double",
-    "string",
-    "binary",
-    "date",
-    "timestamp",
-    "timestamp_ntz",
-)
 
 
 @dataclass(frozen=True)
@@ -62,8 +47,8 @@ class Target:
 class LandedRows:
     """Rows of a file in the table's types, in the file's order; `deletes` says which rows remove their key.
 
-    `unknown` are the file's columns that the table lacks. `place` gives line and text of the rows that `lines` names; it is kept
-    only where rows may have to be set aside later, for an APPEND ONLY table.
+    `unknown` are the file's columns, and fields of structs, that the table lacks. `place` gives line and text of the rows that
+    `lines` names; it is kept only where rows may have to be set aside later, for an APPEND ONLY table.
     """
 
     rows: pa.Table
@@ -79,10 +64,11 @@ def land(file: FileRows, target: Target) -> LandedRows:
     matched = _matched_columns(file, target, _given_by_folders(file, target))
     reasons: dict[int, str] = {}
     _check_common(file, target, matched, reasons)
+    unknown: list[str] = []
     deletes = _operations(file, target, reasons)
     arrays = []
     for column in target.schema:
-        arrays.append(_column(file, matched, column, target, deletes, reasons))
+        arrays.append(_column(file, matched, column, target, deletes, reasons, unknown))
     rows = pa.Table.from_arrays(arrays, names=target.schema.names)
     bad = list(file.bad)
     for index in sorted(reasons):
@@ -93,8 +79,8 @@ def land(file: FileRows, target: Target) -> LandedRows:
     lines = np.arange(file.rows)
     if reasons:
         rows, deletes, lines = rows.filter(pa.array(keep)), deletes[keep], lines[keep]
-    unknown = _unknown_columns(file, matched)
-    return LandedRows(rows, deletes, lines, tuple(bad), unknown, file.place if target.append_only else None)
+    left_out = (*_unknown_columns(file, matched), *unknown)[:MOST_UNKNOWN]
+    return LandedRows(rows, deletes, lines, tuple(bad), left_out, file.place if target.append_only else None)
 
 
 class _Matched(NamedTuple):
@@ -193,8 +179,9 @@ def _column(
     target: Target,
     deletes: np.ndarray,
     reasons: dict[int, str],
+    unknown: list[str],
 ) -> pa.Array[Any]:
-    """Return one typed column; a delete needs nothing but a valid key."""
+    """Return one typed column; a delete needs nothing but a valid key. Fields that its type lacks are noted as `unknown`."""
     name = column.name
     source, folder = matched.found.get(name), matched.given.get(name)
     in_key = name in target.primary_key
@@ -208,17 +195,17 @@ def _column(
         else:
             values = nulls(file.rows, column.type)
     else:
-        converted = convert(file.columns[source], column.type)
+        converted = convert(file.columns[source], column.type, calendar=True)
         values = converted.values
+        unknown += [f"{source}.{field}" for field in converted.unknown]
         fill = target.defaults.get(name) if folder is None else folder.value
         if fill is not None and len(absent := file.absent.get(source, ())):
             lacks = np.zeros(file.rows, dtype=bool)
             lacks[absent] = True
             values = either(pa.array(lacks, pa.bool_()), fill, values)
-        for index in converted.bad.tolist():
+        for index, fault in sorted(converted.faults.items()):
             if in_key or not deletes[index]:
-                told = _shown_value(file.columns[source][index])
-                reasons.setdefault(index, f'column {name}: "{told}" is no {_type_name(column.type)}')
+                reasons.setdefault(index, fault.told(name))
         for index, why in () if folder is None else _unlike_folder(file, source, values, folder):
             if in_key or not deletes[index]:
                 reasons.setdefault(index, f"column {name}: {why}")
@@ -251,18 +238,4 @@ def _unlike_folder(
     """Yield the rows whose value is not the one that a folder's name gives, and why they are set aside."""
     said = f"{folder.name}={file.folders[folder.name]}"
     for index in unlike(values, folder.value).tolist():
-        yield index, f'"{_shown_value(file.columns[source][index])}", but the folder says {said}'
-
-
-def _shown_value(value: pa.Scalar[Any]) -> str:
-    try:
-        return str(value.as_py())[:LONGEST_SHOWN_VALUE]
-    except (ValueError, OverflowError):  # a date that Python does not know
-        return f"a {value.type} out of range"
-
-
-def _type_name(kind: pa.DataType) -> str:
-    """Return the name that SQL has for a type."""
-    if pa.types.is_decimal(kind):
-        return f"DECIMAL({kind.precision},{kind.scale})"
-    return next((name.upper() for name in NAMED_TYPES if to_arrow(name) == kind), str(kind))
+        yield index, f'"{shown_value(file.columns[source][index])}", but the folder says {said}'

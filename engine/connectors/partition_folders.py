@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.arrow import Column, holds
-from engine.connectors.conversion import convert
 from engine.connectors.file_formats import MalformedFile, shown
+from engine.sql.typing.conversions import convert
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
 

@@ -26,6 +26,8 @@ from engine.runtime.rows import ROW_ID, completed, stored_names, typed_rows, wit
 from engine.runtime.source_rows import plain_reader
 from engine.runtime.writes.conflicts import unchanged
 from engine.runtime.writes.watermarks import Arrivals
+from engine.sql.typing.conversions import convert, refused_part
+from engine.sql.typing.types import to_arrow
 
 MOST_LETTERS = 1_000
 MOST_SHOWN = 1 << 30
@@ -177,6 +179,7 @@ class _Fitting:
             )
         if relation.append_only:
             self._without(self.gone, f"table {relation.name} is APPEND ONLY: its rows do not go")
+        self._without_misfits(set(key))
         must = [c.name for c in relation.columns if relation.is_never_null(c) and c.name != ROW_ID]
         self._without_nulls(set(key), must)
         typed = self._typed(spark)
@@ -223,14 +226,38 @@ class _Fitting:
             what = "is part of the key and" if name in key else "is NOT NULL, but"
             self._without(nulls, f"column {name} {what} has no value")
 
-    def _without(self, aside: np.ndarray, reason: str) -> None:
-        """Set rows aside."""
+    def _without_misfits(self, key: set[str]) -> None:
+        """Set rows aside of which a column does not take a value; one that takes none of its type is told by `_typed`."""
+        for column in self.source.relation.columns:
+            name, kind = column.name, to_arrow(column.type)
+            if name not in self.rows.column_names or self.rows.column(name).type == kind:
+                continue
+            if refused_part(self.rows.column(name).type, kind) is not None:
+                continue
+            found = convert(self.rows.column(name), kind)
+            if found.unknown:
+                continue
+            counts = np.ones(len(self.gone), dtype=bool) if name in key else ~self.gone
+            reasons = [found.faults[row].told(name) for row in sorted(found.faults) if counts[row]]
+            aside = np.zeros(len(self.gone), dtype=bool)
+            aside[found.bad] = True
+            aside &= counts
+            self._without(aside, reasons)
+            at = self.rows.column_names.index(name)
+            self.rows = self.rows.set_column(at, name, found.values.filter(pa.array(~aside)))
+
+    def _without(self, aside: np.ndarray, reason: str | Sequence[str]) -> None:
+        """Set rows aside, all for one reason or each for its own."""
         if not aside.any():
             return
         first = len(self.letters)
         place = ", ".join(part for part in (self.step.split, f"up to {self.step.upto}") if part)
         raw = as_rows(self.rows.filter(pa.array(aside)))
-        self.letters += [DeadLetter(place, first + n, reason, _text(row)) for n, row in enumerate(raw, 1)]
+        reasons = [reason] * len(raw) if isinstance(reason, str) else reason
+        self.letters += [
+            DeadLetter(place, first + n, why, _text(row))
+            for n, (why, row) in enumerate(zip(reasons, raw, strict=True), 1)
+        ]
         self.rows = self.rows.filter(pa.array(~aside))
         self.gone = self.gone[~aside]
 

@@ -20,6 +20,7 @@ from engine.sql.catalog import Column, Relation
 from engine.sql.expression.spark_sql import quote
 from engine.sql.statements.defaults import local_default
 from engine.sql.statements.values import NotLiteral
+from engine.sql.typing.conversions import convert, refused_part, remedy_of, shown_type
 from engine.sql.typing.documents import is_document, kept_documents
 from engine.sql.typing.text_lengths import fitted, too_long
 from engine.sql.typing.types import to_arrow
@@ -135,7 +136,7 @@ def typed_rows(relation: Relation, rows: pa.Table, columns: Collection[str]) -> 
             arrays.append(nulls(rows.num_rows, kind))  # `with_row_ids` gives them, when they are written
             continue
         elif name in rows.column_names:
-            array = _cast(relation, name, rows.column(name), kind)
+            array = converted(relation, name, rows.column(name), kind)
         else:
             array = pa.chunked_array([nulls(rows.num_rows, kind)])
         if array.null_count and relation.is_never_null(types[name]):
@@ -191,13 +192,35 @@ def shown_names(relation: Relation, rows: pa.Table) -> pa.Table:
     return rows.rename_columns([names[name] for name in rows.column_names])
 
 
-def _cast(
+def converted(
     relation: Relation, name: str, column: pa.ChunkedArray[Any], kind: pa.DataType
 ) -> pa.ChunkedArray[Any]:
-    try:
-        return column.cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise InvalidRow(f"column {name} of {relation.name} is {kind}: {error}") from error
+    """Return a column in its table's type by the table of conversions; raises InvalidRow for what does not fit."""
+    if column.type == kind:
+        return column.cast(kind) if pa.types.is_nested(kind) else column
+    if (refused := refused_part(column.type, kind)) is not None:
+        path, given, wanted = refused
+        raise not_taken(relation.name, name + path, given, wanted)
+    found = convert(column, kind)
+    if found.unknown:
+        raise InvalidRow(
+            f"column {name} of {relation.name} has no field {', '.join(found.unknown)}: it is {shown_type(kind)}"
+        )
+    if found.faults:
+        first = found.faults[min(found.faults)]
+        raise InvalidRow(
+            f"table {relation.name}: {first.told(name)}; {len(found.faults)} rows do not fit: give values that "
+            f"{shown_type(first.wanted)} has, or the column another type"
+        )
+    return pa.chunked_array([found.values])
+
+
+def not_taken(table: str, column: str, given: pa.DataType, wanted: pa.DataType) -> InvalidRow:
+    """Return the error for rows whose column is of a type that its table's does not take, whatever the values."""
+    remedy = remedy_of(given, wanted) or "cast it before it is written"
+    return InvalidRow(
+        f"column {column} of {table} is {shown_type(wanted)}, which takes no {shown_type(given)}: {remedy}"
+    )
 
 
 def awaits_row_ids(rows: pa.Table) -> bool:

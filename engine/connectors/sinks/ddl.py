@@ -39,6 +39,7 @@ from engine.sql.incremental.partials import GLOBAL_KEY
 from engine.sql.parsing.refusals import line_and_column
 from engine.sql.statements.sink_statements import AlterSink, CreateSink, SinkAction, view_of
 from engine.sql.statements.statement_types import CreateMaterializedView
+from engine.sql.typing.conversions import Verdict, verdict
 from engine.sql.typing.types import to_arrow
 
 RACE_ATTEMPTS = 20
@@ -261,7 +262,7 @@ def _check_target(
         if mine.sql_type not in (None, column.seen_type):
             message = f"column {column.name} is {column.seen_type} in {_shown(source)} and {mine.sql_type} in {target.name}"
             raise wrong(message, f"CAST it to {mine.sql_type} in the view")
-        if mine.type != column.type and not _fits(column.type, mine.type):
+        if verdict(to_arrow(column.type), to_arrow(mine.type)) is not Verdict.TAKEN:
             message = (
                 f"column {column.name} is {column.type} in {_shown(source)} and {mine.type} in {target.name}"
             )
@@ -308,15 +309,6 @@ def _check_meeting(statement: CreateSink, source: Relation, target: Relation, ke
         )
         hint = "give the table a PRIMARY KEY that holds the view's key"
         raise _error(statement, statement.into or "", message, hint)
-
-
-def _fits(mine: str, theirs: str) -> bool:
-    """Tell whether every value of one type is a value of the other."""
-    wider = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
-    for kinds in wider:
-        if mine in kinds and theirs in kinds:
-            return kinds.index(mine) <= kinds.index(theirs)
-    return to_arrow(mine) == to_arrow(theirs)
 
 
 def _fed_by(stored: StoredCatalog, name: str) -> Collection[str]:

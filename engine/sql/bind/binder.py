@@ -23,10 +23,11 @@ from engine.sql.bind.time_windows import TimeWindows
 from engine.sql.bind.values_rows import constant_rows
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.dialect import Dialect
+from engine.sql.expression.nodes import Literal
 from engine.sql.parsing.arrival import is_at_arrival, without_moment
 from engine.sql.parsing.names import item_name
 from engine.sql.parsing.position import place
-from engine.sql.plan import Filter, Node, Values
+from engine.sql.plan import Filter, Node, Project, Values
 from engine.sql.rewrites.contract import QueryText
 from engine.sql.rewrites.equalities import Equalities
 from engine.sql.rewrites.join_keys import JoinKeys
@@ -44,6 +45,15 @@ class BoundQuery:
     columns: tuple[tuple[str, str], ...]
     notes: tuple[str, ...] = ()
     types: Mapping[str, str] = field(default_factory=dict)
+
+    def is_quoted(self, column: str) -> bool:
+        """Tell whether a column of the plan is a text in quotes, which PostgreSQL reads as what stands beside it."""
+        if isinstance(self.plan, Values):
+            return True  # it may hold them
+        if not isinstance(self.plan, Project):
+            return False
+        value = dict(self.plan.items).get(column)
+        return isinstance(value, Literal) and value.kind == "string"
 
 
 def bind(
@@ -219,7 +229,8 @@ class _Binder:
                 raise self.error(message, query, "give all branches the same number of columns")
             for n, (first, its) in enumerate(zip(branches[0].columns, branch.columns, strict=True), 1):
                 one, other = (self.types.get(internal) for _, internal in (first, its))
-                if apart(one, other):
+                quoted = branches[0].is_quoted(first[1]) or branch.is_quoted(its[1])
+                if apart(one, other, lenient=quoted or self.dialect == "spark"):
                     message = (
                         f"column {n} is {one} in one branch of {query.key.upper()} and {other} in another"
                     )

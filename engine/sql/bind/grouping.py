@@ -153,7 +153,9 @@ class Grouping:
         if kept is None or groups.number is None:
             return Aggregate(plan, tuple(named), calls)
         keys = self.expressions.subqueries.keys
-        whole = self.expressions.dialect != "spark" or not named  # Spark gives the whole of nothing no row beside keys
+        whole = (
+            self.expressions.dialect != "spark" or not named
+        )  # Spark gives the whole of nothing no row beside keys
         return grouping_sets(plan, named, GroupingSets(kept, groups.number, whole), calls, keys)
 
     def meaning(self, node: exp.Expr, items: Items) -> exp.Expr:

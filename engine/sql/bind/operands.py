@@ -96,6 +96,18 @@ class Operands:
                 return self._first_clash((part.this, each) for each in part.expressions)
             case exp.Between():
                 return self._first_clash((part.this, part.args[end]) for end in ("low", "high"))
+            case exp.Case():
+                return self._unlike(
+                    [*(one.args["true"] for one in part.args["ifs"]), part.args.get("default")], "CASE"
+                )
+            case exp.If():
+                return (
+                    None
+                    if isinstance(part.parent, exp.Case)
+                    else self._unlike([part.args["true"], part.args.get("false")], "IF")
+                )
+            case exp.Coalesce() | exp.Greatest() | exp.Least():
+                return self._unlike([part.this, *part.expressions], part.key.upper())
         if isinstance(part, _COMPARISONS) and not isinstance(part.expression, exp.Any | exp.All):
             return self._comparison(part.this, part.expression)
         return self._function(part)
@@ -144,6 +156,24 @@ class Operands:
             return None
         return f"a comparison of {one} with {other}", "CAST one side to the other's type"
 
+    def _unlike(self, values: Sequence[exp.Expr | None], word: str) -> tuple[str, str] | None:
+        """Return what is wrong with values of which one is the result, if two of them are of no common type.
+
+        A text in quotes is of the type of the others.
+        """
+        typed = [
+            (value, kind) for value in values if value is not None and (kind := self._kind(value)) is not None
+        ]
+        for n, (value, kind) in enumerate(typed):
+            for other, its in typed[:n]:
+                quoted = [one for one in ((value, its), (other, kind)) if is_text(one[0])]
+                if quoted:
+                    if is_wrong(*quoted[0]):
+                        return no_value(*quoted[0])
+                elif apart(its, kind, lenient=self.lenient):
+                    return f"{word} gives {its} and {kind}", "CAST one of them to the other's type"
+        return None
+
     def _function(self, part: exp.Expr) -> tuple[str, str] | None:
         if not isinstance(part, exp.Func) or isinstance(part, exp.AggFunc):
             return None
@@ -170,9 +200,13 @@ def _comparable(one: str, other: str) -> bool:
     return one.startswith(_NESTED) and other.startswith(_NESTED) and one.split("<")[0] == other.split("<")[0]
 
 
-def apart(one: str | None, other: str | None) -> bool:
-    """Tell whether two types certainly have no type in common: a text may be any value but a nested one."""
+def apart(one: str | None, other: str | None, *, lenient: bool = True) -> bool:
+    """Tell whether two types certainly have no type in common.
+
+    In a `lenient` dialect, which is Spark's, a text may be any value but a nested one.
+    """
     if one is None or other is None or "void" in (one, other) or _comparable(one, other):
         return False
     nested = any(kind.startswith(_NESTED) for kind in (one, other))
-    return nested or all(is_number(kind) or kind in (*MOMENTS, "boolean") for kind in (one, other))
+    plain = ("boolean", "time(6)", *MOMENTS) if lenient else ("boolean", "time(6)", "string", *MOMENTS)
+    return nested or all(is_number(kind) or kind in plain for kind in (one, other))

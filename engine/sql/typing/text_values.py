@@ -1,9 +1,8 @@
-"""Values of files become the types of a table: vectorised, and only the values that do not fit are looked for one by one."""
+"""Texts become values of a type: vectorised, and only the texts that are none are looked for one by one."""
 
 from __future__ import annotations
 
 import datetime
-import json
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -12,13 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.arrow import decoded, either, nulls
+from engine.arrow import either, nulls
 
 TRUE_WORDS = pa.array(["true", "t", "yes", "y", "1"])
 FALSE_WORDS = pa.array(["false", "f", "no", "n", "0"])
 _ZONE = r"(?:[Zz]|[+-]\d{2}:?\d{2})$"
-# What nested values are made of is anybody's: Arrow and Python refuse it in many ways.
-_REFUSED = (
+REFUSED = (
     pa.ArrowException,
     ValueError,
     TypeError,
@@ -27,6 +25,7 @@ _REFUSED = (
     ArithmeticError,
     RecursionError,
 )
+"""What Arrow and Python raise where a value is none of a type: they refuse it in many ways."""
 _MOST_DIGITS = 200
 _FIRST_DAY, _LAST_DAY = datetime.date(1, 1, 1), datetime.date(9999, 12, 31)
 _FIRST_TIME = datetime.datetime(1, 1, 1)
@@ -34,36 +33,24 @@ _LAST_TIME = datetime.datetime(9999, 12, 31, 23, 59, 59, 999999)
 
 
 @dataclass(frozen=True)
-class Converted:
-    """A column in its table's type; `bad` are the rows whose value did not fit, null in `values`."""
+class Read:
+    """Texts as values of a type; `bad` are the rows whose text is none, null in `values`."""
 
     values: pa.Array[Any]
     bad: np.ndarray
 
 
-def convert(column: pa.Array[Any] | pa.ChunkedArray[Any], kind: pa.DataType) -> Converted:
-    """Return the column as `kind`; text is read as ISO dates and times, decimal numbers, true/false."""
-    values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(values, pa.ChunkedArray):  # combine_chunks of an empty chunked array
-        values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
+def read(texts: pa.Array[Any], kind: pa.DataType) -> Read:
+    """Return texts as values of `kind`, which is not nested: ISO dates and times, decimal numbers, true/false."""
     bad: list[int] = []
     parts: list[pa.Array[Any]] = []
-    if not _fits_at_all(values, kind):
-        return Converted(
-            nulls(len(values), kind), np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
-        )
-    _convert_slice(values, kind, 0, parts, bad)
-    joined = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
-    return Converted(joined, np.asarray(bad, dtype=np.int64))
-
-
-def _fits_at_all(values: pa.Array[Any], kind: pa.DataType) -> bool:
-    """Tell whether there is a way from one type to the other, whatever the values are."""
     try:
-        _convert_all(values.slice(0, 0), kind)
-    except _REFUSED:
-        return False
-    return True
+        _from_text(texts.slice(0, 0), kind)
+    except REFUSED:  # no text is one, whatever it is
+        return Read(nulls(len(texts), kind), np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False)))
+    _convert_slice(texts, kind, 0, parts, bad)
+    joined = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+    return Read(joined, np.asarray(bad, dtype=np.int64))
 
 
 def _convert_slice(
@@ -71,11 +58,11 @@ def _convert_slice(
 ) -> None:
     """Convert; where that fails, halve until the values that do not fit stand alone."""
     try:
-        converted = _convert_all(values, kind)
-        _check_range(converted)
+        converted = _from_text(values, kind)
+        check_range(converted)
         parts.append(converted)
         return
-    except _REFUSED:
+    except REFUSED:
         if len(values) == 1:
             parts.append(nulls(1, kind))
             bad.append(start)
@@ -85,7 +72,7 @@ def _convert_slice(
     _convert_slice(values.slice(half), kind, start + half, parts, bad)
 
 
-def _check_range(values: pa.Array[Any]) -> None:
+def check_range(values: pa.Array[Any]) -> None:
     """Raise ArrowInvalid for a date or a time that neither Spark nor Python has: years are 1 to 9999."""
     kind = values.type
     if pa.types.is_date(kind):
@@ -104,40 +91,6 @@ def _check_range(values: pa.Array[Any]) -> None:
         raise pa.ArrowInvalid("out of range")
 
 
-def _convert_all(values: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
-    source = values.type
-    if source == kind:
-        return values
-    if pa.types.is_null(source):
-        return nulls(len(values), kind)
-    if pa.types.is_dictionary(source):
-        return _convert_all(decoded(values), kind)
-    if isinstance(values, pa.ExtensionArray):
-        return _convert_all(_written_out(values, kind), kind)
-    if pa.types.is_string(source) or pa.types.is_large_string(source) or pa.types.is_string_view(source):
-        return _from_text(values.cast(pa.string()), kind)
-    if pa.types.is_timestamp(source) and pa.types.is_timestamp(kind):
-        return _between_timestamps(values, kind)
-    return values.cast(kind)
-
-
-def _written_out(values: pa.ExtensionArray[Any], kind: pa.DataType) -> pa.Array[Any]:
-    """Return what stands for values of a type that Arrow knows by name alone; of a UUID its text, where one is asked for."""
-    if isinstance(values.type, pa.UuidType) and pa.types.is_string(kind):
-        return pa.array([str(one.as_py()) if one.is_valid else None for one in values], pa.string())
-    stored: pa.Array[Any] = values.storage
-    return stored
-
-
-def _between_timestamps(values: pa.Array[Any], kind: pa.TimestampType) -> pa.Array[Any]:
-    """A time without a zone is taken as UTC; a time with a zone does not fit a column without one."""
-    if (values.type.tz is None) == (kind.tz is None):
-        return values.cast(kind)
-    if values.type.tz is None:
-        return _in_utc(values.cast(pa.timestamp(kind.unit))).cast(kind)
-    raise pa.ArrowInvalid("a time with a zone, in a column without one")
-
-
 def _in_utc(times: pa.Array[Any]) -> pa.Array[Any]:
     zoned: pa.Array[Any] = pc.assume_timezone(times, "UTC")  # type: ignore[call-overload]  # the stubs want one unit
     return zoned
@@ -146,8 +99,6 @@ def _in_utc(times: pa.Array[Any]) -> pa.Array[Any]:
 def _from_text(text: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
     if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind):
         return text.cast(kind)
-    if pa.types.is_nested(kind):
-        return pa.array([None if item is None else json.loads(item) for item in text.to_pylist()], kind)
     trimmed = pc.utf8_trim_whitespace(text)
     if pa.types.is_boolean(kind):
         return _booleans(trimmed)
