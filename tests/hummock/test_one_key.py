@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from engine.hummock import Hummock, Put, xxhash64
 from engine.hummock.claims import same_rows
@@ -84,6 +85,21 @@ def test_a_table_holds_as_many_rows_as_its_keys_have_numbers(tmp_path: Path) -> 
             numbers = key_numbers(rows.select(["k"]))
             held = pa.Table.from_batches(list(store.iter(table)))
             assert sorted(held.column("n").to_pylist()) == sorted(last_of_each(numbers).tolist()), kind
+
+
+def test_spark_counts_the_same_keys(spark: SparkSession) -> None:
+    kinds = ("double", "float", "decimal", "string", "binary", "struct", "array")
+    values = {kind: [value for value in EDGES[kind][1] if value is not None] for kind in kinds}
+    rows = max(map(len, values.values()))
+    columns = {
+        kind: pa.array([values[kind][n % len(values[kind])] for n in range(rows)], EDGES[kind][0])
+        for kind in kinds
+    }
+    counts = [f"count(DISTINCT {kind}) AS {kind}" for kind in kinds]
+    found = spark.createDataFrame(pa.table(columns)).selectExpr(*counts).collect()[0].asDict()
+    assert found == {
+        kind: int(key_numbers(pa.table({"k": column})).max()) + 1 for kind, column in columns.items()
+    }
 
 
 def test_chunks_are_one_column_and_no_rows_have_no_keys() -> None:

@@ -249,6 +249,21 @@ def _check_target(
         message = f"table {target.name} keeps the first row of a key (ON CONFLICT DO NOTHING), and the sink updates rows"
         hint = "make the table without it; or type = 'append-only' with force_append_only = true: deletions are left out"
         raise wrong(message, hint)
+    _check_columns(statement, source, target, shown)
+    _check_meeting(stored, statement, source, target, key)
+    _check_ttl(statement, target)
+    if target.name == source.name or source.name in _fed_by(stored, target.name):
+        raise wrong(
+            f"{_shown(source)} is computed from {target.name}: the sink would feed itself", "another table"
+        )
+
+
+def _check_columns(statement: CreateSink, source: Relation, target: Relation, shown: list[Column]) -> None:
+    """Raise SqlError if the columns of a view are not those that a table asks for."""
+
+    def wrong(message: str, hint: str) -> SqlError:
+        return _error(statement, statement.into or "", message, hint)
+
     known = {column.name: column for column in target.columns if not column.hidden}
     for column in shown:
         mine = known.get(column.name)
@@ -277,12 +292,6 @@ def _check_target(
         raise wrong(
             f"table {target.name} has generated columns, which a sink cannot compute", "sink into another"
         )
-    _check_meeting(stored, statement, source, target, key)
-    _check_ttl(statement, target)
-    if target.name == source.name or source.name in _fed_by(stored, target.name):
-        raise wrong(
-            f"{_shown(source)} is computed from {target.name}: the sink would feed itself", "another table"
-        )
 
 
 def _check_ttl(statement: CreateSink, target: Relation) -> None:
@@ -294,7 +303,11 @@ def _check_ttl(statement: CreateSink, target: Relation) -> None:
 
 
 def _check_meeting(
-    stored: StoredCatalog, statement: CreateSink, source: Relation, target: Relation, key: tuple[str, ...]
+    stored: StoredCatalog,
+    statement: CreateSink,
+    source: Relation,
+    target: Relation,
+    key: tuple[str, ...],
 ) -> None:
     """Raise SqlError if two rows of a view could meet in one row of a table."""
     theirs = {column.name for column in target.columns if column.source in target.primary_key}

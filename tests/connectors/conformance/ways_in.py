@@ -120,7 +120,7 @@ FEATURES = (
     Feature("defaults", (f"d INT DEFAULT {DEFAULT}",)),
     Feature("generated", ("g INT GENERATED ALWAYS AS (ver + 1) STORED",)),
     Feature("checked", ("t VARCHAR(3) NOT NULL",), text=True),
-    Feature("partitioned", view="WITH (partition_by = 'k')"),
+    Feature("partitioned", view="WITH (partition_by = 'ver')"),
 )
 
 
