@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from engine.hummock import Commit, Table, Version
+from engine.hummock import Commit, Version
 from engine.hummock.delta import apply, rebase
 from engine.hummock.epoch import seconds_of
-from engine.hummock.version import SstInfo
+from engine.hummock.joined import joined
 
 
 class Checkpoint:
@@ -36,22 +36,4 @@ class Checkpoint:
 
     def commit(self, writer: str, generation: int, catalog: Mapping[str, str | None]) -> Commit:
         """Return the one commit of all parts."""
-        create: list[Table] = []
-        writes: dict[str, Sequence[SstInfo]] = {}
-        epochs: dict[str, int] = {}
-        acks: dict[str, dict[str, int | None]] = {}
-        for part in self._parts:
-            create += part.create
-            writes |= part.writes
-            epochs |= part.epochs
-            for table, consumers in part.acks.items():
-                acks.setdefault(table, {}).update(consumers)
-        return Commit(
-            create=tuple(create),
-            writes=writes,
-            epochs=epochs,
-            acks=acks,
-            catalog=catalog,
-            writer=writer,
-            generation=generation,
-        )
+        return joined(*self._parts, Commit(catalog=catalog, writer=writer, generation=generation))

@@ -32,6 +32,7 @@ from pyspark.sql.types import (
 
 from engine.arrow import as_values
 from engine.hummock.hash import VNODES, vnode_of, xxhash64
+from engine.hummock.one_key import once
 from engine.operators.arrow_expressions import Compiler, Item
 from engine.operators.arrow_folds import GroupBy
 from engine.operators.arrow_values import Value
@@ -105,8 +106,7 @@ class Distinct:
     def __call__(self, batches: Batches) -> Batches:
         gathered = [batch for batch in batches if batch.num_rows]
         if gathered:
-            rows = pa.Table.from_batches(gathered)
-            yield from rows.group_by(rows.column_names).aggregate([]).to_batches()
+            yield from once(pa.Table.from_batches(gathered)).to_batches()
 
 
 @dataclass(frozen=True)

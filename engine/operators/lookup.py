@@ -11,14 +11,14 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.types import BooleanType, StructField, StructType
 
-from engine.arrow import both, holds, nulls, positions
+from engine.arrow import holds, nulls, positions
 from engine.hummock import Reader, TableVersion
 from engine.hummock.between import Between
 from engine.hummock.expiry import expiry_at
 from engine.hummock.lookup import MOST_MATCHES
+from engine.hummock.ordering import equal_values, one_chunk
 from engine.operators.context import At, EpochContext
 from engine.operators.flow import SIDE, Flow, Rows
 from engine.operators.table_parameters import Source, TableAt
@@ -156,10 +156,8 @@ class LookupTable:
 
     def _agree(self, rows: pa.Table, one: str, two: str) -> np.ndarray:
         left, right = rows.column(one), rows.column(two)
-        same = holds(pc.equal(left, right))
-        if self.probe.null_safe:
-            same |= both(left.is_null(), right.is_null())
-        return same
+        same = equal_values(one_chunk(left), one_chunk(right))
+        return same if self.probe.null_safe else same & holds(left.is_valid())
 
 
 def _ends(parts: Iterator[tuple[np.ndarray, pa.Table]], end: End) -> Iterator[tuple[np.ndarray, pa.Table]]:

@@ -13,15 +13,14 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
-from engine.arrow import as_rows, as_values, holds, positions, sorted_indices
+from engine.arrow import as_rows, holds, positions, sorted_indices
 from engine.errors import DuplicateKey
 from engine.hummock import Reader, SstInfo, Table, with_new_keys
 from engine.hummock.metrics import Counters
+from engine.hummock.one_key import first_of_each, key_numbers
 from engine.hummock.ordering import (
     as_numbers,
     equal_to_previous,
-    normalized_key,
-    one_chunk,
     packed,
     stable_order,
 )
@@ -134,27 +133,10 @@ def _signs(weight: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 def _cancelled(rows: pa.Table) -> pa.Table:
     """Return each row as often as its weights add up to, with weight +1 or -1."""
-    group = np.zeros(rows.num_rows, dtype=np.int64)
-    for name in rows.column_names:
-        if name != "_w":
-            codes = _codes(rows.column(name).combine_chunks())
-            _, group = np.unique(group * (int(codes.max()) + 1) + codes, return_inverse=True)
+    group = key_numbers(rows.drop_columns("_w"))  # a row that comes from a key has lost its zero's sign
     total = np.bincount(group, weights=rows.column("_w").to_numpy()).astype(np.int64)
-    _, representative = np.unique(group, return_index=True)
-    chosen = rows.take(positions(np.repeat(representative, np.abs(total)))).drop_columns("_w")
+    chosen = rows.take(positions(np.repeat(first_of_each(group), np.abs(total)))).drop_columns("_w")
     return chosen.append_column("_w", pa.array(np.repeat(np.sign(total), np.abs(total))))
-
-
-def _codes(column: pa.Array[Any]) -> np.ndarray:
-    """Number a column's values: equal ones have the same number, so have nulls, NaN, and zeros of both signs: a row that comes
-    from a key has lost its zero's sign.
-    """
-    if pa.types.is_nested(column.type):
-        numbers: dict[str, int] = {}
-        found = [numbers.setdefault(repr(value), len(numbers)) for value in as_values(column)]
-        return np.array(found, dtype=np.int64)
-    column = one_chunk(normalized_key(column))
-    return column.dictionary_encode(null_encoding="encode").indices.to_numpy().astype(np.int64)
 
 
 @dataclass(frozen=True)

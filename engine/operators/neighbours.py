@@ -20,6 +20,7 @@ from engine.arrow import Column, holds, nulls, positions, sorted_indices
 from engine.hummock import Reader
 from engine.hummock.between import Between
 from engine.hummock.expiry import expiry_at
+from engine.hummock.one_key import once
 from engine.hummock.ordering import equal_to_previous, one_chunk
 from engine.operators.context import EpochContext
 from engine.operators.flow import Flow, compute
@@ -96,7 +97,7 @@ class Around:
     def _places(self, table: TableAt, given: pa.Table) -> pa.Table:
         """Return each place once, in order; of a partition that is read as a whole only the one without a value."""
         kind = table.version.schema.field(self.reach.order).type
-        given = given.group_by(given.column_names).aggregate([])
+        given = once(given)
         at = given.column(_PLACE).cast(kind).combine_chunks()
         searches = given.num_rows * self.reach.rows * 4
         if searches > MOST_SEARCHES or expiry_at(table.version, table.new) is not None:

@@ -35,7 +35,7 @@ from engine.runtime.statements.create_schema import check_schema
 from engine.runtime.statements.drop import drop_own_view
 from engine.sql.catalog import Catalog, Column, Relation
 from engine.sql.dialect import Dialect
-from engine.sql.incremental.partials import GLOBAL_KEY
+from engine.sql.incremental.one_row import is_one_row
 from engine.sql.parsing.refusals import line_and_column
 from engine.sql.statements.sink_statements import AlterSink, CreateSink, SinkAction, view_of
 from engine.sql.statements.statement_types import CreateMaterializedView
@@ -182,7 +182,7 @@ def sink_relation(stored: StoredCatalog, statement: CreateSink, dialect: Dialect
     ]
     shown = _under_targets_names(statement, shown)
     key = tuple(c.name for c in shown if c.source in source.primary_key)
-    if upsert and len(key) < len(source.primary_key) and not _is_one_row(source):
+    if upsert and len(key) < len(source.primary_key) and not is_one_row(source.name, stored.fragments):
         hidden = ", ".join(k for k in source.primary_key if k not in {c.source for c in shown})
         hint = "select the key columns in the view, or take type = 'append-only' where rows only come"
         message = f"the key of {_shown(source)} ({hidden}) is not among its columns, so nobody could apply updates to its rows"
@@ -220,11 +220,6 @@ def _under_targets_names(statement: CreateSink, shown: list[Column]) -> list[Col
     return [msgspec.structs.replace(column, name=name) for column, name in pairs]
 
 
-def _is_one_row(source: Relation) -> bool:
-    """Tell whether a view never has more than one row, so that no other can meet it in a table."""
-    return source.kind == "materialized view" and source.primary_key == (GLOBAL_KEY,)
-
-
 def _check_target(
     stored: StoredCatalog,
     statement: CreateSink,
@@ -251,6 +246,25 @@ def _check_target(
         )
         hint = "give the table a PRIMARY KEY; or type = 'append-only' with force_append_only = true: deletions are left out"
         raise wrong(message, hint)
+    if upsert and target.on_conflict == "ignore":
+        message = f"table {target.name} keeps the first row of a key (ON CONFLICT DO NOTHING), and the sink updates rows"
+        hint = "make the table without it; or type = 'append-only' with force_append_only = true: deletions are left out"
+        raise wrong(message, hint)
+    _check_columns(statement, source, target, shown)
+    _check_meeting(stored, statement, source, target, key)
+    _check_ttl(statement, target)
+    if target.name == source.name or source.name in _fed_by(stored, target.name):
+        raise wrong(
+            f"{_shown(source)} is computed from {target.name}: the sink would feed itself", "another table"
+        )
+
+
+def _check_columns(statement: CreateSink, source: Relation, target: Relation, shown: list[Column]) -> None:
+    """Raise SqlError if the columns of a view are not those that a table asks for."""
+
+    def wrong(message: str, hint: str) -> SqlError:
+        return _error(statement, statement.into or "", message, hint)
+
     known = {column.name: column for column in target.columns if not column.hidden}
     for column in shown:
         mine = known.get(column.name)
@@ -279,12 +293,6 @@ def _check_target(
         raise wrong(
             f"table {target.name} has generated columns, which a sink cannot compute", "sink into another"
         )
-    _check_meeting(statement, source, target, key)
-    _check_ttl(statement, target)
-    if target.name == source.name or source.name in _fed_by(stored, target.name):
-        raise wrong(
-            f"{_shown(source)} is computed from {target.name}: the sink would feed itself", "another table"
-        )
 
 
 def _check_ttl(statement: CreateSink, target: Relation) -> None:
@@ -295,12 +303,18 @@ def _check_ttl(statement: CreateSink, target: Relation) -> None:
         raise _error(statement, statement.into or "", message, hint)
 
 
-def _check_meeting(statement: CreateSink, source: Relation, target: Relation, key: tuple[str, ...]) -> None:
+def _check_meeting(
+    stored: StoredCatalog,
+    statement: CreateSink,
+    source: Relation,
+    target: Relation,
+    key: tuple[str, ...],
+) -> None:
     """Raise SqlError if two rows of a view could meet in one row of a table."""
     theirs = {column.name for column in target.columns if column.source in target.primary_key}
     if (
         ROW_ID not in theirs
-        and not _is_one_row(source)
+        and not is_one_row(source.name, stored.fragments)
         and (len(key) < len(source.primary_key) or not set(key) <= theirs)
     ):
         message = (

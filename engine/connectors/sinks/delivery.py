@@ -18,7 +18,9 @@ from engine.connectors.sinks.start import beginning, provided
 from engine.errors import Conflict, SinkError, TidelineError
 from engine.hummock import Commit, Hummock, TableVersion, Version
 from engine.hummock.driver_traffic import passed, traffic_of
+from engine.hummock.joined import joined
 from engine.hummock.object_store import ObjectStore
+from engine.hummock.preconditions import all_of
 from engine.log_store.changes import Changes
 from engine.log_store.fan_out import Channel
 from engine.log_store.sink import LogRange, SinkLogStore, VnodeGroup
@@ -247,7 +249,7 @@ class Delivery:
     def _promise(self, reader: SinkLogStore, seen: Version, table: TableVersion, part: LogRange) -> None:
         """Commit the bounds of the range that is delivered next, so that who repeats it repeats just that."""
         state = with_promise(state_of(seen, self.relation.name), part, seen.epoch)
-        check = _all_of([self._unchanged(seen, table), reader.unmoved(table)])
+        check = all_of(self._unchanged(seen, table), reader.unmoved(table))
         self._store.commit(Commit(catalog=state_entry(self.relation.name, state), precondition=check))
 
     def _acknowledge(
@@ -259,12 +261,8 @@ class Delivery:
         done: Sequence[Delivered],
     ) -> None:
         ack = reader.truncate(table, upto)
-        rows = done[-1].commit
-        checks = [self._unchanged(seen, table), reader.unmoved(table)]
-        if rows.precondition is not None:
-            checks.append(rows.precondition)
-        check = _all_of(checks)
-        self._store.commit(Commit(writes=rows.writes, acks=ack.acks, pins=ack.pins, precondition=check))
+        stands = Commit(precondition=all_of(self._unchanged(seen, table), reader.unmoved(table)))
+        self._store.commit(joined(stands, ack, *(one.commit for one in done)))
 
     def _let_go(self, reader: SinkLogStore) -> None:
         channel = self._channels.pop(reader.consumer, None)
@@ -300,7 +298,7 @@ class Delivery:
         checks = [self._unchanged(version, table), *(reader.unmoved(table) for reader in self.readers)]
         entry = state_entry(self.relation.name, state)
         try:
-            self._store.commit(Commit(acks=acks, pins=pins, catalog=entry, precondition=_all_of(checks)))
+            self._store.commit(Commit(acks=acks, pins=pins, catalog=entry, precondition=all_of(*checks)))
             self.error = told
         except Conflict:
             return  # it was changed, or delivered, by somebody at the same time: the next failure looks again
@@ -317,14 +315,6 @@ def _counted(changes: Iterator[Changes]) -> Iterator[Changes]:
     for change in changes:
         passed(change.nbytes)
         yield change
-
-
-def _all_of(checks: Sequence[Callable[[Version], None]]) -> Callable[[Version], None]:
-    def check(version: Version) -> None:
-        for one in checks:
-            one(version)
-
-    return check
 
 
 def _sum(parts: Sequence[Delivered]) -> Delivered:

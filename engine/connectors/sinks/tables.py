@@ -7,20 +7,24 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from engine.arrow import positions
 from engine.connectors.sinks.contract import Delivered, Opening, Portion, SinkConnector
 from engine.connectors.sinks.options import SinkOptions
-from engine.errors import Conflict
+from engine.errors import Conflict, SinkError
 from engine.hummock import Commit, Delete, Hummock, Put, TableVersion, Version
 from engine.hummock.batch import TableBuffer, finish, gather
 from engine.hummock.ordering import equal_values, one_chunk
 from engine.log_store.changes import DELETE, INSERT, Changes
 from engine.meta.catalog_store import load
-from engine.runtime.rows import stored_names, typed_rows, with_row_ids
-from engine.runtime.writes.conflicts import UPDATE_IF_NOT_NULL, not_null, unchanged
+from engine.runtime.rows import ROW_ID, stored_names, typed_rows, with_row_ids
+from engine.runtime.writes.conflicts import UPDATE_IF_NOT_NULL, key_at, new_only, not_null, unchanged
 from engine.runtime.writes.row_versions import newer
 from engine.runtime.writes.watermarks import Arrivals
 from engine.sql.catalog import Relation
 from engine.sql.statements.sink_statements import CreateSink
+
+LOOKED_UP = ("ignore", UPDATE_IF_NOT_NULL)
+"""What tables say ON CONFLICT that decides what becomes of a row whose key they have."""
 
 
 class TableSink:
@@ -44,7 +48,7 @@ class TableSink:
         table = version.tables[target.name]
         buffer = TableBuffer(self._store.reader, table.table)
         key = [column.name for column in target.columns if column.source in target.primary_key]
-        merges = target.on_conflict == UPDATE_IF_NOT_NULL or bool(target.version_columns)
+        looks_up = _looks_up(target)
         arrivals = Arrivals(self._store, version, target)
         rows = 0
         for change in portion.changes:
@@ -55,7 +59,7 @@ class TableSink:
             new = shown.rows.filter(pa.array(np.asarray(shown.operations != DELETE)))
             whole = typed_rows(target, new, [column.name for column in target.columns])
             put = with_row_ids(self._store, stored_names(target, whole))
-            buffer.add(Put(self._merged(target, table, put) if merges else arrivals.take(put)))
+            buffer.add(Put(arrivals.take(self._resolved(target, table, put) if looks_up else put)))
             rows += len(change) if self.options.upsert else new.num_rows
         writes = finish(self._store.reader, {target.name: buffer}) if rows else {}
         more = arrivals.writes()
@@ -66,18 +70,44 @@ class TableSink:
             if found is None or found.table_id != table.table_id:
                 raise Conflict(f"table {target.name} was dropped while rows were written into it")
 
-        check = arrivals.unmoved(unchanged(table) if merges else same_table)
+        check = arrivals.unmoved(unchanged(table) if looks_up else same_table)
         return Delivered(
             rows, commit=Commit(writes=writes, watermarks=arrivals.watermarks(), precondition=check)
         )
 
-    def _merged(self, target: Relation, table: TableVersion, rows: pa.Table) -> pa.Table:
-        """Return rows with the values that the table has where they have none: other sinks may write other columns."""
+    def _resolved(self, target: Relation, table: TableVersion, rows: pa.Table) -> pa.Table:
+        """Return what the table takes of rows: what it says ON CONFLICT decides where it has their keys already."""
         keys = rows.select(list(target.primary_key))
         index, stored = self._store.reader.lookup(
             table, keys, table.committed_epoch, columns=rows.column_names, null_safe=True
         )
-        return newer(target, rows, index, stored) if target.version_columns else not_null(rows, index, stored)
+        if target.version_columns:
+            return newer(target, rows, index, stored)
+        if target.on_conflict == UPDATE_IF_NOT_NULL:
+            return not_null(rows, index, stored)
+        if target.on_conflict == "error":
+            _refuse_other_rows(target, rows.take(positions(index)), stored)
+        return new_only(rows, index, stored)
+
+
+def _looks_up(target: Relation) -> bool:
+    """Tell whether what a table takes follows from what it holds: else a row takes the place of the one of its key."""
+    if ROW_ID in target.primary_key:
+        return False
+    return target.append_only or bool(target.version_columns) or target.on_conflict in LOOKED_UP
+
+
+def _refuse_other_rows(target: Relation, rows: pa.Table, stored: pa.Table) -> None:
+    """Raise SinkError if rows of an APPEND ONLY table would be others than those that it has under their keys."""
+    same = np.ones(rows.num_rows, dtype=bool)
+    for name in rows.column_names:
+        same &= equal_values(one_chunk(rows.column(name)), one_chunk(stored.column(name)))
+    if not same.all():
+        key = key_at(rows, target.unique_key, int(np.flatnonzero(~same)[0]))
+        raise SinkError(
+            f"table {target.name} is APPEND ONLY and has another row of the key {key}, which does not change: make the table "
+            "with ON CONFLICT DO NOTHING, which leaves the row that comes out"
+        )
 
 
 class TableSinks(SinkConnector):

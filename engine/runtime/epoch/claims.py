@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 
 from engine.claims import APPEND_ONLY, CLOSED, KEPT_FRAME, LET_GO, NOT_NULL, OLD_ROWS
 from engine.hummock import Reader, SstInfo, Table
+from engine.hummock.claims import same_rows
 from engine.hummock.expiry import ageless, as_numbers
 from engine.hummock.look_ahead import loading
 from engine.hummock.merge import merged_parts, sources_of
@@ -122,11 +122,14 @@ def over_hidden_rows(task: FragmentTask) -> FragmentTask | None:
 def _difference(
     reader: Reader, task: FragmentTask, made: Sequence[NetChange], again: Sequence[NetChange]
 ) -> str | None:
-    one, other = (_bag(reader, task.table, each) for each in (made, again))
-    if one == other:
+    one, other = (
+        written_rows(reader, task.table, [sst for change in each for sst in change.ssts])
+        for each in (made, again)
+    )
+    if same_rows(one, other):
         return None
-    what = f"{task.table.name} in ({task.old}, {task.new}] got {sum(one.values())} rows"
-    return f"{what}, and {sum(other.values())}, or other values,"
+    what = f"{task.table.name} in ({task.old}, {task.new}] got {one.num_rows} rows"
+    return f"{what}, and {other.num_rows}, or other values,"
 
 
 def required_of(stored: StoredCatalog, table: str) -> tuple[str, ...]:
@@ -151,8 +154,3 @@ def written_rows(reader: Reader, table: Table, ssts: Sequence[SstInfo]) -> pa.Ta
     )
     gathered = [part.select(schema.names) for part in parts]
     return pa.concat_tables(gathered) if gathered else schema.empty_table()
-
-
-def _bag(reader: Reader, table: Table, made: Sequence[NetChange]) -> Counter[str]:
-    rows = written_rows(reader, table, [sst for one in made for sst in one.ssts])
-    return Counter(repr(row) for row in rows.to_pylist())

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from engine.hummock import Hummock, TableVersion
+from engine.hummock.one_key import once
 from engine.meta.catalog_store import load
 from engine.meta.creation import computed
 from engine.meta.partitions import PartitionStatus, partitioning_of, quarantined
@@ -84,7 +85,7 @@ def _keys(
     rows = empty
     for batch in batches:
         part = pa.Table.from_batches([batch]).select(columns).cast(empty.schema)
-        rows = pa.concat_tables([rows, part]).group_by(columns).aggregate([])
+        rows = once(pa.concat_tables([rows, part]))
         if rows.num_rows >= NAMED_AT_ONCE:  # groups of vnodes: their columns have many more values than names
             found |= _names(rows, spark, how)
             rows = empty

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow.compute as pc
 
 from engine.arrow import holds, sorted_indices
 from engine.hummock import Hummock, TableVersion
+from engine.hummock.one_key import once
 from engine.sql.batch.point_read import PointRead, Predicate
 
 LOCAL_SCAN_ROWS = 1_000_000
@@ -104,7 +106,7 @@ def _typed_keys(table: TableVersion, rows: list[dict[str, Any]]) -> pa.Table | N
             return None
         arrays.append(pa.array([scalar.as_py() for scalar in scalars], kind))
     keys = pa.Table.from_arrays(arrays, names=names)
-    return keys.group_by(names).aggregate([]) if len(rows) > 1 else keys
+    return once(keys)
 
 
 def matches(rows: pa.Table, predicates: tuple[Predicate, ...]) -> pa.Table:
@@ -131,6 +133,8 @@ def _compare(function: Callable[..., Any], column: pa.ChunkedArray[Any], value: 
         return pa.nulls(len(column), pa.bool_())
     if pa.types.is_time(column.type):
         value = pa.scalar(value).cast(column.type)
+    if isinstance(value, float) and math.isnan(value):
+        raise pa.ArrowNotImplementedError("NaN equals NaN in Spark")
     mask = function(column, pa.scalar(value))
     if pa.types.is_floating(column.type) and function in (pc.greater, pc.greater_equal):
         return pc.or_kleene(mask, pc.is_nan(column))  # NaN is the largest value, as in Spark

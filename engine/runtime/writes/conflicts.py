@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ from engine.arrow import as_rows, holds, positions
 from engine.errors import Conflict, DuplicateKey
 from engine.hummock import Delete, Hummock, Put, TableVersion, Version
 from engine.hummock.batch import Operation
-from engine.hummock.ordering import one_chunk
+from engine.hummock.one_key import first_of_each, key_numbers, last_of_each
 from engine.hummock.preconditions import Precondition
 from engine.runtime.rows import awaits_row_ids, with_row_ids
 from engine.runtime.writes.left_places import leaving, unwritten
@@ -171,12 +171,9 @@ def refuse_twice(relation: Relation, rows: pa.Table) -> None:
 
 def key_that_stands_twice(rows: pa.Table, primary_key: tuple[str, ...]) -> str | None:
     """Return a key that more than one of the rows has, None if there is none."""
-    keys = rows.select(list(primary_key))
-    distinct = keys.group_by(list(primary_key)).aggregate([([], "count_all")])
-    if distinct.num_rows == rows.num_rows:
-        return None
-    twice = distinct.filter(pc.greater(distinct.column("count_all"), pa.scalar(1))).drop_columns("count_all")
-    return str(as_rows(twice.slice(0, 1))[0])
+    numbers = key_numbers(rows.select(list(primary_key)))
+    twice = np.flatnonzero(np.bincount(numbers) > 1)
+    return key_at(rows, primary_key, int(first_of_each(numbers)[twice[0]])) if len(twice) else None
 
 
 def _exists(relation: Relation, rows: pa.Table, known: np.ndarray) -> DuplicateKey:
@@ -237,21 +234,18 @@ def _coalesce(new: pa.ChunkedArray[Any], old: pa.Array[Any]) -> pa.ChunkedArray[
 
 def last_by_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
     """Return the last row of each key, in the rows' order; the rows themselves if each has a key of its own."""
-    return _taken(rows, _places(rows, key, "max"))
+    return _taken(rows, np.sort(last_of_each(_numbers(rows, key))))
 
 
 def first_by_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
     """Return the first row of each key, in the rows' order; the rows themselves if each has a key of its own."""
-    return _taken(rows, _places(rows, key, "min"))
-
-
-def _taken(rows: pa.Table, places: pa.Array[Any]) -> pa.Table:
-    return rows if len(places) == rows.num_rows else rows.take(places)
+    return _taken(rows, first_of_each(_numbers(rows, key)))
 
 
 def last_values_by_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
     """Return one row a key: of each column the last value that is not null."""
-    places, last_of = np.arange(rows.num_rows), _last_places(rows, key)
+    numbers, places = _numbers(rows, key), np.arange(rows.num_rows)
+    last_of = last_of_each(numbers)[numbers]
     last = np.flatnonzero(last_of == places)
     arrays = []
     for column in rows.columns if len(last) < len(places) else ():
@@ -261,24 +255,9 @@ def last_values_by_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=rows.schema) if arrays else rows
 
 
-def _last_places(rows: pa.Table, key: tuple[str, ...]) -> np.ndarray:
-    """Return for each row the place of the last one of its key."""
-    place, placed = _placed(rows, key)
-    found = placed.group_by(list(key)).aggregate([(place, "list"), (place, "max")])
-    members = one_chunk(found.column(f"{place}_list"))
-    assert isinstance(members, pa.ListArray)
-    last = np.empty(rows.num_rows, dtype=np.int64)
-    counts = members.value_lengths().to_numpy()
-    last[members.flatten().to_numpy()] = np.repeat(found.column(f"{place}_max").to_numpy(), counts)
-    return last
+def _numbers(rows: pa.Table, key: tuple[str, ...]) -> np.ndarray:
+    return key_numbers(rows.select(list(key)))
 
 
-def _places(rows: pa.Table, key: tuple[str, ...], which: Literal["min", "max"]) -> pa.Int64Array:
-    place, placed = _placed(rows, key)
-    found = placed.group_by(list(key)).aggregate([(place, which)]).column(f"{place}_{which}")
-    return positions(np.sort(found.to_numpy()))
-
-
-def _placed(rows: pa.Table, key: tuple[str, ...]) -> tuple[str, pa.Table]:
-    """Return the key's columns with one more, and its name: the place of each row."""
-    return "_place", rows.select(list(key)).append_column("_place", positions(np.arange(rows.num_rows)))
+def _taken(rows: pa.Table, places: np.ndarray) -> pa.Table:
+    return rows if len(places) == rows.num_rows else rows.take(positions(places))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from engine.arrow import table_of
 from engine.errors import DuplicateKey
 from engine.hummock import Delete, Hummock, Put, TableVersion
 from engine.hummock.batch import Operation
+from engine.hummock.one_key import among
 from engine.runtime.writes.conflicts import key_at, key_that_stands_twice
 from engine.runtime.writes.dml_queries import key_columns, old_key
 from engine.runtime.writes.dml_run import TWO_NEW_ROWS, Spark, whole_rows
@@ -36,26 +36,10 @@ def moved_rows(
         raise DuplicateKey(f"UPDATE of {relation.name}: two rows would have the key {twice}")
     wanted = whole.select(list(relation.unique_key))
     _, known = store.reader.lookup(table, wanted, table.committed_epoch, columns=names, null_safe=True)
-    stays = ~_among(known, gone)
+    stays = ~among(known, gone)
     if stays.any():
         first = key_at(known, relation.unique_key, int(np.flatnonzero(stays)[0]))
         raise DuplicateKey(
             f"UPDATE of {relation.name}: {int(stays.sum())} rows would get keys that other rows have, the first is {first}"
         )
     return (Delete(gone), Put(whole)), whole
-
-
-def _among(keys: pa.Table, others: pa.Table) -> np.ndarray:
-    """Tell for each of some keys whether it is among others; a null is a value like others."""
-    place, names = "_place", keys.column_names
-    among = np.zeros(keys.num_rows, dtype=bool)
-    mine = keys.append_column(place, pa.array(np.arange(keys.num_rows)))
-    theirs = (
-        others.select(names).cast(keys.schema).append_column(place, pa.nulls(others.num_rows, pa.int64()))
-    )
-    nulls = pc.CountOptions(mode="only_null")
-    groups = pa.concat_tables([mine, theirs]).group_by(names)
-    found = groups.aggregate([(place, "list"), (place, "count", nulls)])
-    both = found.filter(pc.greater(found.column(f"{place}_count"), pa.scalar(0)))
-    among[pc.drop_null(pc.list_flatten(both.column(f"{place}_list"))).to_numpy()] = True
-    return among

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.arrow import Column, as_values, holds, positions
+from engine.hummock.one_key import key_numbers
 from engine.runtime.writes.conflicts import UPDATE_IF_NOT_NULL, key_that_stands_twice, not_null
 from engine.sql.catalog import Relation
 
@@ -21,8 +22,8 @@ def folded(relation: Relation, rows: pa.Table) -> pa.Table:
     given = [holds(column.is_valid()) for column in rows.columns] if merges else []
     values = [_ordered(rows.column(name)) for name in relation.version_columns]
     at = [rows.schema.get_field_index(name) for name in relation.version_columns]
-    kept: dict[tuple[Any, ...], list[int]] = {}  # of each key the places that its columns are taken from
-    for place, of_key in enumerate(zip(*(as_values(rows.column(name)) for name in key), strict=True)):
+    kept: dict[int, list[int]] = {}  # of each key the places that its columns are taken from
+    for place, of_key in enumerate(key_numbers(rows.select(list(key))).tolist()):
         new, before = [place] * rows.num_columns, kept.get(of_key)
         if before is not None:
             if [own[place] for own in values] < [own[before[n]] for own, n in zip(values, at, strict=True)]:

@@ -11,6 +11,7 @@ from engine.sql.dialect import Dialect
 from engine.sql.parsing.changelogs import is_changelog
 from engine.sql.parsing.exact_calls import parse
 from engine.sql.parsing.reading import PARTITIONED, PLACE
+from engine.sql.parsing.refusals import refusal
 from engine.sql.schemas import qualify
 
 _ANY_CASE = "any_case"
@@ -18,7 +19,8 @@ TIME_WINDOWS = ("tumble", "hop", "cumulate", "session", PARTITIONED)
 
 
 def parsed(text: str, dialect: Dialect) -> exp.Expr:
-    """Return the tree of a text; raises sqlglot's ParseError and TokenError, and RecursionError for one that is too deep.
+    """Return the tree of a text; raises sqlglot's ParseError and TokenError, RecursionError for one that is too deep, and
+    UnsupportedSql for the type UUID.
 
     Comments go: expressions are printed as texts and put into each other, where a comment would take what follows with it.
     """
@@ -46,7 +48,16 @@ def parsed(text: str, dialect: Dialect) -> exp.Expr:
     for node in reversed(list(found.find_all(exp.Lambda, bfs=False))):  # those inside others first
         _bind_variables(node, dialect)
     qualify(found, dialect)
+    _refuse_uuid(found, text)
     return found
+
+
+def _refuse_uuid(tree: exp.Expr, text: str) -> None:
+    """Raise UnsupportedSql for the type UUID: a text in its place would tell one value in two spellings apart."""
+    if any(kind.this == exp.DataType.Type.UUID for kind in tree.find_all(exp.DataType)):
+        at = re.search(r"\bUUID\b(?!\s*\()", text, re.IGNORECASE)
+        hint = "take TEXT, and bring what comes from elsewhere into one spelling: lower(u)"
+        raise refusal("the type UUID is not offered", text, at.start() if at else 0, hint)
 
 
 def is_time_window(node: exp.Expr | None) -> bool:
