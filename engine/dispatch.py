@@ -24,6 +24,7 @@ from engine.runtime.spark.session import is_of_this_process
 from engine.runtime.spark.shared_folders import runs_here
 from engine.runtime.statements import ddl
 from engine.runtime.statements.alter import alter, comment
+from engine.runtime.statements.changed_view import change_plain_view, change_view
 from engine.runtime.statements.create_function import create_function
 from engine.runtime.statements.create_schema import change_schemas, checked_schema
 from engine.runtime.statements.drop import checked_parts, drop, drop_all
@@ -203,6 +204,15 @@ class Dispatch:
                     st.Drop("materialized view", statement.name, True, False, statement.sql),
                 )
                 report.raise_for_errors()
+
+    def change_view(self, statement: st.CreateMaterializedView | st.CreateView) -> bool:
+        """Give a view that is there what a statement says, its rows stay; False where it would have to be made anew."""
+        session = self.session
+        if isinstance(statement, st.CreateView):
+            change_plain_view(session.store, statement, session.dialect)
+            return True
+        statement = replace(statement, options={**session.settings.view_options(), **statement.options})
+        return change_view(session.store, lambda: session.computing, statement, session.dialect)
 
     def _change(self, statement: st.Statement) -> None:
         """Alter or drop what exists, let views catch up, or set something of the session."""

@@ -42,6 +42,8 @@ class RelationStatus:
     bytes: int
     files: int
     last_error: str | None
+    rows_are_counted: bool = True
+    """Whether so many rows are there; else at most so many, as files hold a key more than once."""
     watermark: str | None = None
     late_rows: int | None = None
     """Where the watermark of a table stands, and how many rows were below it; None for one without."""
@@ -109,6 +111,7 @@ def _of_tables(version: Version, stored: StoredCatalog, now: float) -> Iterator[
             table.size_bytes if table else 0,
             table.file_count if table else 0,
             failure.error if failure is not None else described(quarantined(version, name)),
+            table is None or table.rows_are_counted,
         )
 
 
