@@ -14,7 +14,7 @@ from dagster import DagsterRunStatus, RunsFilter
 from dagster._core.errors import DagsterExecutionInterruptedError
 
 from dagster_tideline.asset_builder import WORKER_TAG, worker_name
-from dagster_tideline.epoch_events import Event, asset_keys, last_told
+from dagster_tideline.epoch_events import Event, Told, asset_keys, last_told
 from dagster_tideline.epoch_run import run_epoch
 from dagster_tideline.hummock_resource import HummockResource
 from dagster_tideline.liveness import ACTIVE, worker_is_gone
@@ -118,7 +118,8 @@ class Driver:
         )
         self._seen = dict(self.telling.seen)
         """What is told once all that is on its way is committed."""
-        self._compared, self._held = time.monotonic(), (-1, dict(self._seen))
+        self._compared = time.monotonic()
+        self._held: tuple[Mapping[str, int], Told] = ({}, {})
         self._tries: dict[str, tuple[int, float]] = {}
         self._looked = 0.0
         self._trouble = ""
@@ -202,7 +203,9 @@ class Driver:
         now = time.monotonic()
         if self._on_their_way or self.telling.waits or now - self._compared < BEAT_SECONDS:
             return True
-        held = (self.session.epochs.store.version.number, last_told(self.context.instance, self._keys))
+        tables = self.session.epochs.store.version.tables
+        changes = {name: tables[name].last_change for name in self.selected if name in tables}
+        held = (changes, last_told(self.context.instance, self._keys))
         is_known, self._compared, self._held = held == self._held, now, held
         self._seen = dict(held[1])
         return is_known

@@ -16,10 +16,10 @@ from engine.meta.catalog_store import entries
 from engine.meta.domain import domain_of
 from engine.meta.mutation import control_of
 from engine.meta.sinks import KIND as SINK
-from engine.meta.sinks import is_copy, state_of
+from engine.meta.sinks import copies_of, is_copy, state_of
 from engine.runtime.statements.changed_view import with_comments
 from engine.sql.catalog import Catalog, Relation
-from engine.sql.statements.option_text import with_option
+from engine.sql.statements.option_text import literal, with_option
 from engine.sql.statements.reader import CreateMaterializedView, parse
 
 if TYPE_CHECKING:
@@ -28,6 +28,22 @@ if TYPE_CHECKING:
     from engine.session import Session
 
 VIEWS = ("view", "materialized view")
+
+
+def copy_kept(relation: Relation) -> Mapping[str, str]:
+    """Return the options of the Delta table that a view keeps."""
+    kept = parse(relation.sql, relation.dialect)
+    return kept.copy if isinstance(kept, CreateMaterializedView) else {}
+
+
+def set_copy(session: Session, model: Model) -> None:
+    """Let a view keep the Delta table of its model, or none; the session speaks the model's dialect."""
+    for sink in copies_of(session.stored, model.name):
+        session.sql(f"DROP SINK {exp.to_identifier(sink.name, quoted=True).sql(dialect=model.dialect)}")
+    told = ", ".join(f"{key} = {literal(value, model.dialect)}" for key, value in model.copy.items())
+    if told:
+        name = exp.to_identifier(model.name, quoted=True).sql(dialect=model.dialect)
+        session.sql(f"ALTER MATERIALIZED VIEW {name} SET ({told})", build=False)
 
 
 class Refused(Exception):
@@ -95,6 +111,8 @@ class _Making:
             with _speaking(self.session, dialect):
                 if name not in self.anew:
                     if relation.kind == kind and kind in VIEWS and self.session.change_view(text):
+                        if model is not None and is_changed and model.copy != copy_kept(relation):
+                            set_copy(self.session, model)
                         return
                     if relation.kind in (SINK, "index") and not is_changed:
                         return  # what it reads has stayed

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dagster_tideline.models import FED, Model, normalised
-from dagster_tideline.replacing import Refused, groups, replace, told_of
+from dagster_tideline.replacing import Refused, copy_kept, groups, replace, set_copy, told_of
 from engine.connectors.landing_folder import LandingFolder
 from engine.connectors.landing_options import CONNECTOR as LANDING
 from engine.connectors.landing_options import landing_place
 from engine.errors import Conflict, PathNotAllowed, TidelineError
-from engine.meta.sinks import copies_of
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.checks import OPTION as CHECKS
 from engine.sql.statements.copy_options import CONNECTOR, COPY_OPTIONS
 from engine.sql.statements.option_text import literal, without_options
-from engine.sql.statements.reader import CreateMaterializedView, parse
 
 if TYPE_CHECKING:
     from engine.session import Session
@@ -171,10 +169,8 @@ def _same_but_options(model: Model, relation: Relation) -> bool:
 
 def _others(model: Model, relation: Relation) -> set[str]:
     """Return which of a view's options that can be set are others in its model: its checks, its Delta table."""
-    kept = parse(relation.sql, relation.dialect)
-    assert isinstance(kept, CreateMaterializedView)
     found = {CHECKS} if model.options.get(CHECKS) != relation.options.get(CHECKS) else set[str]()
-    return found | ({CONNECTOR} if model.copy != kept.copy else set())
+    return found | ({CONNECTOR} if model.copy != copy_kept(relation) else set())
 
 
 def _alter(session: Session, model: Model) -> None:
@@ -188,13 +184,7 @@ def _alter(session: Session, model: Model) -> None:
             text = literal(model.options.get(CHECKS, "default"), model.dialect)
             session.sql(f"ALTER MATERIALIZED VIEW {name} SET (checks = {text})")
         if CONNECTOR in others:
-            for sink in copies_of(stored, model.name):
-                session.sql(
-                    f"DROP SINK {exp.to_identifier(sink.name, quoted=True).sql(dialect=model.dialect)}"
-                )
-            told = ", ".join(f"{key} = {literal(value, model.dialect)}" for key, value in model.copy.items())
-            if told:
-                session.sql(f"ALTER MATERIALIZED VIEW {name} SET ({told})", build=False)
+            set_copy(session, model)
     finally:
         session.dialect = dialect
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -57,10 +57,9 @@ class Events:
         self._come = threading.Condition()
         self.taken: list[str] = []
 
-    def let_know(self, event: Event) -> None:
+    def let_know(self, told: Iterable[Event]) -> None:
         with self._come:
-            if event.asset_key is not None:
-                self.taken.append(event.asset_key.to_user_string())
+            self.taken += [one.asset_key.to_user_string() for one in told if one.asset_key is not None]
             self._come.notify_all()
 
     def wait_until(self, holds: Callable[[], bool]) -> None:
@@ -74,9 +73,10 @@ def events(monkeypatch: pytest.MonkeyPatch) -> Events:
     events = Events()
 
     class Heard(Telling):
-        def take(self, event: Event, now: float) -> Iterator[Event]:
-            yield from super().take(event, now)
-            events.let_know(event)
+        def take(self, found: Iterable[Event], now: float) -> Iterator[Event]:
+            told = list(found)
+            yield from super().take(told, now)
+            events.let_know(told)
 
     monkeypatch.setattr(driver, "Telling", Heard)
     return events
