@@ -10,6 +10,7 @@ import msgspec
 from sqlglot import exp
 
 from dagster_tideline.models import Model
+from engine.dispatch import change_view, together
 from engine.errors import TidelineError
 from engine.hummock import Commit
 from engine.meta.catalog_store import entries
@@ -74,7 +75,7 @@ def replace(session: Session, changed: Sequence[str], models: Mapping[str, Model
     """
     stored = session.stored
     reach = {name for one in changed for name in (one, *stored.catalog.dependents(one))}
-    with session.together():
+    with together(session):
         making = _Making(session, models, stored.catalog)
         for name in stored.catalog.order():
             if name in reach:
@@ -110,8 +111,8 @@ class _Making:
         try:
             with _speaking(self.session, dialect):
                 if name not in self.anew:
-                    if relation.kind == kind and kind in VIEWS and self.session.change_view(text):
-                        if model is not None and is_changed and model.copy != copy_kept(relation):
+                    if relation.kind == kind and kind in VIEWS and change_view(self.session, text):
+                        if model is not None and model.copy != copy_kept(relation):
                             set_copy(self.session, model)
                         return
                     if relation.kind in (SINK, "index") and not is_changed:

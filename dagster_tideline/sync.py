@@ -13,6 +13,7 @@ from dagster_tideline.replacing import Refused, copy_kept, groups, replace, set_
 from engine.connectors.landing_folder import LandingFolder
 from engine.connectors.landing_options import CONNECTOR as LANDING
 from engine.connectors.landing_options import landing_place
+from engine.dispatch import together
 from engine.errors import Conflict, PathNotAllowed, TidelineError
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.checks import OPTION as CHECKS
@@ -93,7 +94,8 @@ def sync_models(session: Session, models: Sequence[Model]) -> SyncReport:
     created += create_models(session, above, errors)
     for model in plan.alter:
         try:
-            _alter(session, model)
+            with together(session):
+                _alter(session, model)
         except TidelineError as error:
             errors[model.name] = model.told(error)
     return SyncReport((*dropped, *created), tuple(changed), tuple(dropped), errors)

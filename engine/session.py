@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -19,7 +18,6 @@ from engine.errors import SqlError
 from engine.hummock import Hummock
 from engine.hummock.clock import Clock
 from engine.hummock.compaction import CompactionReport
-from engine.hummock.staged import StagedStore
 from engine.meta.catalog_store import StoredCatalog, load
 from engine.meta.creation import Creation, creations
 from engine.meta.crossing import present
@@ -52,7 +50,6 @@ from engine.sql.dialect import DIALECTS, Dialect, is_dialect
 from engine.sql.statements.parameters import Parameters
 from engine.sql.statements.session_statements import Prepare
 from engine.sql.statements.settings import Settings
-from engine.sql.statements.statement_types import CreateMaterializedView, CreateView
 
 __all__ = ["FlushReport", "RelationStatus", "Session", "SinkReport", "ViewReport"]
 
@@ -194,33 +191,6 @@ class Session:
             with told_at_its_place(statement.sql, statement):
                 found = dispatch.run(statement)
         return found
-
-    def change_view(self, text: str) -> bool:
-        """Give a view that is there the query and options of a CREATE VIEW or CREATE MATERIALIZED VIEW.
-
-        The rows of a materialized view stay, and so do views and sinks over it: the next flush brings the difference, and they
-        follow it. False where that cannot be, and it would have to be made anew: its columns, key or partitions are others, its
-        rows only come, or leave by a watermark. What reads a plain view is to be changed with it, see `together`.
-        """
-        statement = statement_of(text, None, self.settings, lambda: self.catalog)
-        if not isinstance(statement, CreateView | CreateMaterializedView):
-            raise SqlError("only views are changed so", sql=text, line=1, column=1, hint="CREATE … AS SELECT")
-        with told_at_its_place(statement.sql, statement):
-            return Dispatch(self, False, None).change_view(statement)
-
-    @contextmanager
-    def together(self) -> Iterator[None]:
-        """Let what is created, changed and dropped inside become visible in one commit; nothing of it where something is refused.
-
-        Statements inside see each other. None of them writes rows, and views are computed by a later flush.
-        """
-        staged, before = StagedStore(self.store), self.store
-        self.store = staged
-        try:
-            yield
-        finally:
-            self.store = before
-        staged.land()
 
     def write(
         self,

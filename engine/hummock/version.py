@@ -34,11 +34,6 @@ class TableOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     vnode_groups: int | None = None
     passes: bool = False
 
-    @property
-    def hides(self) -> bool:
-        """Whether rows that files hold may be hidden."""
-        return self.ttl_seconds is not None or self.watermark_column is not None
-
 
 @dataclass(frozen=True)
 class Table:
@@ -104,11 +99,8 @@ Run = tuple[SstInfo, ...]
 
 def with_new_keys(table: Table, ssts: Iterable[SstInfo]) -> Run:
     """Return files of which the writer knows that all keys are new; a table that hides rows may hold them yet."""
-    return (
-        tuple(ssts)
-        if table.options.hides
-        else tuple(msgspec.structs.replace(sst, new_keys=True) for sst in ssts)
-    )
+    hides = table.options.ttl_seconds is not None or table.options.watermark_column is not None
+    return tuple(ssts) if hides else tuple(msgspec.structs.replace(sst, new_keys=True) for sst in ssts)
 
 
 def without_new_keys(ssts: Iterable[SstInfo]) -> Run:
@@ -247,12 +239,6 @@ class TableVersion:
         A deletion is not counted against them, since the key that it names need not stand in the table.
         """
         return sum(sst.rows - sst.tombstones for sst in self.live_ssts)
-
-    @property
-    def rows_are_counted(self) -> bool:
-        """Whether `row_count` is what a read of the newest epoch finds, and not at most that."""
-        later = (sst for run in self.live_runs[:-1] for sst in run)
-        return not self.table.options.hides and all(sst.new_keys and not sst.tombstones for sst in later)
 
     @property
     def size_bytes(self) -> int:

@@ -147,6 +147,28 @@ def test_epochs_follow_each_other_in_one_run_until_a_successor_is_ready(
     assert not served.instance.get_runs(dg.RunsFilter(job_name=DRIVER_RUN, statuses=list(ACTIVE)))
 
 
+def test_what_a_driver_before_it_has_taken_back_is_told_again(
+    served: Project, events: Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "BEAT_SECONDS", 0.1)
+    key = dg.AssetKey("totals")
+
+    def told() -> list[dict[str, str]]:
+        found = served.instance.fetch_materializations(key, limit=20).records
+        return [dict(one.asset_materialization.tags or {}) for one in found if one.asset_materialization]
+
+    drive = Drive(served, WAIT_SECONDS)
+    drive.start()
+    for n in (1, 2):
+        served.land(f"{n}.csv", f"id,shop,price\n{n},a,10\n")
+        events.wait_until(lambda n=n: total(served, "a") == 10 * n)  # type: ignore[misc]
+    newest, oldest = told()[0], told()[-1]
+    assert newest != oldest
+    served.instance.report_runless_asset_event(dg.AssetMaterialization(key, tags=oldest))
+    events.wait_until(lambda: told()[0] == newest)
+    end(drive)
+
+
 def test_a_failing_view_stops_neither_the_driver_nor_others(served: Project, events: Events) -> None:
     served.model(
         "shop/broken.sql", "CREATE MATERIALIZED VIEW broken AS SELECT id, 1 / (price - 5) AS x FROM orders;"

@@ -105,7 +105,8 @@ def test_where_columns_are_others_all_that_reads_it_comes_back_in_the_same_commi
     assert rows(session, "SELECT a, c FROM mine") == [(10, 2), (30, 1)]
     session.sql("ALTER SINK out RESUME")
     session.flush().raise_for_errors()
-    assert [one.get("b") for one in delivered(tmp_path)] == [None] * 3 + [100, 200, 300]
+    assert [one.get("b") for one in delivered(tmp_path)[:3]] == [None] * 3
+    assert sorted(one["b"] for one in delivered(tmp_path)[3:]) == [100, 200, 300]  # type: ignore[type-var]
 
 
 @pytest.mark.parametrize(
@@ -186,9 +187,8 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize(
-    "shape", ["group", *(pytest.param(one, marks=pytest.mark.long) for one in SHAPES if one != "group")]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("shape", SHAPES)
 def test_whatever_query_it_had_a_view_has_the_rows_of_the_one_that_it_has(
     session: Session, shape: str
 ) -> None:

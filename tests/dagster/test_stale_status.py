@@ -29,6 +29,7 @@ MORE = {
     "shop/joined.sql": "CREATE MATERIALIZED VIEW joined AS SELECT o.id FROM orders o JOIN idle i ON i.id = o.id;",
     "shop/out.sql": "CREATE SINK out FROM large WITH (connector = 'file', path = 'out', format = 'jsonl');",
 }
+FEW = {name: MORE[name] for name in ("shop/named.sql", "shop/from_plain.sql", "shop/out.sql")}
 
 
 def _resources(project: Project) -> dict[str, object]:
@@ -71,11 +72,12 @@ def run(project: Project, way: str, made: dg.Definitions, **config: float) -> No
 
 
 @pytest.mark.parametrize("way", ["driver", "sensor"])
+@pytest.mark.parametrize("views", [FEW, pytest.param(MORE, marks=pytest.mark.long)], ids=["few", "all"])
 def test_all_assets_are_fresh_after_a_bulk_idle_inputs_and_a_successor(
-    project: Project, monkeypatch: pytest.MonkeyPatch, way: str
+    project: Project, monkeypatch: pytest.MonkeyPatch, way: str, views: Mapping[str, str]
 ) -> None:
     monkeypatch.setenv("TIDELINE_RUNS", "driver")  # its job is there then, beside that of ticks
-    for name, text in MORE.items():
+    for name, text in views.items():
         project.model(name, text)
     made = _definitions(project)
     project.land("1.csv", f"{HEAD}1,a,10\n2,b,5\n3,a,4\n")

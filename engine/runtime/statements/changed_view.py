@@ -26,6 +26,7 @@ from engine.sql.batch.ad_hoc import query_tables
 from engine.sql.catalog import Catalog, Column, Relation
 from engine.sql.dialect import Dialect
 from engine.sql.incremental.access import index_name
+from engine.sql.incremental.expiry import closing
 from engine.sql.incremental.fragments import IncrementalPlan
 from engine.sql.incremental.partitions import declared
 from engine.sql.incremental.rules import JoinedOnArrival
@@ -155,7 +156,7 @@ def _may_stay(
     if before.append_only or before.carried or declared(before.options) or declared(after.options):
         return False
     fragments = (*stored.plans[before.name].fragments, *plan.fragments)
-    if any(f.expiry is not None or isinstance(f.rule, JoinedOnArrival) for f in fragments):
+    if any(f.expiry or closing(f.plan) or isinstance(f.rule, JoinedOnArrival) for f in fragments):
         return False
     read = {name for f in plan.fragments for name in f.inputs} & stored.catalog.relations.keys()
     return not any(stored.catalog.get(name).passes for name in read)
