@@ -82,11 +82,10 @@ def measure(epochs: int, assets: int, event_seconds: float) -> Measured:
         nonlocal events
         telling = Telling(event_seconds, dict.fromkeys(names, "3f2a91c07b5d6e48"))
         for number in range(epochs):
-            for name in names:
-                for event in telling.take(epoch_event(name, number), float(number)):
-                    events += 1
-                    yield event
-        for event in telling.rest(telling.versions):
+            for event in telling.take([epoch_event(name, number) for name in names], float(number)):
+                events += 1
+                yield event
+        for event in telling.rest(telling.seen):
             events += 1
             yield event
 

@@ -8,7 +8,7 @@ from itertools import chain
 import dagster as dg
 
 from dagster_tideline.check_events import check_specs
-from dagster_tideline.epoch_events import Event, last_versions
+from dagster_tideline.epoch_events import Event, asset_keys, last_told
 from dagster_tideline.epoch_run import run_epoch
 from dagster_tideline.hummock_resource import HummockResource
 from dagster_tideline.meanwhile import taken_meanwhile
@@ -16,7 +16,7 @@ from dagster_tideline.models import Model
 from dagster_tideline.partitioned import partitioned_asset
 from dagster_tideline.spark_resource import SparkResource
 from dagster_tideline.under_way import under_way
-from dagster_tideline.view_spec import spec_of
+from dagster_tideline.view_spec import spec_of, taken_by_dagster
 from engine.sql.catalog import Catalog, Relation
 
 OP_NAME = "epoch"
@@ -31,10 +31,18 @@ def build_assets(
     Tables in `written` are declared by models, but are assets of somebody else, who writes their rows.
     """
     catalog = Catalog(relations)
-    plain = [spec_of(model, relations.get(model.name), catalog) for model in models if model.kind == "view"]
+    plain = [
+        taken_by_dagster(model, spec_of(model, relations.get(model.name), catalog))[0]
+        for model in models
+        if model.kind == "view"
+    ]
     ours = epoch_models(models) - set(written)
     own = [model for model in models if model.name in ours]
-    specs = [spec_of(model, relations.get(model.name), catalog) for model in own]
+    told = [
+        taken_by_dagster(model, spec_of(model, relations.get(model.name), catalog), check_specs([model]))
+        for model in own
+    ]
+    specs, checks = [spec for spec, _ in told], [check for _, found in told for check in found]
     cut = [
         partitioned_asset(model, relations.get(model.name), catalog)
         for model in models
@@ -43,7 +51,7 @@ def build_assets(
     if not specs:
         return [*plain, *cut]
 
-    @dg.multi_asset(name=OP_NAME, specs=specs, check_specs=check_specs(own), can_subset=True)
+    @dg.multi_asset(name=OP_NAME, specs=specs, check_specs=checks, can_subset=True)
     def epoch(
         context: dg.AssetExecutionContext, hummock: HummockResource, spark: SparkResource
     ) -> Iterator[Event]:
@@ -51,12 +59,10 @@ def build_assets(
         selected = {key.to_user_string() for key in context.selected_asset_keys}
         if selected >= ours:  # an epoch of everything, also of what are assets of their own
             selected |= {model.name for model in models if model.kind != "view"}
-        known = last_versions(
-            context.instance, [dg.AssetKey(model.name) for model in models if model.kind != "view"]
-        )
+        told = last_told(context.instance, asset_keys(models))
         with under_way(context), hummock.session(spark) as session:
             epochs = chain(
-                run_epoch(session, models, selected, known, context),
+                run_epoch(session, models, selected, told, context),
                 taken_meanwhile(context, session, models, selected),
             )
             for event in epochs:

@@ -67,7 +67,7 @@ def build_definitions(
             assets=[*assets, *upkeep], jobs=[*JOBS.values()], schedules=schedules, resources=resources
         )
     job = epoch_job(keys)
-    driver = build_driver_job(models)
+    driver = build_driver_job(models, written)
     by_driver = settings.runs == "driver"
     sensor = (
         build_driver_sensor(

@@ -4,7 +4,7 @@ import hashlib
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -14,14 +14,14 @@ from dagster import DagsterRunStatus, RunsFilter
 from dagster._core.errors import DagsterExecutionInterruptedError
 
 from dagster_tideline.asset_builder import WORKER_TAG, worker_name
-from dagster_tideline.epoch_events import Event, last_versions
+from dagster_tideline.epoch_events import Event, Told, asset_keys, last_told
 from dagster_tideline.epoch_run import run_epoch
 from dagster_tideline.hummock_resource import HummockResource
 from dagster_tideline.liveness import ACTIVE, worker_is_gone
 from dagster_tideline.models import FED, Model
 from dagster_tideline.pending import Pending, find_pending, retry_delay
 from dagster_tideline.spark_resource import SparkResource
-from dagster_tideline.telling import Telling
+from dagster_tideline.telling import Telling, groups_of, see
 from dagster_tideline.under_way import under_way
 from engine.connectors.polling import Polling
 from engine.errors import StorageError
@@ -41,6 +41,8 @@ STORE_SECONDS = 5.0
 BEAT_SECONDS = 10.0
 SILENT_SECONDS = 120.0
 """A driver that has not said for so long that it lives is given up: its process may hang, or its machine be gone."""
+LAST_SECONDS = 20.0
+"""So long a driver whose time is over, and that has no successor, waits for views that are under way, to tell of them."""
 HANDOVER_SECONDS = 45.0
 """So long before a driver's time is over its successor is asked for; it takes over once its Spark is warm."""
 
@@ -58,8 +60,8 @@ def models_digest(models: Sequence[Model]) -> str:
     return hashlib.sha256("".join(f"{m.name} {m.code_version}\n" for m in models).encode()).hexdigest()[:16]
 
 
-def build_driver_job(models: Sequence[Model]) -> dg.JobDefinition:
-    """Return the job of a driver over these models."""
+def build_driver_job(models: Sequence[Model], written: Collection[str] = ()) -> dg.JobDefinition:
+    """Return the job of a driver over these models; tables in `written` are told of by the assets that write them."""
 
     @dg.op(name="drive", out={})
     def drive(
@@ -68,7 +70,7 @@ def build_driver_job(models: Sequence[Model]) -> dg.JobDefinition:
         context.instance.add_run_tags(context.run_id, {WORKER_TAG: worker_name()})
         opened = hummock.session(spark.in_process(), config.epochs_in_flight)
         with under_way(context), opened as session, _beating(context):
-            driver = Driver(context, session, models, config)
+            driver = Driver(context, session, models, config, written)
             try:
                 yield from driver.run()
             except DagsterExecutionInterruptedError:
@@ -102,14 +104,22 @@ class Driver:
         session: "Session",
         models: Sequence[Model],
         config: DriverConfig,
+        written: Collection[str] = (),
     ) -> None:
         self.context, self.session, self.models, self.config = context, session, models, config
         self.selected = {model.name for model in models if model.kind != "view"}
-        self._keys = [dg.AssetKey(name) for name in self.selected]
-        known = last_versions(context.instance, self._keys)
+        self._keys = asset_keys(models)
+        self._written = {key for key in self._keys if key.to_user_string() in written}
         self.telling = Telling(
-            config.event_seconds, {model.name: model.code_version for model in models}, known
+            config.event_seconds,
+            {model.name: model.code_version for model in models},
+            last_told(context.instance, self._keys),
+            groups_of(models),
         )
+        self._seen = dict(self.telling.seen)
+        """What is told once all that is on its way is committed."""
+        self._compared = time.monotonic()
+        self._held: tuple[Mapping[str, int], Told] = ({}, {})
         self._tries: dict[str, tuple[int, float]] = {}
         self._looked = 0.0
         self._trouble = ""
@@ -138,9 +148,13 @@ class Driver:
     def _drive(self) -> Iterator[Event]:
         self.context.instance.add_run_tags(self.context.run_id, {READY_TAG: f"{time.time():.3f}"})
         end = time.monotonic() + self.config.seconds
-        while time.monotonic() < end and not self._is_succeeded():
+        is_known = False  # the first epoch tells what was never told, or not as Dagster asks for it
+        while time.monotonic() < end:
+            if self._is_succeeded():
+                break
             yield from self._committed()
             yield from self.telling.due(time.monotonic())
+            is_known = is_known and self._is_known()
             try:
                 session = self.session
                 pending = find_pending(
@@ -152,8 +166,9 @@ class Driver:
                 )
                 self._trouble = ""
                 told = session.epochs.has_ended or (self._polling is not None and self._polling.has_news)
-                if told or (pending and self._is_due(pending)):
+                if not is_known or told or (pending and self._is_due(pending)):
                     self._epoch(pending)
+                    is_known = True
                     continue
             except StorageError as error:  # a store without room, or that does not answer, may be well again
                 if str(error) != self._trouble:
@@ -164,26 +179,56 @@ class Driver:
                 time.sleep(LOOK_SECONDS)
             else:
                 self._polling.wait(LOOK_SECONDS)
+        else:
+            self._last()
         yield from self.rest()
 
     def rest(self) -> Iterator[Event]:
         """Yield what waits to be told, as the run ends."""
         yield from self._committed(0)
-        yield from self.telling.rest(last_versions(self.context.instance, self._keys))
+        yield from self.telling.rest(last_told(self.context.instance, self._keys))
+
+    def _last(self) -> None:
+        """Let what is under way as the time is over be told of: no other driver is there to do it."""
+        session = self.session
+        with suppress(StorageError):
+            if session.epochs.finish(LAST_SECONDS):
+                self._epoch(find_pending(session.epochs.store, self.models, session.store))
+
+    def _is_known(self) -> bool:
+        """Tell, looking now and then while nothing is to be told, whether all is as it was last: store, and Dagster's events.
+
+        The driver before this one may have told of an older epoch as it ended, and others may have brought views on.
+        """
+        now = time.monotonic()
+        if self._on_their_way or self.telling.waits or now - self._compared < BEAT_SECONDS:
+            return True
+        tables = self.session.epochs.store.version.tables
+        changes = {name: tables[name].last_change for name in self.selected if name in tables}
+        held = (changes, last_told(self.context.instance, self._keys))
+        is_known, self._compared, self._held = held == self._held, now, held
+        self._seen = dict(held[1])
+        return is_known
 
     def _epoch(self, pending: Pending) -> None:
         """Take what is pending; what fails is told, and tried again at growing distances."""
         found: list[Event] = []
+        if self._written:
+            self._seen |= last_told(self.context.instance, list(self._written))
         try:
             for event in run_epoch(
                 self.session,
                 self.models,
                 self.selected,
-                self.telling.versions,
+                self._seen,
                 self.context,
                 landed=None if self._polling is None else self._polling.take(),
             ):
+                if event.asset_key in self._written:
+                    continue
                 found.append(event)
+                if not isinstance(event, dg.AssetCheckEvaluation):
+                    see(self._seen, self.telling.plain(event))
         except dg.Failure as failure:
             self.context.log.error(failure.description or "an epoch has failed")
         self._on_their_way.append((self.session.epochs.on_its_way, found))
@@ -201,9 +246,9 @@ class Driver:
             error = None if outcome is None else outcome.exception()
             if error is not None:
                 self.context.log.warning(f"an epoch was not committed, and is computed again: {error}")
+                self._seen = dict(self.telling.seen)
                 continue
-            for event in events:
-                yield from self.telling.take(event, time.monotonic())
+            yield from self.telling.take(events, time.monotonic())
 
     def _is_due(self, pending: Pending) -> bool:
         """Tell whether work has changed since it was tried, or enough time has passed."""

@@ -6,7 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
+from dagster._core.definitions.data_version import (
+    CODE_VERSION_TAG,
+    DATA_VERSION_TAG,
+    DEFAULT_DATA_VERSION,
+    INPUT_DATA_VERSION_TAG_PREFIX,
+    INPUT_EVENT_POINTER_TAG_PREFIX,
+    NULL_EVENT_POINTER,
+)
 
+from dagster_tideline.models import Model
 from dagster_tideline.view_spec import COLUMN_SCHEMA, column_schema
 from engine.connectors.contract import SourceReport
 from engine.hummock.epoch import epoch_text
@@ -18,7 +27,10 @@ if TYPE_CHECKING:
 
 Event = dg.MaterializeResult[Any] | dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
 """What a run yields; events that are only logged are lost if the run fails after them."""
-INPUT_VERSION = "dagster/input_data_version/"
+INPUT_VERSION = f"{INPUT_DATA_VERSION_TAG_PREFIX}/"
+INPUT_POINTER = f"{INPUT_EVENT_POINTER_TAG_PREFIX}/"
+Told = Mapping[str, Mapping[str, str]]
+"""The tags of each asset's newest event, by which Dagster says whether the asset is stale."""
 SHOWN_WARNINGS = 20
 
 Metadata = int | float | str | dg.MetadataValue[Any] | dg.TableSchema
@@ -30,7 +42,9 @@ def content_epoch(table: TableVersion, upto: int | None, known: str | None) -> i
     entries = [entry.epoch for entry in table.changes(table.safe_epoch, limit) if entry.rows]
     if entries:
         return max(entries)
-    return int(known) if known is not None and known.isdigit() else min(limit, table.committed_epoch)
+    if known is not None and known.isdigit() and int(known) <= max(limit, table.safe_epoch):
+        return int(known)
+    return min(limit, table.committed_epoch)
 
 
 def table_event(
@@ -69,28 +83,27 @@ def view_event(
     report: ViewReport,
     relation: Relation,
     version: Version,
-    known: Mapping[str, str | None],
-    reads: tuple[str, ...],
+    known: str | None,
+    tags: Mapping[str, str],
     *,
     always: bool = False,
 ) -> dg.MaterializeResult[Any] | None:
-    """Return the event of a view that was brought on (or whose last event is out of date), else None."""
+    """Return the event of a view that was brought on (or whose last event is out of date), else None; `tags` tell its inputs."""
     table = version.tables.get(report.view)
     if table is None or report.error is not None:
         return None
-    before = known.get(report.view)
-    epoch = str(content_epoch(table, None, before))
-    if report.skipped and epoch == before and not always:
+    epoch = str(content_epoch(table, None, known))
+    if report.skipped and epoch == known and not always:
         return None
     metadata = view_metadata(report, table)
     schema = column_schema(relation.columns)
-    if before is None and schema is not None:
+    if known is None and schema is not None:
         metadata[COLUMN_SCHEMA] = schema
     return dg.MaterializeResult(
         asset_key=report.view,
         metadata=metadata,
         data_version=dg.DataVersion(epoch),
-        tags=input_tags(reads, version, report.epoch, known),
+        tags=tags,
     )
 
 
@@ -123,8 +136,10 @@ def view_metadata(report: ViewReport, table: TableVersion) -> dict[str, Metadata
     return metadata
 
 
-def sink_event(report: SinkReport, *, always: bool = False) -> dg.MaterializeResult[Any] | None:
-    """Return the event of a sink that has delivered something, else None."""
+def sink_event(
+    report: SinkReport, tags: Mapping[str, str] | None = None, *, always: bool = False
+) -> dg.MaterializeResult[Any] | None:
+    """Return the event of a sink that has delivered something, else None; `tags` tell its input."""
     if report.error is not None or not (report.rows or always):
         return None
     metadata: dict[str, Metadata] = {
@@ -139,30 +154,78 @@ def sink_event(report: SinkReport, *, always: bool = False) -> dg.MaterializeRes
     if report.epoch is not None:
         metadata["epoch"] = epoch_text(report.epoch)
     version = dg.DataVersion(str(report.epoch)) if report.epoch is not None else None
-    return dg.MaterializeResult(asset_key=report.sink, metadata=metadata, data_version=version)
+    return dg.MaterializeResult(
+        asset_key=report.sink, metadata=metadata, data_version=version, tags=tags or None
+    )
 
 
-def last_versions(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]) -> dict[str, str | None]:
-    """Return the data version of each asset's newest event."""
-    found: dict[str, str | None] = {}
+def asset_keys(models: Sequence[Model]) -> list[dg.AssetKey]:
+    """Return the keys of all that models are or read, be it an asset of somebody else."""
+    names = {model.name for model in models}.union(*(model.reads for model in models))
+    return [dg.AssetKey(name) for name in sorted(names)]
+
+
+def last_told(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]) -> dict[str, Mapping[str, str]]:
+    """Return the tags of each asset's newest event, by the names of those that have one."""
+    found: dict[str, Mapping[str, str]] = {}
     for record in instance.get_asset_records(keys):
         entry = record.asset_entry.last_materialization_record
         event = entry.asset_materialization if entry is not None else None
-        tags = event.tags if event is not None and event.tags else {}
-        found[record.asset_entry.asset_key.to_user_string()] = tags.get("dagster/data_version")
+        if event is not None:
+            found[record.asset_entry.asset_key.to_user_string()] = event.tags or {}
     return found
 
 
+def version_told(told: Told, name: str) -> str | None:
+    """Return the data version that an asset's newest event says."""
+    return told.get(name, {}).get(DATA_VERSION_TAG)
+
+
 def input_tags(
-    reads: tuple[str, ...], version: Version, epoch: int | None, known: Mapping[str, str | None]
+    reads: Sequence[str], version: Version, epoch: int | None, told: Told, others: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the tags that pin a view's provenance to the content of its inputs at the epoch that it reflects."""
+    """Return the tags that pin an asset's provenance to the content of its inputs at the epoch that it reflects.
+
+    `others` say what Dagster holds of inputs without an epoch of their own. Partitions of an input have each an event of their
+    own, after which Dagster would look: without a pointer to one it does not.
+    """
     tags = {}
     for name in reads:
         table = version.tables.get(name)
-        if table is not None:
-            tags[INPUT_VERSION + name] = str(content_epoch(table, epoch, known.get(name)))
+        if name in others or table is None:
+            tags[INPUT_VERSION + name] = others.get(name, DEFAULT_DATA_VERSION.value)
+        else:
+            tags[INPUT_VERSION + name] = str(content_epoch(table, epoch, version_told(told, name)))
     return tags
+
+
+def with_pointers(tags: Mapping[str, str]) -> dict[str, str]:
+    """Return tags of inputs with a pointer for each: Dagster takes an input without one for a new dependency."""
+    names = [tag.removeprefix(INPUT_VERSION) for tag in tags if tag.startswith(INPUT_VERSION)]
+    return {**{INPUT_POINTER + name: NULL_EVENT_POINTER for name in names}, **tags}
+
+
+def is_told(tags: Mapping[str, str], code_version: str, inputs: Mapping[str, str]) -> bool:
+    """Tell whether an asset's newest event names this code version, and these inputs and no others, as Dagster asks for them."""
+    known = {tag: value for tag, value in tags.items() if tag.startswith(INPUT_VERSION)}
+    wanted = {tag: value for tag, value in inputs.items() if tag.startswith(INPUT_VERSION)}
+    pointed = all(INPUT_POINTER + tag.removeprefix(INPUT_VERSION) in tags for tag in wanted)
+    return tags.get(CODE_VERSION_TAG) == code_version and known == wanted and pointed
+
+
+def newer(told: Mapping[str, str], own: Mapping[str, str]) -> bool:
+    """Tell whether an event with the tags `told` says of an asset, or of an input of it, what came after `own`."""
+    if DATA_VERSION_TAG not in told:
+        return False
+    tags = [tag for tag in {**told, **own} if tag == DATA_VERSION_TAG or tag.startswith(INPUT_VERSION)]
+    found = [(_number(told.get(tag)), _number(own.get(tag))) for tag in tags]
+    if any(theirs > ours for theirs, ours in found):
+        return True
+    return told.get(CODE_VERSION_TAG) != own.get(CODE_VERSION_TAG) and all(a == b for a, b in found)
+
+
+def _number(version: str | None) -> int:
+    return int(version) if version is not None and version.isdigit() else -1
 
 
 def failure_text(errors: Mapping[str, str]) -> str:

@@ -7,9 +7,21 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
+from dagster._core.definitions.data_version import DEFAULT_DATA_VERSION, NULL_EVENT_POINTER
 
 from dagster_tideline.check_events import asked_for, check_events
-from dagster_tideline.epoch_events import Event, failure_text, sink_event, table_event, view_event
+from dagster_tideline.epoch_events import (
+    INPUT_POINTER,
+    Event,
+    Told,
+    failure_text,
+    input_tags,
+    is_told,
+    sink_event,
+    table_event,
+    version_told,
+    view_event,
+)
 from dagster_tideline.jobs import GROUP_TAG
 from dagster_tideline.models import FED, Model
 from dagster_tideline.partitioned import partition_events, quarantine_check, remedy
@@ -33,22 +45,24 @@ def run_epoch(
     session: Session,
     models: Sequence[Model],
     selected: Collection[str],
-    known: Mapping[str, str | None],
+    told: Told,
     context: dg.AssetExecutionContext | dg.OpExecutionContext,
     landed: Sequence[SourceReport] | None = None,
 ) -> Iterator[Event]:
     """Take all that is pending for the selected assets and yield one event for each that moved; of cut views one a partition.
 
-    `known` are the data versions told last; `landed` tells what sources have landed already, which are polled here without it.
+    `told` are the tags of the newest events: what Dagster would call stale though it is not is told again. `landed` tells what
+    sources have landed already, which are polled here without it.
     A view that failed lately rests until its time comes, but in a run by hand. Checks are told of views that moved or failed, and
     of those that the run was asked for. Raises dg.Failure at the end, naming every table, view and partition that failed.
     """
     instance = context.instance
     log: logging.Logger = context.log
     synced = sync_models(session, models)
-    for name in dict.fromkeys((*synced.dropped, *synced.created)):
-        log.info(f"{'replaced' if name in synced.dropped else 'created'} {name}")
+    for name in dict.fromkeys((*synced.changed, *synced.created)):
+        log.info(f"{'changed' if name in synced.changed else 'created'} {name}")
     errors = {name: error for name, error in synced.errors.items() if name in selected}
+    shown_as = _Shown(models, told)
     everything = {model.name for model in models if model.kind != "view"} <= set(selected)
     stored = session.catalog.relations
     ours = [model for model in models if model.name in selected and model.name in stored]
@@ -73,25 +87,59 @@ def run_epoch(
     errors |= {report.view: report.error for report in flushed.failed if report.error is not None}
     poison = failed_between(before, session.epochs.store.version)
     errors |= {f"{view}, partition {key}": remedy(view, key, one) for (view, key), one in poison.items()}
-    yield from _table_events(session, tables, landings, known, errors)
-    shown = list(_view_events(session, models, flushed, set(selected) - cut, known, errors))
+    yield from _table_events(session, tables, landings, shown_as, errors)
+    shown = list(_view_events(session, flushed, set(selected) - cut, shown_as, errors))
     yield from shown
-    yield from _cut_events(
-        session, [one for one in flushed.views if one.view in cut], known, instance, before
-    )
+    yield from _cut_events(session, [one for one in flushed.views if one.view in cut], told, instance, before)
     asked = asked_for(context) | _with_checks(flushed, selected, shown)
     for model in models:
         if model.name in asked:
             yield from check_events(model, session.epochs.store.version)
-    yield from _sink_events(session, flushed, selected, errors, log)
+    yield from _sink_events(session, flushed, selected, shown_as, errors, log)
     if errors:
         raise dg.Failure(failure_text(errors), metadata={name: text for name, text in errors.items()})
+
+
+class _Shown:
+    """What Dagster has been told of assets, and how their inputs are told of."""
+
+    def __init__(self, models: Sequence[Model], told: Told) -> None:
+        self.told = told
+        self._code = {model.name: model.code_version for model in models}
+        self._cut = {model.name for model in models if model.is_partitioned}
+        self._reads = {
+            model.name: model.reads[:1] if model.kind == "sink" else model.reads for model in models
+        }
+        counted = {model.name for model in models if model.kind != "view"}
+        read = {name for names in self._reads.values() for name in names}
+        versions = {name: version_told(told, name) for name in read}
+        # Plain views, and assets of somebody else: an epoch is their version only where they say one.
+        self._others = {
+            name: version or DEFAULT_DATA_VERSION.value
+            for name, version in versions.items()
+            if (version is None and name not in counted) or (version is not None and not version.isdigit())
+        }
+
+    def known(self, name: str) -> str | None:
+        """Return the data version of an asset's newest event."""
+        return version_told(self.told, name)
+
+    def inputs(self, name: str, version: Version, epoch: int | None) -> dict[str, str]:
+        """Return the tags of an asset's inputs at the epoch that it reflects."""
+        reads = self._reads.get(name, ())
+        tags = input_tags(reads, version, epoch, self.told, self._others)
+        # Dagster's own pointer is to a partition's event of before this run.
+        return tags | {INPUT_POINTER + one: NULL_EVENT_POINTER for one in reads if one in self._cut}
+
+    def is_due(self, name: str, inputs: Mapping[str, str]) -> bool:
+        """Tell whether Dagster would call an asset stale by its newest event, whatever is new."""
+        return not is_told(self.told.get(name, {}), self._code[name], inputs)
 
 
 def _cut_events(
     session: Session,
     reports: Sequence[ViewReport],
-    known: Mapping[str, str | None],
+    told: Told,
     instance: dg.DagsterInstance,
     before: Version,
 ) -> Iterator[Event]:
@@ -99,10 +147,10 @@ def _cut_events(
     after = session.epochs.store.version
     failed = {view for view, _ in failed_between(before, after)}
     for report in reports:
-        told = list(partition_events(session, report, known.get(report.view), instance))
-        yield from told
+        found = list(partition_events(session, report, version_told(told, report.view), instance))
+        yield from found
         is_mended = quarantined(before, report.view) and not quarantined(after, report.view)
-        if told or is_mended or report.view in failed:
+        if found or is_mended or report.view in failed:
             yield quarantine_check(report.view, after)
 
 
@@ -137,30 +185,29 @@ def _table_events(
     session: Session,
     tables: Sequence[str],
     landed: Mapping[str, SourceReport],
-    known: Mapping[str, str | None],
+    shown_as: _Shown,
     errors: Mapping[str, str],
 ) -> Iterator[dg.MaterializeResult[Any]]:
     """Yield the tables' events; in a failing run also of those without news, which are not to look failed."""
     version = session.store.version
     for name in tables:
         if name not in errors and name in version.tables:
-            event = table_event(name, version, landed.get(name), known.get(name), always=bool(errors))
+            always = bool(errors) or shown_as.is_due(name, {})
+            event = table_event(name, version, landed.get(name), shown_as.known(name), always=always)
             if event is not None:
                 yield event
 
 
 def _view_events(
     session: Session,
-    models: Sequence[Model],
     flushed: FlushReport,
     selected: Collection[str],
-    known: Mapping[str, str | None],
+    shown_as: _Shown,
     errors: Mapping[str, str],
 ) -> Iterator[dg.MaterializeResult[Any]]:
     """Yield the views' events; in a failing run also of those that had nothing to do, which are not to look failed."""
     version = session.epochs.store.version
     relations = session.catalog.relations
-    reads = {model.name: model.reads for model in models}
     waiting = set(session.lagging()) if errors else set()
     for report in flushed.views:
         name = report.view
@@ -169,13 +216,14 @@ def _view_events(
             and name in relations
             and not (name in errors or (name in waiting and report.skipped))
         ):
+            inputs = shown_as.inputs(name, version, report.epoch)
             event = view_event(
                 report,
                 relations[name],
                 version,
-                known,
-                _tables_read(name, reads, models),
-                always=bool(errors),
+                shown_as.known(name),
+                inputs,
+                always=bool(errors) or shown_as.is_due(name, inputs),
             )
             if event is not None and session.spark_ui is not None:
                 shown = dg.MetadataValue.url(session.spark_ui)
@@ -197,10 +245,11 @@ def _sink_events(
     session: Session,
     flushed: FlushReport,
     selected: Collection[str],
+    shown_as: _Shown,
     errors: dict[str, str],
     log: logging.Logger,
 ) -> Iterator[dg.MaterializeResult[Any]]:
-    """Yield an event for each sink that has delivered something; those that fail go to the errors, or to the log.
+    """Yield an event for each sink that has come on; those that fail go to the errors, or to the log.
 
     The sink of a view's own Delta table is no asset: it fails with its view's, whose event tells its numbers.
     """
@@ -210,13 +259,11 @@ def _sink_events(
             errors[report.sink] = report.error
         elif report.error is not None:
             log.warning(f"sink {report.sink}: {report.error}")
+    version = session.store.version
     for report in flushed.sinks:
-        event = sink_event(report, always=bool(errors)) if report.sink in selected else None
-        if event is not None:
-            yield event
-
-
-def _tables_read(name: str, reads: Mapping[str, tuple[str, ...]], models: Sequence[Model]) -> tuple[str, ...]:
-    """Return the assets that an asset depends on and that have an epoch; plain views have none."""
-    plain = {model.name for model in models if model.kind == "view"}
-    return tuple(upstream for upstream in reads.get(name, ()) if upstream not in plain)
+        if report.sink in selected:
+            inputs = shown_as.inputs(report.sink, version, report.epoch)
+            always = report.epoch is not None and shown_as.is_due(report.sink, inputs)
+            event = sink_event(report, inputs, always=bool(errors) or always)
+            if event is not None:
+                yield event

@@ -68,6 +68,8 @@ class TidelineIOManager(dg.ConfigurableIOManager):
         rows = _arrow(obj)
         epoch = session.write(name, rows, self.write_mode)
         context.add_output_metadata({"rows": rows.num_rows, "epoch": str(epoch)})
+        if not context.has_asset_partitions:  # views that read the table name its content by this epoch
+            context.step_context.set_data_version(context.asset_key, dg.DataVersion(str(epoch)))
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """Close the session; Spark frames are read by then."""

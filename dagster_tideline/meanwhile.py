@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from dagster_tideline.epoch_events import Event, last_versions
+from dagster_tideline.epoch_events import Event, asset_keys, last_told
 from dagster_tideline.epoch_run import run_epoch
 from dagster_tideline.jobs import GROUP_TAG
 from dagster_tideline.models import Model
 from dagster_tideline.pending import find_pending
-from dagster_tideline.telling import Telling
+from dagster_tideline.telling import Telling, groups_of
 
 if TYPE_CHECKING:
     from engine.session import Session
@@ -52,13 +52,16 @@ def taken_meanwhile(
             continue
         tried = pending.digest
         if telling is None:
-            telling = Telling(float("inf"), versions, last_versions(context.instance, keys))
+            told = last_told(context.instance, asset_keys(models))
+            telling = Telling(float("inf"), versions, told, groups_of(models))
+        found: list[Event] = []
         try:
-            for event in run_epoch(session, models, selected, telling.versions, context):
-                yield from telling.take(event, 0.0)
+            for event in run_epoch(session, models, selected, telling.seen, context):
+                found.append(event)
         except dg.Failure as failure:
             failed = failure
+        yield from telling.take(found, 0.0)
     if telling is not None:
-        yield from telling.rest(last_versions(context.instance, keys))
+        yield from telling.rest(last_told(context.instance, keys))
     if failed is not None:
         raise failed

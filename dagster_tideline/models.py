@@ -187,7 +187,8 @@ def _of_python(path: Path, folder: Path, said: Mapping[str, str]) -> list[Model]
             models.append(_of_statement(text, shown, declaration.dialect, header, ""))
         except TidelineError as error:
             told = f"{shown}, line {declaration.line}, {declaration.name}: {error}"
-            models.append(Model(declaration.name, "materialized view", "", shown, error=told))
+            name = as_asset_name(declaration.name)
+            models.append(Model(name, "materialized view", "", shown, error=told))
     return models
 
 
@@ -325,9 +326,14 @@ def _without_header(text: str) -> str:
 
 def _broken(path: Path, shown: str, error: str, sql: str, suffix: str = "") -> list[Model]:
     """Return the models of a text that can't be read, under the names that it gives them if these can be seen."""
-    stem = "".join(char if char.isalnum() or char == "_" else "_" for char in path.stem)
-    named = created(sql) or [(stem + suffix, "materialized view")]
+    named = created(sql) or [(as_asset_name(path.stem) + suffix, "materialized view")]
     return [Model(name, kind, sql, shown, error=error) for name, kind in named]
+
+
+def as_asset_name(text: str) -> str:
+    """Return a name that Dagster takes, for what has none or another: no two texts give the same."""
+    name = re.sub(r"[^A-Za-z0-9_]", "_", text)
+    return name if name == text else f"{name}_{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def _without_twins(models: Sequence[Model]) -> list[Model]:

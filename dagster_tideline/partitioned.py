@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from dagster_tideline.epoch_events import Event, failure_text, last_versions, view_metadata
+from dagster_tideline.epoch_events import Event, failure_text, last_told, version_told, view_metadata
 from dagster_tideline.hummock_resource import HummockResource
 from dagster_tideline.models import Model
 from dagster_tideline.spark_resource import SparkResource
-from dagster_tideline.view_spec import spec_of
+from dagster_tideline.view_spec import spec_of, taken_by_dagster
 from engine.meta.partitions import Quarantined, quarantined
 from engine.sql.catalog import Catalog, Relation
 
@@ -31,9 +31,8 @@ def partitions_of(view: str) -> dg.DynamicPartitionsDefinition:
 
 def partitioned_asset(model: Model, relation: Relation | None, catalog: Catalog) -> dg.AssetsDefinition:
     """Return the asset of a view that is cut; materializing some of its partitions computes just those again from the inputs."""
-    spec = spec_of(model, relation, catalog).replace_attributes(
-        partitions_def=partitions_of(model.name), skippable=False
-    )
+    spec, _ = taken_by_dagster(model, spec_of(model, relation, catalog))
+    spec = spec.replace_attributes(partitions_def=partitions_of(model.name), skippable=False)
 
     @dg.multi_asset(
         name=f"partitions_of_{model.name}",
@@ -48,7 +47,7 @@ def partitioned_asset(model: Model, relation: Relation | None, catalog: Catalog)
     def materialize(
         context: dg.AssetExecutionContext, hummock: HummockResource, spark: SparkResource
     ) -> Iterator[Event | dg.AssetCheckResult]:
-        known = last_versions(context.instance, [dg.AssetKey(model.name)]).get(model.name)
+        known = version_told(last_told(context.instance, [dg.AssetKey(model.name)]), model.name)
         with hummock.session(spark) as session:
             report = session.materialize(model.name, context.partition_keys)[model.name]
             for event in partition_events(session, report, known, context.instance):

@@ -94,7 +94,8 @@ def find_pending(
             behind.append(sink.name)
             committed = delivers.tables[source_of(sink)].committed_epoch
             work.update(f"{sink.name}:{at.epoch}<{committed}\n".encode())
-    for model in (*plan.create, *plan.alter):
+    by_name = {model.name: model for model in models}
+    for model in (*plan.create, *plan.alter, *(by_name[name] for name in plan.change)):
         work.update(f"{model.name}:{model.code_version}\n".encode())
     idle = passed_over(store.reader, store.version, stored, now)
     for table, number in sorted(idle.items()):
@@ -112,7 +113,7 @@ def retry_delay(attempts: int) -> float:
 
 
 def _models(plan: SyncPlan) -> tuple[str, ...]:
-    return tuple(model.name for model in (*plan.create, *plan.alter))
+    return (*plan.change, *(model.name for model in (*plan.create, *plan.alter)))
 
 
 def _position(name: str, version: Version, stored: StoredCatalog) -> str:

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dagster_tideline.models import FED, Model, normalised
+from dagster_tideline.replacing import Refused, copy_kept, groups, replace, set_copy, told_of
 from engine.connectors.landing_folder import LandingFolder
 from engine.connectors.landing_options import CONNECTOR as LANDING
 from engine.connectors.landing_options import landing_place
-from engine.errors import PathNotAllowed, TidelineError
-from engine.meta.sinks import copies_of, is_copy
-from engine.sql.catalog import COMPANIONS, Catalog, Relation
+from engine.dispatch import together
+from engine.errors import Conflict, PathNotAllowed, TidelineError
+from engine.sql.catalog import Catalog, Relation
 from engine.sql.checks import OPTION as CHECKS
 from engine.sql.statements.copy_options import CONNECTOR, COPY_OPTIONS
 from engine.sql.statements.option_text import literal, without_options
-from engine.sql.statements.reader import CreateMaterializedView, parse
 
 if TYPE_CHECKING:
     from engine.session import Session
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SyncPlan:
-    """What a sync will do, in this order: drop views (readers go with them), then create; `errors` are by model.
+    """What a sync will do: change relations, with all that reads them, and create what is not there; `errors` are by model.
 
     Views of which only the checks, or the Delta table beside them, are others keep their rows: they are in `alter`.
     """
 
-    drop: tuple[str, ...] = ()
+    change: tuple[str, ...] = ()
     create: tuple[Model, ...] = ()
     alter: tuple[Model, ...] = ()
     errors: Mapping[str, str] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class SyncPlan:
     @property
     def is_empty(self) -> bool:
         """Whether the store holds all that can be held."""
-        return not self.drop and not self.create and not self.alter
+        return not self.change and not self.create and not self.alter
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,14 @@ class SyncReport:
     """What a sync did."""
 
     created: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
+    """What was dropped to be made anew in the same commit; it is among the created."""
     errors: Mapping[str, str] = field(default_factory=dict)
 
 
 def plan_sync(catalog: Catalog, models: Sequence[Model]) -> SyncPlan:
-    """Compare the models with the catalog; a view whose text changed is replaced together with all that read it."""
+    """Compare the models with the catalog; a view whose text changed is changed together with all that read it."""
     stored = catalog.relations
     errors = {model.name: model.error for model in models if model.error is not None}
     changed: dict[str, None] = {}
@@ -71,43 +73,63 @@ def plan_sync(catalog: Catalog, models: Sequence[Model]) -> SyncPlan:
             altered[model.name] = model
             continue
         changed[model.name] = None
-    gone = dict(changed)
-    for name in changed:
-        gone.update(dict.fromkeys(n for n in catalog.dependents(name) if stored[n].kind not in COMPANIONS))
-    create = [m for m in models if m.error is None and (m.name not in stored or m.name in gone)]
-    declared = {model.name for model in models}
-    # Views that somebody made by hand on top of a replaced one come back as they were.
-    create += [
-        _of_relation(stored[name])
-        for name in catalog.order()
-        if name in gone
-        and name not in declared
-        and not name.startswith("_")  # a sink makes its own view
-        and not is_copy(stored[name])  # and a view its own sink
-    ]
-    alter = tuple(model for name, model in altered.items() if name not in gone)
-    return SyncPlan(tuple(changed), tuple(create), alter, errors)
+    create = tuple(m for m in models if m.error is None and m.name not in stored)
+    alter = tuple(altered.values())
+    return SyncPlan(tuple(changed), create, alter, errors)
 
 
 def sync_models(session: Session, models: Sequence[Model]) -> SyncReport:
     """Make the store hold what the models declare; a model that is refused is told in the report, the others go on."""
     folders = _make_folders(models)
-    catalog = session.catalog
-    plan = plan_sync(catalog, models)
-    dropped: list[str] = []
+    plan = plan_sync(session.catalog, models)
     errors = folders | dict(plan.errors)
-    for name in plan.drop:
-        relation = session.catalog.relations.get(name)
-        if relation is not None:
-            session.sql(f"DROP {relation.kind.upper()} {name} CASCADE")
-            dropped.append(name)
-    created = create_models(session, [model for model in plan.create if model.name not in folders], errors)
+    changed, dropped, refused = _change(session, plan.change, models)
+    new = [model for model in plan.create if model.name not in folders]
+    above = [model for model in new if any(name in refused for name in _below(model, models))]
+    created = create_models(session, [model for model in new if model not in above], errors)
+    if refused:  # what they read may be there now
+        more, again, refused = _change(session, tuple(refused), models)
+        changed, dropped = changed + more, dropped + again
+    errors |= refused
+    created += create_models(session, above, errors)
     for model in plan.alter:
         try:
-            _alter(session, model)
+            with together(session):
+                _alter(session, model)
         except TidelineError as error:
             errors[model.name] = model.told(error)
-    return SyncReport(tuple(created), tuple(dropped), errors)
+    return SyncReport((*dropped, *created), tuple(changed), tuple(dropped), errors)
+
+
+def _change(
+    session: Session, names: Sequence[str], models: Sequence[Model]
+) -> tuple[list[str], list[str], dict[str, str]]:
+    """Change relations, each group in one commit; return what was changed, what was made anew, and why others were not."""
+    by_name = {model.name: model for model in models if model.error is None}
+    changed: list[str] = []
+    anew: list[str] = []
+    errors: dict[str, str] = {}
+    for group in groups(session.catalog, names):
+        try:
+            anew += replace(session, group, by_name)
+            changed += group
+        except Refused as refused:
+            errors |= told_of(refused, group, by_name)
+        except Conflict as error:  # somebody has changed the catalog meanwhile: the next run takes it
+            errors |= {name: f"{by_name[name].path}: {error}" for name in group}
+    return changed, anew, errors
+
+
+def _below(model: Model, models: Sequence[Model]) -> set[str]:
+    """Return all that a model reads, and what that reads."""
+    reads, found = {one.name: one.reads for one in models}, set[str]()
+    queue = list(model.reads)
+    while queue:
+        name = queue.pop()
+        if name not in found:
+            found.add(name)
+            queue += reads.get(name, ())
+    return found
 
 
 def create_models(session: Session, models: Sequence[Model], errors: dict[str, str]) -> list[str]:
@@ -149,10 +171,8 @@ def _same_but_options(model: Model, relation: Relation) -> bool:
 
 def _others(model: Model, relation: Relation) -> set[str]:
     """Return which of a view's options that can be set are others in its model: its checks, its Delta table."""
-    kept = parse(relation.sql, relation.dialect)
-    assert isinstance(kept, CreateMaterializedView)
     found = {CHECKS} if model.options.get(CHECKS) != relation.options.get(CHECKS) else set[str]()
-    return found | ({CONNECTOR} if model.copy != kept.copy else set())
+    return found | ({CONNECTOR} if model.copy != copy_kept(relation) else set())
 
 
 def _alter(session: Session, model: Model) -> None:
@@ -166,20 +186,9 @@ def _alter(session: Session, model: Model) -> None:
             text = literal(model.options.get(CHECKS, "default"), model.dialect)
             session.sql(f"ALTER MATERIALIZED VIEW {name} SET (checks = {text})")
         if CONNECTOR in others:
-            for sink in copies_of(stored, model.name):
-                session.sql(
-                    f"DROP SINK {exp.to_identifier(sink.name, quoted=True).sql(dialect=model.dialect)}"
-                )
-            told = ", ".join(f"{key} = {literal(value, model.dialect)}" for key, value in model.copy.items())
-            if told:
-                session.sql(f"ALTER MATERIALIZED VIEW {name} SET ({told})", build=False)
+            set_copy(session, model)
     finally:
         session.dialect = dialect
-
-
-def _of_relation(relation: Relation) -> Model:
-    reads = tuple(relation.depends_on)
-    return Model(relation.name, relation.kind, relation.sql, "the store", relation.dialect, reads=reads)
 
 
 def _make_folders(models: Sequence[Model]) -> dict[str, str]:

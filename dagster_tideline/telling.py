@@ -1,15 +1,20 @@
-"""Events of a run that commits every second: an asset is told of at once, then at distances, with the sums of what came."""
+"""Events of a run that commits every second: an asset is told of at once, then at distances, with the sums of what came.
+
+Assets that read each other are told of together: what Dagster holds of them is then always of one moment, and it calls none
+of them stale because an input has been told of since.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import dagster as dg
 from dagster._core.definitions.data_version import CODE_VERSION_TAG, DATA_VERSION_TAG
 
-from dagster_tideline.epoch_events import Event
+from dagster_tideline.epoch_events import INPUT_POINTER, INPUT_VERSION, Event, Told, newer, with_pointers
+from dagster_tideline.models import Model
 
 SUMMED = (
     "files",
@@ -42,7 +47,8 @@ class _Waiting:
 class Telling:
     """Which events of assets are passed on, and which wait: of one asset at most one in `seconds`, and the newest once it rests.
 
-    A check that comes out in another way is told at once.
+    Assets of one of the `groups` share the time at which they are told of; one without a group has its own. A check that comes
+    out in another way is told at once.
 
     `code_versions` are those of the assets' models. The store of a Dagster instance keeps every event for ever: without this
     a day of epochs a second would be 86,400 events an asset.
@@ -50,30 +56,34 @@ class Telling:
 
     seconds: float
     code_versions: Mapping[str, str]
-    versions: dict[str, str | None] = field(default_factory=dict)
-    """The data versions as they were seen last, told or not: what the next epoch is compared with."""
-    _told: dict[_Key, float] = field(default_factory=dict)
+    seen: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    """The tags of each asset's newest event, told or not: what the next epoch is compared with."""
+    groups: Mapping[str, str] = field(default_factory=dict)
+    _told: dict[str, float] = field(default_factory=dict)
+    """When a group was told of last."""
     _waiting: dict[_Key, _Waiting] = field(default_factory=dict)
     _outcomes: dict[_Check, tuple[_Outcome | None, float]] = field(default_factory=dict)
     """How each check came out that was told last, and when."""
     _checks: dict[_Check, dg.AssetCheckEvaluation] = field(default_factory=dict)
 
-    def take(self, event: Event, now: float) -> Iterator[Event]:
-        """Yield an event if it is time for one of its asset, else keep it."""
-        if isinstance(event, dg.AssetCheckEvaluation):
-            yield from self._checked(event, now)
-            return
-        shown = self._plain(event)
-        observed = isinstance(shown, dg.AssetObservation)
-        key = (shown.asset_key.to_user_string(), shown.partition, observed)
-        if not observed:  # of a partition as well: which ones have changed is asked for since the newest
-            self.versions[key[0]] = (shown.tags or {}).get(DATA_VERSION_TAG)
-        waiting = self._waiting.get(key)
-        if waiting is not None:
-            self._waiting[key] = _Waiting(_merged(waiting.event, shown), waiting.epochs + 1)
-        else:
-            self._waiting[key] = _Waiting(shown)
+    def take(self, events: Iterable[Event], now: float) -> Iterator[Event]:
+        """Yield those events of an epoch whose time it is, and keep the others."""
+        checks = []
+        for event in events:
+            if isinstance(event, dg.AssetCheckEvaluation):
+                checks.append(event)
+                continue
+            shown = self.plain(event)
+            key = (shown.asset_key.to_user_string(), shown.partition, isinstance(shown, dg.AssetObservation))
+            see(self.seen, shown)
+            waiting = self._waiting.get(key)
+            if waiting is not None:
+                self._waiting[key] = _Waiting(_merged(waiting.event, shown), waiting.epochs + 1)
+            else:
+                self._waiting[key] = _Waiting(shown)
         yield from self.due(now)
+        for check in checks:
+            yield from self._checked(check, now)
 
     def _checked(self, event: dg.AssetCheckEvaluation, now: float) -> Iterator[dg.AssetCheckEvaluation]:
         """Yield how a check came out at once if that is news, else when the time of its asset's events has come."""
@@ -92,41 +102,73 @@ class Telling:
             if all_of_them or now - at >= self.seconds:
                 self._outcomes[check] = (outcome, now)
                 yield self._checks.pop(check)
-        for key in list(self._waiting):
-            if all_of_them or now - self._told.get(key, float("-inf")) >= self.seconds:
-                waiting = self._waiting.pop(key)
-                self._told[key] = now
-                shown = waiting.event
-                if isinstance(shown, dg.AssetMaterialization):
-                    shown = shown.with_metadata({**shown.metadata, EPOCHS: waiting.epochs})
-                yield shown
+        groups = {self.groups.get(key[0], key[0]) for key in self._waiting}
+        ripe = {
+            one for one in groups if all_of_them or now - self._told.get(one, float("-inf")) >= self.seconds
+        }
+        self._told |= dict.fromkeys(ripe, now)
+        for key in [key for key in self._waiting if self.groups.get(key[0], key[0]) in ripe]:
+            waiting = self._waiting.pop(key)
+            shown = waiting.event
+            if isinstance(shown, dg.AssetMaterialization):
+                shown = shown.with_metadata({**shown.metadata, EPOCHS: waiting.epochs})
+            yield shown
 
-    def rest(self, newest: Mapping[str, str | None]) -> Iterator[Event]:
-        """Yield whatever waits, as the run ends; `newest` are the data versions told by now, by a successor, too.
+    def rest(self, newest: Told) -> Iterator[Event]:
+        """Yield whatever waits, as the run ends; `newest` are the tags told by now, by a successor, too.
 
-        An asset's newest event is taken for its state, so none may say an older version than the one before it.
+        An asset's newest event is taken for its state, so none may say older versions than the one before it.
         """
         for event in self.due(0.0, all_of_them=True):
             if isinstance(event, dg.AssetMaterialization) and event.partition is None:
-                tags = dict(event.tags or {})
-                own, told = tags.get(DATA_VERSION_TAG, ""), newest.get(event.asset_key.to_user_string()) or ""
-                if own.isdigit() and told.isdigit() and int(own) < int(told):
-                    tags[DATA_VERSION_TAG] = told
+                told = newest.get(event.asset_key.to_user_string(), {})
+                if newer(told, event.tags or {}):
+                    tags = {tag: value for tag, value in told.items() if _is_of_versions(tag)}
                     event = dg.AssetMaterialization(event.asset_key, metadata=event.metadata, tags=tags)
             yield event
 
-    def _plain(self, event: dg.MaterializeResult[Any] | dg.AssetMaterialization | dg.AssetObservation) -> Any:
+    @property
+    def waits(self) -> bool:
+        """Whether anything is yet to be told."""
+        return bool(self._waiting or self._checks)
+
+    def plain(self, event: dg.MaterializeResult[Any] | dg.AssetMaterialization | dg.AssetObservation) -> Any:
         """Return what an op that has no assets of its own may yield in the place of an asset's result."""
         if not isinstance(event, dg.MaterializeResult):
             return event
         assert event.asset_key is not None
         name = event.asset_key.to_user_string()
-        tags = dict(event.tags or {})
+        tags = with_pointers(event.tags or {})
         if event.data_version is not None:
             tags[DATA_VERSION_TAG] = event.data_version.value
         if name in self.code_versions:
             tags[CODE_VERSION_TAG] = self.code_versions[name]
         return dg.AssetMaterialization(event.asset_key, metadata=event.metadata, tags=tags)
+
+
+def groups_of(models: Iterable[Model]) -> dict[str, str]:
+    """Return by the name of each model one that stands for all that read each other."""
+    found: dict[str, str] = {}
+
+    def first(name: str) -> str:
+        while found.setdefault(name, name) != name:
+            name = found[name]
+        return name
+
+    for model in models:
+        for name in model.reads:
+            found[first(name)] = first(model.name)
+    return {name: first(name) for name in list(found)}
+
+
+def see(seen: dict[str, Mapping[str, str]], event: dg.AssetMaterialization | dg.AssetObservation) -> None:
+    """Note the tags of an event; of a partition as well, as which ones have changed is asked for since the newest."""
+    if isinstance(event, dg.AssetMaterialization):
+        seen[event.asset_key.to_user_string()] = event.tags or {}
+
+
+def _is_of_versions(tag: str) -> bool:
+    return tag in (DATA_VERSION_TAG, CODE_VERSION_TAG) or tag.startswith((INPUT_VERSION, INPUT_POINTER))
 
 
 def _merged(
@@ -138,7 +180,8 @@ def _merged(
     for name in SUMMED:
         parts = [_number(event.metadata.get(name)) for event in (before, now)]
         if any(part is not None for part in parts):
-            summed[name] = sum(part for part in parts if part is not None)
+            added = sum(part for part in parts if part is not None)
+            summed[name] = round(added, 3) if isinstance(added, float) else added
     kept = {name: value for name, value in before.metadata.items() if name not in now.metadata}
     return now.with_metadata({**kept, **now.metadata, **summed})
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import dagster as dg
+from dagster._core.definitions.utils import is_valid_owner
+from dagster_shared.check import CheckError
 
 from dagster_tideline.models import FED, Model
 from engine.errors import SqlError
@@ -13,6 +18,7 @@ from engine.sql.catalog import Catalog, Column, Relation
 from engine.sql.lineage import lineage
 from engine.sql.statements.reader import CreateMaterializedView, CreateView, parse
 
+_LOG = logging.getLogger(__name__)
 COLUMN_SCHEMA = "dagster/column_schema"
 COLUMN_LINEAGE = "dagster/column_lineage"
 
@@ -49,6 +55,25 @@ def spec_of(model: Model, relation: Relation | None, catalog: Catalog | None = N
         freshness_policy=model.freshness,
         automation_condition=model.automation,
     )
+
+
+def taken_by_dagster(
+    model: Model, spec: dg.AssetSpec, checks: Sequence[dg.AssetCheckSpec] = ()
+) -> tuple[dg.AssetSpec, Sequence[dg.AssetCheckSpec]]:
+    """Return the asset and the checks of a model as they are if Dagster takes them, else an asset that says why not.
+
+    All assets are made by one call, which one that is refused would fail as a whole.
+    """
+    try:
+        dg.multi_asset(name="trial", specs=[spec], check_specs=checks)(lambda: None)
+    except (dg.DagsterError, CheckError) as error:
+        told = str(error).strip().splitlines()[0]
+        _LOG.warning(
+            "%s: Dagster does not take what is said of the asset %s: %s", model.path, model.name, told
+        )
+        refused = replace(model, error=model.error or f"{model.path}: Dagster refuses the asset: {told}")
+        return dg.AssetSpec(model.name, description=_description(refused), skippable=spec.skippable), ()
+    return spec, checks
 
 
 def column_schema(columns: Sequence[Column]) -> dg.TableSchema | None:
@@ -124,13 +149,9 @@ def _description(model: Model) -> str:
 
 def _owners(names: Sequence[str]) -> tuple[list[str], list[str]]:
     """Split owners into those that Dagster takes (mail addresses, `team:name`) and others, which are shown as text."""
-    good = [
-        name
-        for name in names
-        if "@" in name or (name.startswith("team:") and name[5:].replace("_", "").isalnum())
-    ]
+    good = [name for name in names if is_valid_owner(name)]
     return good, [name for name in names if name not in good]
 
 
 def _group(name: str) -> str:
-    return "".join(char if char.isalnum() or char == "_" else "_" for char in name) or "default"
+    return re.sub(r"[^A-Za-z0-9_]", "_", name) or "default"

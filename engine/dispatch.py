@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -19,14 +20,16 @@ from engine.connectors.source_statements import as_passed
 from engine.connectors.table_options import RETENTION_OF_ANY, check_table_options, told_at_its_path
 from engine.errors import StorageError
 from engine.hummock.driver_traffic import held, traffic_of
+from engine.hummock.staged import StagedStore
 from engine.meta.domain import BACKGROUND
 from engine.meta.sinks import copies_of
 from engine.runtime.reads import query
 from engine.runtime.relations import known
 from engine.runtime.spark.session import is_of_this_process
 from engine.runtime.spark.shared_folders import runs_here
-from engine.runtime.statements import ddl
+from engine.runtime.statements import changed_view, ddl
 from engine.runtime.statements.alter import alter, comment
+from engine.runtime.statements.changed_view import change_plain_view
 from engine.runtime.statements.create_function import create_function
 from engine.runtime.statements.create_schema import change_schemas, checked_schema
 from engine.runtime.statements.drop import checked_parts, drop, drop_all
@@ -35,6 +38,7 @@ from engine.runtime.statements.prepared_statements import executed, keep
 from engine.runtime.statements.set_variable import set_variable, show_variable
 from engine.runtime.statements.show import describe, explain, explain_incremental, show, show_create
 from engine.runtime.statements.statement_errors import told_at_its_place
+from engine.runtime.statements.statement_reading import statement_of
 from engine.runtime.statements.watermarks import show_watermarks
 from engine.runtime.writes import dml
 from engine.sql.statements import reader as st
@@ -256,6 +260,38 @@ class Dispatch:
                 session.notice(statement.notice)
             case _:
                 raise AssertionError(statement)
+
+
+def change_view(session: Session, text: str) -> bool:
+    """Give a view that is there the query and options of a CREATE VIEW or CREATE MATERIALIZED VIEW.
+
+    The rows of a materialized view stay, and so do views and sinks over it: the next flush brings the difference, and they
+    follow it. False where that cannot be, and it would have to be made anew: its columns, key or partitions are others, its
+    rows only come, or leave by a watermark. What reads a plain view is to be changed with it, see `together`.
+    """
+    statement = statement_of(text, None, session.settings, lambda: session.catalog)
+    with told_at_its_place(statement.sql, statement):
+        if isinstance(statement, st.CreateView):
+            change_plain_view(session.store, statement, session.dialect)
+            return True
+        assert isinstance(statement, st.CreateMaterializedView), statement
+        statement = replace(statement, options={**session.settings.view_options(), **statement.options})
+        return changed_view.change_view(session.store, lambda: session.computing, statement, session.dialect)
+
+
+@contextmanager
+def together(session: Session) -> Iterator[None]:
+    """Let what is created, changed and dropped inside become visible in one commit; nothing of it where something is refused.
+
+    Statements inside see each other. None of them writes rows, and views are computed by a later flush.
+    """
+    staged, before = StagedStore(session.store), session.store
+    session.store = staged
+    try:
+        yield
+    finally:
+        session.store = before
+    staged.land()
 
 
 def _of_copy(sink: str, view: str) -> str:

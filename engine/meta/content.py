@@ -14,6 +14,7 @@ from engine.hummock import Version
 from engine.meta.barrier import recomputed_from
 from engine.meta.creation import computed, creations
 from engine.meta.crossing import crossing_after, follows_clock
+from engine.meta.replaced import replaced
 
 
 class Content:
@@ -90,6 +91,8 @@ class Content:
         label = own.label_upto(upto) if own is not None else None
         if label is None or label < self._first.get(table, 0):
             return None
+        if table in replaced(self.version):
+            return label  # its query has others rows by now
         changes = []
         for name in inputs:
             upstream = self.version.tables.get(name)

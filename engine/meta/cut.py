@@ -224,7 +224,7 @@ def _is_computed_whole(domain: Domain, version: Version) -> bool:
     for table, dependencies in domain.dependencies.items():
         own = computed(version, table)
         known = [name for name in dependencies if name in version.tables]
-        if own is None or lapsed_at(version, own.committed_epoch, known) is not None:
+        if own is None or lapsed_at(version, table, own.committed_epoch, known) is not None:
             return True
     return False
 

@@ -45,7 +45,7 @@ def fragment_work(
         rows = sum(table.row_count for table in tables)
         return FragmentWork(fragment.table, fragment.rule.word, "first content", None, rows, coming)
     previous = own.committed_epoch
-    if lapsed_at(version, previous, dependencies) is not None:
+    if lapsed_at(version, fragment.table, previous, dependencies) is not None:
         rows = own.row_count + sum(table.row_count for table in tables)
         return FragmentWork(fragment.table, fragment.rule.word, "computed whole", previous, rows, coming)
     rows = sum(table.changed_rows(previous, upto) for table in tables)

@@ -55,7 +55,7 @@ def sealed(
     prev = 0
     for table, dependencies in domain.dependencies.items():
         own = computed(version, table)
-        if own is None or lapsed_at(version, own.committed_epoch, dependencies) is not None:
+        if own is None or lapsed_at(version, table, own.committed_epoch, dependencies) is not None:
             return None
         prev = max(prev, own.committed_epoch)
         for name in set(dependencies) & set(domain.inputs):

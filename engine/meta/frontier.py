@@ -10,6 +10,7 @@ from engine.meta.barrier import recomputed_from
 from engine.meta.content import Content
 from engine.meta.creation import computed
 from engine.meta.crossing import crossing, follows_clock
+from engine.meta.replaced import replaced
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def _of_view(content: Content, name: str, inputs: Mapping[str, Frontier]) -> Fro
         return Frontier(committed, committed, None, False, True)
     if committed is None:
         return Frontier(None, None, reach, True, True)
-    held_from = lapsed_at(version, committed, inputs)
+    held_from = lapsed_at(version, name, committed, inputs)
     if held_from is not None:
         return Frontier(committed, committed, reach, held_from <= reach, True, held_from)
     changes = [version.tables[upstream].first_change(committed) for upstream in inputs]
@@ -68,14 +69,16 @@ def _of_view(content: Content, name: str, inputs: Mapping[str, Frontier]) -> Fro
     return Frontier(committed, frontier, reach, is_pending, is_pending or behind, first)
 
 
-def lapsed_at(version: Version, committed: int, inputs: Iterable[str]) -> int | None:
+def lapsed_at(version: Version, table: str, committed: int, inputs: Iterable[str]) -> int | None:
     """Return from which epoch on a table that is at `committed` could be computed as a whole, if it must be; else None.
 
-    It must be where the change log of an input no longer reaches back to what the table has; nothing is known then of its
-    content above `committed`.
+    It must be where the change log of an input no longer reaches back to what the table has, or where its query was replaced;
+    nothing is known then of its content above `committed`.
     """
     safe = (version.tables[name].safe_epoch for name in inputs if name in version.tables)
     oldest = max(safe, default=0)
+    if table in replaced(version):
+        oldest = max(oldest, committed + 1)
     return oldest if oldest > committed else None
 
 
@@ -84,7 +87,7 @@ def pending(version: Version, table: str, inputs: Sequence[str], reach: int) -> 
     own = computed(version, table)
     if own is None:
         return True
-    held_from = lapsed_at(version, own.committed_epoch, inputs)
+    held_from = lapsed_at(version, table, own.committed_epoch, inputs)
     if held_from is not None:
         return held_from <= reach
     changes = [version.tables[name].first_change(own.committed_epoch) for name in inputs]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from engine.hummock import Reader, Version
+from engine.hummock import Reader, TableVersion, Version
 from engine.hummock.epoch import seconds_of
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.domain import domain_of
@@ -42,6 +42,8 @@ class RelationStatus:
     bytes: int
     files: int
     last_error: str | None
+    rows_are_counted: bool = True
+    """Whether so many rows are there; else at most so many, as files hold a key more than once."""
     watermark: str | None = None
     late_rows: int | None = None
     """Where the watermark of a table stands, and how many rows were below it; None for one without."""
@@ -70,6 +72,14 @@ def statuses(
             if (said := notes.get(one.name)) is not None:
                 tables[n] = replace(one, last_error=said.error or one.last_error, note=said.note)
     return (*tables, *_of_sinks(version, stored, sink_errors, now))
+
+
+def rows_are_counted(table: TableVersion) -> bool:
+    """Tell whether the row count of a table is what a read of the newest epoch finds, and not at most that."""
+    options = table.table.options
+    hides = options.ttl_seconds is not None or options.watermark_column is not None
+    later = (sst for run in table.live_runs[:-1] for sst in run)
+    return not hides and all(sst.new_keys and not sst.tombstones for sst in later)
 
 
 def state_word(status: RelationStatus, wait: Wait | None) -> str:
@@ -109,6 +119,7 @@ def _of_tables(version: Version, stored: StoredCatalog, now: float) -> Iterator[
             table.size_bytes if table else 0,
             table.file_count if table else 0,
             failure.error if failure is not None else described(quarantined(version, name)),
+            table is None or rows_are_counted(table),
         )
 
 

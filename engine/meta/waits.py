@@ -140,7 +140,9 @@ def _wait(lag: _Lag, version: Version, stored: StoredCatalog, now: float) -> Wai
 
 def _is_cut(domain: Domain, table: str, version: Version) -> bool:
     own = computed(version, table)
-    return own is not None and lapsed_at(version, own.committed_epoch, domain.dependencies[table]) is not None
+    if own is None:
+        return False
+    return lapsed_at(version, table, own.committed_epoch, domain.dependencies[table]) is not None
 
 
 def _let_go(domain: Domain, version: Version) -> float | None:

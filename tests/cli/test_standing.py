@@ -65,12 +65,18 @@ def test_epochs_are_times_with_their_zone_named_and_numbers_only_where_all_is_as
 
 def test_programs_get_numbers() -> None:
     first = LISTINGS["status"].records[0]
-    assert first["epoch"] == EPOCH and first["lag_seconds"] == 0.0 and first["rows"] == 12_345_678
+    assert first["epoch"] == EPOCH and first["lag_seconds"] == 0.0 and first["rows_at_most"] == 12_345_678
 
 
 def test_a_view_that_failed_says_so_even_when_the_next_run_tries_it_again() -> None:
     due = Wait(STATUSES[1].name, "due", "the next run takes it", NOW - 5, None)
     assert statuses_listing(STATUSES[1:2], {due.domain: due}, NOW).records[0]["state"] == "failed"
+
+
+def test_rows_that_files_may_hold_twice_are_told_as_at_most_so_many() -> None:
+    found = [STATUSES[0], replace(STATUSES[1], rows_are_counted=False)]
+    (told,) = (column.values for column in statuses_listing(found, {}, NOW).columns if column.name == "rows")
+    assert told == ["12,345,678", "≤ 12,345,678"]
 
 
 def test_a_view_without_content_has_no_lag() -> None:

@@ -146,7 +146,7 @@ class Checks:
                     raise Broken(f"{name} let go of the log of {upstream} too early")
                 if held is None:
                     continue
-                goes_on = lapsed_at(version, own.committed_epoch, stored.inputs[name]) is None
+                goes_on = lapsed_at(version, name, own.committed_epoch, stored.inputs[name]) is None
                 if (
                     held > own.committed_epoch and goes_on
                 ):  # else it is about to be computed as a whole, at `held`
@@ -163,7 +163,7 @@ class Checks:
                 continue
             epoch = view.committed_epoch
             sources = stored.catalog.get(name).depends_on
-            if lapsed_at(version, epoch, sources) is not None:
+            if lapsed_at(version, name, epoch, sources) is not None:
                 continue  # its inputs at its epoch are history that was let go
             content, wanted = self._content(name, epoch), self._result(version, name, text, epoch)
             either = Counter[tuple]()  # rows of which the shown columns do not tell whether they went
@@ -171,7 +171,7 @@ class Checks:
                 version, name
             ).items():  # it holds what it held at an epoch of its own
                 wanted = _without(wanted, key)
-                if one.epoch is not None and lapsed_at(version, one.epoch, sources) is not None:
+                if one.epoch is not None and lapsed_at(version, name, one.epoch, sources) is not None:
                     content = _without(content, key)
                 elif one.epoch is not None:
                     then = _only(self._result(version, name, text, one.epoch), key)
@@ -201,7 +201,7 @@ class Checks:
             return
         if at in self.began or name in self.left_behind:
             return
-        if made.epoch < table.safe_epoch or lapsed_at(version, made.epoch, sources) is not None:
+        if made.epoch < table.safe_epoch or lapsed_at(version, name, made.epoch, sources) is not None:
             return
         self.began.add(at)
         if self._content(name, made.epoch) != self._result(version, name, text, made.epoch):
@@ -213,7 +213,7 @@ class Checks:
         epoch = max(version.tables[name].committed_epoch for name in names)
         for name in names:
             sources = stored.catalog.get(name).depends_on
-            if quarantined(version, name) or lapsed_at(version, epoch, sources) is not None:
+            if quarantined(version, name) or lapsed_at(version, name, epoch, sources) is not None:
                 continue
             if self._content(name, version.tables[name].committed_epoch) != self._result(
                 version, name, self.texts[name], epoch
@@ -314,7 +314,7 @@ def _is_known(version: Version, stored: StoredCatalog, name: str, epoch: int) ->
     table = computed(version, name)
     label = table.label_upto(epoch) if table is not None else None
     inputs = stored.inputs.get(name, ())
-    if label is not None and lapsed_at(version, label, inputs) is not None:
+    if label is not None and lapsed_at(version, name, label, inputs) is not None:
         return label == epoch
     return all(_is_known(version, stored, upstream, epoch) for upstream in inputs)
 

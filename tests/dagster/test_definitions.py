@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import dagster as dg
+import pytest
 
 from dagster_tideline.maintenance import GROUP
 from dagster_tideline.schedules import JOBS, SCHEDULES
@@ -24,6 +25,33 @@ def test_every_model_is_an_asset_with_its_inputs(
     assert {name for name in names if not name.startswith("tideline_")} == {"orders", "totals", "large"}
     parents = {key.to_user_string() for key in graph.get(dg.AssetKey("large")).parent_keys}
     assert parents == {"totals"}
+
+
+TABLE = "CREATE TABLE a (id INT PRIMARY KEY);\n"
+REFUSED = {
+    "handle.sql": f"-- owners: @data-team\n{TABLE}",
+    "mail.sql": f"-- owners: ops@localhost, team:\n{TABLE}",
+    "group.sql": f"-- group: umsätze\n{TABLE}",
+    "umsätze/a.sql": TABLE,
+    "umsätze.sql": "SELECT 1 AS x;\n",
+    "umsätze/views.py": "from dagster_tideline import materialized_view\n\n\n@materialized_view\ndef umsätze():\n    return 'SELECT 1'\n",
+    "reads.sql": "CREATE MATERIALIZED VIEW a AS SELECT * FROM `umsätze`;\n",
+    "cut.sql": "-- owners: @data-team\nCREATE MATERIALIZED VIEW a WITH (partition_by = 'shop') AS SELECT shop FROM totals;",
+    "tags.sql": f"-- tags: {'x' * 63}/{'y' * 63}={'z' * 63}\n{TABLE}",
+    "check.sql": "-- check schön: n > 0\nCREATE MATERIALIZED VIEW a AS SELECT 1 AS n;",
+    "itself.sql": "CREATE MATERIALIZED VIEW a AS SELECT * FROM a;",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_dagster_refuses_of_one_model_costs_no_other(
+    project: Project, definitions: Callable[[], dg.Definitions], name: str
+) -> None:
+    project.model(name, REFUSED[name])
+    found = definitions()
+    names = {key.to_user_string() for key in found.resolve_asset_graph().get_all_asset_keys()}
+    assert {"orders", "totals", "large"} < names
+    assert found.resolve_job_def("epoch_run") is not None
 
 
 def test_jobs_sensor_and_schedules_are_there(

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -57,10 +57,9 @@ class Events:
         self._come = threading.Condition()
         self.taken: list[str] = []
 
-    def let_know(self, event: Event) -> None:
+    def let_know(self, told: Iterable[Event]) -> None:
         with self._come:
-            if event.asset_key is not None:
-                self.taken.append(event.asset_key.to_user_string())
+            self.taken += [one.asset_key.to_user_string() for one in told if one.asset_key is not None]
             self._come.notify_all()
 
     def wait_until(self, holds: Callable[[], bool]) -> None:
@@ -74,9 +73,10 @@ def events(monkeypatch: pytest.MonkeyPatch) -> Events:
     events = Events()
 
     class Heard(Telling):
-        def take(self, event: Event, now: float) -> Iterator[Event]:
-            yield from super().take(event, now)
-            events.let_know(event)
+        def take(self, found: Iterable[Event], now: float) -> Iterator[Event]:
+            told = list(found)
+            yield from super().take(told, now)
+            events.let_know(told)
 
     monkeypatch.setattr(driver, "Telling", Heard)
     return events
@@ -145,6 +145,28 @@ def test_epochs_follow_each_other_in_one_run_until_a_successor_is_ready(
     told = served.instance.fetch_materializations(dg.AssetKey("totals"), limit=10).records
     assert len(told) in (3, 4)  # one a file, and the view as it was made where that came before the first
     assert not served.instance.get_runs(dg.RunsFilter(job_name=DRIVER_RUN, statuses=list(ACTIVE)))
+
+
+def test_what_a_driver_before_it_has_taken_back_is_told_again(
+    served: Project, events: Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "BEAT_SECONDS", 0.1)
+    key = dg.AssetKey("totals")
+
+    def told() -> list[dict[str, str]]:
+        found = served.instance.fetch_materializations(key, limit=20).records
+        return [dict(one.asset_materialization.tags or {}) for one in found if one.asset_materialization]
+
+    drive = Drive(served, WAIT_SECONDS)
+    drive.start()
+    for n in (1, 2):
+        served.land(f"{n}.csv", f"id,shop,price\n{n},a,10\n")
+        events.wait_until(lambda n=n: total(served, "a") == 10 * n)  # type: ignore[misc]
+    newest, oldest = told()[0], told()[-1]
+    assert newest != oldest
+    served.instance.report_runless_asset_event(dg.AssetMaterialization(key, tags=oldest))
+    events.wait_until(lambda: told()[0] == newest)
+    end(drive)
 
 
 def test_a_failing_view_stops_neither_the_driver_nor_others(served: Project, events: Events) -> None:

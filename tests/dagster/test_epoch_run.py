@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dagster import AssetKey, DagsterInstance
 
-from dagster_tideline.asset_builder import last_versions
+from dagster_tideline.epoch_events import last_told, version_told
 from dagster_tideline.pending import find_pending
 from tests.dagster.conftest import TOTALS, Project
 
@@ -56,11 +56,11 @@ def test_provenance_is_pinned_to_the_versions_that_were_read(project: Project) -
     project.run()
     project.land("2.csv", "id,shop,price\n2,b,6\n")  # totals changes, large does not
     project.run()
-    versions = last_versions(project.instance, [AssetKey(name) for name in ("orders", "totals", "large")])
+    told = last_told(project.instance, [AssetKey(name) for name in ("orders", "totals", "large")])
     totals = materialized(project.instance, "totals")[0]
     large = materialized(project.instance, "large")[0]
-    assert totals["dagster/input_data_version/orders"] == versions["orders"]
-    assert large["dagster/input_data_version/totals"] == versions["totals"]
+    assert totals["dagster/input_data_version/orders"] == version_told(told, "orders")
+    assert large["dagster/input_data_version/totals"] == version_told(told, "totals")
 
 
 def test_a_broken_model_fails_the_run_after_the_others_have_committed(project: Project) -> None:

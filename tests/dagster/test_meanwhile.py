@@ -9,7 +9,7 @@ import pytest
 
 from dagster_tideline import meanwhile
 from dagster_tideline.asset_builder import build_assets, epoch_models
-from dagster_tideline.epoch_events import last_versions
+from dagster_tideline.epoch_events import last_told, version_told
 from dagster_tideline.hummock_resource import HummockResource
 from dagster_tideline.jobs import GROUP_TAG, epoch_job
 from dagster_tideline.pending import find_pending
@@ -75,7 +75,7 @@ def test_a_run_of_the_sensor_takes_what_lands_while_it_is_at_work(
     ]  # at once, the next, and the rest at the end
     versions = [int((event.tags or {})["dagster/data_version"]) for event in orders]
     assert versions == sorted(set(versions))
-    assert last_versions(project.instance, KEYS)["orders"] == str(
+    assert version_told(last_told(project.instance, KEYS), "orders") == str(
         project.session.store.refresh().tables["orders"].committed_epoch
     )
     assert not find_pending(project.session.store, project.models)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import datetime
 import decimal
+import hashlib
 import io
 import json
 import math
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,6 +35,9 @@ from engine.log_store.sink import LogRange, VnodeGroup
 from engine.sql.catalog import Relation
 from engine.sql.statements.sink_statements import CreateSink
 from engine.sql.typing.types import to_arrow
+
+MOST_BYTES = 160
+"""So long a sink's name may be in its files' names, of which file systems take 255 bytes: epochs and numbers follow it."""
 
 
 class FileSink:
@@ -137,7 +142,21 @@ class FileSinks(SinkConnector):
 
 def named_by(sink: str, start: int) -> str:
     """Return how the names of a sink's files begin; sinks from before there were beginnings have no number of one."""
-    return f"{sink}-{start:020d}" if start else sink
+    return f"{as_file_name(sink)}-{start:020d}" if start else as_file_name(sink)
+
+
+def as_file_name(name: str) -> str:
+    """Return a name as a part of a file's name: letters, digits, `_`, `-` and `.` stand for themselves, others as %XX.
+
+    A name that is too long for a file's is cut, and ends in a hash of the whole. No two names give the same.
+    """
+    parts = (char if char.isalnum() or char in "_-" else quote(char, safe=".") for char in name)
+    text = "".join(parts) if not name.startswith(".") else "%2E" + "".join(parts)[1:]
+    encoded = text.encode()
+    if len(encoded) <= MOST_BYTES:
+        return text
+    kept = encoded[: MOST_BYTES - 34].decode(errors="ignore").rstrip("%")
+    return f"{kept}=={hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
 
 def file_name(sink: str, part: LogRange, group: VnodeGroup, number: int, suffix: str) -> str:

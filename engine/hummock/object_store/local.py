@@ -71,7 +71,7 @@ class LocalObjectStore:
         """Return a file's bytes, or None."""
         with self._named_errors(path, "read"):
             try:
-                return (self.root / path).read_bytes()
+                return self._place(path).read_bytes()
             except FileNotFoundError:
                 return None
 
@@ -79,7 +79,7 @@ class LocalObjectStore:
         """Return a part of a file."""
         with self._named_errors(path, "read"):
             try:
-                with open(self.root / path, "rb") as file:
+                with open(self._place(path), "rb") as file:
                     file.seek(offset)
                     return file.read(length)
             except FileNotFoundError as error:
@@ -102,19 +102,19 @@ class LocalObjectStore:
         """Delete files."""
         for path in paths:
             with self._named_errors(path, "deleted"), contextlib.suppress(FileNotFoundError):
-                os.unlink(self.root / path)
+                os.unlink(self._place(path))
 
     def head(self, path: str) -> ObjectInfo | None:
         """Return a file's size and age, or None."""
         try:
-            stat = os.stat(self.root / path)
+            stat = os.stat(self._place(path))
         except FileNotFoundError:
             return None
         return ObjectInfo(path, stat.st_size, stat.st_mtime)
 
     def local_path(self, path: str) -> Path | None:
         """Return the file."""
-        return self.root / path
+        return self._place(path)
 
     def now(self) -> float | None:
         """Return what the file system dates a new file with: on a network file system its server's time; None if none
@@ -146,8 +146,14 @@ class LocalObjectStore:
             f"lost, and what waits goes on by itself"
         )
 
+    def _place(self, path: str) -> Path:
+        """Return where an object's file is; raises StorageError for a path that leads out of the folder."""
+        if path.startswith("/") or ".." in path.split("/"):
+            raise StorageError(f"{path} is no object of {self.root}: it would lie outside of that folder")
+        return self.root / path
+
     def _prepare(self, path: str) -> Path:
-        target = self.root / path
+        target = self._place(path)
         if target.parent not in self._folders or not target.parent.is_dir():
             if not self.root.is_dir():
                 raise StorageError(

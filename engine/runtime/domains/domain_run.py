@@ -22,6 +22,7 @@ from engine.meta.frontier import lapsed_at, pending
 from engine.meta.mutation import control_of
 from engine.meta.placement import placed
 from engine.meta.recovery import recovered
+from engine.meta.replaced import settled
 from engine.runtime.domains.expiring import expiring, rows_passed
 from engine.runtime.epoch.claims import check_append_only, check_change, required_of
 from engine.runtime.epoch.epoch_run import FragmentEpoch, run_fragment, task_of
@@ -75,6 +76,7 @@ class DomainRun:
         closing = _closing(self.domain, version, self.store.version, done) | dict(catalog or {}) | judged
         timed = {f.table for _, f in self.domain.fragments if is_timed(f)} & brought
         closing |= forgotten(version, brought - timed)  # an earlier plan may have had a table of this name
+        closing |= settled(version, brought)
         closing |= crossings(self.store.reader, checkpoint.version.tables, timed)
         commit = checkpoint.commit(self.domain.writer, generation, closing)
         gone = expiring(self.store.reader, checkpoint.version, self.domain, barrier.curr)
@@ -164,7 +166,7 @@ class DomainRun:
             dependencies = domain.dependencies[fragment.table]
             own = version.tables.get(fragment.table)
             known = tuple(name for name in dependencies if name in version.tables)
-            if own is None or lapsed_at(version, own.committed_epoch, known) is not None:
+            if own is None or lapsed_at(version, fragment.table, own.committed_epoch, known) is not None:
                 for name in known:
                     acks.setdefault(name, {})[fragment.table] = reach
         if acks:

@@ -102,6 +102,11 @@ class Epochs:
         """How the commits of the last run come out: the version of the last one, or what refused some; None if all stand."""
         return None if self._in_flight is None else self._in_flight.outcome
 
+    def finish(self, seconds: float) -> bool:
+        """Wait for what is under way and no run waits for; return whether the next run has something to tell of."""
+        self.runner.lanes.wait(seconds)
+        return self.has_ended
+
     def break_off(self) -> None:
         """End what is under way and no run waits for; what is on its way to the store stays so."""
         self.runner.lanes.break_off()

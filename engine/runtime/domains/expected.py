@@ -20,6 +20,7 @@ from engine.meta.flush_plan import Step
 from engine.meta.mutation import control_of, taking
 from engine.meta.mutation import entry as control_entry
 from engine.meta.recovery import recovered
+from engine.meta.replaced import settled
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def expected(version: Version, domain: Domain, step: Step, now: float) -> Versio
             changed = noted(version, step.stop) | recovered(version, domain.name)
     if step.work != "mutation":
         changed |= closed(version.catalog, domain.name)
-    changed |= crossed(version, brought)
+    changed |= crossed(version, brought) | settled(version, brought)
     tables = dict(version.tables)
     if step.label is not None:
         for name in brought:

@@ -103,17 +103,15 @@ class Lanes:
             self._outlasting |= {name: lane for name, lane in lanes.items() if name not in ended}
         return {name: lane.outcome.result() for name, lane in ended.items()}
 
-    def wait(self) -> None:
-        """Wait for what is under way."""
-        with self._lock:
-            left = [lane.outcome for lane in self._outlasting.values()]
-        wait(left)
-
-    def close(self, seconds: float) -> None:
-        """Wait for what is under way, and end what takes longer: nothing of it is visible before its commit."""
+    def wait(self, seconds: float | None = None) -> None:
+        """Wait for what is under way, for so long at most."""
         with self._lock:
             left = [lane.outcome for lane in self._outlasting.values()]
         wait(left, timeout=seconds)
+
+    def close(self, seconds: float) -> None:
+        """Wait for what is under way, and end what takes longer: nothing of it is visible before its commit."""
+        self.wait(seconds)
         self.break_off()
 
     def break_off(self) -> None:

@@ -183,7 +183,7 @@ class PartitionRun(DomainRun):
         changed: set[str] = set()
         for tried in {known[key].tried for key in keys}:
             own = {key for key in keys if known[key].tried == tried}
-            if lapsed_at(version, tried, inputs) is not None:  # the log that could tell is gone
+            if lapsed_at(version, view, tried, inputs) is not None:  # the log that could tell is gone
                 changed |= own
                 continue
             touched = self._touched(view, version, tried, reach)
@@ -212,7 +212,7 @@ class PartitionRun(DomainRun):
         fragments = self.stored.plans[view].fragments
         scans = [pair for f in fragments for pair in how.sources(f) if pair[0].table not in how.tables]
         tables = [version.tables[name] for name in {scan.table for scan, _ in scans}]
-        whole = old is None or lapsed_at(version, old, [table.name for table in tables]) is not None
+        whole = old is None or lapsed_at(version, view, old, [table.name for table in tables]) is not None
         rows = sum(table.row_count if whole else table.changed_rows(old or 0, new) for table in tables)
         start = None if whole else old
         task = FragmentTask(fragments[-1], table_of(fragments[-1]), version.tables, start, new, rows)

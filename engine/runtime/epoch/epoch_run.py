@@ -8,6 +8,7 @@ from engine.errors import EpochFailed
 from engine.hummock import Commit, Table, Version
 from engine.hummock.epoch import epoch_text
 from engine.meta.fragment_work import fragment_work
+from engine.meta.replaced import replaced
 from engine.operators import arrival, changelog, full_refresh, reference, temporal, top_n, windows
 from engine.operators.aggregate import keyed_recompute, partials_delta
 from engine.operators.compile import delta
@@ -107,6 +108,8 @@ def task_of(
 
 def lapse_of(version: Version, name: str, dependencies: tuple[str, ...]) -> str:
     """Return in words why a table cannot follow the change logs of what it reads."""
+    if name in replaced(version):
+        return f"{name} has got another query: the difference was committed"
     own = version.tables[name].committed_epoch
     cut = [(table, version.tables[table].safe_epoch) for table in dependencies]
     logs = ", ".join(

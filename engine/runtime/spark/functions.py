@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,15 +19,18 @@ from engine.spark_internals import spark_schema
 
 def register_functions(session: SparkSession) -> None:
     """Give a session the functions, under names that no function of Spark's has."""
-    for function in FUNCTIONS:
-        session.udf.register(
-            function.name,
-            F.arrow_udf(  # type: ignore[attr-defined]  # which the stubs do not list
-                function.body,
-                _spark_type(function.type),
-                F.ArrowUDFType.SCALAR,  # type: ignore[attr-defined]
-            ),
-        )
+    with warnings.catch_warnings():
+        # Spark prefers to read from type hints what is said here.
+        warnings.filterwarnings("ignore", "It is preferred to specify type hints for arrow UDF", UserWarning)
+        for function in FUNCTIONS:
+            session.udf.register(
+                function.name,
+                F.arrow_udf(  # type: ignore[attr-defined]  # which the stubs do not list
+                    function.body,
+                    _spark_type(function.type),
+                    F.ArrowUDFType.SCALAR,  # type: ignore[attr-defined]
+                ),
+            )
 
 
 @lru_cache(maxsize=1)

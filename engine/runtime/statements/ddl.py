@@ -166,23 +166,28 @@ def create_view(store: Hummock, statement: CreateView, dialect: Dialect) -> bool
         check_replaced(stored, before, statement)
     elif is_there(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
         return False
+    relation = view_relation(stored.catalog, statement, dialect)
+    inputs = relation.depends_on + relation.through
+    check = inputs_stand(statement.name, inputs) if before is None else catalog_unchanged(version)
+    store.commit(Commit(catalog=entries({statement.name: relation}, {}), precondition=check))
+    return True
+
+
+def view_relation(catalog: Catalog, statement: CreateView, dialect: Dialect) -> Relation:
+    """Return a plain view as the catalog has it; raises SqlError for a query that cannot be."""
     renamed = bool(statement.columns)
-    bound = bind(statement.query, stored.catalog, dialect=dialect, sql=statement.sql, named=renamed)
+    bound = bind(statement.query, catalog, dialect=dialect, sql=statement.sql, named=renamed)
     shown = named(statement, tuple(name for name, _ in bound.columns))
-    relation = Relation(
+    return Relation(
         name=statement.name,
         kind="view",
         columns=shown_columns(shown, documents_of(bound, shown)),
         sql=statement.sql,
         dialect=dialect,
-        depends_on=query_tables(statement.query, stored.catalog),
-        through=texts_used(statement.query, stored.catalog),
+        depends_on=query_tables(statement.query, catalog),
+        through=texts_used(statement.query, catalog),
         renamed=renamed,
     )
-    inputs = relation.depends_on + relation.through
-    check = inputs_stand(statement.name, inputs) if before is None else catalog_unchanged(version)
-    store.commit(Commit(catalog=entries({statement.name: relation}, {}), precondition=check))
-    return True
 
 
 def texts_used(query: exp.Query, catalog: Catalog) -> tuple[str, ...]:
@@ -327,7 +332,7 @@ def create_materialized_view(
     checks = plan_checks(stored.catalog, spark(), relation, plan)
     relations |= checks.relations | {relation.name: msgspec.structs.replace(relation, checks=checks.checks)}
     plans |= checks.plans
-    after = _check_domains(stored, relations, plans)
+    after = check_domains(stored, relations, plans)
     check_sides(after, statement.name, statement.sql)
     made = Commit() if beside is None else beside(after)
     checks_of_commit = [inputs_stand(statement.name, relation.depends_on + relation.through)]
@@ -343,7 +348,7 @@ def create_materialized_view(
     return True
 
 
-def _check_domains(
+def check_domains(
     stored: StoredCatalog,
     relations: Mapping[str, Relation | None],
     plans: Mapping[str, IncrementalPlan | None],

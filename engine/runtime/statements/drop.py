@@ -16,6 +16,7 @@ from engine.meta.domain import domain_of, holder_of
 from engine.meta.mutation import CONTROL_PREFIX, stopped
 from engine.meta.partitions import forgotten
 from engine.meta.recovery import recovered
+from engine.meta.replaced import settled
 from engine.meta.sinks import KIND as SINK
 from engine.meta.sinks import Holds, is_copy, released, sinks, source_of, state_entry
 from engine.runtime.relations import known, place_of, readers
@@ -75,6 +76,15 @@ def _meant(stored: StoredCatalog, statement: Drop, beside: set[str]) -> Relation
     return relation
 
 
+def drop_unused(store: Hummock) -> None:
+    """Drop the system's indexes that no view uses."""
+    version = store.refresh()
+    stored = load(version)
+    unused = _unused(stored, set())
+    if unused:
+        store.commit(removal(version, stored, unused))
+
+
 def drop_own_view(store: Hummock, sink: str) -> None:
     """Drop the view that a sink AS SELECT was to have for itself, unless the sink was made."""
     version = store.refresh()
@@ -92,6 +102,7 @@ def removal(version: Version, stored: StoredCatalog, named: set[str]) -> Commit:
     touched = {domain_of(stored, name) for name in planned}  # what fails in them fails again
     changed, unfinished = without(version, gone | fragments)
     changed |= crossings_forgotten(version, fragments) | checks_forgotten(version, gone)
+    changed |= settled(version, gone)
     dropped = {*gone, *fragments, *unfinished} & set(version.tables)
     for name in gone:
         changed |= forgotten(version, name)
@@ -119,13 +130,18 @@ def _gone(stored: StoredCatalog, named: set[str]) -> set[str]:
         n for one in gone for n in stored.catalog.dependents(one) if stored.catalog.get(n).kind in COMPANIONS
     }
     gone |= {sink.name for sink in sinks(stored) if is_copy(sink) and source_of(sink) in gone}
+    return gone | _unused(stored, gone)
+
+
+def _unused(stored: StoredCatalog, gone: set[str]) -> set[str]:
+    """Return the system's indexes that nothing uses but what goes."""
     kept = [plan for name, plan in stored.plans.items() if name not in gone]
     used = {index_name(table, by) for plan in kept for table, by in plan.indexes}
     for name, other in stored.catalog.relations.items():
         if other.kind == "index" and other.sql and name not in gone:
             used.update(other.depends_on)
     own = {n for n, r in stored.catalog.relations.items() if r.kind == "index" and not r.sql}
-    return gone | (own - used)
+    return own - used
 
 
 def _let_go(stored: StoredCatalog, gone: set[str], fragments: set[str]) -> tuple[Holds, Holds]:

@@ -21,6 +21,7 @@ from engine.meta.mutation import renamed
 from engine.meta.partitions import entry as quarantine
 from engine.meta.partitions import forgotten, quarantined
 from engine.meta.recovery import recovered
+from engine.meta.replaced import replaced
 from engine.runtime.relations import known, place_of, readers
 from engine.sql.catalog import COMPANIONS, Relation, watermark_name
 from engine.sql.checks import OPTION as CHECKS
@@ -104,6 +105,9 @@ def _check(version: Version, stored: StoredCatalog, old: str, statement: Alter) 
         made = creations(version).get(domain_of(stored, reader))
         if made is not None and reader in made.tables and made.state == CONSUMING_SNAPSHOT:
             message = f"{reader} is still being created"
+            raise SqlError(message, sql=statement.sql, line=line, column=column, hint="run FLUSH first")
+        if reader in replaced(version):
+            message = f"{reader} has another query and is not computed by it yet"
             raise SqlError(message, sql=statement.sql, line=line, column=column, hint="run FLUSH first")
 
 

@@ -156,7 +156,7 @@ class ViewVerbs(TableVerbs):
                 relations[index], plans[index] = ddl.index_of(
                     stored.catalog, stored.catalog.get(table), columns, "spark"
                 )
-        ddl._check_domains(stored, relations, plans)
+        ddl.check_domains(stored, relations, plans)
         self.store.commit(Commit(catalog=entries(relations, plans)))
 
     def _drop(self) -> None:

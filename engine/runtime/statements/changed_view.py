@@ -1,0 +1,183 @@
+"""Another query for a view that is there: its rows, and who follows their changes, stay; the next epoch brings the difference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from engine.errors import SqlError
+from engine.hummock import Commit, Hummock, Version
+from engine.meta.catalog_store import StoredCatalog, catalog_unchanged, entries, load, table_of
+from engine.meta.check_results import forgotten as checks_forgotten
+from engine.meta.creation import CONSUMING_SNAPSHOT, computed, creations, without
+from engine.meta.crossing import forgotten as crossings_forgotten
+from engine.meta.domain import domain_of
+from engine.meta.recovery import recovered
+from engine.meta.replaced import marked
+from engine.runtime.relations import place_of
+from engine.runtime.statements.arrival_sides import check_sides
+from engine.runtime.statements.check_views import plan_checks
+from engine.runtime.statements.ddl import check_domains, plan_view, texts_used, view_relation
+from engine.runtime.statements.drop import drop_unused, removal
+from engine.runtime.statements.shared_index import index_of
+from engine.sql.batch.ad_hoc import query_tables
+from engine.sql.catalog import Catalog, Column, Relation
+from engine.sql.dialect import Dialect
+from engine.sql.incremental.access import index_name
+from engine.sql.incremental.expiry import closing
+from engine.sql.incremental.fragments import IncrementalPlan
+from engine.sql.incremental.partitions import declared
+from engine.sql.incremental.rules import JoinedOnArrival
+from engine.sql.statements.statement_types import CreateMaterializedView, CreateView
+
+
+def change_view(
+    store: Hummock,
+    spark: Callable[[], SparkSession],
+    statement: CreateMaterializedView,
+    dialect: Dialect,
+) -> bool:
+    """Give a materialized view the query and options of a statement, its rows stay; False where it would have to be made anew.
+
+    It has to be where its columns or its key are others, where rows only come, where rows leave by a watermark, and where it is
+    cut into partitions. Raises SqlError for a statement that cannot be, and nothing has changed then.
+    """
+    version = store.refresh()
+    stored = load(version)
+    before = stored.catalog.get(statement.name)
+    _check_no_loop(stored, before, statement)
+    own = {n for n in stored.catalog.dependents(before.name) if stored.catalog.get(n).kind == "check"}
+    known = {n: r for n, r in stored.catalog.relations.items() if n != before.name and n not in own}
+    catalog = Catalog(known)
+    relation, plan = plan_view(catalog, spark(), statement, dialect)
+    indexes: dict[str, Relation] = {}
+    plans: dict[str, IncrementalPlan] = {before.name: plan}
+    for table, columns in plan.indexes:
+        name = index_name(table, columns)
+        if name not in known:
+            indexes[name], plans[name] = index_of(catalog, catalog.get(table), columns, dialect)
+    checks = plan_checks(catalog, spark(), relation, plan)
+    relation = msgspec.structs.replace(
+        relation,
+        checks=checks.checks,
+        comment=before.comment,
+        columns=with_comments(relation, before),
+    )
+    relations = {before.name: relation, **indexes, **checks.relations}
+    plans |= checks.plans
+    left = StoredCatalog(
+        catalog, {n: p for n, p in stored.plans.items() if n != before.name and n not in own}
+    )
+    check_sides(check_domains(left, relations, plans), statement.name, statement.sql)
+    is_same = (
+        plan == stored.plans[before.name]
+        and own == checks.relations.keys()
+        and all(stored.catalog.get(n) == r for n, r in checks.relations.items())
+        and all(stored.plans[n] == p for n, p in checks.plans.items())
+    )
+    if is_same:
+        if relation != before:
+            store.commit(
+                Commit(catalog=entries({before.name: relation}, {}), precondition=catalog_unchanged(version))
+            )
+        return True
+    if not _may_stay(version, stored, before, relation, plan):
+        return False
+    if own:
+        store.commit(removal(version, stored, own))
+        version = store.refresh()
+    store.commit(_change(version, stored, before.name, entries(relations, plans)))
+    drop_unused(store)
+    return True
+
+
+def change_plain_view(store: Hummock, statement: CreateView, dialect: Dialect) -> None:
+    """Give a plain view another text, whoever reads it: the readers are to be planned anew, in the same commit."""
+    version = store.refresh()
+    stored = load(version)
+    before = stored.catalog.get(statement.name)
+    _check_no_loop(stored, before, statement)
+    relation = view_relation(stored.catalog, statement, dialect)
+    relation = msgspec.structs.replace(
+        relation, comment=before.comment, columns=with_comments(relation, before)
+    )
+    store.commit(
+        Commit(catalog=entries({before.name: relation}, {}), precondition=catalog_unchanged(version))
+    )
+
+
+def with_comments(relation: Relation, before: Relation) -> tuple[Column, ...]:
+    """Return the columns of a relation with the comments that those of the same names had."""
+    told = {column.name: column.comment for column in before.columns}
+    return tuple(
+        msgspec.structs.replace(column, comment=column.comment or told.get(column.name))
+        for column in relation.columns
+    )
+
+
+def _check_no_loop(
+    stored: StoredCatalog, view: Relation, statement: CreateMaterializedView | CreateView
+) -> None:
+    read = {*query_tables(statement.query, stored.catalog), *texts_used(statement.query, stored.catalog)}
+    through = sorted(read & {view.name, *stored.catalog.dependents(view.name)})
+    if through:
+        line, column = place_of(through[0], statement.sql)
+        told = "" if through[0] == view.name else f": {through[0]} is computed from it"
+        message, hint = f"{view.name} would read itself{told}", "read what it reads"
+        raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
+
+
+def _may_stay(
+    version: Version, stored: StoredCatalog, before: Relation, after: Relation, plan: IncrementalPlan
+) -> bool:
+    """Tell whether the rows of a view can go on as those of another query, once the difference is committed."""
+    table = computed(version, before.name)
+    domain, creation = domain_of(stored, before.name), creations(version).get(domain_of(stored, before.name))
+    if table is None or (creation is not None and creation.state == CONSUMING_SNAPSHOT):
+        return False
+    same = msgspec.structs.replace(
+        after,
+        sql=before.sql,
+        dialect=before.dialect,
+        options=before.options,
+        depends_on=before.depends_on,
+        through=before.through,
+        checks=before.checks,
+        renamed=before.renamed,
+    )
+    held, wanted = table.table, table_of(plan.fragments[-1])
+    shape = (wanted.schema, wanted.primary_key, wanted.distribution_key)
+    if same != before or shape != (held.schema, held.primary_key, held.distribution_key):
+        return False
+    if domain_of(StoredCatalog(Catalog({before.name: after}), {}), before.name) != domain:
+        return False
+    if before.append_only or before.carried or declared(before.options) or declared(after.options):
+        return False
+    fragments = (*stored.plans[before.name].fragments, *plan.fragments)
+    if any(f.expiry or closing(f.plan) or isinstance(f.rule, JoinedOnArrival) for f in fragments):
+        return False
+    read = {name for f in plan.fragments for name in f.inputs} & stored.catalog.relations.keys()
+    return not any(stored.catalog.get(name).passes for name in read)
+
+
+def _change(version: Version, stored: StoredCatalog, view: str, catalog: dict[str, str | None]) -> Commit:
+    """Return the commit by which a view gets another plan: its states go, and nothing holds logs for it until it is computed."""
+    tables = [fragment.table for fragment in stored.plans[view].fragments]
+    states = {table for table in tables if table != view}
+    acks: dict[str, dict[str, int | None]] = {}
+    for table in tables:
+        for upstream in stored.inputs[table]:
+            if upstream not in states and upstream != view:
+                acks.setdefault(upstream, {})[table] = None
+    changed, further = without(version, states)
+    dropped = {*states, *further} & version.tables.keys()
+    notes = changed | crossings_forgotten(version, tables) | checks_forgotten(version, [view])
+    notes |= recovered(version, domain_of(stored, view)) | marked(view)
+    return Commit(
+        drop=tuple(sorted(dropped)),
+        acks={upstream: names for upstream, names in acks.items() if upstream in version.tables},
+        catalog=catalog | notes,
+        precondition=catalog_unchanged(version),
+    )

@@ -1,0 +1,162 @@
+"""Dagster's own word on every asset: fresh where the views are current, stale where they are not, in both ways of running."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+from dagster._core.definitions.data_version import CachingStaleStatusResolver
+from dagster._core.loader import LoadingContextForTest
+
+from dagster_tideline import Settings, build_definitions
+from dagster_tideline.driver import build_driver_job
+from dagster_tideline.hummock_resource import HummockResource
+from dagster_tideline.io_manager import TidelineIOManager
+from dagster_tideline.jobs import GROUP_TAG
+from dagster_tideline.spark_resource import SparkResource
+from tests.dagster.conftest import Project
+
+HEAD = "id,shop,price\n"
+MORE = {
+    "shop/named.sql": "CREATE VIEW named AS SELECT shop, upper(shop) AS name, total FROM totals;",
+    "shop/from_plain.sql": "CREATE MATERIALIZED VIEW from_plain AS SELECT name, total FROM named WHERE total > 3;",
+    "shop/cut.sql": "CREATE MATERIALIZED VIEW cut WITH (partition_by = 'shop') AS "
+    "SELECT shop, count(*) AS n FROM orders GROUP BY shop;",
+    "shop/over_cut.sql": "CREATE MATERIALIZED VIEW over_cut AS SELECT sum(n) AS n FROM cut;",
+    "shop/idle.sql": "CREATE TABLE idle (id INT PRIMARY KEY);",
+    "shop/joined.sql": "CREATE MATERIALIZED VIEW joined AS SELECT o.id FROM orders o JOIN idle i ON i.id = o.id;",
+    "shop/out.sql": "CREATE SINK out FROM large WITH (connector = 'file', path = 'out', format = 'jsonl');",
+}
+FEW = {name: MORE[name] for name in ("shop/named.sql", "shop/from_plain.sql", "shop/out.sql")}
+
+
+def _resources(project: Project) -> dict[str, object]:
+    return {"hummock": HummockResource(url=project.session.url), "spark": SparkResource(target="local[2]")}
+
+
+def _definitions(project: Project, *assets: dg.AssetsDefinition) -> dg.Definitions:
+    made = _resources(project)
+    resources = {**made, "io_manager": TidelineIOManager(**made)} if assets else made
+    return build_definitions(Settings.of_environment(project.home), resources, assets)  # type: ignore[arg-type]
+
+
+def stale(project: Project, made: dg.Definitions) -> Mapping[str, object]:
+    """Return what Dagster calls of the project's assets other than fresh, and why."""
+    graph = made.resolve_asset_graph()
+    resolver = CachingStaleStatusResolver(project.instance, graph, LoadingContextForTest(project.instance))
+    names = {model.name for model in project.models if model.kind != "view"}
+    keys = [key for key in graph.get_all_asset_keys() if key.to_user_string() in names]
+    assert len(keys) == len(names)
+    return {
+        key.to_user_string(): [cause.reason for cause in resolver.get_stale_causes(key)] or status.value
+        for key in sorted(keys)
+        if (status := resolver.get_status(key)).value != "FRESH"
+    }
+
+
+def run(project: Project, way: str, made: dg.Definitions, **config: float) -> None:
+    """Take what is pending as a run of the sensor, by hand, or by a driver that ends at once after it."""
+    if way == "driver":
+        ops = {"drive": {"config": {"seconds": 0.5, "event_seconds": 0.0, **config}}}
+        result = made.resolve_job_def("driver").execute_in_process(
+            instance=project.instance, run_config={"ops": ops}, raise_on_error=False
+        )
+    else:
+        tags = {GROUP_TAG: "default"} if way == "sensor" else {}
+        result = made.resolve_job_def("epoch_run").execute_in_process(
+            instance=project.instance, tags=tags, raise_on_error=False
+        )
+    assert result.success, result.all_events[-1]
+
+
+@pytest.mark.parametrize("way", ["driver", "sensor"])
+@pytest.mark.parametrize("views", [FEW, pytest.param(MORE, marks=pytest.mark.long)], ids=["few", "all"])
+def test_all_assets_are_fresh_after_a_bulk_idle_inputs_and_a_successor(
+    project: Project, monkeypatch: pytest.MonkeyPatch, way: str, views: Mapping[str, str]
+) -> None:
+    monkeypatch.setenv("TIDELINE_RUNS", "driver")  # its job is there then, beside that of ticks
+    for name, text in views.items():
+        project.model(name, text)
+    made = _definitions(project)
+    project.land("1.csv", f"{HEAD}1,a,10\n2,b,5\n3,a,4\n")
+    run(project, way, made)
+    assert stale(project, made) == {}
+    run(project, way, made)
+    assert stale(project, made) == {}
+    project.land("2.csv", f"{HEAD}2,b,6\n")  # totals change, large and what is below it do not
+    run(project, way, made, event_seconds=1000.0)
+    assert stale(project, made) == {}
+    project.session.sql("INSERT INTO orders VALUES (9, 'c', 100)")
+    project.session.sql("DELETE FROM orders WHERE id = 9")  # an input that moves, and says nothing new
+    run(project, way, made)
+    assert stale(project, made) == {}
+
+
+def test_what_is_behind_is_stale(project: Project) -> None:
+    project.model(
+        "shop/ratio.sql", "CREATE MATERIALIZED VIEW ratio AS SELECT id, 8 / (price - 7) AS r FROM orders"
+    )
+    project.land("1.csv", f"{HEAD}1,a,10\n")
+    made = _definitions(project)
+    run(project, "hand", made)
+    project.land("2.csv", f"{HEAD}2,b,7\n")
+    assert (
+        not made.resolve_job_def("epoch_run")
+        .execute_in_process(instance=project.instance, raise_on_error=False)
+        .success
+    )
+    assert stale(project, made) == {"ratio": ["has a new dependency data version"]}
+
+
+def test_what_a_driver_of_before_told_otherwise_is_told_again(project: Project) -> None:
+    project.land("1.csv", f"{HEAD}1,a,10\n")
+    monkeyed = build_driver_job(project.models)
+    made = dg.Definitions(jobs=[monkeyed], resources=_resources(project))
+    run(project, "driver", made)
+    for name in ("totals", "large"):  # as an event without pointers to its inputs
+        event = project.instance.get_latest_materialization_event(dg.AssetKey(name))
+        assert event is not None and event.asset_materialization is not None
+        told = event.asset_materialization
+        tags = {tag: value for tag, value in (told.tags or {}).items() if "input_event_pointer" not in tag}
+        project.instance.report_runless_asset_event(dg.AssetMaterialization(name, tags=tags))
+    found = _definitions(project)
+    assert set(stale(project, found)) == {"totals", "large"}
+    run(project, "driver", made)
+    assert stale(project, found) == {}
+
+
+@pytest.mark.parametrize("way", ["driver", "hand"])
+def test_what_another_asset_writes_is_fresh_and_so_are_its_readers(
+    project: Project, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    monkeypatch.setenv("TIDELINE_RUNS", "driver")
+    project.model("shop/wanted.sql", "CREATE TABLE wanted (shop STRING PRIMARY KEY, n BIGINT);")
+    project.model("shop/reached.sql", "CREATE MATERIALIZED VIEW reached AS SELECT count(*) AS c FROM wanted;")
+
+    @dg.asset(key="wanted", deps=["totals"])
+    def wanted() -> object:
+        return pa.table({"shop": ["a"], "n": [5]})
+
+    made = _definitions(project, wanted)
+    project.land("1.csv", f"{HEAD}1,a,10\n")
+    run(project, way, made)
+    written = dg.materialize(
+        [wanted], instance=project.instance, resources=made.resources, selection=["wanted"]
+    )  # type: ignore[arg-type]
+    assert written.success
+    run(project, way, made)
+    assert stale(project, made) == {}
+
+
+def test_a_view_whose_checks_alone_have_changed_is_fresh(project: Project) -> None:
+    project.land("1.csv", f"{HEAD}1,a,10\n")
+    run(project, "hand", _definitions(project))
+    project.model(
+        "shop/large.sql",
+        "-- check: total > 0\nCREATE MATERIALIZED VIEW large AS SELECT shop, total FROM totals WHERE total > 10;",
+    )
+    made = _definitions(project)
+    run(project, "hand", made)
+    assert stale(project, made) == {}
