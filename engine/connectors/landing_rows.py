@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from engine.connectors.conversion import convert
 from engine.connectors.file_formats import BadLine, FileRows, MalformedFile
 from engine.hummock.ordering import one_chunk
 from engine.sql.catalog import Column
+from engine.sql.column_names import matched
 from engine.sql.typing.documents import is_document, kept_documents
 from engine.sql.typing.text_lengths import fitted, too_long
 from engine.sql.typing.types import to_arrow
@@ -46,6 +48,7 @@ class Target:
     """The table that rows land in; `required` are its columns that may not be null, the key's among them.
 
     `defaults` are the values of columns that a file lacks, `limited` the columns whose texts have a length, or are json or jsonb.
+    `shown` are the names of columns that are stored under others.
     """
 
     name: str
@@ -55,6 +58,27 @@ class Target:
     append_only: bool = False
     defaults: Mapping[str, pa.Scalar[Any]] = field(default_factory=dict)
     limited: Mapping[str, Column] = field(default_factory=dict)
+    shown: Mapping[str, str] = field(default_factory=dict)
+
+    def name_of(self, column: str) -> str:
+        """Return the name that files have for a column of the store."""
+        return self.shown.get(column, column)
+
+    @cached_property
+    def wanted(self) -> frozenset[str]:
+        """What is read of a file: the columns, but no row ids, and what is done to each row, unless a column has that name."""
+        names = {self.name_of(name) for name in self.schema.names if name != ROW_ID}
+        return frozenset(names if any(name.lower() == OPERATION for name in names) else names | {OPERATION})
+
+    @property
+    def documents(self) -> frozenset[str]:
+        """The columns that are json or jsonb."""
+        return frozenset(self.name_of(name) for name, column in self.limited.items() if is_document(column))
+
+    @property
+    def has_operations(self) -> bool:
+        """Whether a file's column `_op` says what is done to each row; else it is a column as any other."""
+        return all(self.name_of(name).lower() != OPERATION for name in self.schema.names)
 
 
 @dataclass(frozen=True)
@@ -77,10 +101,12 @@ def land(file: FileRows, target: Target) -> LandedRows:
     """Type some rows of a file; raises MalformedFile if it lacks a column of the key."""
     found = _matched_columns(file, target)
     reasons: dict[int, str] = {}
-    deletes = _operations(file, target, reasons)
+    operation = found.get(OPERATION) if target.has_operations else None
+    deletes = _operations(file, operation, target, reasons)
     arrays = []
     for column in target.schema:
-        arrays.append(_column(file, found.get(column.name), column, target, deletes, reasons))
+        source = found.get(target.name_of(column.name))
+        arrays.append(_column(file, source, column, target, deletes, reasons))
     rows = pa.Table.from_arrays(arrays, names=target.schema.names)
     bad = list(file.bad)
     for index in sorted(reasons):
@@ -96,16 +122,14 @@ def land(file: FileRows, target: Target) -> LandedRows:
 
 
 def _matched_columns(file: FileRows, target: Target) -> dict[str, str]:
-    """Return the file's column of each table column: the same name, else the same but for case."""
-    lower = _same_but_for_case(file)
-    found = {}
-    for name in target.schema.names:
-        if name == ROW_ID:
-            continue
-        match = name if name in file.columns else lower.get(name.lower())
-        if match is not None:
-            found[name] = match
-    missing = [name for name in target.primary_key if name not in found and name != ROW_ID]
+    """Return the file's column of each column of the table, and of the operation."""
+    names = tuple(file.columns)
+    match = matched(target.wanted, names)
+    if match.twice:
+        raise MalformedFile(f"the file names {match.told()}")
+    found = {name: names[at] for name, at in match.found.items()}
+    key = [target.name_of(name) for name in target.primary_key if name != ROW_ID]
+    missing = [name for name in key if name not in found]
     if missing and not file.by_row and (file.rows or not file.bad):
         raise MalformedFile(
             f"the file has no column {', '.join(missing)}, the key of {target.name}; "
@@ -114,24 +138,15 @@ def _matched_columns(file: FileRows, target: Target) -> dict[str, str]:
     return found
 
 
-def _same_but_for_case(file: FileRows) -> dict[str, str]:
-    """Return the file's columns by their names in lower case; of several the first one."""
-    lower: dict[str, str] = {}
-    for name in file.columns:
-        lower.setdefault(name.lower(), name)
-    return lower
-
-
 def _unknown_columns(file: FileRows, found: Mapping[str, str]) -> tuple[str, ...]:
     known = set(found.values())
-    unknown = (name for name in file.names if name and name not in known and name.lower() != OPERATION)
+    unknown = (name for name in file.names if name and name not in known)
     return tuple(unknown)[:MOST_UNKNOWN]
 
 
-def _operations(file: FileRows, target: Target, reasons: dict[int, str]) -> np.ndarray:
-    """Return which rows are deletes; an operation that nobody knows is a reason."""
+def _operations(file: FileRows, name: str | None, target: Target, reasons: dict[int, str]) -> np.ndarray:
+    """Return which rows are deletes by a column of the file; an operation that nobody knows is a reason."""
     deletes = np.zeros(file.rows, dtype=bool)
-    name = OPERATION if OPERATION in file.columns else _same_but_for_case(file).get(OPERATION)
     if name is None:
         return deletes
     words = convert(file.columns[name], pa.string()).values
@@ -163,7 +178,7 @@ def _column(
     reasons: dict[int, str],
 ) -> pa.Array[Any]:
     """Return one typed column; a delete needs nothing but a valid key."""
-    name = column.name
+    name, shown = column.name, target.name_of(column.name)
     in_key = name in target.primary_key
     if source is None:
         if name == ROW_ID:
@@ -181,13 +196,13 @@ def _column(
         for index in converted.bad.tolist():
             if in_key or not deletes[index]:
                 told = _shown_value(file.columns[source][index])
-                reasons.setdefault(index, f'column {name}: "{told}" is no {_type_name(column.type)}')
+                reasons.setdefault(index, f'column {shown}: "{told}" is no {_type_name(column.type)}')
     limited = target.limited.get(name)
     if limited is not None and is_document(limited):
         values, wrong = kept_documents(values, limited)
         for index, why in wrong.items():
             if in_key or not deletes[index]:
-                reasons.setdefault(index, f"column {name} is {limited.sql_type}: {why}")
+                reasons.setdefault(index, f"column {shown} is {limited.sql_type}: {why}")
     elif limited is not None:
         given = values
         found = fitted(given, limited)
@@ -195,13 +210,13 @@ def _column(
         for index in as_values(found.places):
             if in_key or not deletes[index]:
                 long = too_long(given[index].as_py(), limited)
-                reasons.setdefault(index, f"column {name}: {long}")
+                reasons.setdefault(index, f"column {shown}: {long}")
     if name in target.required and values.null_count:
         why = "the key has no value" if in_key else "NOT NULL, but there is no value"
         empty = np.flatnonzero(pc.is_null(values).to_numpy(zero_copy_only=False))
         for index in empty.tolist():
             if in_key or not deletes[index]:
-                reasons.setdefault(index, f"column {name}: {why}")
+                reasons.setdefault(index, f"column {shown}: {why}")
     return values
 
 
