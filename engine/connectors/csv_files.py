@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 import numpy as np
@@ -14,12 +13,12 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from engine.arrow import Column, table_of
-from engine.connectors.csv_records import WRONG_QUOTE, Records, find_records
+from engine.connectors.csv_records import NEWLINE, WRONG_QUOTE, Records, find_records
 from engine.connectors.file_formats import BadLine, FileOptions, FileRows, MalformedFile, shown
 from engine.connectors.read_limits import SETTING, ReadLimits, shown_bytes
-from engine.connectors.text_blocks import TextBlocks
+from engine.connectors.text_blocks import CR, CRLF, TextBlocks
 
-_SHOWN_NAMES = 10
+_RETURN = ord("\r")
 
 
 @dataclass(frozen=True)
@@ -27,6 +26,7 @@ class _Layout:
     """What every batch of a file has in common."""
 
     names: tuple[str, ...]
+    wanted: tuple[int, ...]
     options: FileOptions
     limits: ReadLimits
 
@@ -35,31 +35,33 @@ def read(file: BinaryIO, options: FileOptions, limits: ReadLimits, skip: int = 0
     """Yield the rows of a CSV file from record `skip` on; raises MalformedFile for a header that can't be used."""
     text = TextBlocks(file, limits.block, limits.row)
     delimiter = options.delimiter.encode()
-    layout, data, line = _header(text, delimiter, options, limits)
+    layout, data, breaks, line = _header(text, delimiter, options, limits)
     begun = False
     while True:
         block = text.more()
         final = not block
         data += block
+        breaks = breaks if final else np.concatenate([breaks, text.breaks])
         found = find_records(data, len(layout.names), delimiter, limits.row, final)
         passed, skip = min(skip, len(found)), max(skip - len(found), 0)
         if len(found) > passed or (final and not begun):  # a header alone may be a row of a file without one
-            yield _batch(data, found.since(passed), line, layout)
+            yield _batch(data, found.since(passed), breaks, line, layout)
             begun = True
-        line += data.count(b"\n", 0, found.used)
-        data = data[found.used :]
+        lines = data.count(b"\n", 0, found.used)
+        line, breaks, data = line + lines, breaks[lines:], data[found.used :]
         if final:
             return
 
 
 def _header(
     text: TextBlocks, delimiter: bytes, options: FileOptions, limits: ReadLimits
-) -> tuple[_Layout, bytes, int]:
-    """Return the layout, the text behind the header, and the number of its first line."""
-    data = b""
+) -> tuple[_Layout, bytes, np.ndarray, int]:
+    """Return the layout, the text behind the header, what its lines end with, and the number of its first line."""
+    data, breaks = b"", text.breaks
     while True:
         block = text.more()
         data += block
+        breaks = np.concatenate([breaks, text.breaks]) if block else breaks
         found = find_records(data, 0, delimiter, limits.row, not block)
         if len(found):
             break
@@ -69,10 +71,9 @@ def _header(
     names = _names(data[start:end], line + 1, options.delimiter) if found.fields[0] > 0 else None
     if names is None or end - start > limits.row:
         raise MalformedFile(f"line {line + 1}, the header, can't be read")
-    twice = [name for name, times in Counter(names).items() if times > 1 and name]
-    if twice:
-        raise MalformedFile(f"the header names {', '.join(sorted(twice)[:_SHOWN_NAMES])} twice")
-    return _Layout(tuple(names), options, limits), data[end + 1 :], 1 + data.count(b"\n", 0, end + 1)
+    wanted = options.places(names, "the header names")
+    lines = data.count(b"\n", 0, end + 1)
+    return _Layout(tuple(names), tuple(wanted), options, limits), data[end + 1 :], breaks[lines:], 1 + lines
 
 
 def _names(raw: bytes, line: int, delimiter: str) -> list[str] | None:
@@ -88,11 +89,11 @@ def _names(raw: bytes, line: int, delimiter: str) -> list[str] | None:
     return None if fields is None else [name.strip() for name in fields]
 
 
-def _batch(data: bytes, found: Records, line: int, layout: _Layout) -> FileRows:
-    """Read the records of a text whose first line has this number."""
+def _batch(data: bytes, found: Records, breaks: np.ndarray, line: int, layout: _Layout) -> FileRows:
+    """Read the records of a text whose first line has this number, and whose lines end with these breaks."""
     too_long = (found.ends - found.starts) > layout.limits.row
     good = np.flatnonzero((found.fields == len(layout.names)) & ~too_long)
-    columns, refused = _columns(data, found, good, layout)
+    columns, refused = _columns(*_with_own_breaks(data, found, breaks), good, layout)
     if refused:
         good = good[~np.isin(good, list(refused))]
 
@@ -104,6 +105,25 @@ def _batch(data: bytes, found: Records, line: int, layout: _Layout) -> FileRows:
     bad[good] = False
     told = tuple(_bad_lines(data, found, np.flatnonzero(bad), refused, line, layout))
     return FileRows(columns, len(good), place, told, layout.names, len(found))
+
+
+def _with_own_breaks(data: bytes, found: Records, breaks: np.ndarray) -> tuple[bytes, Records]:
+    """Return a text and its records with the line breaks within records as they stand in the file."""
+    if not breaks.any():
+        return data, found
+    codes = np.frombuffer(data, np.uint8)
+    newlines = np.flatnonzero(codes[: found.used] == NEWLINE)
+    kinds = breaks[: len(newlines)]
+    record = np.minimum(np.searchsorted(found.ends, newlines), len(found) - 1)
+    inside = (found.starts[record] < newlines) & (newlines < found.ends[record])
+    alone, paired = newlines[inside & (kinds == CR)], newlines[inside & (kinds == CRLF)]
+    if not len(alone) and not len(paired):
+        return data, found
+    codes = codes.copy()
+    codes[alone] = _RETURN
+    whole = np.insert(codes, paired, _RETURN).tobytes()
+    starts, ends = (at + np.searchsorted(paired, at) for at in (found.starts, found.ends))
+    return whole, replace(found, starts=starts, ends=ends, used=found.used + len(paired))
 
 
 def _bad_lines(
@@ -164,7 +184,7 @@ def _parse_halves(
 def _parse(data: bytes, found: Records, good: np.ndarray, layout: _Layout) -> dict[str, Column]:
     """Return the columns that are asked for as texts; raises ArrowInvalid if a record can't be read."""
     raw_names = [f"c{index}" for index in range(len(layout.names))]
-    wanted = [at for at, name in enumerate(layout.names) if layout.options.wants(name)]
+    wanted = layout.wanted
     text = _text(data, found, good)
     if not wanted or not text:
         return {layout.names[at]: pa.nulls(len(good), pa.string()) for at in wanted}

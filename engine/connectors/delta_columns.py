@@ -15,6 +15,7 @@ from engine.connectors.delta_read import reading, same_type
 from engine.connectors.delta_types import DeltaColumn, delta_columns
 from engine.errors import SqlError
 from engine.sql.catalog import Column, check_name
+from engine.sql.column_names import matched
 from engine.sql.parsing.refusals import refusal, words
 from engine.sql.statements.statement_types import CreateTable
 from engine.sql.typing.types import TYPE_NAMES
@@ -53,21 +54,24 @@ def with_columns(statement: CreateTable) -> CreateTable:
     """
     place = delta_place(statement.options["path"])
     log = DeltaLog(place)
-    there = {c.name.lower(): c for c in delta_columns(log.metadata(log.newest()).schema_string)}
+    there = delta_columns(log.metadata(log.newest()).schema_string)
+    names = [given.name for given in there]
+    hint = f"its columns are {', '.join(names)}"
     if statement.columns:
+        places = matched([column.name for column in statement.columns], names).found
         for column in statement.columns:
-            _check(statement, column, there)
+            if column.name not in places:
+                raise _error(statement, column.name, f"the Delta table has no column {column.name}", hint)
+            _check(statement, column, there[places[column.name]])
         return statement
+    places = matched(statement.primary_key, names).found
     for name in statement.primary_key:
-        if name.lower() not in there:
-            hint = f"its columns are {', '.join(there)}"
+        if name not in places:
             raise _error(statement, name, f"the Delta table at {place.shown} has no column {name}", hint)
-    columns = tuple(_column(statement, given) for given in there.values())
-    key = {name.lower() for name in statement.primary_key}
+    columns = tuple(_column(statement, given) for given in there)
+    key = tuple(columns[places[name]].name for name in statement.primary_key)
     listed = tuple(msgspec.structs.replace(column, nullable=column.name not in key) for column in columns)
-    return replace(
-        statement, columns=listed, primary_key=tuple(name.lower() for name in statement.primary_key)
-    )
+    return replace(statement, columns=listed, primary_key=key)
 
 
 def check_reading(statement: CreateTable, spark: Callable[[], SparkSession]) -> None:
@@ -97,11 +101,7 @@ def _column(statement: CreateTable, given: DeltaColumn) -> Column:
     return Column(check_name(name, "column", statement.sql), given.type)
 
 
-def _check(statement: CreateTable, column: Column, there: dict[str, DeltaColumn]) -> None:
-    given = there.get(column.name.lower())
-    if given is None:
-        hint = f"its columns are {', '.join(there)}"
-        raise _error(statement, column.name, f"the Delta table has no column {column.name}", hint)
+def _check(statement: CreateTable, column: Column, given: DeltaColumn) -> None:
     if not same_type(column.type, given) or column.length is not None or column.sql_type is not None:
         if given.type is None:
             hint = "leave the column out"

@@ -24,6 +24,7 @@ from engine.runtime.spark.shared_folders import runs_here, unseen
 from engine.runtime.writes.spilled import PLACE
 from engine.spark_internals import activate
 from engine.sql.catalog import Relation
+from engine.sql.column_names import matched
 from engine.sql.expression.spark_sql import quote
 from engine.sql.typing.types import quoted_type
 
@@ -74,10 +75,12 @@ def check_seen(session: SparkSession, relation: str, place: DeltaPlace) -> None:
 
 def taken_columns(relation: Relation, metadata: Metadata, place: DeltaPlace) -> Mapping[str, str]:
     """Return the Delta column of each column of a table; raises SourceError where one is missing or of another type."""
-    there = {column.name.lower(): column for column in delta_columns(metadata.schema_string)}
+    there = delta_columns(metadata.schema_string)
+    shown = [column for column in relation.columns if not column.hidden]
+    places = matched([column.name for column in shown], [given.name for given in there]).found
     found = {}
-    for column in (one for one in relation.columns if not one.hidden):
-        given = there.get(column.name.lower())
+    for column in shown:
+        given = there[places[column.name]] if column.name in places else None
         if given is None:
             name = relation.name
             remedy = (

@@ -6,7 +6,7 @@ No more of a file is held than `ReadLimits` allows, and the time of reading foll
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.errors import SourceError
+from engine.sql.column_names import matched
 
 SUFFIXES = {"csv": "csv", "jsonl": "json", "ndjson": "json", "json": "json", "parquet": "parquet"}
 FORMATS = ("csv", "json", "parquet")
@@ -64,19 +65,28 @@ class MalformedFile(SourceError):
 class FileOptions:
     """How a file is read: its format (None: by its suffix), the texts that mean null, and the CSV delimiter.
 
-    `wanted` are the columns to read, in lower case; None is all. A Parquet file is read by a process beside this one, but here,
-    with `row_groups`: some, or () for all of them.
+    `wanted` are the columns to read, by the names that their table has for them; None is all. A Parquet file is read by a
+    process beside this one, but here, with `row_groups`: some, or () for all of them. Of `documents`, which are json or jsonb,
+    each value of a JSON file is kept as the JSON that it is.
     """
 
     format: str | None = None
     nulls: tuple[str, ...] = ("",)
     delimiter: str = ","
     wanted: frozenset[str] | None = None
+    documents: frozenset[str] = frozenset()
     row_groups: tuple[int, ...] | None = None
 
-    def wants(self, name: str) -> bool:
-        """Tell whether a column is asked for."""
-        return self.wanted is None or name.lower() in self.wanted
+    def places(self, names: Sequence[str], what: str) -> list[int]:
+        """Return which columns of a file are read; raises MalformedFile for one that is asked for and stands there twice.
+
+        `what` names them in that error: "the header names".
+        """
+        wanted = dict.fromkeys(name for name in names if name) if self.wanted is None else self.wanted
+        found = matched(wanted, names)
+        if found.twice:
+            raise MalformedFile(f"{what} {found.told()}")
+        return found.places
 
 
 def format_of(name: str, options: FileOptions) -> str | None:

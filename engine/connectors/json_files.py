@@ -15,9 +15,11 @@ import pyarrow as pa
 from engine.connectors.file_formats import BadLine, FileOptions, FileRows, MalformedFile, shown
 from engine.connectors.read_limits import SETTING, ReadLimits, shown_bytes
 from engine.connectors.text_blocks import TextBlocks
+from engine.sql.column_names import Matched, matched
 
 ITEMS_AT_ONCE = 10_000
 _SHOWN_NAMES = 20
+_MOST_NAMES = _MOST_SHAPES = 1000
 _SPACE = " \t\n\r"
 _NO_OBJECT = "not a JSON object"
 _HALF_PAIR = "not JSON: it holds half of a surrogate pair"
@@ -28,8 +30,23 @@ class _Number(str):
     """A number as it was written."""
 
 
+class _Twice(dict[str, Any]):
+    """An object in which a name stands twice; `names` are all of them."""
+
+    names: tuple[str, ...]
+
+
+def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) == len(pairs):
+        return found
+    twice = _Twice(found)
+    twice.names = tuple(name for name, _ in pairs)
+    return twice
+
+
 # Numbers stay texts; where lists and objects are written out again, they are told from texts.
-_DECODER = json.JSONDecoder(parse_float=str, parse_int=str)
+_DECODER = json.JSONDecoder(parse_float=str, parse_int=str, object_pairs_hook=_object_of)
 _NESTED_DECODER = json.JSONDecoder(parse_float=_Number, parse_int=_Number)
 
 
@@ -209,16 +226,16 @@ def _batch(items: Iterable[_Item], options: FileOptions) -> FileRows:
     rows: list[dict[str, Any]] = []
     places: list[_Item] = []
     bad: list[BadLine] = []
+    names, keys = dict[str, None](), _Keys(options)
     for item in items:
-        value = item.value if isinstance(item.value, str) else _storable(item.value, item.raw)
-        if isinstance(value, str):
-            bad.append(BadLine(item.line, value, shown(item.raw)))
+        row = item.value if isinstance(item.value, str) else _row(item.value, item.raw, keys, names)
+        if isinstance(row, str):
+            bad.append(BadLine(item.line, row, shown(item.raw)))
         else:
-            rows.append(value)
+            rows.append(row)
             places.append(item)
-    names = dict.fromkeys(chain.from_iterable(rows))
     columns, absent = {}, {}
-    for name in filter(options.wants, names):
+    for name in dict.fromkeys(chain.from_iterable(rows)):
         columns[name] = pa.array([_text(row.get(name)) for row in rows], pa.string())
         absent[name] = np.array([at for at, row in enumerate(rows) if name not in row], dtype=np.int64)
 
@@ -240,21 +257,55 @@ def _batch(items: Iterable[_Item], options: FileOptions) -> FileRows:
     )
 
 
-def _storable(item: dict[str, Any], raw: bytes | str) -> dict[str, Any] | str:
-    """Return an object with its lists and objects as texts, or why it can't be stored."""
-    nested = [name for name, value in item.items() if isinstance(value, list | dict)]
+class _Keys:
+    """Which name in an object is which column: each object has names of its own, most have the same."""
+
+    def __init__(self, options: FileOptions) -> None:
+        self._wanted, self.documents = options.wanted, options.documents
+        self._known: dict[tuple[str, ...], Matched] = {}
+
+    def of(self, names: tuple[str, ...]) -> Matched:
+        """Return where the columns that are asked for stand among an object's names."""
+        found = self._known.get(names)
+        if found is None:
+            wanted = dict.fromkeys(names) if self._wanted is None else self._wanted
+            if len(self._known) >= _MOST_SHAPES:
+                self._known.clear()
+            found = self._known[names] = matched(wanted, names)
+        return found
+
+
+def _row(item: dict[str, Any], raw: bytes | str, keys: _Keys, seen: dict[str, None]) -> dict[str, Any] | str:
+    """Return an object's values by their columns, lists and objects as texts, or why it can't be stored.
+
+    Names in it that are no columns are added to those that were `seen`.
+    """
+    names = item.names if isinstance(item, _Twice) else tuple(item)
+    found = keys.of(names)
+    if found.twice:
+        return f"the object names {found.told()}"
+    row = {column: item[names[at]] for column, at in found.found.items()}
+    written = [name for name, value in row.items() if _is_written(value, name in keys.documents)]
     try:
-        if nested:
+        if written:
             numbers = _NESTED_DECODER.decode(raw if isinstance(raw, str) else raw.decode())
-            item = item | {name: _json(numbers[name]) for name in nested}
+            row |= {name: _json(numbers[names[found.found[name]]]) for name in written}
         escapes = b"\\u" in raw if isinstance(raw, bytes) else "\\u" in raw
         if escapes:  # only an escape can give half of a pair
-            "".join([*item, *(value for value in item.values() if isinstance(value, str))]).encode()
+            "".join([*names, *(value for value in row.values() if isinstance(value, str))]).encode()
     except RecursionError:
         return _TOO_DEEP
     except UnicodeEncodeError:
         return _HALF_PAIR
-    return item
+    if len(row) < len(names) and len(seen) < _MOST_NAMES:
+        taken = set(found.places)
+        seen.update((name, None) for at, name in enumerate(names) if at not in taken)
+    return row
+
+
+def _is_written(value: object, document: bool) -> bool:
+    """Tell whether a value is kept as JSON: lists and objects are, and each value of a json or jsonb column but null."""
+    return isinstance(value, list | dict) or (document and isinstance(value, str))
 
 
 def _text(value: object) -> str | None:

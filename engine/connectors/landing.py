@@ -23,7 +23,7 @@ from engine.connectors.landing_files import NotNow, ReadBatch, read_landing_file
 from engine.connectors.landing_folder import LandingFolder
 from engine.connectors.landing_options import landing_place, wrong_format, wrong_option
 from engine.connectors.landing_pending import PendingFile
-from engine.connectors.landing_rows import OPERATION, ROW_ID, Target
+from engine.connectors.landing_rows import ROW_ID, Target
 from engine.connectors.landing_tables import CHANGED_FILE_LINE, ensure_tables
 from engine.connectors.landing_tasks import Load, Reading, Run, read_by_tasks, runs_of, written
 from engine.connectors.landing_watch import Watch, watch
@@ -129,7 +129,7 @@ class LandingSource(Source):
         reason = why_not_fed(relation)
         if reason is not None:
             raise SourceError(f"table {relation.name}: {reason}")
-        required = [column.name for column in relation.columns if not column.nullable]
+        required = [column.source for column in relation.columns if not column.nullable]
         return cls(
             store,
             relation.name,
@@ -226,7 +226,7 @@ class LandingSource(Source):
         assert relation is not None
         for file in files:
             commits.begin(file)
-        watched, options = self._watch(), replace(self._options, wanted=self._wanted())
+        watched, options = self._watch(), self._reading_options()
         try:
             session = spark()
             reading = Reading(watched.place, options, self.limits, self._target())
@@ -286,7 +286,7 @@ class LandingSource(Source):
             yield Part(file, ReadBatch(None, (BadLine(0, file.fault, ""),), 0, last=True))
             return
         position = 0 if taken is None else taken.position or 0
-        options = replace(self._options, wanted=self._wanted())
+        options = self._reading_options()
         place = self._watch().place
         for batch in read_landing_file(place, file, options, self.limits, self._target, position):
             yield Part(file, batch)
@@ -309,8 +309,9 @@ class LandingSource(Source):
         except KeyError:
             raise SourceError(f"table {self.table} was dropped while its folder was polled") from None
 
-    def _wanted(self) -> frozenset[str]:
-        return frozenset(name.lower() for name in (*self._version().schema.names, OPERATION))
+    def _reading_options(self) -> FileOptions:
+        target = self._target()
+        return replace(self._options, wanted=target.wanted, documents=target.documents)
 
     def _target(self) -> Target:
         table = self._version()
@@ -321,7 +322,9 @@ class LandingSource(Source):
             for column in self._defaults
         }
         key, append_only = tuple(table.primary_key), self._append_only
-        return Target(self.table, table.schema, key, required, append_only, defaults, self._limited)
+        columns = () if self._relation is None else self._relation.columns
+        shown = {column.source: column.name for column in columns}
+        return Target(self.table, table.schema, key, required, append_only, defaults, self._limited, shown)
 
 
 def _is_told(file: PendingFile) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from engine.connectors.file_formats import BadLine, FileRows, MalformedFile
 from engine.connectors.partition_folders import FolderValue, typed_values, unlike
 from engine.hummock.ordering import one_chunk
 from engine.sql.catalog import Column
+from engine.sql.column_names import matched
 from engine.sql.typing.conversions import convert, shown_value
 from engine.sql.typing.documents import is_document, kept_documents
 from engine.sql.typing.text_lengths import fitted, too_long
@@ -32,6 +34,7 @@ class Target:
     """The table that rows land in; `required` are its columns that may not be null, the key's among them.
 
     `defaults` are the values of columns that a file lacks, `limited` the columns whose texts have a length, or are json or jsonb.
+    `shown` are the names of columns that are stored under others.
     """
 
     name: str
@@ -41,6 +44,27 @@ class Target:
     append_only: bool = False
     defaults: Mapping[str, pa.Scalar[Any]] = field(default_factory=dict)
     limited: Mapping[str, Column] = field(default_factory=dict)
+    shown: Mapping[str, str] = field(default_factory=dict)
+
+    def name_of(self, column: str) -> str:
+        """Return the name that files have for a column of the store."""
+        return self.shown.get(column, column)
+
+    @cached_property
+    def wanted(self) -> frozenset[str]:
+        """What is read of a file: the columns, but no row ids, and what is done to each row, unless a column has that name."""
+        names = {self.name_of(name) for name in self.schema.names if name != ROW_ID}
+        return frozenset(names if any(name.lower() == OPERATION for name in names) else names | {OPERATION})
+
+    @property
+    def documents(self) -> frozenset[str]:
+        """The columns that are json or jsonb."""
+        return frozenset(self.name_of(name) for name, column in self.limited.items() if is_document(column))
+
+    @property
+    def has_operations(self) -> bool:
+        """Whether a file's column `_op` says what is done to each row; else it is a column as any other."""
+        return all(self.name_of(name).lower() != OPERATION for name in self.schema.names)
 
 
 @dataclass(frozen=True)
@@ -61,14 +85,15 @@ class LandedRows:
 
 def land(file: FileRows, target: Target) -> LandedRows:
     """Type some rows of a file; raises MalformedFile if it lacks a column of the key, or has none of the table's."""
-    matched = _matched_columns(file, target, _given_by_folders(file, target))
+    matching = _matched_columns(file, target, _given_by_folders(file, target))
     reasons: dict[int, str] = {}
-    _check_common(file, target, matched, reasons)
+    _check_common(file, target, matching, reasons)
     unknown: list[str] = []
-    deletes = _operations(file, target, reasons)
+    operation = matching.found.get(OPERATION) if target.has_operations else None
+    deletes = _operations(file, operation, target, reasons)
     arrays = []
     for column in target.schema:
-        arrays.append(_column(file, matched, column, target, deletes, reasons, unknown))
+        arrays.append(_column(file, matching, column, target, deletes, reasons, unknown))
     rows = pa.Table.from_arrays(arrays, names=target.schema.names)
     bad = list(file.bad)
     for index in sorted(reasons):
@@ -79,77 +104,67 @@ def land(file: FileRows, target: Target) -> LandedRows:
     lines = np.arange(file.rows)
     if reasons:
         rows, deletes, lines = rows.filter(pa.array(keep)), deletes[keep], lines[keep]
-    left_out = (*_unknown_columns(file, matched), *unknown)[:MOST_UNKNOWN]
+    left_out = (*_unknown_columns(file, matching), *unknown)[:MOST_UNKNOWN]
     return LandedRows(rows, deletes, lines, tuple(bad), left_out, file.place if target.append_only else None)
 
 
-class _Matched(NamedTuple):
-    """Where the values of the table's columns are: the file's columns, and what the names of its folders give."""
+class _Matching(NamedTuple):
+    """The file's column, or what the name of a folder gives, for the columns of the table by their names in files."""
 
     found: Mapping[str, str]
     given: Mapping[str, FolderValue]
 
 
 def _given_by_folders(file: FileRows, target: Target) -> dict[str, FolderValue]:
-    if any(name.lower() == OPERATION for name in file.folders):
+    if target.has_operations and any(name.lower() == OPERATION for name in file.folders):
         raise MalformedFile(f"a folder's name gives {OPERATION}: an operation stands in the rows of a file")
-    return typed_values(file.folders, (column for column in target.schema if column.name != ROW_ID))
+    columns = (column for column in target.schema if column.name != ROW_ID)
+    return typed_values(file.folders, (column.with_name(target.name_of(column.name)) for column in columns))
 
 
-def _check_common(file: FileRows, target: Target, matched: _Matched, reasons: dict[int, str]) -> None:
+def _check_common(file: FileRows, target: Target, matching: _Matching, reasons: dict[int, str]) -> None:
     """Raise MalformedFile for a file that has no column of the table, and give a reason for a row that has none: it would be
     a row of nulls.
     """
-    columns = [name for name in target.schema.names if name != ROW_ID]
-    if matched.given.keys() >= set(columns):
+    columns = [target.name_of(name) for name in target.schema.names if name != ROW_ID]
+    if matching.given.keys() >= set(columns):
         return
     told = f"has no column of {target.name}, which has {', '.join(columns[:40])}"
-    if not matched.found and not file.by_row and (file.rows or not file.bad):
+    is_foreign = matching.found.keys().isdisjoint(columns)
+    if is_foreign and not file.by_row and (file.rows or not file.bad):
         raise MalformedFile(f"the file {told}; it has {', '.join(file.names[:40]) or 'none'}")
     for index in () if file.foreign is None else file.foreign.tolist():
         reasons[index] = f"the row {told}"
 
 
-def _matched_columns(file: FileRows, target: Target, given: Mapping[str, FolderValue]) -> _Matched:
-    """Return the file's column of each table column: the same name, else the same but for case."""
-    lower = _same_but_for_case(file)
-    found = {}
-    for name in target.schema.names:
-        if name == ROW_ID:
-            continue
-        match = name if name in file.columns else lower.get(name.lower())
-        if match is not None:
-            found[name] = match
-    there = found.keys() | given.keys() | {ROW_ID}
-    missing = [name for name in target.primary_key if name not in there]
+def _matched_columns(file: FileRows, target: Target, given: Mapping[str, FolderValue]) -> _Matching:
+    """Return the file's column of each column of the table, and of the operation."""
+    names = tuple(file.columns)
+    match = matched(target.wanted, names)
+    if match.twice:
+        raise MalformedFile(f"the file names {match.told()}")
+    found = {name: names[at] for name, at in match.found.items()}
+    key = [target.name_of(name) for name in target.primary_key if name != ROW_ID]
+    missing = [name for name in key if name not in found and name not in given]
     if missing and not file.by_row and (file.rows or not file.bad):
         raise MalformedFile(
             f"the file has no column {', '.join(missing)}, the key of {target.name}; "
             f"it has {', '.join(file.names[:40]) or 'none'}"
         )
-    return _Matched(found, given)
+    return _Matching(found, given)
 
 
-def _same_but_for_case(file: FileRows) -> dict[str, str]:
-    """Return the file's columns by their names in lower case; of several the first one."""
-    lower: dict[str, str] = {}
-    for name in file.columns:
-        lower.setdefault(name.lower(), name)
-    return lower
-
-
-def _unknown_columns(file: FileRows, matched: _Matched) -> tuple[str, ...]:
-    known = set(matched.found.values())
-    folders = {one.name for one in matched.given.values()}
+def _unknown_columns(file: FileRows, matching: _Matching) -> tuple[str, ...]:
+    known = set(matching.found.values())
+    folders = {one.name for one in matching.given.values()}
     unknown = [f"{name} (of a folder)" for name in file.folders if name not in folders]
-    unknown += [name for name in file.names if name and name not in known and name.lower() != OPERATION]
+    unknown += [name for name in file.names if name and name not in known]
     return tuple(unknown)[:MOST_UNKNOWN]
 
 
-def _operations(file: FileRows, target: Target, reasons: dict[int, str]) -> np.ndarray:
-    """Return which rows are deletes; an operation that nobody knows is a reason."""
+def _operations(file: FileRows, name: str | None, target: Target, reasons: dict[int, str]) -> np.ndarray:
+    """Return which rows are deletes by a column of the file; an operation that nobody knows is a reason."""
     deletes = np.zeros(file.rows, dtype=bool)
-    name = OPERATION if OPERATION in file.columns else _same_but_for_case(file).get(OPERATION)
     if name is None:
         return deletes
     words = convert(file.columns[name], pa.string()).values
@@ -174,7 +189,7 @@ def _operations(file: FileRows, target: Target, reasons: dict[int, str]) -> np.n
 
 def _column(
     file: FileRows,
-    matched: _Matched,
+    matching: _Matching,
     column: pa.Field[Any],
     target: Target,
     deletes: np.ndarray,
@@ -182,8 +197,8 @@ def _column(
     unknown: list[str],
 ) -> pa.Array[Any]:
     """Return one typed column; a delete needs nothing but a valid key. Fields that its type lacks are noted as `unknown`."""
-    name = column.name
-    source, folder = matched.found.get(name), matched.given.get(name)
+    name, shown = column.name, target.name_of(column.name)
+    source, folder = matching.found.get(shown), matching.given.get(shown)
     in_key = name in target.primary_key
     if source is None:
         if name == ROW_ID:
@@ -205,16 +220,16 @@ def _column(
             values = either(pa.array(lacks, pa.bool_()), fill, values)
         for index, fault in sorted(converted.faults.items()):
             if in_key or not deletes[index]:
-                reasons.setdefault(index, fault.told(name))
+                reasons.setdefault(index, fault.told(shown))
         for index, why in () if folder is None else _unlike_folder(file, source, values, folder):
             if in_key or not deletes[index]:
-                reasons.setdefault(index, f"column {name}: {why}")
+                reasons.setdefault(index, f"column {shown}: {why}")
     limited = target.limited.get(name)
     if limited is not None and is_document(limited):
         values, wrong = kept_documents(values, limited)
         for index, why in wrong.items():
             if in_key or not deletes[index]:
-                reasons.setdefault(index, f"column {name} is {limited.sql_type}: {why}")
+                reasons.setdefault(index, f"column {shown} is {limited.sql_type}: {why}")
     elif limited is not None:
         given = values
         found = fitted(given, limited)
@@ -222,13 +237,13 @@ def _column(
         for index in as_values(found.places):
             if in_key or not deletes[index]:
                 long = too_long(given[index].as_py(), limited)
-                reasons.setdefault(index, f"column {name}: {long}")
+                reasons.setdefault(index, f"column {shown}: {long}")
     if name in target.required and values.null_count:
         why = "the key has no value" if in_key else "NOT NULL, but there is no value"
         empty = np.flatnonzero(pc.is_null(values).to_numpy(zero_copy_only=False))
         for index in empty.tolist():
             if in_key or not deletes[index]:
-                reasons.setdefault(index, f"column {name}: {why}")
+                reasons.setdefault(index, f"column {shown}: {why}")
     return values
 
 

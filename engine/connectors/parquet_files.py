@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
@@ -48,10 +47,7 @@ def read(file: BinaryIO, options: FileOptions, limits: ReadLimits, skip: int = 0
 def _read(file: BinaryIO, options: FileOptions, limits: ReadLimits, skip: int) -> Iterator[FileRows]:
     opened = _opened(file, [])
     schema = opened.schema_arrow
-    twice = [name for name, times in Counter(schema.names).items() if times > 1]
-    if twice:
-        raise MalformedFile(f"the file holds a column name twice: {twice[0][:100]}")
-    wanted = [name for name in schema.names if options.wants(name)]
+    wanted = [schema.names[at] for at in options.places(schema.names, "the file has a column")]
     _check_size(opened.metadata, schema, set(wanted), file, limits)
     handles = _Handles(file, opened, wanted)
     row = decoded = 0

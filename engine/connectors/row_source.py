@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +26,7 @@ from engine.runtime.rows import ROW_ID, completed, stored_names, typed_rows, wit
 from engine.runtime.source_rows import plain_reader
 from engine.runtime.writes.conflicts import unchanged
 from engine.runtime.writes.watermarks import Arrivals
+from engine.sql.column_names import matched
 from engine.sql.typing.conversions import convert, refused_part
 from engine.sql.typing.types import to_arrow
 
@@ -81,10 +82,17 @@ class RowSource(OffsetSource[Stretch]):
             yield Stretch(split, at, then)
             at = then
 
-    def _read(self, step: Stretch) -> SignedRows:
+    def _read(self, step: Stretch) -> tuple[SignedRows, tuple[str, ...]]:
+        """Return what a stretch holds under the names of the table's columns, and the columns that the table lacks."""
         signed = self.read(*step)
         passed(signed.rows.nbytes)
-        return signed
+        names = signed.rows.column_names
+        match = matched([column.name for column in self.relation.columns], names)
+        if match.twice:
+            raise SourceError(f"table {self.relation.name}: its source names column {match.told()}")
+        rows = signed.rows.select(list(match.found.values())).rename_columns(list(match.found))
+        unknown = [name for at, name in enumerate(names) if at not in match.places]
+        return replace(signed, rows=rows), tuple(dict.fromkeys(unknown))
 
     def passed_by(self, step: Stretch, after: Offset | None) -> Taken:
         """Return the offset behind a stretch that nobody follows."""
@@ -97,10 +105,9 @@ class RowSource(OffsetSource[Stretch]):
             offset, at = self.offset_at(version, epoch, split), None
             while offset is not None and at != offset.text:
                 step = Stretch(split, at, self.upto(split, at, offset.text))
-                signed = self._read(step)
-                known = [c.name for c in self.relation.columns if c.name in signed.rows.column_names]
+                signed, _ = self._read(step)
                 gone = np.zeros(signed.rows.num_rows, dtype=bool) if signed.gone is None else signed.gone
-                fitting = _Fitting(self, step, signed.rows.select(known), gone, [])
+                fitting = _Fitting(self, step, signed.rows, gone, [])
                 arrivals = Arrivals(self.store, version, self.relation)
                 for operation in fitting.operations(table, arrivals, spark):
                     assert isinstance(operation, Put)
@@ -130,11 +137,9 @@ class RowSource(OffsetSource[Stretch]):
 
     def taken(self, step: Stretch, after: Offset | None, version: Version, spark: Spark) -> Taken:
         """Read a stretch, and fold what it holds of each key."""
-        signed = self._read(step)
-        known = {column.name for column in self.relation.columns}
-        unknown = [name for name in signed.rows.column_names if name not in known]
+        signed, unknown = self._read(step)
         gone = np.zeros(signed.rows.num_rows, dtype=bool) if signed.gone is None else signed.gone
-        fitting = _Fitting(self, step, signed.rows.drop_columns(unknown), gone, list(signed.letters))
+        fitting = _Fitting(self, step, signed.rows, gone, list(signed.letters))
         warnings = [f"columns that the table lacks were left out: {', '.join(unknown)}"] if unknown else []
         table, arrivals = self.table(version), Arrivals(self.store, version, self.relation)
         operations = fitting.operations(table, arrivals, spark)

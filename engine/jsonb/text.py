@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any, TypeAlias
 
 Value: TypeAlias = "dict[str, Value] | list[Value] | str | Number | bool | None"
@@ -32,7 +32,10 @@ class Number(str):
 def number(text: str) -> Number:
     """Return a number of JSON by its digits; raises NotJson for one that has more of them than numeric."""
     if _PLAIN.fullmatch(text) is None or text.startswith("-0"):
-        value = Decimal(text)
+        try:
+            value = Decimal(text)
+        except InvalidOperation:  # the exponent itself has too many digits
+            value = Decimal("nan")
         exponent = value.as_tuple().exponent
         if isinstance(exponent, str) or abs(value.adjusted()) > _MOST_DIGITS or abs(exponent) > _MOST_DIGITS:
             raise NotJson(f"the number {text[:_SHOWN]} has too many digits")

@@ -17,6 +17,7 @@ from engine.errors import InvalidRow
 from engine.hummock import Hummock
 from engine.spark_internals import spark_schema
 from engine.sql.catalog import Column, Relation
+from engine.sql.column_names import matched
 from engine.sql.expression.spark_sql import quote
 from engine.sql.statements.defaults import local_default
 from engine.sql.statements.values import NotLiteral
@@ -31,6 +32,30 @@ ROW_ID = "_row_id"
 def visible_columns(relation: Relation) -> tuple[str, ...]:
     """Return the columns that a user sees."""
     return tuple(column.name for column in relation.columns if not column.hidden)
+
+
+def named_as(relation: Relation, rows: pa.Table) -> pa.Table:
+    """Return rows under the names that a table's columns have, by the rule of `matched`.
+
+    Raises InvalidRow for a column that two of the rows' names mean, and for one that the table lacks.
+    """
+    names = list(rows.column_names)
+    found = matched([column.name for column in relation.columns], names)
+    if found.twice:
+        raise InvalidRow(f"the rows for {relation.name} name column {found.told()}")
+    for name, at in found.found.items():
+        names[at] = name
+    unknown = [name for at, name in enumerate(names) if at not in found.places]
+    if unknown:
+        raise no_column(relation, unknown)
+    return rows.rename_columns(names)
+
+
+def no_column(relation: Relation, names: Collection[str]) -> InvalidRow:
+    """Return the error for rows with columns that a table lacks."""
+    told = ", ".join(dict.fromkeys(names))
+    known = ", ".join(visible_columns(relation))
+    return InvalidRow(f"table {relation.name} has no column {told}; its columns are {known}")
 
 
 def completed(relation: Relation, rows: pa.Table, spark: Callable[[], SparkSession]) -> pa.Table:
@@ -122,8 +147,7 @@ def typed_rows(relation: Relation, rows: pa.Table, columns: Collection[str]) -> 
     """
     unknown = [name for name in rows.column_names if name not in {c.name for c in relation.columns}]
     if unknown:
-        known = ", ".join(visible_columns(relation))
-        raise InvalidRow(f"table {relation.name} has no column {', '.join(unknown)}; its columns are {known}")
+        raise no_column(relation, unknown)
     types = {column.name: column for column in relation.columns}
     arrays: list[pa.Array[Any] | pa.ChunkedArray[Any]] = []
     for name in columns:

@@ -28,7 +28,22 @@ def test_a_text_is_brought_into_the_form_in_which_equal_values_have_equal_bytes(
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[1,]", "1 2", "'a'", "NaN", "01", r'"\u0000"', r'"\ud800"', "[" * 100_000, "1e999999"]
+    "text",
+    [
+        "",
+        "{",
+        "[1,]",
+        "1 2",
+        "'a'",
+        "NaN",
+        "01",
+        r'"\u0000"',
+        r'"\ud800"',
+        "[" * 100_000,
+        "1e999999",
+        "1e99999999999999999999",
+        "[-0e-99999999999999999999]",
+    ],
 )
 def test_what_jsonb_cannot_hold_is_told(text: str) -> None:
     with pytest.raises(NotJson):

@@ -15,7 +15,7 @@ from engine.hummock.batch import Operation
 from engine.hummock.driver_traffic import traffic_of
 from engine.meta.catalog_store import StoredCatalog
 from engine.runtime.relations import known, place_of
-from engine.runtime.rows import ROW_ID, shown_names, stored_names, typed_rows, with_row_ids
+from engine.runtime.rows import ROW_ID, named_as, shown_names, stored_names, typed_rows, with_row_ids
 from engine.runtime.writes.conflicts import (
     Inserted,
     delete_by_key,
@@ -80,6 +80,7 @@ def write(
         raise InvalidRow(f"table {relation.name} is APPEND ONLY: rows can only be inserted")
     if mode == "upsert" and keyless:
         mode = "insert"
+    rows = named_as(relation, rows)
     if mode == "delete":
         key = [c.name for c in relation.columns if c.source in relation.unique_key]
         keys = stored_names(relation, typed_rows(relation, rows, key))

@@ -6,7 +6,7 @@ import datetime
 import math
 import re
 from dataclasses import replace
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 import sqlglot.expressions as exp
@@ -273,11 +273,11 @@ def _number(text: str, kind: str, sign: int) -> Any:
     if kind in ("float", "double"):
         return sign * float(text)
     if kind.startswith("decimal"):
-        value = sign * Decimal(text)
         scale = int(kind.rstrip(")").split(",")[1])
         try:
+            value = sign * Decimal(text)
             if value == value.quantize(Decimal(1).scaleb(-scale)):
                 return value
-        except InvalidOperation:
+        except ArithmeticError:
             pass  # more digits than any decimal has
     raise NotLiteral

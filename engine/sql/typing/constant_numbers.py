@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import Decimal, DivisionByZero, InvalidOperation
+from decimal import Decimal, InvalidOperation
 
 import sqlglot.expressions as exp
 
@@ -49,16 +49,16 @@ def constant_number(node: exp.Expr) -> Decimal | None:
 
 
 def _calculated(sign: str, one: Decimal, other: Decimal) -> Decimal | None:
-    match sign:
-        case "+":
-            return one + other
-        case "-":
-            return one - other
-        case "*":
-            return one * other
     try:
+        match sign:
+            case "+":
+                return one + other
+            case "-":
+                return one - other
+            case "*":
+                return one * other
         return one / other
-    except (DivisionByZero, InvalidOperation):
+    except ArithmeticError:  # by zero, or beyond all decimals
         return None
 
 

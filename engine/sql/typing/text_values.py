@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.arrow import either, nulls
+from engine.sql.typing import time_texts
 
 TRUE_WORDS = pa.array(["true", "t", "yes", "y", "1"])
 FALSE_WORDS = pa.array(["false", "f", "no", "n", "0"])
@@ -105,7 +106,17 @@ def _from_text(text: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
     if pa.types.is_integer(kind):
         return _integers(trimmed, kind)
     if pa.types.is_timestamp(kind):
-        return _timestamps(trimmed, kind)
+        try:
+            return _timestamps(trimmed, kind)
+        except pa.ArrowInvalid:
+            return time_texts.timestamps(trimmed, kind)
+    if pa.types.is_date(kind):
+        try:
+            return trimmed.cast(kind)
+        except pa.ArrowInvalid:
+            return time_texts.dates(trimmed, kind)
+    if pa.types.is_time(kind):
+        return time_texts.times(trimmed, kind)
     if pa.types.is_decimal128(kind):
         return _decimals(trimmed, kind)
     return trimmed.cast(kind)

@@ -1,0 +1,52 @@
+"""Names of columns: which column of what comes from outside is meant by which of a table, and how names stand in the store.
+
+One rule holds for every way in: the same name, else the one name that differs in case alone; a name that fits twice is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Matched:
+    """The places among the given names of each wanted one; those that several fit alike are told in `twice`, and not found."""
+
+    found: Mapping[str, int] = field(default_factory=dict)
+    twice: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def places(self) -> list[int]:
+        """The places that were found, in their order."""
+        return sorted(set(self.found.values()))
+
+    def told(self) -> str:
+        """Return the first name that fits twice, and by what: `id twice`, or `id as Id and as ID`."""
+        name, given = next(iter(self.twice.items()))
+        others = dict.fromkeys(given)
+        return f"{given[0]} twice" if len(others) == 1 else f"{name} as {' and as '.join(others)}"
+
+
+def matched(wanted: Iterable[str], given: Sequence[str]) -> Matched:
+    """Find each wanted column among given names: the same name, else the one that differs in case alone.
+
+    >>> matched(["id", "v", "w"], ["ID", "v", "V", "W", "w", "x", "x"])
+    Matched(found={'id': 0, 'v': 1, 'w': 4}, twice={})
+    >>> matched(["id"], ["Id", "ID"]).told()
+    'id as Id and as ID'
+    """
+    exact: dict[str, list[int]] = {}
+    folded: dict[str, list[int]] = {}
+    for at, name in enumerate(given):
+        exact.setdefault(name, []).append(at)
+        folded.setdefault(name.lower(), []).append(at)
+    found: dict[str, int] = {}
+    twice: dict[str, tuple[str, ...]] = {}
+    for name in wanted:
+        places = exact.get(name) or folded.get(name.lower(), [])
+        if len(places) == 1:
+            found[name] = places[0]
+        elif places:
+            twice[name] = tuple(given[at] for at in places)
+    return Matched(found, twice)
