@@ -242,7 +242,7 @@ def _batch(items: Iterable[_Item], options: FileOptions) -> FileRows:
     def place(row: int) -> tuple[int, str]:
         return places[row].line, shown(places[row].raw)
 
-    foreign = [at for at, row in enumerate(rows) if row and not any(map(options.wants, row))]
+    foreign = [at for at, row in enumerate(rows) if not row and places[at].value]
     known = (*columns, *islice((name for name in names if name not in columns), _SHOWN_NAMES))
     return FileRows(
         columns,

@@ -138,7 +138,7 @@ def _prepared(session: SparkSession) -> SparkSession:
 
 def _check_class_cache(session: SparkSession) -> None:
     """Warn where a Spark that somebody else has started keeps few classes; only its start can change that."""
-    kept = int(session.conf.get(CLASS_CACHE))
+    kept = int(str(session.conf.get(CLASS_CACHE)))
     if kept <= CLASSES_OF_SPARK:
         _LOG.warning(
             "this Spark keeps %s generated classes (%s): a project of many views compiles them again in each epoch; "
