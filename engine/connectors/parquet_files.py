@@ -69,6 +69,9 @@ def _read(file: BinaryIO, options: FileOptions, limits: ReadLimits, skip: int) -
                 yield part
         if row != end:
             raise MalformedFile(_short(handles, group, rows, rows - (end - row)))
+    if row != opened.metadata.num_rows:
+        told = f"the file has {opened.metadata.num_rows} rows by its footer, but its row groups have {row}"
+        raise MalformedFile(f"{told}: it is damaged")
 
 
 def _opened(file: BinaryIO, dictionaries: Sequence[str], unit: str = "us") -> pq.ParquetFile:

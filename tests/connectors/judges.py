@@ -21,10 +21,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.json as pajson
+import pyarrow.parquet as pq
 
 from engine.arrow import as_values
 from engine.connectors.file_formats import FileOptions
@@ -91,26 +96,25 @@ def rows_of(columns: dict[str, Sequence[Any]], rows: int) -> list[Row]:
     return list(zip(*texts, strict=True))
 
 
+@cache
+def _duckdb() -> duckdb.DuckDBPyConnection:
+    reader = duckdb.connect()
+    reader.execute("SET threads = 1")
+    return reader
+
+
 def of_duckdb(path: str) -> list[Row]:
     """Return what DuckDB reads of a file."""
-    import duckdb
-
     read = {"csv": "read_csv", "parquet": "read_parquet"}.get(path.rpartition(".")[2], "read_json")
-    with duckdb.connect() as reader:
-        reader.execute("SET threads = 1")
-        found = reader.execute(f"SELECT * FROM {read}(?)", [path])
-        names = [column[0] for column in found.description or ()]
-        rows = found.fetchall()
+    found = _duckdb().execute(f"SELECT * FROM {read}(?)", [path])
+    names = [column[0] for column in found.description or ()]
+    rows = found.fetchall()
     columns = {name: [row[at] for row in rows] for at, name in reversed(list(enumerate(names)))}
     return rows_of(columns, len(rows))
 
 
 def of_pyarrow(path: str) -> list[Row]:
     """Return what pyarrow reads of a file."""
-    import pyarrow.csv as pacsv
-    import pyarrow.json as pajson
-    import pyarrow.parquet as pq
-
     match path.rpartition(".")[2]:
         case "csv":
             table = pacsv.read_csv(path)

@@ -143,6 +143,11 @@ def test_a_row_group_with_fewer_rows_than_its_footer_says_is_told(whole: bytes) 
         read(more)
 
 
+def test_a_file_whose_row_groups_have_fewer_rows_than_it_says_is_told(whole: bytes) -> None:
+    with pytest.raises(MalformedFile, match="the file has 78 rows by its footer, but its row groups have 77"):
+        read(footer_with(whole, 0, ROWS, ROWS + 1))
+
+
 @pytest.mark.parametrize("values", [0, ROWS - 1])
 def test_a_row_group_with_a_short_column_is_told_and_the_others_may_be_read(
     whole: bytes, values: int
