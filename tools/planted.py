@@ -115,9 +115,16 @@ BUGS = (
     Bug(
         "two processes may acknowledge the same range of a sink",
         "engine/connectors/sinks/delivery.py",
-        "checks = [self._unchanged(seen, table), reader.unmoved(table)]",
-        "checks = [self._unchanged(seen, table)]",
+        "stands = Commit(precondition=all_of(self._unchanged(seen, table), reader.unmoved(table)))",
+        "stands = Commit(precondition=self._unchanged(seen, table))",
         ("tests/connectors/sinks", "tests/connectors/conformance"),
+    ),
+    Bug(
+        "to an INSERT -0.0 and 0.0 are two keys",
+        "engine/hummock/one_key.py",
+        "normal: Any = normalized_key(pa.chunked_array(chunks))",
+        "normal: Any = pa.chunked_array(chunks)",
+        ("tests/hummock", "tests/runtime/writes", "tests/connectors/conformance"),
     ),
 )
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.arrow import Column, as_values, decoded, either, positions
-from engine.hummock.ordering import normalized_key
+from engine.hummock.ordering import normalized_key, single_number_key
 
 
 def key_numbers(keys: pa.Table) -> np.ndarray:
@@ -24,6 +24,9 @@ def key_numbers(keys: pa.Table) -> np.ndarray:
     >>> key_numbers(pa.table({"d": [0.0, 7.0, -0.0, None], "s": ["a", "b", "a", None]})).tolist()
     [0, 1, 0, 2]
     """
+    plain = single_number_key(keys)
+    if plain is not None and _are_all_different(plain):  # the usual case, which a sort tells sooner
+        return np.arange(keys.num_rows)
     numbers = np.zeros(keys.num_rows, dtype=np.int64)
     for at, column in enumerate(keys.columns):
         own = _numbers(column)
@@ -56,6 +59,11 @@ def among(keys: pa.Table, others: pa.Table) -> np.ndarray:
     there[numbers[keys.num_rows :]] = True
     found: np.ndarray = there[numbers[: keys.num_rows]]
     return found
+
+
+def _are_all_different(numbers: np.ndarray) -> bool:
+    ordered = np.sort(numbers)
+    return bool((ordered[1:] != ordered[:-1]).all())
 
 
 def _again(numbers: np.ndarray) -> np.ndarray:

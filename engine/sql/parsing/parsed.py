@@ -54,10 +54,16 @@ def parsed(text: str, dialect: Dialect) -> exp.Expr:
 
 def _refuse_uuid(tree: exp.Expr, text: str) -> None:
     """Raise UnsupportedSql for the type UUID: a text in its place would tell one value in two spellings apart."""
-    if any(kind.this == exp.DataType.Type.UUID for kind in tree.find_all(exp.DataType)):
-        at = re.search(r"\bUUID\b(?!\s*\()", text, re.IGNORECASE)
-        hint = "take TEXT, and bring what comes from elsewhere into one spelling: lower(u)"
-        raise refusal("the type UUID is not offered", text, at.start() if at else 0, hint)
+    found = next((kind for kind in tree.find_all(exp.DataType) if kind.this == exp.DataType.Type.UUID), None)
+    if found is None:
+        return
+    of: exp.Expr | None = found
+    while isinstance(of, exp.DataType):
+        of = of.parent
+    ends = [part.meta["end"] + 1 for part in of.this.walk() if "end" in part.meta] if of is not None else []
+    at = re.compile(r"\bUUID\b", re.IGNORECASE).search(text, max(ends, default=0))
+    hint = "take TEXT, and bring what comes from elsewhere into one spelling: lower(u)"
+    raise refusal("the type UUID is not offered", text, at.start() if at else 0, hint)
 
 
 def is_time_window(node: exp.Expr | None) -> bool:

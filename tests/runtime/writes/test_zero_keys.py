@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from engine.connectors.sources import source_of
 from engine.errors import DuplicateKey
 from engine.session import Session
 from tests.runtime.writes.test_large_statements import all_by_tasks, several_tasks
@@ -117,3 +119,16 @@ def test_tasks_tell_keys_apart_as_one_process_does(
             found = session.sql(f"SELECT v FROM t{number}")
             assert found is not None and found.num_rows == 2, rule
             assert values is None or found.column("v").to_pylist() == values, rule
+
+
+def test_of_a_key_the_last_row_of_a_file_counts_where_tasks_read_it(
+    tmp_path: Path, spark: SparkSession, several_tasks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDELINE_LANDING_TASKS_MB", "0")
+    (tmp_path / "in").mkdir()
+    pq.write_table(_given([0.0, NAN, -0.0, -NAN, 0.0], v=[1, 2, 3, 4, 5]), tmp_path / "in" / "a.parquet")
+    with Session((tmp_path / "store").as_uri(), spark) as session:
+        options = f"WITH (connector = 'landing', path = '{tmp_path}/in')"
+        session.sql(f"CREATE TABLE t (d DOUBLE PRIMARY KEY, v INT) {options}")
+        source_of(session.store, session.catalog.get("t")).poll(lambda: session.computing)
+        assert sorted(_read(session)) == [(4,), (5,)]

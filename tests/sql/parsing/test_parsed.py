@@ -12,7 +12,9 @@ DIALECTS: tuple[Dialect, ...] = ("spark", "postgres", "risingwave")
 TEXTS = (
     "CREATE TABLE t (id INT PRIMARY KEY,\n  u UUID)",
     "CREATE TABLE t (id INT PRIMARY KEY, u UUID DEFAULT uuid())",
+    "CREATE TABLE uuid (uuid UUID PRIMARY KEY, v INT)",
     "SELECT CAST('x' AS UUID) AS u",
+    "SELECT uuid() AS uuid, CAST(uuid AS UUID) AS u FROM t",
     "CREATE MATERIALIZED VIEW v AS SELECT CAST(a AS UUID) AS u FROM t",
     "CREATE SINK s AS SELECT CAST(a AS UUID) AS u FROM t",
     "INSERT INTO t SELECT CAST(a AS UUID) FROM r",
