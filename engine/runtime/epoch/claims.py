@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.arrow import as_rows
 from engine.claims import APPEND_ONLY, CLOSED, KEPT_FRAME, LET_GO, NOT_NULL, OLD_ROWS
 from engine.hummock import Reader, SstInfo, Table
 from engine.hummock.expiry import ageless, as_numbers
@@ -155,4 +156,4 @@ def written_rows(reader: Reader, table: Table, ssts: Sequence[SstInfo]) -> pa.Ta
 
 def _bag(reader: Reader, table: Table, made: Sequence[NetChange]) -> Counter[str]:
     rows = written_rows(reader, table, [sst for one in made for sst in one.ssts])
-    return Counter(repr(row) for row in rows.to_pylist())
+    return Counter(repr(row) for row in as_rows(rows))
