@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from itertools import count
 from typing import Any
 
+from engine.arrow import day_text, moment_text
 from engine.errors import SqlError
 from engine.spark_internals import connect_type
 from engine.sql.expression.spark_sql import quote
@@ -24,7 +24,6 @@ _BINARY = {
 _BEFORE = {"not": "NOT ", "!": "NOT ", "negative": "- ", "~": "~ "}
 _BEHIND = {"isnull": " IS NULL", "isnotnull": " IS NOT NULL"}
 _FRAMES = {1: "ROWS", 2: "RANGE"}
-_EPOCH = datetime.datetime(1970, 1, 1)
 _NAME = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
 
 
@@ -214,10 +213,6 @@ def _number(kind: str) -> Callable[[Any], str]:
     return lambda value: f"CAST('{value}' AS {kind})"
 
 
-def _moment(micros: int) -> str:
-    return str(_EPOCH + datetime.timedelta(microseconds=micros))
-
-
 def _seconds(micros: int) -> str:
     return f"INTERVAL '{Decimal(micros) / 1_000_000:f}' SECOND"
 
@@ -234,8 +229,8 @@ _LITERALS: Mapping[str, Callable[[Any], str]] = {
         f"{Decimal(value.value):f}BD"
     ),  # its type is that of its digits, whatever the client says
     "string": lambda value: literal(value, "spark"),
-    "date": lambda days: f"DATE '{datetime.date(1970, 1, 1) + datetime.timedelta(days=days)}'",
-    "timestamp": lambda micros: f"TIMESTAMP '{_moment(micros)}'",
-    "timestamp_ntz": lambda micros: f"TIMESTAMP_NTZ '{_moment(micros)}'",
+    "date": lambda days: f"DATE '{day_text(days)}'",
+    "timestamp": lambda micros: f"TIMESTAMP '{moment_text(micros)}'",
+    "timestamp_ntz": lambda micros: f"TIMESTAMP_NTZ '{moment_text(micros)}'",
     "day_time_interval": _seconds,
 }

@@ -9,6 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+_FIRST_DAY, _END_DAY = -719_162, 2_932_897
+"""Python's dates as days since 1970: from the first of the year 1 to the one before the year 10000."""
+_DAY = 86_400_000_000
 Column: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 
 
@@ -35,7 +38,7 @@ def decoded(column: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def as_values(column: Column) -> list[Any]:
-    """Return a column's values as Python has them; dates and times of years that it has not are texts."""
+    """Return a column's values as Python has them; dates and times of years that it has not are texts, in UTC."""
     try:
         values: list[Any] = column.to_pylist()
     except OverflowError:  # as before the year 1 and behind 9999
@@ -52,6 +55,21 @@ def as_rows(rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
         return [dict(zip(rows.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
+def has_far_times(column: Column) -> bool:
+    """Tell whether a column holds dates or times of years that Python has not, before 1 or behind 9999."""
+    kind = column.type
+    if pa.types.is_date32(kind):
+        numbers: Column = column.cast(pa.int32())
+        first, end = _FIRST_DAY, _END_DAY
+    elif pa.types.is_timestamp(kind) and kind.unit == "us":
+        numbers = column.cast(pa.int64())
+        first, end = _FIRST_DAY * _DAY, _END_DAY * _DAY
+    else:
+        return False
+    least, most = (number.as_py() for number in (pc.min(numbers), pc.max(numbers)))
+    return least is not None and not first <= least <= most < end
+
+
 def _as_value(scalar: pa.Scalar[Any]) -> Any:
     try:
         return scalar.as_py()
@@ -62,7 +80,42 @@ def _as_value(scalar: pa.Scalar[Any]) -> Any:
             return {name: _as_value(part) for name, part in scalar.items()}
         if isinstance(scalar, pa.ListScalar):
             return [_as_value(part) for part in scalar.values or ()]
-        return scalar.cast(pa.string()).as_py()
+        return _far_text(scalar)
+
+
+def _far_text(scalar: pa.Scalar[Any]) -> str:
+    """Return a date or a time that Python has not; Arrow's own texts are wrong beyond the year 32767."""
+    kind = scalar.type
+    if pa.types.is_date32(kind):
+        return day_text(scalar.cast(pa.int32()).as_py())
+    assert pa.types.is_timestamp(kind) and kind.unit == "us", kind
+    return moment_text(scalar.cast(pa.int64()).as_py()) + ("" if kind.tz is None else "+00:00")
+
+
+def day_text(days: int) -> str:
+    """Return a date by its days since 1970, of any year, as Spark writes it.
+
+    >>> day_text(0), day_text(2_932_897), day_text(-719_529)
+    ('1970-01-01', '+10000-01-01', '-0001-12-31')
+    """
+    month = np.datetime64(days, "D").astype("datetime64[M]")
+    years, months = divmod(int(month.astype(np.int64)), 12)
+    day = days - int(month.astype("datetime64[D]").astype(np.int64)) + 1
+    year = years + 1970
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    return f"{sign}{abs(year):04}-{months + 1:02}-{day:02}"
+
+
+def moment_text(micros: int) -> str:
+    """Return a time by its microseconds since 1970, of any year, as Spark writes it in UTC.
+
+    >>> moment_text(1_500_000), moment_text(2**63 - 1)
+    ('1970-01-01 00:00:01.5', '+294247-01-10 04:00:54.775807')
+    """
+    seconds, fraction = divmod(micros, 1_000_000)
+    days, seconds = divmod(seconds, 86_400)
+    behind = f".{fraction:06}".rstrip("0") if fraction else ""
+    return f"{day_text(days)} {seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{behind}"
 
 
 def holds(mask: Column) -> np.ndarray:

@@ -78,8 +78,9 @@ CHECKPOINT = Claim(
 )
 APPEND_ONLY = Claim(
     "append-only",
-    "a view whose inputs are only added to, by operators that keep that, never changes or takes back a row",
-    "`append_only` of each node of a plan; APPEND ONLY of the source tables",
+    "a view whose inputs are only added to, by operators that keep that, or that shows what is closed, never changes or takes "
+    "back a row",
+    "`append_only` of each node of a plan; APPEND ONLY of the source tables; EMIT ON WINDOW CLOSE (`closes`)",
     "counting the changed and deleted rows of each epoch, in production as well",
 )
 OLD_ROWS = Claim(

@@ -84,7 +84,7 @@ def _tried(store: Hummock, relation: Relation, spark: Spark) -> Iterator[str]:
     columns = taken_columns(relation, metadata, place)
     with reading(spark, relation.name, place) as session:
         check_seen(session, relation.name, place)
-        snapshot_of(session, relation, newest, place, columns).limit(1).collect()
+        snapshot_of(session, relation, newest, place, columns).limit(1).toArrow()
     yield f"version {newest} can be read, {'with its change data feed' if metadata.has_feed else NO_FEED}"
     source = DeltaSource(store, relation)
     standing = standing_of(source.offset()) if relation.name in store.version.tables else None

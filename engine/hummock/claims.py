@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.arrow import holds
+from engine.arrow import as_rows, holds
 from engine.claims import (
     CACHED,
     COMPACTED,
@@ -41,7 +41,7 @@ def check_new_keys(name: str, sst: SstInfo, keys: pa.Table, find: Find) -> None:
         raise broken(NEW_KEYS, f"table {name}: {sst.path} holds {sst.tombstones} deletions")
     index, _ = find(keys)
     if len(index):
-        first = keys.slice(int(index[0]), 1).to_pylist()[0]
+        first = as_rows(keys.slice(int(index[0]), 1))[0]
         raise broken(
             NEW_KEYS, f"table {name}: {len(index)} keys of {sst.path} stood in it, the first is {first}"
         )
@@ -54,10 +54,10 @@ def check_sorted(rows: pa.Table) -> None:
     order, first = order_by_key(stored, keys)
     if not (order[1:] > order[:-1]).all() or (stored[1:] < stored[:-1]).any():
         at = int(np.flatnonzero(order != np.arange(len(order)))[0])
-        raise broken(SORTED, f"row {at} is out of order: {keys.slice(at, 1).to_pylist()[0]}")
+        raise broken(SORTED, f"row {at} is out of order: {as_rows(keys.slice(at, 1))[0]}")
     if not first.all():
         at = int(np.flatnonzero(~first)[0])
-        raise broken(SORTED, f"the key {keys.slice(at, 1).to_pylist()[0]} stands twice")
+        raise broken(SORTED, f"the key {as_rows(keys.slice(at, 1))[0]} stands twice")
 
 
 def check_described(info: SstInfo, rows: pa.Table) -> None:

@@ -13,7 +13,7 @@ _DEFAULT = b"tideline.default"
 
 def with_default(field: pa.Field[Any], value: pa.Scalar[Any]) -> pa.Field[Any]:
     """Return a column that is added to a table, with the value that it has in rows written before."""
-    batch = pa.record_batch([pa.array([value.as_py()], field.type)], names=["value"])
+    batch = pa.record_batch([repeated(value, 1).cast(field.type)], names=["value"])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)

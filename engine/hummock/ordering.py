@@ -137,7 +137,10 @@ def equal_values(left: pa.Array[Any], right: pa.Array[Any]) -> np.ndarray:
     kind = left.type
     plain = not left.null_count and not right.null_count
     if plain and (pa.types.is_integer(kind) or pa.types.is_temporal(kind)):
-        equal: np.ndarray = left.to_numpy(zero_copy_only=False) == right.to_numpy(zero_copy_only=False)
+        bits = pa.int64() if kind.bit_width == 64 else pa.int32() if kind.bit_width == 32 else kind
+        equal: np.ndarray = (
+            left.view(bits).to_numpy() == right.view(bits).to_numpy()
+        )  # the least time is no time to NumPy
         return equal
     if pa.types.is_null(kind):
         return np.ones(len(left), dtype=bool)
@@ -195,13 +198,13 @@ def as_numbers(column: Column) -> np.ndarray | None:
 
 
 def stable_order(numbers: np.ndarray) -> np.ndarray:
-    """Return the stable order of numbers from 0 on: sorted with their places, where both fit into 64 bits, by an unstable sort.
+    """Return the stable order of numbers: sorted with their places, where both fit into 64 bits, by an unstable sort.
 
     >>> stable_order(np.array([2, 0, 2, 1])).tolist()
     [1, 3, 0, 2]
     """
     bits = len(numbers).bit_length()
-    if not len(numbers) or int(numbers.max()) >= 1 << (63 - bits):
+    if not len(numbers) or int(numbers.min()) < 0 or int(numbers.max()) >= 1 << (63 - bits):
         return np.argsort(numbers, kind="stable")
     places: np.ndarray = np.sort((numbers.astype(np.int64) << bits) | np.arange(len(numbers)))
     return places & ((1 << bits) - 1)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from engine.arrow import as_rows
 from engine.errors import InvalidRow
 from engine.hummock.expiry import expiry_at
 from engine.hummock.files import with_columns
@@ -66,7 +67,7 @@ def first_in_range(
                 certain = min(certain, _place(merged, edge, right=True))
         first = without_tombstones(merged.slice(0, certain)).slice(0, 1)
         if first.num_rows:
-            return first.select(columns).to_pylist()[0]
+            return as_rows(first.select(columns))[0]
         if all(rows.num_rows <= step for _, rows in found):
             return None
         step *= 8

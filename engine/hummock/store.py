@@ -10,6 +10,7 @@ from typing import Any, get_args
 import numpy as np
 import pyarrow as pa
 
+from engine.arrow import as_rows
 from engine.errors import StorageError, UnknownStore
 from engine.hummock import compaction, gc
 from engine.hummock.altering import altered, options_of
@@ -305,7 +306,7 @@ class Hummock:
         """Return the row with this primary key, or None; with `pending` as the shared buffer has it already."""
         reader, version, at = self._snapshots.source(name_of(table), epoch, pending)
         _, rows = reader.lookup(version, whole_key_row(version.table, key), at, null_safe=True)
-        return rows.to_pylist()[0] if rows.num_rows else None
+        return as_rows(rows)[0] if rows.num_rows else None
 
     def multi_get(
         self,

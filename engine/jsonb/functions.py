@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from engine.arrow import as_values
 from engine.jsonb import changes, parts, text, values
 
 PREFIX = "tideline_"
@@ -31,7 +32,7 @@ class Function:
 
 def _by_row(function: Callable[..., Any], kind: pa.DataType) -> Body:
     def body(*columns: pa.Array[Any]) -> pa.Array[Any]:
-        rows = zip(*(column.to_pylist() for column in columns), strict=True)
+        rows = zip(*(as_values(column) for column in columns), strict=True)
         return pa.array([None if None in row else function(*row) for row in rows], kind)
 
     return body

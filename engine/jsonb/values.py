@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from engine.arrow import as_values
 from engine.jsonb.kinds import DOCUMENTS, split_types
 from engine.jsonb.text import NotJson, key_order, normal, number, quoted
 
@@ -24,7 +25,7 @@ Writer = Callable[[Any], str]
 def as_documents(values: pa.Array[Any], kind: str, *, sort: bool) -> list[str | None]:
     """Return each value of a column as JSON, null as null; `sort` writes jsonb, else json without spaces."""
     write = writer(values.type, kind, sort)
-    return [None if value is None else write(value) for value in values.to_pylist()]
+    return [None if value is None else write(value) for value in as_values(values)]
 
 
 def writer(arrow: pa.DataType, kind: str, sort: bool) -> Writer:
@@ -50,7 +51,12 @@ def writer(arrow: pa.DataType, kind: str, sort: bool) -> Writer:
         return quoted
     if pa.types.is_float32(arrow):
         return lambda value: _floating(str(np.float32(value)))
-    return _scalar
+    return _moment_or_text if pa.types.is_timestamp(arrow) else _scalar
+
+
+def _moment_or_text(value: datetime.datetime | str) -> str:
+    """Return a time; that of a year that Python has not comes as a text."""
+    return quoted(value.lstrip("+").replace(" ", "T")) if isinstance(value, str) else _scalar(value)
 
 
 def document(text: str, sort: bool) -> str:
@@ -187,7 +193,7 @@ def listed(values: pa.Array[Any], kind: str) -> list[str | None]:
     between = ", \n " if nested else ", "
     return [
         None if items is None else f"[{between.join(_or_null(inner, part) for part in items)}]"
-        for items in values.to_pylist()
+        for items in as_values(values)
     ]
 
 
@@ -195,7 +201,7 @@ def gathered(keys: pa.Array[Any], values: pa.Array[Any], kind: str, *, sort: boo
     """Return an object for each pair of arrays: jsonb as jsonb_object_agg makes it, else json as json_object_agg writes it."""
     inner = writer(values.type.value_type, kind, sort)
     found: list[str | None] = []
-    for names, items in zip(keys.to_pylist(), values.to_pylist(), strict=True):
+    for names, items in zip(as_values(keys), as_values(values), strict=True):
         if names is None or items is None:
             found.append(None)
             continue

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.arrow import as_stream
+from engine.arrow import as_stream, repeated
 from engine.errors import CorruptObject
 from engine.meta.barrier import Barrier
 
@@ -47,9 +47,7 @@ class Entry:
         """Return the kept form of a message."""
         if isinstance(message, Chunk):
             return cls(offset, "chunk", message.rows.num_rows, as_stream(message.rows))
-        value = pa.Table.from_arrays(
-            [pa.array([message.value.as_py()], message.value.type)], names=[message.column]
-        )
+        value = pa.Table.from_arrays([repeated(message.value, 1)], names=[message.column])
         return cls(offset, "watermark", 0, as_stream(value))
 
     @property

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from engine.arrow import day_text, moment_text, nulls
 from engine.hummock import Reader, Table, TableVersion, Version
 from engine.hummock.expiry import as_numbers
 from engine.meta.catalog_store import StoredCatalog
@@ -56,13 +56,32 @@ def shown_watermarks(reader: Reader, version: Version, stored: StoredCatalog) ->
             continue
         column = next(c.name for c in relation.columns if c.source == relation.watermark.column)
         number, late = watermark_at(reader, table)
-        at = shown_number(number, table.schema.field(WATERMARK).type)[0].as_py()
-        at = at.replace(tzinfo=None) if isinstance(at, datetime.datetime) else at
-        found[name] = WatermarkShown(column, None if at is None else str(at), late)
+        kind = table.schema.field(WATERMARK).type
+        found[name] = WatermarkShown(column, None if number is None else number_text(number, kind), late)
     return found
 
 
 def shown_number(number: int | None, kind: pa.DataType) -> pa.Array[Any]:
-    """Return a number as one value of a column that carries a watermark."""
-    number_of = pa.nulls(1, pa.int64()) if number is None else pa.array([number], pa.int64())
-    return number_of.cast(pa.int32()).cast(kind) if pa.types.is_date32(kind) else number_of.cast(kind)
+    """Return a number as one value of a column that carries a watermark, the nearest that the column's type has."""
+    if number is None:
+        return nulls(1, kind)
+    nearest = pa.array([within(number, kind)], pa.int64())
+    return nearest.cast(pa.int32()).cast(kind) if pa.types.is_date32(kind) else nearest.cast(kind)
+
+
+def within(number: int, kind: pa.DataType) -> int:
+    """Return the number that is nearest to another among those of a column of a type that can carry a watermark.
+
+    >>> within(2**31 + 9, pa.int32())
+    2147483647
+    """
+    bits = kind.bit_width
+    return max(-(1 << bits - 1), min(number, (1 << bits - 1) - 1))
+
+
+def number_text(number: int, kind: pa.DataType) -> str:
+    """Return a number of a watermark as people read it: a date, a time without its zone, or the number itself."""
+    number = within(number, kind)
+    if pa.types.is_date32(kind):
+        return day_text(number)
+    return moment_text(number) if pa.types.is_timestamp(kind) else str(number)

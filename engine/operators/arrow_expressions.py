@@ -240,6 +240,8 @@ class Compiler:
         return Value(kind, "if", (*itertools.chain.from_iterable(pairs), chosen[-1]))
 
     def _variadic(self, expr: Call) -> Value:
+        if expr.function != "coalesce" and len(expr.arguments) < 2:
+            raise _Unknown
         values = _alike(*(self._value(each) for each in expr.arguments))
         if expr.function != "coalesce" and isinstance(values[0].kind, (BooleanType, StringType, DoubleType)):
             raise _Unknown
@@ -250,7 +252,7 @@ class Compiler:
         if (
             not isinstance(value.kind, LongType)
             or bits.function != "constant"
-            or bits.constant not in range(64)
+            or bits.constant not in range(63)  # of 63 Arrow gives the number itself
         ):
             raise _Unknown
         return Value(value.kind, "shift_right", (value, _widened(bits, value.kind)))

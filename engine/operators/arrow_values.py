@@ -160,8 +160,35 @@ def _numbers(given: pa.Array[Any]) -> np.ndarray:
     return numbers
 
 
-def _part(function: Callable[..., pa.Array[Any]]) -> Callable[..., pa.Array[Any]]:
-    return lambda given: function(given).cast(pa.int32())
+def _of_day(part: str) -> Callable[..., pa.Array[Any]]:
+    """Return what gives a part of dates, of all years that the type has: Arrow's own functions end at 32767."""
+
+    def of(given: pa.Array[Any]) -> pa.Array[Any]:
+        days = given.cast(pa.int32()).fill_null(0).to_numpy(zero_copy_only=False).astype("datetime64[D]")
+        months = days.astype("datetime64[M]")
+        match part:
+            case "day":
+                found = (days - months.astype("datetime64[D]")).astype(np.int64) + 1
+            case "month":
+                found = months.astype(np.int64) % 12 + 1
+            case "quarter":
+                found = months.astype(np.int64) % 12 // 3 + 1
+            case _:
+                found = months.astype(np.int64) // 12 + 1970
+        return pa.array(found.astype(np.int32), pa.int32(), mask=~holds(given.is_valid()))
+
+    return of
+
+
+def _of_clock(micros: int, units: int) -> Callable[..., pa.Array[Any]]:
+    """Return what gives a part of times in UTC, that has so many microseconds and comes so often in the next larger one."""
+
+    def of(given: pa.Array[Any]) -> pa.Array[Any]:
+        numbers = given.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        found = numbers // micros % units
+        return pa.array(found.astype(np.int32), pa.int32(), mask=~holds(given.is_valid()))
+
+    return of
 
 
 _LAST_YEAR = 9999
@@ -175,6 +202,8 @@ _OWN: dict[str, Callable[..., pa.Array[Any]]] = {
     "divide": _divided,
     "make_date": _date,
     "concat": lambda *given: pc.binary_join_element_wise(*given, ""),
-    **{part: _part(getattr(pc, part)) for part in ("year", "quarter", "month", "day", "hour", "minute")},
+    **{part: _of_day(part) for part in ("year", "quarter", "month", "day")},
+    "hour": _of_clock(3_600_000_000, 24),
+    "minute": _of_clock(60_000_000, 60),
 }
 """Functions that are not pyarrow's of the same name."""

@@ -12,11 +12,15 @@ from engine.hummock.expiry import as_numbers
 from engine.sql.expression.steps import reached
 from engine.sql.plan import Bound
 
+_LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
 Find = Callable[[str], TableVersion | None]
 
 
 def number_at(reader: Reader, find: Find, bounds: Iterable[Bound], epoch: int) -> int | None:
-    """Return the least of some bounds at an epoch, None while one of them is not known. Raises EpochFailed for several rows."""
+    """Return the least of some bounds at an epoch, None while one of them is not known, or is below all numbers of 64 bits.
+
+    Raises EpochFailed for several rows.
+    """
     found: list[int] = []
     for bound in bounds:
         table = find(bound.scan.table)
@@ -24,7 +28,8 @@ def number_at(reader: Reader, find: Find, bounds: Iterable[Bound], epoch: int) -
         if number is None:
             return None
         found.append(reached(bound.steps, number))
-    return min(found, default=None)
+    least = min(found, default=None)
+    return None if least is None or least < _LEAST else min(least, _GREATEST)
 
 
 def _number(reader: Reader, table: TableVersion, column: str, epoch: int) -> int | None:

@@ -97,7 +97,8 @@ class Project(msgspec.Struct, frozen=True, tag=True):
 class Unnest(msgspec.Struct, frozen=True, tag=True):
     """One row per element of an array: the input's columns, the element as `item` and its position from 0 as `ordinal`.
 
-    `outer` keeps a row of nulls (position 0) where the array is empty or null.
+    `outer` keeps a row of nulls (position 0) where the array is empty or null. One that `closes` gives further rows as the arrays
+    of its input grow, and takes none back.
     """
 
     input: Node
@@ -105,6 +106,7 @@ class Unnest(msgspec.Struct, frozen=True, tag=True):
     item: str
     ordinal: str
     outer: bool = False
+    closes: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -116,7 +118,7 @@ class Unnest(msgspec.Struct, frozen=True, tag=True):
 
     @property
     def append_only(self) -> bool:
-        return self.input.append_only
+        return self.closes or self.input.append_only
 
 
 class Values(msgspec.Struct, frozen=True, tag=True):
@@ -273,11 +275,14 @@ class Over(msgspec.Struct, frozen=True, tag=True):
     """Each row of the input with what `calls` compute over the rows of its partition; nulls are equal, no columns one partition.
 
     Where rows that are equal in the order of a call have to be told apart, the input's key decides, ascending, nulls first.
+    One that `closes` has rows behind which others come in all its orders, and right above it a filter that leaves out those whose
+    frames are not whole yet, if there are any: what is shown is never taken back.
     """
 
     input: Node
     partition: tuple[str, ...]
     calls: tuple[WindowCall, ...]
+    closes: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -289,7 +294,7 @@ class Over(msgspec.Struct, frozen=True, tag=True):
 
     @property
     def append_only(self) -> bool:
-        return False
+        return self.closes
 
 
 class TemporalFilter(msgspec.Struct, frozen=True, tag=True):

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.hummock.ordering import equal_values, order_by_key
+from engine.hummock.ordering import equal_to_previous, equal_values, order_by_key, sort_indices
 
 ROWS = st.lists(
     st.tuples(st.integers(0, 3), st.integers(0, 4), st.sampled_from([None, "a", "b"])), max_size=30
@@ -54,3 +54,29 @@ def test_nested_values_are_the_same_as_their_parts_are() -> None:
     other = [[{"x": nan, "m": [("a", nan)]}], [{"x": 0.0, "m": None}], [{"x": 1.0, "m": []}], None, None]
     found = equal_values(pa.array(one, kind), pa.array(other, kind))
     assert found.tolist() == [True, True, False, False, True]
+
+
+KINDS = (pa.int8(), pa.int64(), pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.time64("us"))
+
+
+@given(
+    st.sampled_from(KINDS),
+    st.lists(st.sampled_from([None, -1, 0, 1, 5, "least", "most"]), max_size=12),
+    st.booleans(),
+)
+def test_the_ends_of_a_type_have_their_place_and_equal_themselves(
+    kind: pa.DataType, given_values: list[int | str | None], with_nulls: bool
+) -> None:
+    bits = kind.bit_width
+    ends: dict[int | str | None, int | None] = {"least": -(1 << bits - 1), "most": (1 << bits - 1) - 1}
+    values = [ends[value] if isinstance(value, str) else value for value in given_values]
+    if not with_nulls:
+        values = [value for value in values if value is not None]
+    numbers = pa.array(values, pa.int8() if bits == 8 else pa.int32() if bits == 32 else pa.int64())
+    column = numbers.view(kind)
+    keys = pa.table({"k": column})
+    wanted = sorted(range(len(values)), key=lambda n: (values[n] is not None, values[n] or 0))
+    assert sort_indices(keys).tolist() == wanted
+    assert equal_values(column, column).all()
+    same = [values[a] == values[b] for a, b in zip(wanted[1:], wanted, strict=False)]
+    assert equal_to_previous(keys.take(pa.array(wanted, pa.int64()))).tolist() == same

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -26,6 +27,7 @@ from engine.meta.catalog_store import table_of
 from engine.meta.recovery import FailedRow
 from engine.operators.context import EpochContext
 from engine.operators.flow import Rows, as_frame
+from engine.sql.expression.limbs import is_bigint_sum
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.rules import FullRefresh
 from engine.sql.plan import Filter, Node, Project, Scan, scans
@@ -37,6 +39,11 @@ WHAT_NOW = (
     "correct the row, or make the view WITH (on_row_error = 'null'); nothing is lost, "
     "the next run starts where this one did"
 )
+SUM_TOO_LARGE = (
+    f"[ARITHMETIC_OVERFLOW] a sum is no BIGINT, which goes from {-(1 << 63)} to {(1 << 63) - 1}: "
+    "sum CAST(n AS DECIMAL(38, 0))"
+)
+"""What is said of a sum that is kept in parts, whose arithmetic nobody wrote."""
 Change = Callable[[Fragment, EpochContext], Rows | None]
 
 
@@ -59,6 +66,9 @@ def row_failed(
 
 def reason_of(error: PySparkException) -> str:
     """Return what Spark says of a failing row, in one line."""
+    with suppress(Exception):  # a client without the call
+        if any(is_bigint_sum(part.fragment()) for part in error.getQueryContext() or ()):
+            return SUM_TOO_LARGE
     reason = (error.getMessage() or str(error)).splitlines()[0]
     condition = error.getCondition() or type(error).__name__
     return reason if condition in reason else f"[{condition}] {reason}"

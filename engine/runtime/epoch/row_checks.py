@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.arrow import as_values, has_far_times
 from engine.errors import RowFailed, SqlError
 from engine.hummock import Hummock, SstInfo, Table, Version
 from engine.hummock.driver_traffic import held, traffic_of
@@ -123,7 +124,11 @@ def _broken(schema: Any, rows: pa.Table) -> tuple[int, list[str]]:
     import pandas as pd
     from pandera.errors import SchemaError, SchemaErrors
 
-    frame = rows.to_pandas()
+    far = [name for name in rows.column_names if has_far_times(rows.column(name))]
+    frame = rows.drop_columns(far).to_pandas()
+    for name in far:
+        far_values = pd.Series(as_values(rows.column(name)), dtype=object)
+        frame.insert(rows.schema.get_field_index(name), name, far_values)
     for field in rows.schema:
         if pa.types.is_integer(field.type) and rows.column(field.name).null_count:
             whole = rows.column(field.name).to_pandas(types_mapper=lambda _: pd.Int64Dtype())

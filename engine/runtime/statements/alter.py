@@ -190,13 +190,13 @@ def _add_column(
         raise _error(message, column.name, statement.sql, "choose another name")
     table = store.version.tables[relation.name]
     value = _default(column, spark, statement.sql)
-    if column.length is not None and value.as_py() is not None:
+    if column.length is not None and value.is_valid:
         found = fitted(pa.array([value.as_py()], pa.string()), column)
         if len(found.long):
             message = f"the DEFAULT does not fit: {too_long(value.as_py(), column)}"
             raise _error(message, column.name, statement.sql, "write a shorter text")
         value = found.kept[0]
-    if not column.nullable and value.as_py() is None and _has_rows(store, table):
+    if not column.nullable and not value.is_valid and _has_rows(store, table):
         hint = "give it a DEFAULT, or take NOT NULL out"
         message = f"column {column.name} would be null in the rows that {relation.name} has"
         raise _error(message, column.name, statement.sql, hint)
@@ -208,7 +208,7 @@ def _add_column(
         _refuse_connector(relation, statement)
         column = msgspec.structs.replace(column, stored=source)
     field = pa.field(source, to_arrow(column.type))
-    field = field if value.as_py() is None else with_default(field, value)
+    field = with_default(field, value) if value.is_valid else field
     visible = [c for c in relation.columns if not c.hidden]
     hidden = [c for c in relation.columns if c.hidden]
     changed = msgspec.structs.replace(relation, columns=(*visible, column, *hidden))

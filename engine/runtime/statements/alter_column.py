@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from engine.arrow import as_values, repeated
 from engine.errors import SqlError
 from engine.hummock import Commit, Hummock, Version
 from engine.meta.catalog_store import StoredCatalog, catalog_unchanged, entries
@@ -78,4 +79,4 @@ def _value(column: Column, computed: Callable[[Column], pa.Scalar[Any]]) -> Any:
     try:
         return local_default(column, datetime.datetime.now(datetime.UTC))
     except NotLiteral:
-        return computed(column).as_py()
+        return as_values(repeated(computed(column), 1))[0]

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.arrow import as_rows, as_values
+from engine.arrow import as_rows
 from engine.errors import Conflict
 from engine.hummock import Hummock, Put, Table, Version
 from engine.hummock.batch import Operation
@@ -21,8 +21,8 @@ from engine.hummock.expiry import as_numbers
 from engine.hummock.preconditions import Precondition
 from engine.meta.dead_letters import DEAD_LETTER, DEAD_LETTER_SCHEMA
 from engine.meta.idle import IDLE_TIMEOUT
-from engine.meta.watermarks import WatermarkAt, shown_number, watermark_at, watermark_row
-from engine.sql.catalog import Relation, Watermark, watermark_relation
+from engine.meta.watermarks import WatermarkAt, number_text, watermark_at, watermark_row, within
+from engine.sql.catalog import WATERMARK, Relation, Watermark, watermark_relation
 from engine.sql.typing.types import to_arrow
 
 LATE_ROWS = "late_rows"
@@ -70,6 +70,7 @@ class Arrivals:
         self._seen = version.tables.get(self._table.name)
         if self._seen is None:
             raise Conflict(f"table {relation.name} was dropped while rows were written to it")
+        self._kind = self._table.schema.field(WATERMARK).type
         self.before, self.late_before = watermark_at(store.reader, self._seen)
         self._now = self.before
 
@@ -101,7 +102,7 @@ class Arrivals:
         if kept is not None:
             self._kept.append(kept)
         if greatest is not None:
-            reached = greatest - self.watermark.delay
+            reached = within(greatest - self.watermark.delay, self._kind)
             self._now = reached if self._now is None else max(self._now, reached)
 
     def writes(self) -> dict[str, Sequence[Operation]]:
@@ -163,9 +164,11 @@ class Arrivals:
         rows = rows.select([one.source for one in shown]).rename_columns([one.name for one in shown])
         count = rows.num_rows
         raw = [json.dumps(row, default=str, ensure_ascii=False) for row in as_rows(rows)]
-        times = rows.column(column)
-        at = shown_number(before, times.type)[0]
-        reasons = [f"late: {column} = {time} is below the watermark {at}" for time in as_values(times)]
+        assert before is not None  # or none of them would be late
+        at = number_text(before, self._kind)
+        numbers: pa.Array[Any] = as_numbers(rows.column(column).combine_chunks())
+        times = [number_text(number, self._kind) for number in numbers.to_pylist()]
+        reasons = [f"late: {column} = {time} is below the watermark {at}" for time in times]
         return pa.table(
             [
                 pa.array([name] * count, pa.string()),

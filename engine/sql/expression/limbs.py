@@ -39,6 +39,11 @@ def bigint_sum(high: Expr, low: Expr) -> Expr:
     return template(text, high=high, low=low, base=_BASE, mask=_MASK)
 
 
+def is_bigint_sum(text: str) -> bool:
+    """Tell whether a text of Spark SQL is what `bigint_sum` says, or a part of it that can be an error."""
+    return "shiftright(" in text and f"* {_BASE.text}L" in text
+
+
 def decimal_limbs(value: Expr, scale: int) -> Limbs:
     """Return a decimal, counted in units of its last digit, as its digits above the lowest 19 and those."""
     base = _power(_LOW_DIGITS - scale)

@@ -9,14 +9,13 @@ Numbers are microseconds of timestamps, days of dates, and whole numbers themsel
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
+import numpy as np
 
-_EPOCH = datetime.datetime(1970, 1, 1)
-_MICROSECOND = datetime.timedelta(microseconds=1)
+_DAY = 86_400_000_000
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -58,6 +57,7 @@ def coarseness(steps: Sequence[Step]) -> int:
 
 
 def _first_of_months(micros: int, months: int) -> int:
-    at = _EPOCH + datetime.timedelta(microseconds=micros)
-    number = (at.year * 12 + at.month - 1) // months * months
-    return (datetime.datetime(number // 12, number % 12 + 1, 1) - _EPOCH) // _MICROSECOND
+    """Return the first moment of a time's month, or of the months that are counted from year 0; of any year."""
+    since = int(np.datetime64(micros // _DAY, "D").astype("datetime64[M]").astype(np.int64)) + 1970 * 12
+    first = np.datetime64(since // months * months - 1970 * 12, "M")
+    return int(first.astype("datetime64[D]").astype(np.int64)) * _DAY

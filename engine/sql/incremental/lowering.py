@@ -210,7 +210,7 @@ class Lowering(LookupStates):
     def _over_state(self, node: Node) -> Scan:
         """Return a scan of a state table with the rows of calls over windows, or of a filter right above them."""
         self._over(None, renamed(node))
-        return self._state_scan()
+        return self._state_scan(node.append_only)
 
     def _over(self, table: str | None, top: Project) -> None:
         """Add the fragment of calls over windows; without a name it is a state, numbered after all that stands below it."""

@@ -69,8 +69,10 @@ class _Closing:
             case Project():
                 gaps = any(":gap:times" in name for name in node.columns)
                 return msgspec.structs.replace(node, input=self.closed(node.input, gaps))
-            case Filter() | Unnest():
+            case Filter():
                 return msgspec.structs.replace(node, input=self.closed(node.input))
+            case Unnest():
+                return msgspec.structs.replace(node, input=self.closed(node.input), closes=True)
             case Over():
                 sessions = sessions_of(node)
                 return self._over(node, fills) if sessions is None else self._sessions(sessions)
@@ -84,11 +86,18 @@ class _Closing:
     def _over(self, node: Over, fills: bool) -> Node:
         """Return calls that go along a column with a watermark over the closed rows, those alone whose frames are whole."""
         below = progress(node.input, self.of_scan)
-        ordered = {call.order[0].column for call in node.calls if call.order and not call.order[0].descending}
-        column = next(iter(ordered), "")
-        if len(ordered) != 1 or column not in below or any(not call.order for call in node.calls):
+        carried = {key.column for one in node.calls for key in one.order[:1] if key.column in below}
+        if not carried:
             hint = "PARTITION BY the window, or ORDER BY the column of the watermark, ascending"
             raise self.refuse("no order or partition of the window function carries a watermark", hint)
+        column = min(carried)
+        for one in node.calls:
+            if not _goes_along(one, column):
+                what = (
+                    f"{_name_of(one)} does not go along the column of the watermark: rows to come change it"
+                )
+                hint = "begin the ORDER BY of each of its windows with that column, ascending; or PARTITION BY the window"
+                raise self.refuse(what, hint)
         return self._along(node, filtered(node.input, column, below[column]), fills)
 
     def _sessions(self, sessions: Sessions) -> Node:
@@ -116,24 +125,32 @@ class _Closing:
         """Refuse other frames whose rows, where their sessions are closed, are not the first of their partition."""
         node = sessions.above[0]
         by = {name for over in sessions.starts for name in over.partition}
-        along = all(
-            one.order and one.order[0] == SortKey(column, False, one.order[0].nulls_first)
-            for one in node.calls
-        )
+        along = all(_goes_along(one, column) for one in node.calls)
         if len(sessions.above) > 1 or not by <= set(node.partition) or not along:
             hint = "give it the PARTITION BY and the ORDER BY of the sessions, or make a view of its own"
             raise self.refuse("a frame beside sessions goes through other rows than they do", hint)
 
     def _along(self, node: Over, source: Node, fills: bool = False) -> Node:
         """Return calls over closed rows, of which those behind are to come: those alone whose frames are whole."""
-        # what stands between two rows is known with the second: rows are added then, and none changes
-        ahead = 0 if fills else max((self._rows_ahead(call) for call in node.calls), default=0)
-        if not ahead:
+        if (
+            fills
+        ):  # what stands between two rows is known with the second: rows are added then, and none changes
             return msgspec.structs.replace(node, input=source)
-        whole = _rows_to_come(node.calls, ahead)
-        over = msgspec.structs.replace(node, input=source, calls=(*node.calls, whole))
-        complete = Filter(over, Comparison("=", Column(whole.name), Literal(str(ahead + 1), "bigint")))
-        return Project(complete, tuple((name, Column(name)) for name in node.columns))
+        ahead: dict[tuple[SortKey, ...], int] = {}
+        for one in node.calls:
+            ahead[one.order] = max(ahead.get(one.order, 0), self._rows_ahead(one))
+        # which of the rows of one time stands behind another is a matter of each order by itself
+        needed = [(order, rows) for order, rows in ahead.items() if rows]
+        whole = [_rows_to_come(f"close:rows:{n}", order, rows) for n, (order, rows) in enumerate(needed)]
+        over = msgspec.structs.replace(node, input=source, calls=(*node.calls, *whole), closes=True)
+        complete = [
+            Comparison("=", Column(one.name), Literal(str(rows + 1), "bigint"))
+            for one, (_, rows) in zip(whole, needed, strict=True)
+        ]
+        kept = conjunction(complete)
+        if kept is None:
+            return over
+        return Project(Filter(over, kept), tuple((name, Column(name)) for name in node.columns))
 
     def _rows_ahead(self, call: WindowCall) -> int:
         """Return how many rows behind a row a call reads; raises for those that read to the end."""
@@ -195,11 +212,16 @@ def filtered(node: Node, column: str, carried: Progress) -> DynamicFilter:
     return DynamicFilter(fed, at, bounds_of(carried), "<", closes=True)
 
 
-def _rows_to_come(calls: tuple[WindowCall, ...], ahead: int) -> WindowCall:
-    """Return the call that counts the rows from each row on, up to `ahead` behind it."""
+def _goes_along(call: WindowCall, column: str) -> bool:
+    """Tell whether the rows of later times stand behind all others in the order of a call."""
+    return bool(call.order) and call.order[0].column == column and not call.order[0].descending
+
+
+def _name_of(call: WindowCall) -> str:
+    return getattr(call.call, "function", "") or "an expression over a window"
+
+
+def _rows_to_come(name: str, order: tuple[SortKey, ...], ahead: int) -> WindowCall:
+    """Return the call that counts the rows from each row on in an order, up to `ahead` behind it."""
     frame = Frame("rows", FrameEnd("current row"), FrameEnd("following", Literal(str(ahead))))
-    return WindowCall("close:rows", call("count", Literal("1")), _order(calls), frame)
-
-
-def _order(calls: tuple[WindowCall, ...]) -> tuple[SortKey, ...]:
-    return max((call.order for call in calls), key=len)
+    return WindowCall(name, call("count", Literal("1")), order, frame)

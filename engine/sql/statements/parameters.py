@@ -11,6 +11,7 @@ from typing import Any
 
 import sqlglot.expressions as exp
 
+from engine.arrow import as_values, moment_text, repeated
 from engine.sql.dialect import Dialect
 from engine.sql.parsing.position import copy_place
 from engine.sql.parsing.refusals import mistake, unsupported
@@ -22,7 +23,7 @@ _TAKES = (exp.Query, exp.Values, exp.Insert, exp.Update, exp.Delete)
 _FORM = (
     's.sql("SELECT … WHERE a = ? AND b = ?", [1, "x"]), or $1 and $2, or :a and :b with {"a": 1, "b": "x"}'
 )
-_SPAN = datetime.timedelta(microseconds=1)
+_SPAN, _EPOCH = datetime.timedelta(microseconds=1), datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def with_parameters(tree: exp.Expr, values: Parameters | None, sql: str, dialect: Dialect) -> exp.Expr:
@@ -122,7 +123,7 @@ def literal_of(value: Any, dialect: Dialect) -> exp.Expr | None:
     Texts are untyped in PostgreSQL's family, as quoted literals are there: what stands beside them gives the type.
     """
     if hasattr(value, "as_py"):  # of Arrow
-        value = value.as_py()
+        (value,) = as_values(repeated(value, 1))
     elif hasattr(value, "item") and not isinstance(value, Sequence):  # of NumPy
         value = value.item()
     match value:
@@ -177,5 +178,6 @@ def _cast(text: str, kind: str, dialect: Dialect) -> exp.Expr:
 def _moment(value: datetime.datetime, dialect: Dialect) -> exp.Expr:
     if value.tzinfo is None:
         return _cast(value.isoformat(" "), "timestamp_ntz" if dialect == "spark" else "timestamp", dialect)
-    text = value.astimezone(datetime.UTC).isoformat(" ")
+    micros = (value - _EPOCH) // _SPAN  # in UTC it may be of a year that Python has not
+    text = f"{moment_text(micros)}+00:00"
     return _cast(text, "timestamp" if dialect == "spark" else "timestamptz", dialect)

@@ -146,12 +146,14 @@ def _quotient(node: exp.Div, one: str | None, other: str | None) -> str | None:
 
 
 def _branches(node: exp.Case | exp.If) -> list[exp.Expr]:
-    """Return what a CASE or an IF may give, but for nulls."""
+    """Return what a CASE or an IF may give, but for nulls and errors."""
     if isinstance(node, exp.Case):
         found = [*(part.args["true"] for part in node.args["ifs"]), node.args.get("default")]
     else:
         found = [node.args.get("true"), node.args.get("false")]
-    return [part for part in found if part is not None and not isinstance(part, exp.Null)]
+    fails = [isinstance(part, exp.Anonymous) and part.name.lower() == "raise_error" for part in found]
+    given = [part for part, error in zip(found, fails, strict=True) if not error]
+    return [part for part in given if part is not None and not isinstance(part, exp.Null)]
 
 
 def _is_span(node: exp.Expr, kind: str | None) -> bool:

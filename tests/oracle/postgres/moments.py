@@ -78,7 +78,7 @@ EXPRESSIONS: tuple[str, ...] = (
     *(f"to_char(t, '{form}')" for form in _FORMATS),
     *("t + make_interval(months => m)", "t + make_interval(days => n, secs => s)", "t + n * interval '1 day'"),
     *("t::date", "t::time", "d::timestamp", "z::date", "z::time", "d::text", "t::text", "z::text"),
-    *("z AT TIME ZONE 'America/New_York'", "t AT TIME ZONE 'Asia/Tokyo'", "greatest(t, u)", "least(d, e)", "t < u", "d = e", "d > t"),
+    *("z AT TIME ZONE 'America/New_York'", "t AT TIME ZONE 'Asia/Tokyo'", "t AT TIME ZONE 'America/New_York'", "greatest(t, u)", "least(d, e)", "t < u", "d = e", "d > t"),
     *("age(d, e) > interval '1 year'", "(t - u) > interval '10 days'", "make_date(extract(year FROM d)::int, 1 + abs(m) % 12, 15)"),
     *("date_bin('15 minutes', t, timestamp '2001-01-01')", "(d, d + 10) OVERLAPS (e, e + 10)", "to_date(to_char(d, 'DD Mon YYYY'), 'DD Mon YYYY')"),
     *("d BETWEEN e AND e + 400", "t::date = d", "to_timestamp(s::double precision)", "coalesce(d, e)", "d IS DISTINCT FROM e"),

@@ -11,10 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from engine.arrow import as_rows
 from engine.connectors.sources import poll_all
 from engine.errors import SqlError, UnsupportedSql
 from engine.hummock import Hummock, Put, Version
 from engine.meta.dead_letters import DEAD_LETTER
+from engine.meta.watermarks import shown_number, watermark_at
 from engine.session import Session
 
 TABLE = "CREATE TABLE t (ts TIMESTAMP, n INT, WATERMARK FOR ts AS ts - INTERVAL '5' MINUTE) APPEND ONLY"
@@ -29,7 +31,7 @@ def lake(tmp_path: Path) -> Iterator[Session]:
 
 def rows(lake: Session, table: str) -> list[dict[str, Any]]:
     lake.store.refresh()
-    return [row for batch in lake.store.iter(table) for row in batch.to_pylist()]
+    return [row for batch in lake.store.iter(table) for row in as_rows(batch)]
 
 
 def watermark(lake: Session, table: str = "t") -> tuple[Any, int]:
@@ -368,3 +370,45 @@ def test_the_status_tells_where_a_watermark_stands_and_what_was_late(lake: Sessi
     write(lake, (at(8), 2))
     told = {one.name: (one.watermark, one.late_rows) for one in lake.status()}
     assert told["t"] == (str(watermark(lake)[0]), 1) and told["plain"] == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "clause", "number", "reached"),
+    [
+        ("BIGINT", "n0 + 10", 2**63 - 1, 2**63 - 1),
+        ("BIGINT", "n0 - 10", -(2**63), -(2**63)),
+        ("BIGINT", "n0 - 10", -(2**63) + 3, -(2**63)),
+        ("TINYINT", "n0 - 10", -128, -138),
+        ("DATE", "n0 + 2", 2**31 - 1, 2**31 - 1),
+        ("TIMESTAMP", "n0 - INTERVAL '1' DAY", -(2**63) + 5, -(2**63)),
+        ("TIMESTAMP_NTZ", "n0 + INTERVAL '1' DAY", 2**63 - 1, 2**63 - 1),
+    ],
+)
+def test_a_watermark_stays_within_the_type_of_its_column(
+    lake: Session, kind: str, clause: str, number: int, reached: int
+) -> None:
+    lake.sql(
+        f"CREATE TABLE t (n0 {kind}, n INT, WATERMARK FOR n0 AS {clause}) APPEND ONLY WITH (late_rows = 'keep')"
+    )
+    times = shown_number(number, lake.store.table("t").schema.field("n0").type)
+    for n in (1, 2):
+        lake.write("t", pa.table({"n0": times, "n": pa.array([n], pa.int32())}), mode="insert")
+        assert watermark_at(lake.store.reader, lake.store.refresh().tables["_watermark_t"]) == (reached, 0)
+    lake.write(
+        "t", pa.table({"n0": shown_number(0, times.type), "n": pa.array([3], pa.int32())}), mode="insert"
+    )
+    assert numbers(lake) == ([1, 2, 3] if number < 0 else [1, 2])  # below the greatest number all are late
+    told = lake.sql("SHOW WATERMARKS")
+    assert told is not None and told.num_rows == 1
+    lake.status()
+
+
+def test_late_rows_of_far_years_are_told_as_texts(lake: Session) -> None:
+    lake.sql("CREATE TABLE t (n0 DATE, WATERMARK FOR n0 AS n0) APPEND ONLY WITH (late_rows = 'keep')")
+    for days in (3_000_000, 2_999_999):
+        lake.write("t", pa.table({"n0": shown_number(days, pa.date32())}), mode="insert")
+    (letter,) = rows(lake, DEAD_LETTER)
+    assert letter["reason"] == "late: n0 = +10183-09-20 is below the watermark +10183-09-21"
+    assert json.loads(letter["raw"]) == {"n0": "+10183-09-20"}
+    told = lake.sql("SHOW WATERMARKS")
+    assert told is not None and told.column(2).to_pylist() == ["+10183-09-21"]

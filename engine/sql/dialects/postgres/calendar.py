@@ -14,7 +14,8 @@ import sqlglot.expressions as exp
 from engine.sql.dialects.postgres.filled import filled
 from engine.sql.dialects.postgres.patterns import NotSaid
 from engine.sql.dialects.postgres.terms import TypeOf
-from engine.sql.typing.intervals import calendar_interval
+from engine.sql.typing.expression_types import is_number
+from engine.sql.typing.intervals import calendar_interval, has_months
 from engine.sql.typing.json_types import mark_of, marked, unmarked
 
 SPAN = "interval parts"
@@ -114,12 +115,38 @@ def field_of_span(node: exp.Extract, type_of: TypeOf) -> exp.Expr | None:
 def text_of_span(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """Return PostgreSQL's text of a span: of age(), of one that is written out, or of days and less; None for anything else."""
     parts = _parts(node, type_of)
-    if parts is None and (type_of(node) or "").startswith("interval day"):
+    if parts is None and _is_of_days(node, type_of):
         micros = "(CAST(extract(DAY FROM _p0) AS BIGINT) * 86400 + extract(HOUR FROM _p0) * 3600 + extract(MINUTE FROM _p0) * 60)"
         micros = f"({micros} * 1000000 + CAST(extract(SECOND FROM _p0) * 1000000 AS BIGINT))"
         whole = f"array(CAST(0 AS BIGINT), {micros} DIV {_DAY}, {micros} % {_DAY})"
         parts = filled(f"if(_p0 IS NULL, NULL, {whole})", node)
     return None if parts is None else filled(_TEXT, parts)
+
+
+def _is_of_days(node: exp.Expr, type_of: TypeOf) -> bool:
+    """Tell whether an expression is an interval of days and less that was computed."""
+    if (type_of(node) or "").startswith("interval day"):
+        return True
+    inner = node.unnest()
+    match inner:
+        case exp.Neg():
+            return _is_days(inner.this, type_of)
+        case exp.Mul():
+            sides = inner.this, inner.expression
+            return any(
+                _is_days(side, type_of) and is_number(type_of(other) or "")
+                for side, other in (sides, sides[::-1])
+            )
+        case exp.Div():
+            return _is_days(inner.this, type_of) and is_number(type_of(inner.expression) or "")
+        case exp.Add() | exp.Sub():
+            return _is_days(inner.this, type_of) and _is_days(inner.expression, type_of)
+    return False
+
+
+def _is_days(node: exp.Expr, type_of: TypeOf) -> bool:
+    written = isinstance(node.unnest(), exp.Interval) and not has_months(node)
+    return written or _is_of_days(node, type_of)
 
 
 def compared_spans(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:

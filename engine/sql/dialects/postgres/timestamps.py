@@ -109,15 +109,30 @@ def _truncated(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     )
 
 
+_FIRST = "convert_timezone(_p1, 'UTC', _p0)"
+_DAY_LATER = f"try_add({_FIRST}, INTERVAL '24' HOUR)"
+_WITH_LATER_OFFSET = f"try_subtract(_p0, convert_timezone('UTC', _p1, {_DAY_LATER}) - {_DAY_LATER})"
+_SECOND = f"if(convert_timezone('UTC', _p1, {_WITH_LATER_OFFSET}) = _p0, {_WITH_LATER_OFFSET}, {_FIRST})"
+_OFFSET = re.compile(r"(?:UTC|GMT|Z|(?:UTC|GMT)?[+-]\d{1,2}(?::?\d{2})?)", re.IGNORECASE)
+
+
+def _is_fixed(zone: exp.Expr) -> bool:
+    """Tell whether a zone has one offset for all times, so that no local time comes twice."""
+    return isinstance(zone, exp.Literal) and _OFFSET.fullmatch(zone.name.strip()) is not None
+
+
 def _at_zone(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
-    """A moment with a zone loses it, one without gets it; Spark computes in UTC."""
+    """A moment with a zone loses it, one without gets it; Spark computes in UTC.
+
+    Of a local time that comes twice Spark takes the first, PostgreSQL the second: the one with the offset that holds a day later.
+    """
     kind, zone = type_of(node.this), node.args["zone"]
     plain = exp.DataType(this=exp.DataType.Type.TIMESTAMPNTZ)
     if kind == "timestamp":
         return call("convert_timezone", "UTC", zone, exp.Cast(this=node.this.copy(), to=plain))
     if kind in ("timestamp_ntz", "date"):
         local = exp.Cast(this=node.this.copy(), to=plain)
-        moved = call("convert_timezone", zone, "UTC", local)
+        moved = filled(_FIRST if _is_fixed(zone) else _SECOND, local, zone)
         return exp.Cast(this=moved, to=exp.DataType(this=exp.DataType.Type.TIMESTAMPLTZ))
     raise NotSaid("AT TIME ZONE of a value whose type is not certain", "CAST it to timestamp or timestamptz")
 

@@ -179,7 +179,7 @@ def _cast(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
         shown = shown_float(node.this, kind) if is_floating(kind) else None
         shown = shown or shown_numeric(node.this, kind) or text_of_span(node.this, type_of)
         if shown is not None:
-            return type(node)(this=shown, to=target)
+            return _cut(shown, target) if target.expressions else type(node)(this=shown, to=target)
         if kind.startswith(_NOT_AS_TEXT):
             raise NotSaid(f"{kind} as a text", "take its parts, or array_to_string")
     if target.this == _KIND.TIME and type_of(node.this) in ("timestamp", "timestamp_ntz"):
@@ -195,9 +195,14 @@ def _cast(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     if target.this == _KIND.DECIMAL and is_floating(type_of(node.this)):
         return type(node)(this=finite(node.this), to=target)
     if target.this in _TEXTS and target.expressions:
-        text = exp.Cast(this=node.this, to=exp.DataType(this=_KIND.TEXT))
-        return exp.Anonymous(this="LEFT", expressions=[text, target.expressions[0].this.copy()])
+        return _cut(node.this, target)
     return None
+
+
+def _cut(value: exp.Expr, target: exp.DataType) -> exp.Expr:
+    """Return a value as a text of at most as many characters as its type says."""
+    text = exp.Cast(this=value, to=exp.DataType(this=_KIND.TEXT))
+    return exp.Anonymous(this="LEFT", expressions=[text, target.expressions[0].this.copy()])
 
 
 _TRUE = "'t', 'tr', 'tru', 'true', 'y', 'ye', 'yes', 'on', '1'"

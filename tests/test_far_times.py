@@ -1,0 +1,172 @@
+"""No dates and times of data become Python's own outside of `engine/arrow.py`, which knows the years that Python has not."""
+
+from __future__ import annotations
+
+import ast
+import datetime
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from engine.arrow import as_rows, as_values, has_far_times
+from engine.jsonb.values import as_documents
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("engine", "tideline", "dagster_tideline")
+SEAM = "engine/arrow.py"
+TAKES_APART = ("to_pylist", "as_py", "to_pydict", "to_pandas", "toPandas", "collect", "toLocalIterator")
+OF_NO_TIME = ("sum", "any", "all", "count", "count_distinct", "as_numbers")
+"""What functions of these names give is a number or a truth, and no time."""
+COLLECTORS = ("gc", "chain", "self.maintenance")
+"""What collects garbage, and no rows."""
+OF_NUMBERS_AND_TEXTS = {
+    "engine/connectors/conversion.py": (
+        "pc.less_equal(pa.scalar(first, kind), found['min']).as_py()",
+        "pc.less_equal(found['max'], pa.scalar(last, kind)).as_py()",
+        "text.to_pylist()",
+        "one.as_py()",
+    ),
+    "engine/connectors/delta_columns.py": (
+        "session.read.format('delta').load(place.spark).limit(0).collect()",
+    ),
+    "engine/connectors/delta_tables.py": (
+        "session.sql(f'DESCRIBE DETAIL {delta_name(url)}').toArrow().to_pylist()",
+        "session.sql(f'DESCRIBE HISTORY {delta_name(url)} LIMIT 1').toArrow().to_pylist()",
+        "session.sql(f'SHOW TBLPROPERTIES {delta_name(url)}').toArrow().to_pylist()",
+    ),
+    "engine/connectors/landing_commit.py": ("found.to_pylist()",),
+    "engine/connectors/landing_rows.py": (
+        "encoded.dictionary.to_pylist()",
+        "value.as_py()",
+        "given[index].as_py()",
+    ),
+    "engine/connectors/landing_tables.py": ("found.to_pylist()",),
+    "engine/connectors/offsets.py": ("found.to_pylist()",),
+    "engine/connectors/parquet_files.py": ("column[index].as_py()",),
+    "engine/connectors/parquet_process.py": ("numbers[index].as_py()",),
+    "engine/connectors/sinks/delta.py": ("done.toArrow().to_pylist()",),
+    "engine/connectors/sinks/delta_upkeep.py": ("column[0].as_py()",),
+    "engine/hummock/claims.py": ("pc.min(rows.column(ROW_EPOCH)).as_py()",),
+    "engine/hummock/compaction/merging.py": (
+        "pc.min(rows.column(ROW_EPOCH)).as_py()",
+        "pc.min(numbers).as_py()",
+        "pc.max(numbers).as_py()",
+    ),
+    "engine/hummock/lookup.py": ("column.take(positions(order)).to_pylist()",),
+    "engine/hummock/shared_buffer.py": (
+        "hashes[0].as_py()",
+        "hashes[-1].as_py()",
+    ),
+    "engine/hummock/sst.py": (
+        "hashes[0].as_py()",
+        "hashes[-1].as_py()",
+    ),
+    "engine/jsonb/functions.py": ("kinds[0].as_py()",),
+    "engine/log_store/fan_out.py": ("message.value.as_py()",),
+    "engine/log_store/log_table.py": ("batch.column(name).to_pylist()",),
+    "engine/meta/crossing.py": ("pc.min(rows.column(TIME_AT).filter(ahead)).as_py()",),
+    "engine/meta/source_notes.py": ("batch.to_pylist()",),
+    "engine/meta/watermarks.py": ("found.column(LATE)[0].as_py()",),
+    "engine/operators/arrow_folds.py": (
+        "pc.min(column).as_py()",
+        "pc.max(column).as_py()",
+    ),
+    "engine/operators/changelog.py": (
+        "rows.column(ROW)[0].as_py()",
+        "log.column('_op').to_pylist()",
+    ),
+    "engine/operators/skew.py": ("pc.max(counted.column('hash_count')).as_py()",),
+    "engine/runtime/epoch/claims.py": (
+        "pc.min(as_numbers(rows.column(expiry.column).combine_chunks())).as_py()",
+    ),
+    "engine/runtime/epoch/row_checks.py": (
+        "rows.drop_columns(far).to_pandas()",
+        "rows.column(field.name).to_pandas(types_mapper=lambda _: pd.Int64Dtype())",
+    ),
+    "engine/runtime/epoch/view_checks.py": (
+        "rows.column(FAILED).to_pylist()",
+        "rows.column(ROWS).to_pylist()",
+    ),
+    "engine/runtime/partitions/frames.py": (
+        "reduce(DataFrame.union, frames).where('key IS NOT NULL').distinct().limit(most).collect()",
+    ),
+    "engine/runtime/partitions/values.py": (
+        "frame.selectExpr(f'{spark_sql(how.key(how.tables[how.view]))} AS `key`').distinct().collect()",
+        "rows.column(name).to_pylist()",
+    ),
+    "engine/runtime/reads/local_read.py": ("scalar.as_py()",),
+    "engine/runtime/rows.py": ("pc.min(found.long).as_py()",),
+    "engine/runtime/spark/probe.py": ("frame.collect()",),
+    "engine/runtime/statements/alter.py": ("value.as_py()",),
+    "engine/runtime/writes/late_frames.py": (
+        "rows.selectExpr(f'max({number})', f'count_if({late})').collect()",
+    ),
+    "engine/runtime/writes/watermarks.py": ("pc.max(times).as_py()", "numbers.to_pylist()"),
+    "engine/runtime/writes/write_tasks.py": ("pc.min(found).as_py()",),
+    "engine/spark_internals.py": (
+        "frame.collect()",
+        "column.to_pylist()",
+    ),
+    "engine/sql/typing/documents.py": ("values.to_pylist()",),
+    "dagster_tideline/io_manager.py": ("found.to_pandas(types_mapper=pd.ArrowDtype)",),
+}
+"""By file: what is taken apart there and holds numbers, texts, bytes or truths, times that were looked at before, or the store's
+own times."""
+
+
+def _taken_apart(path: Path) -> Iterator[ast.Call]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            continue
+        value = node.func.value
+        if node.func.attr in TAKES_APART and not _is_number(value) and ast.unparse(value) not in COLLECTORS:
+            yield node
+
+
+def _is_number(value: ast.expr) -> bool:
+    while isinstance(value, ast.Subscript):
+        value = value.value
+    if not isinstance(value, ast.Call):
+        return False
+    name = value.func.attr if isinstance(value.func, ast.Attribute) else getattr(value.func, "id", "")
+    return name in OF_NO_TIME
+
+
+def test_values_of_data_are_taken_apart_by_what_knows_far_times() -> None:
+    strange, left = [], {name: set(texts) for name, texts in OF_NUMBERS_AND_TEXTS.items()}
+    for path in (path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))):
+        name = str(path.relative_to(ROOT))
+        if name == SEAM or "/project/tests/" in name:
+            continue
+        for call in _taken_apart(path):
+            text = ast.unparse(call)
+            if text in OF_NUMBERS_AND_TEXTS.get(name, ()):
+                left[name].discard(text)
+            else:
+                strange.append(f"{name}:{call.lineno}: {text}")
+    assert not strange, (
+        "as_values and as_rows of engine/arrow.py know times of years that Python has not; use them, or list here what reads "
+        "numbers and texts alone:\n" + "\n".join(strange)
+    )
+    assert not any(left.values()), f"these are gone, take them out of the list: {left}"
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_times_that_python_has_not_are_texts_wherever_they_stand(zone: str | None) -> None:
+    far = pa.array([253_402_300_800_000_000, 0], pa.int64()).cast(pa.timestamp("us", zone))
+    end = "" if zone is None else "+00:00"
+    text, plain = f"+10000-01-01 00:00:00{end}", datetime.datetime(1970, 1, 1, tzinfo=zone and datetime.UTC)
+    assert as_values(far) == [text, plain]
+    nested = pa.StructArray.from_arrays([far], ["at"])
+    assert as_rows(pa.table({"s": nested})) == [{"s": {"at": text}}, {"s": {"at": plain}}]
+    assert as_values(pa.ListArray.from_arrays([0, 2], far)) == [[text, plain]]
+    assert has_far_times(far) and not has_far_times(far.slice(1)) and not has_far_times(far.slice(0, 0))
+    assert as_documents(far, "timestamp", sort=True)[0] == f'"10000-01-01T00:00:00{end}"'
+
+
+def test_dates_of_any_year_are_texts() -> None:
+    days = pa.array([-(2**31), -719_163, 2_932_896, 2**31 - 1, None], pa.int32()).cast(pa.date32())
+    last = datetime.date(9999, 12, 31)
+    assert as_values(days) == ["-5877641-06-23", "0000-12-31", last, "+5881580-07-11", None]
