@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -15,7 +16,7 @@ from dagster._core.errors import DagsterExecutionInterruptedError
 
 from dagster_tideline.asset_builder import WORKER_TAG, worker_name
 from dagster_tideline.epoch_events import Event, Told, asset_keys, last_told
-from dagster_tideline.epoch_run import run_epoch
+from dagster_tideline.epoch_run import Ahead, run_epoch
 from dagster_tideline.hummock_resource import HummockResource
 from dagster_tideline.liveness import ACTIVE, worker_is_gone
 from dagster_tideline.models import FED, Model
@@ -166,8 +167,10 @@ class Driver:
                 )
                 self._trouble = ""
                 told = session.epochs.has_ended or (self._polling is not None and self._polling.has_news)
+                if outdated := bool(pending.models) and self._is_outdated():
+                    pending = replace(pending, models=())
                 if not is_known or told or (pending and self._is_due(pending)):
-                    self._epoch(pending)
+                    self._epoch(pending, sync=not outdated)
                     is_known = True
                     continue
             except StorageError as error:  # a store without room, or that does not answer, may be well again
@@ -193,7 +196,8 @@ class Driver:
         session = self.session
         with suppress(StorageError):
             if session.epochs.finish(LAST_SECONDS):
-                self._epoch(find_pending(session.epochs.store, self.models, session.store))
+                pending = find_pending(session.epochs.store, self.models, session.store)
+                self._epoch(pending, sync=not (pending.models and self._is_outdated()))
 
     def _is_known(self) -> bool:
         """Tell, looking now and then while nothing is to be told, whether all is as it was last: store, and Dagster's events.
@@ -210,7 +214,7 @@ class Driver:
         self._seen = dict(held[1])
         return is_known
 
-    def _epoch(self, pending: Pending) -> None:
+    def _epoch(self, pending: Pending, *, sync: bool = True) -> None:
         """Take what is pending; what fails is told, and tried again at growing distances."""
         found: list[Event] = []
         if self._written:
@@ -222,7 +226,7 @@ class Driver:
                 self.selected,
                 self._seen,
                 self.context,
-                landed=None if self._polling is None else self._polling.take(),
+                Ahead(None if self._polling is None else self._polling.take(), sync),
             ):
                 if event.asset_key in self._written:
                     continue
@@ -253,6 +257,14 @@ class Driver:
     def _is_due(self, pending: Pending) -> bool:
         """Tell whether work has changed since it was tried, or enough time has passed."""
         return time.monotonic() >= self._tries.get(pending.digest, (0, 0.0))[1]
+
+    def _is_outdated(self) -> bool:
+        """Tell whether a driver is being started, or at work, that knows other models: what it makes of them is not undone."""
+        active = RunsFilter(job_name=DRIVER_RUN, statuses=list(ACTIVE))
+        newest = next(iter(self.context.instance.get_runs(active, limit=1)), None)
+        if newest is None or newest.run_id == self.context.run_id:
+            return False
+        return newest.tags.get(MODELS_TAG) != models_digest(self.models)
 
     def _is_succeeded(self) -> bool:
         """Tell, looking once a second, whether a driver that was started later is ready."""

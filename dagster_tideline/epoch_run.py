@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -25,7 +26,7 @@ from dagster_tideline.epoch_events import (
 from dagster_tideline.jobs import GROUP_TAG
 from dagster_tideline.models import FED, Model
 from dagster_tideline.partitioned import partition_events, quarantine_check, remedy
-from dagster_tideline.sync import sync_models
+from dagster_tideline.sync import SyncReport, sync_models
 from engine.connectors.contract import SourceReport
 from engine.connectors.sources import poll_all
 from engine.meta.partitions import failed_between, quarantined
@@ -41,24 +42,32 @@ PATIENCE_SECONDS = 0.5
 """How long a driver waits for a sink: what takes longer goes on, and is told of later."""
 
 
+@dataclass(frozen=True)
+class Ahead:
+    """What an epoch need not do: `landed` tells what sources have landed already, without `sync` the store keeps its models."""
+
+    landed: Sequence[SourceReport] | None = None
+    sync: bool = True
+
+
 def run_epoch(
     session: Session,
     models: Sequence[Model],
     selected: Collection[str],
     told: Told,
     context: dg.AssetExecutionContext | dg.OpExecutionContext,
-    landed: Sequence[SourceReport] | None = None,
+    ahead: Ahead | None = None,
 ) -> Iterator[Event]:
     """Take all that is pending for the selected assets and yield one event for each that moved; of cut views one a partition.
 
-    `told` are the tags of the newest events: what Dagster would call stale though it is not is told again. `landed` tells what
-    sources have landed already, which are polled here without it.
+    `told` are the tags of the newest events: what Dagster would call stale though it is not is told again.
     A view that failed lately rests until its time comes, but in a run by hand. Checks are told of views that moved or failed, and
     of those that the run was asked for. Raises dg.Failure at the end, naming every table, view and partition that failed.
     """
     instance = context.instance
     log: logging.Logger = context.log
-    synced = sync_models(session, models)
+    ahead = ahead or Ahead()
+    synced = sync_models(session, models) if ahead.sync else SyncReport()
     for name in dict.fromkeys((*synced.changed, *synced.created)):
         log.info(f"{'changed' if name in synced.changed else 'created'} {name}")
     errors = {name: error for name, error in synced.errors.items() if name in selected}
@@ -69,6 +78,7 @@ def run_epoch(
     tables = [model.name for model in ours if model.kind in FED]
     views = [model.name for model in ours if model.kind == "materialized view"]
     views += [view for model in ours if model.kind == "sink" for view in model.reads[:1]]
+    landed = ahead.landed
     if landed is None:
         landed = poll_all(session.catalog, session.store, tables, lambda: session.computing)
     landings = {report.table: report for report in landed}

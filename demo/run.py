@@ -28,6 +28,7 @@ from demo.dataset import Dataset, load_dataset
 from demo.landed import Count
 from demo.replay import Drop, Replay
 from demo.screen import Screen
+from demo.stale import stale
 from demo.verify import Verdict, landed_counts, verify
 from demo.watch import Watch, open_instance
 from engine.errors import TidelineError
@@ -134,6 +135,7 @@ def play(
             screen.console.print(_verdict_table(verdicts))
             counts = landed_counts(session.store, models, home)
             screen.console.print(_count_table(counts))
+            screen.say(f"\nDagster calls all {_all_fresh(instance, models)} tables and views fresh")
         asked, failures = watch.runs(), watch.failures()
         screen.say(
             f"after the bulk, files were in every view after {statistics.median(seconds[1:]):.1f} s (median), "
@@ -160,6 +162,20 @@ def _step(
     passed = time.monotonic() - began
     told = f"{dropped.title}: {dropped.rows:,} rows in {dropped.files} files, every view is current after {passed:.1f} s"
     return told, passed
+
+
+def _all_fresh(instance: dg.DagsterInstance, models: tuple[Model, ...]) -> int:
+    """Wait until Dagster calls every table and view fresh, as a driver tells of them at distances; return how many there are."""
+    from dagster_project.definitions import defs  # of this environment
+
+    names = [model.name for model in models if model.kind != "view"]
+    deadline = time.monotonic() + STEP_SECONDS
+    while found := stale(instance, defs, names):
+        if time.monotonic() > deadline:
+            told = "; ".join(f"{name} {', '.join(causes)}" for name, causes in found.items())
+            raise DemoFailed(f"Dagster calls assets stale that are current: {told}")
+        time.sleep(1)
+    return len(names)
 
 
 def _verdict_table(verdicts: list[Verdict]) -> Table:

@@ -34,8 +34,9 @@ from dagster_tideline.hummock_resource import HummockResource
 from dagster_tideline.liveness import ACTIVE
 from dagster_tideline.spark_resource import SparkResource
 from dagster_tideline.telling import Telling
+from engine.dispatch import change_view
 from engine.errors import EpochFailed, SqlError, StorageError, StorageFull, Unavailable
-from tests.dagster.conftest import Project
+from tests.dagster.conftest import LARGE, Project
 
 WAIT_SECONDS = 120.0
 
@@ -166,6 +167,20 @@ def test_what_a_driver_before_it_has_taken_back_is_told_again(
     assert newest != oldest
     served.instance.report_runless_asset_event(dg.AssetMaterialization(key, tags=oldest))
     events.wait_until(lambda: told()[0] == newest)
+    end(drive)
+
+
+def test_what_a_driver_with_newer_models_makes_of_them_is_not_undone(served: Project, events: Events) -> None:
+    drive = Drive(served, WAIT_SECONDS)
+    drive.start()
+    served.land("1.csv", "id,shop,price\n1,a,10\n")
+    events.wait_until(lambda: total(served, "a") == 10)
+    newer = add_driver(served, {WORKER_TAG: worker_name(), MODELS_TAG: "others"})  # it warms up yet
+    assert change_view(served.session, LARGE.replace("> 10", "> 100"))
+    served.land("2.csv", "id,shop,price\n2,a,10\n")
+    events.wait_until(lambda: total(served, "a") == 20)
+    assert "> 100" in served.session.catalog.get("large").sql
+    served.instance.report_run_canceled(newer)
     end(drive)
 
 
