@@ -26,15 +26,15 @@ def check(found: Verdicts) -> None:
         for (_, kind), some in found.examples.items()
         if kind not in TAKEN
         for one in some
-        if "good-" in one
+        if ": good-" in one
     ]
-    assert not [one for one in good if not one.endswith("json: landed as duckdb read it")]
+    assert not good
 
 
 def test_mutated_files_land_as_others_read_them_or_are_told(tmp_path: Path) -> None:
-    found = run(tmp_path, 40, seed=1)
+    found = run(tmp_path, 25, seed=1)
     check(found)
-    assert sum(count for (_, kind), count in found.counts.items() if kind in TAKEN) > 20
+    assert sum(count for (_, kind), count in found.counts.items() if kind in TAKEN) > 10
 
 
 @pytest.mark.long
