@@ -82,7 +82,7 @@ OF_NUMBERS_AND_TEXTS = {
         "pc.min(as_numbers(rows.column(expiry.column).combine_chunks())).as_py()",
     ),
     "engine/runtime/epoch/row_checks.py": (
-        "rows.drop_columns(far).to_pandas()",
+        "rows.drop_columns(list(texts)).to_pandas()",
         "rows.column(field.name).to_pandas(types_mapper=lambda _: pd.Int64Dtype())",
     ),
     "engine/runtime/epoch/view_checks.py": (

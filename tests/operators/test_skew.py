@@ -61,4 +61,4 @@ def test_a_heavy_key_that_python_has_no_date_for_is_told_as_its_text(
     monkeypatch.setattr(skew, "SKEWED_ROWS", FEW)
     days = pa.array([4_000_000] * FEW, pa.int32()).cast(pa.date32())
     rows = pa.table({"id": list(range(FEW)), "day": days})
-    assert skew.load_of(rows, table) == Load(FEW, FEW, "day = '12921-08-18'")
+    assert skew.load_of(rows, table) == Load(FEW, FEW, "day = '+12921-08-18'")

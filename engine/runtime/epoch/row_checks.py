@@ -119,27 +119,49 @@ def _shown(relation: Relation) -> list[Column]:
     return [column for column in relation.columns if not column.hidden]
 
 
-def _broken(schema: Any, rows: pa.Table) -> tuple[int, list[str]]:
-    """Return how many rows are wrong, as often as they are, and what is, in words; nothing if they are right."""
-    import pandas as pd
-    from pandera.errors import SchemaError, SchemaErrors
+_FAR = (NotImplementedError, OverflowError)
+"""What pandas raises where it should write a time of a year that Python has not."""
 
-    far = [name for name in rows.column_names if has_far_times(rows.column(name))]
-    frame = rows.drop_columns(far).to_pandas()
-    for name in far:
-        far_values = pd.Series(as_values(rows.column(name)), dtype=object)
-        frame.insert(rows.schema.get_field_index(name), name, far_values)
+
+def _told_value(value: Any) -> str:
+    try:
+        return repr(value)
+    except _FAR:
+        return f"a time in the year {value.year}"
+
+
+def _frame(rows: pa.Table, texts: Sequence[str]) -> Any:
+    """Return rows as pandas has them; `texts` are columns of dates and times that become texts where Python has not the year."""
+    import pandas as pd
+
+    frame = rows.drop_columns(list(texts)).to_pandas()
+    for name in texts:
+        values = pd.Series(as_values(rows.column(name)), dtype=object)
+        frame.insert(rows.schema.get_field_index(name), name, values)
     for field in rows.schema:
         if pa.types.is_integer(field.type) and rows.column(field.name).null_count:
             whole = rows.column(field.name).to_pandas(types_mapper=lambda _: pd.Int64Dtype())
             frame[field.name] = whole
+    return frame
+
+
+def _broken(schema: Any, rows: pa.Table) -> tuple[int, list[str]]:
+    """Return how many rows are wrong, as often as they are, and what is, in words; nothing if they are right."""
+    from pandera.errors import SchemaError, SchemaErrors
+
+    far = [field for field in rows.schema if has_far_times(rows.column(field.name))]
     try:
-        schema.validate(frame, lazy=True)
+        try:
+            schema.validate(
+                _frame(rows, [field.name for field in far if pa.types.is_date(field.type)]), lazy=True
+            )
+        except _FAR:  # pandas tells of no value what it is
+            schema.validate(_frame(rows, [field.name for field in far]), lazy=True)
     except SchemaErrors as error:
         cases = error.failure_cases
         told = []
         for (column, check), failures in cases.groupby(["column", "check"], dropna=False, sort=False):
-            values = ", ".join(repr(value) for value in failures["failure_case"].head(SHOWN_FAILURES))
+            values = ", ".join(_told_value(value) for value in failures["failure_case"].head(SHOWN_FAILURES))
             told.append(f"column {column}, {check}: {len(failures)} rows, such as {values}")
         return len(cases), told
     except SchemaError as error:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandera.pandas as pdr
+import pyarrow as pa
+import pyarrow.compute
 import pytest
 from pyspark.sql import SparkSession
 
 from engine.errors import EpochFailed, SqlError
+from engine.runtime.epoch.row_checks import _broken
 from engine.session import Session
 
 Positive = pdr.DataFrameSchema(
@@ -93,3 +96,19 @@ def test_the_outcome_of_a_schema_is_that_of_a_check(session: Session) -> None:
     assert (outcome.passed, outcome.severity, outcome.rows) == (False, "error", 1) and "-4" in outcome.text
     session.sql("DELETE FROM sale WHERE id = 3")
     assert session.flush()["checked"].checks["pandera"].passed
+
+
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC")])
+def test_rows_with_times_of_far_years_are_checked_and_told(kind: pa.DataType) -> None:
+    day = pa.array([3_000_000, 0, None], pa.int32()).cast(pa.date32())
+    at = day if kind == day.type else day.cast(pa.int32()).cast(pa.int64())
+    if at is not day:
+        at = pa.compute.multiply(at, 86_400_000_000).cast(kind)
+    rows = pa.table({"at": at, "n": pa.array([1, None, 3], pa.int32())})
+    right = pdr.DataFrameSchema({"at": pdr.Column(nullable=True), "n": pdr.Column(nullable=True)})
+    assert _broken(right, rows) == (0, [])
+    wrong = pdr.DataFrameSchema(
+        {"at": pdr.Column(nullable=False, checks=pdr.Check(lambda one: False, element_wise=True))}
+    )
+    count, told = _broken(wrong, rows)
+    assert count >= 2 and "column at" in " ".join(told) and "10183" in " ".join(told)

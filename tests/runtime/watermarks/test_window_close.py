@@ -422,3 +422,22 @@ def test_a_view_of_pairs_carries_the_watermark_of_both_sides(lake: Session) -> N
     lake.sql(f"INSERT INTO u VALUES (1, {_at('11:55')}), (3, {_at('12:01')})")
     lake.sql("FLUSH")
     assert _numbers(lake, "SELECT id FROM v") == [1, 1]
+
+
+def test_windows_of_years_that_python_has_not_close_as_others_do(lake: Session) -> None:
+    _table(lake)
+    lake.sql(
+        "CREATE MATERIALIZED VIEW v AS SELECT date_trunc('month', ts) AS m, count(*) AS n FROM t "
+        "GROUP BY date_trunc('month', ts) EMIT ON WINDOW CLOSE"
+    )
+    for ts in (
+        "TIMESTAMP '0001-01-01 00:00:00'",
+        "TIMESTAMP '9999-12-31 12:00:00'",
+        "TIMESTAMP '9999-12-31' + INTERVAL '40 days'",
+    ):
+        lake.sql(f"INSERT INTO t VALUES (1, {ts})")
+        lake.flush().raise_for_errors()
+    assert _numbers(lake, "SELECT n FROM v") == [1, 1]
+    told = lake.sql("SHOW WATERMARKS")
+    assert told is not None and "+10000-02-08 23:30:00" in told.column(2).to_pylist()
+    lake.status()
