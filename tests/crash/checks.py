@@ -19,6 +19,7 @@ from engine.meta.frontier import frontiers, lapsed_at
 from engine.meta.mutation import control_of
 from engine.meta.partitions import QUARANTINE_PREFIX, quarantined, quarantined_views
 from engine.meta.recovery import failures
+from engine.meta.replaced import replaced
 from engine.meta.retention import READERS_SECONDS
 from engine.meta.sinks import consumers_of, sinks
 from engine.meta.waits import quarantine_waits, waits
@@ -40,6 +41,9 @@ class Checks:
     def __init__(self, chance: random.Random) -> None:
         self.random = chance
         self.texts: dict[str, str] = {}
+        self.since: dict[str, int] = {}
+        """From which epoch on a view certainly has the content of its query: before, perhaps of one that it had before."""
+        self._due: set[str] = set()
         self.left_behind: set[str] = set()
         self.looked_through = 0
         self.began: set[tuple[str, int]] = set()
@@ -59,8 +63,9 @@ class Checks:
         self._files_exist(version)
         self._consumers_can_go_on(version)
         self._views_equal_their_queries(version)
+        self._note_replaced(version)
         whole = {name: text for name, text in self.texts.items() if name not in self.left_behind}
-        check_meeting(version, whole, self._table, bag)
+        check_meeting(version, whole, self._table, bag, self.since)
         self._the_past_stays(version)
         self._mutations_are_kept(version)
         self.in_force.check(version)
@@ -125,13 +130,21 @@ class Checks:
             if missing:
                 raise Broken(f"files of {name} were deleted: {sorted(missing)[:3]}")
 
+    def _note_replaced(self, version: Version) -> None:
+        """Note from which epoch on views that have got another query are computed by it."""
+        due = replaced(version)
+        self.since |= dict.fromkeys(due, version.epoch + 1)
+        brought = (self._due - due) & version.tables.keys()
+        self.since |= {name: version.tables[name].committed_epoch for name in brought}
+        self._due = set(due)
+
     def _consumers_can_go_on(self, version: Version) -> None:
         stored = load(version)
         known = frontiers(version, stored.order, stored.inputs)
         for name in stored.order:
             own = computed(version, name)
             for upstream in stored.inputs[name]:
-                if own is None:
+                if own is None or name in replaced(version):  # it reads these from its next epoch on
                     continue
                 if upstream not in TABLES and computed(version, upstream) is None:
                     raise Broken(f"{name} was computed from {upstream}, which is not whole")

@@ -21,11 +21,16 @@ Read = Callable[[Version, str, int], pa.Table]
 
 
 def check_meeting(
-    version: Version, texts: Mapping[str, str], read: Read, bag: Callable[[pa.Table], Counter]
+    version: Version,
+    texts: Mapping[str, str],
+    read: Read,
+    bag: Callable[[pa.Table], Counter],
+    since: Mapping[str, int],
 ) -> None:
     """Compare some views, at an epoch at which all have content, with their queries over the source tables alone.
 
-    `texts` are the views' queries by name, without those of which a partition was ever left behind, `read` gives a stored table at an epoch, `bag` its rows.
+    `texts` are the views' queries by name, without those of which a partition was ever left behind, `read` gives a stored table at an epoch, `bag` its rows; `since` says of views that got
+    another query from which epoch on they have its content.
     """
     stored, chance = load(version), random.Random(version.number)
     whole = [name for name in texts if name in stored.plans and _is_whole(version, stored, name, texts)]
@@ -34,7 +39,8 @@ def check_meeting(
     names = chance.sample(whole, min(len(whole), chance.choice((1, 2, 3))))
     content = Content(version, stored.inputs)
     newest = content.common(names, version.epoch)
-    oldest = max(version.tables[name].safe_epoch for name in _with_upstreams(stored, names))
+    below = _with_upstreams(stored, names)
+    oldest = max(max(version.tables[name].safe_epoch, since.get(name, 0)) for name in below)
     if newest is None or newest < oldest:
         return
     earlier = content.common(names, chance.randint(oldest, newest))

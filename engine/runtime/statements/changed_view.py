@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 from pyspark.sql import SparkSession
@@ -71,24 +71,32 @@ def change_view(
         catalog, {n: p for n, p in stored.plans.items() if n != before.name and n not in own}
     )
     check_sides(check_domains(left, relations, plans), statement.name, statement.sql)
-    is_same = (
-        plan == stored.plans[before.name]
-        and own == checks.relations.keys()
-        and all(stored.catalog.get(n) == r for n, r in checks.relations.items())
-        and all(stored.plans[n] == p for n, p in checks.plans.items())
-    )
-    if is_same:
-        if relation != before:
-            store.commit(
-                Commit(catalog=entries({before.name: relation}, {}), precondition=catalog_unchanged(version))
-            )
+    return keep_rows(store, relation, relations, plans)
+
+
+def keep_rows(
+    store: Hummock,
+    after: Relation,
+    relations: Mapping[str, Relation],
+    plans: Mapping[str, IncrementalPlan],
+) -> bool:
+    """Let a view be `after`, with these relations and plans for itself and beside it; False, and nothing, if it cannot so."""
+    version = store.refresh()
+    stored = load(version)
+    before, view = stored.catalog.get(after.name), after.name
+    checks = {n for n in stored.catalog.dependents(view) if stored.catalog.get(n).kind == "check"}
+    wanted = {n for n, relation in relations.items() if relation.kind == "check"}
+    is_same = plans[view] == stored.plans[view] and checks == wanted
+    if is_same and all(stored.catalog.get(n) == relations[n] and stored.plans[n] == plans[n] for n in checks):
+        if after != before:
+            store.commit(Commit(catalog=entries({view: after}, {}), precondition=catalog_unchanged(version)))
         return True
-    if not _may_stay(version, stored, before, relation, plan):
+    if not _may_stay(version, stored, before, after, plans[view]):
         return False
-    if own:
-        store.commit(removal(version, stored, own))
+    if checks:
+        store.commit(removal(version, stored, checks))
         version = store.refresh()
-    store.commit(_change(version, stored, before.name, entries(relations, plans)))
+    store.commit(_change(version, stored, view, entries(relations, plans)))
     drop_unused(store)
     return True
 

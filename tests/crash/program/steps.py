@@ -37,6 +37,7 @@ class Program(ViewVerbs, SinkVerbs):
             (10, self._arrive),
             (12, self._create_view),
             (4, self._drop),
+            (6, self._change_view),
             (30, self._flush),
             (8, self._compact),
             (6, self._collect),
@@ -91,6 +92,7 @@ class Program(ViewVerbs, SinkVerbs):
             self.trace[-1] += " CRASHED"
             self._open()
             self._find_out()
+            self._changed()
 
     def _settle(self) -> None:
         """After the causes are removed everything catches up and equals a batch run over the newest rows."""

@@ -6,17 +6,19 @@ from pyspark.sql import SparkSession
 
 from engine.errors import SqlError
 from engine.hummock import Commit
+from engine.hummock.staged import StagedStore
 from engine.meta.catalog_store import StoredCatalog, entries, load
 from engine.meta.creation import computed
 from engine.meta.retention import READERS_SECONDS
 from engine.runtime.epoch.mutation_run import ask
 from engine.runtime.statements import ddl
 from engine.runtime.statements.alter import alter
+from engine.runtime.statements.changed_view import keep_rows
 from engine.runtime.statements.drop import drop
 from engine.runtime.statements.window_close import closed_plan
 from engine.sql.batch.point_read import query_tables
 from engine.sql.bind.binder import bind
-from engine.sql.catalog import Column, Relation
+from engine.sql.catalog import Catalog, Column, Relation
 from engine.sql.incremental.access import index_name
 from engine.sql.incremental.expiry import with_expiry
 from engine.sql.incremental.fragments import IncrementalPlan
@@ -82,6 +84,22 @@ ON_TWO = (
 )
 
 
+_OTHERS = (
+    (SHAPES[0], "SELECT id, x * 3 AS x2 FROM a WHERE x % 2 <> 0"),
+    (SHAPES[1], "SELECT g, count(*) AS n, sum(x) AS s FROM a WHERE x % 2 = 0 GROUP BY g"),
+    (SHAPES[2], "SELECT count(*) AS n, sum(x) AS s FROM a WHERE g > 2"),
+    (SHAPES[3], "SELECT g, max(id) AS m, count(*) AS n FROM a GROUP BY g"),
+    (SHAPES[4], "SELECT a.id, a.x, b.y FROM a LEFT JOIN b ON a.x = b.id"),
+    (SHAPES[5], "SELECT b.g, count(*) AS n, sum(a.x) AS s FROM a JOIN b ON a.x = b.id GROUP BY b.g"),
+    (SHAPES[6], "SELECT DISTINCT g FROM b"),
+    (SHAPES[8], "SELECT id, x AS v FROM a UNION ALL SELECT id, y AS v FROM b WHERE y > 2"),
+    (IN_ORDER[0], "SELECT id, g, lag(id) OVER (PARTITION BY g ORDER BY x DESC, id) AS p FROM a"),
+    (TIMED[2], f"SELECT g, count(*) AS n, sum(x) AS s FROM a WHERE {AT} > now() GROUP BY g"),
+)
+OTHERS = dict(_OTHERS) | {other: text for text, other in _OTHERS}
+"""Queries with the same columns and keys as others."""
+
+
 class ViewVerbs(TableVerbs):
     """Whatever a program does to its views."""
 
@@ -128,34 +146,39 @@ class ViewVerbs(TableVerbs):
             self.trace[-1] += ", built before the row is mended"
             self._bring_on([name], eager=True, seconds=self.random.choice((0.1, 5.0)))
 
+    def _change_view(self) -> None:
+        """Give a view that keeps its rows another query, as a project does: planned over the store, and one commit."""
+        stored = load(self.store.refresh())
+        names = [name for name, text in sorted(self.texts.items()) if text in OTHERS and name in stored.plans]
+        if not names:
+            return
+        name = self.random.choice(names)
+        before, text = stored.catalog.get(name), OTHERS[self.texts[name]]
+        known = {other: one for other, one in stored.catalog.relations.items() if other != name}
+        left = {other: plan for other, plan in stored.plans.items() if other != name}
+        relations, plans = _planned(StoredCatalog(Catalog(known), left), name, text, before.options)
+        self.changing = (name, text)
+        staged = StagedStore(self.store)
+        kept = keep_rows(staged, relations[name], relations, plans)
+        self.trace[-1] += f" {name} {text} {'its rows stay' if kept else 'not with its rows'}"
+        staged.land()
+        self._changed()
+
+    def _changed(self) -> None:
+        """Find out whether the view that was to have another query has it."""
+        if self.changing is not None:
+            name, text = self.changing
+            version = self.store.refresh()
+            relation = load(version).catalog.relations.get(name)
+            if relation is not None and relation.sql.endswith(f" AS {text}"):
+                self.texts[name] = text
+                if name in version.tables:
+                    self.began.add((name, version.tables[name].table_id))
+            self.changing = None
+
     def _commit_view(self, name: str, text: str, options: dict[str, str]) -> None:
         stored = load(self.store.refresh())
-        statement = st.parse(f"CREATE MATERIALIZED VIEW {name} AS {text}", "spark")
-        bound = bind(statement.query, stored.catalog, dialect="spark", sql=statement.sql)
-        query = closed_plan(bound.plan, statement, stored.catalog)
-        analyzer = DuckAnalyzer(stored.catalog)
-        plan = with_expiry(build_incremental_plan(name, query, bound.columns, analyzer), stored.catalog)
-        last = plan.fragments[-1]
-        shown = {column for column, _ in bound.columns}
-        relation = Relation(
-            name=name,
-            kind="materialized view",
-            columns=tuple(Column(c, kind, hidden=c not in shown) for c, kind in last.columns),
-            primary_key=last.key,
-            distribution_key=last.distribution_key,
-            append_only=last.plan.append_only,
-            sql=statement.sql,
-            options=options,
-            depends_on=query_tables(statement.query, stored.catalog),
-        )
-        relations: dict[str, Relation | None] = {name: relation}
-        plans: dict[str, IncrementalPlan | None] = {name: plan}
-        for table, columns in plan.indexes:
-            index = index_name(table, columns)
-            if index not in stored.catalog.relations:
-                relations[index], plans[index] = ddl.index_of(
-                    stored.catalog, stored.catalog.get(table), columns, "spark"
-                )
+        relations, plans = _planned(stored, name, text, options)
         ddl.check_domains(stored, relations, plans)
         self.store.commit(Commit(catalog=entries(relations, plans)))
 
@@ -218,6 +241,37 @@ class ViewVerbs(TableVerbs):
             self.check()
             self._write()
             ask(self.store, name, "resume", None, self.clock())
+
+
+def _planned(
+    stored: StoredCatalog, name: str, text: str, options: dict[str, str]
+) -> tuple[dict[str, Relation], dict[str, IncrementalPlan]]:
+    """Return the relations and plans of a view, and of the indexes that it needs."""
+    statement = st.parse(f"CREATE MATERIALIZED VIEW {name} AS {text}", "spark")
+    bound = bind(statement.query, stored.catalog, dialect="spark", sql=statement.sql)
+    query = closed_plan(bound.plan, statement, stored.catalog)
+    analyzer = DuckAnalyzer(stored.catalog)
+    plan = with_expiry(build_incremental_plan(name, query, bound.columns, analyzer), stored.catalog)
+    last = plan.fragments[-1]
+    shown = {column for column, _ in bound.columns}
+    relation = Relation(
+        name=name,
+        kind="materialized view",
+        columns=tuple(Column(c, kind, hidden=c not in shown) for c, kind in last.columns),
+        primary_key=last.key,
+        distribution_key=last.distribution_key,
+        append_only=last.plan.append_only,
+        sql=statement.sql,
+        options=options,
+        depends_on=query_tables(statement.query, stored.catalog),
+    )
+    relations, plans = {name: relation}, {name: plan}
+    for table, columns in plan.indexes:
+        index = index_name(table, columns)
+        if index not in stored.catalog.relations:
+            base = stored.catalog.get(table)
+            relations[index], plans[index] = ddl.index_of(stored.catalog, base, columns, "spark")
+    return relations, plans
 
 
 def _with_upstreams(stored: StoredCatalog, table: str) -> tuple[str, ...]:
