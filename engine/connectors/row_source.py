@@ -26,7 +26,7 @@ from engine.runtime.rows import ROW_ID, completed, stored_names, typed_rows, wit
 from engine.runtime.source_rows import plain_reader
 from engine.runtime.writes.conflicts import unchanged
 from engine.runtime.writes.watermarks import Arrivals
-from engine.sql.typing.conversions import convert, refused_part
+from engine.sql.typing.conversions import convert, refused_part, stays
 from engine.sql.typing.types import to_arrow
 
 MOST_LETTERS = 1_000
@@ -230,7 +230,7 @@ class _Fitting:
         """Set rows aside of which a column does not take a value; one that takes none of its type is told by `_typed`."""
         for column in self.source.relation.columns:
             name, kind = column.name, to_arrow(column.type)
-            if name not in self.rows.column_names or self.rows.column(name).type == kind:
+            if name not in self.rows.column_names or stays(self.rows.column(name).type, kind):
                 continue
             if refused_part(self.rows.column(name).type, kind) is not None:
                 continue

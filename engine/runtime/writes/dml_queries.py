@@ -8,13 +8,16 @@ import msgspec
 import pyarrow as pa
 import sqlglot.expressions as exp
 
-from engine.errors import InvalidRow
+from engine.errors import InvalidRow, UnsupportedSql
+from engine.jsonb.kinds import stored_type
 from engine.sql.batch.hidden_row_ids import read_whole
 from engine.sql.catalog import Column, Relation
 from engine.sql.dialect import Dialect
 from engine.sql.parsing.refusals import mistake
 from engine.sql.statements.statement_types import OnConflict
-from engine.sql.statements.values import NotLiteral, literal
+from engine.sql.statements.values import NotLiteral, literal, misfit
+from engine.sql.typing.conversions import refused_part, remedy_of, shown_type
+from engine.sql.typing.expression_types import exact_type
 from engine.sql.typing.types import cast_type, to_arrow
 
 
@@ -121,6 +124,33 @@ def refuse_append_only(relation: Relation, verb: str) -> None:
         raise InvalidRow(f"{verb} on {relation.name}: the table is APPEND ONLY, rows can only be inserted")
 
 
+def refuse_assignment(relation: Relation, name: str, given: str | None, node: exp.Expr, sql: str) -> None:
+    """Raise SqlError for a value of a type that a column takes from no door, whatever the value is."""
+    column = next(column for column in relation.columns if column.name == name)
+    try:
+        kinds = None if given is None else (to_arrow(stored_type(given)), to_arrow(column.type))
+    except UnsupportedSql:  # Spark tells whether it can be cast
+        return
+    refused = None if kinds is None else refused_part(*kinds, name, by_name=False)
+    if refused is None:
+        return
+    path, found, wanted = refused
+    if pa.types.is_timestamp(found) and pa.types.is_timestamp(wanted):
+        return  # a statement is run in one zone, UTC
+    message = f"column {path} of {relation.name} is {shown_type(wanted)}, which takes no {shown_type(found)}"
+    raise mistake(message, node, sql, remedy_of(found, wanted) or f"CAST it to {shown_type(wanted)}")
+
+
+def refuse_assignments(relation: Relation, alias: str, changed: dict[str, exp.Expr], sql: str) -> None:
+    """Raise SqlError for a new value whose type is certain, and none that its column takes."""
+    types = {column.name: column.sql_type or column.type for column in relation.columns}
+    own = {"", alias.lower(), relation.name.lower(), "excluded"}
+    for name, value in changed.items():
+        others = any(column.table.lower() not in own for column in value.find_all(exp.Column))
+        if not is_default(value) and not others and value.find(exp.Query) is None:
+            refuse_assignment(relation, name, exact_type(value, types), value, sql)
+
+
 def assigned(value: exp.Expr, kind: str, name: str) -> exp.Expr:
     """Return an expression as the new value of a column."""
     cast = exp.Cast(this=exp.Paren(this=value.copy()), to=cast_type(kind))
@@ -148,6 +178,7 @@ def merge_query(relation: Relation, conflict: OnConflict, sql: str) -> exp.Selec
     """Return the query of ON CONFLICT DO UPDATE over the table and `excluded`, which has the rows with known keys."""
     changed = assignable(relation, conflict.assignments, sql)
     refuse_key(relation, changed, sql)
+    refuse_assignments(relation, relation.name, changed, sql)
     t = relation.name
     seen = {name: v if is_default(v) else qualified(v, t) for name, v in changed.items()}
     items = update_items(relation, t, seen)
@@ -173,6 +204,8 @@ def constants_of(
         if column.name in changed and not is_default(changed[column.name]):
             try:
                 value = literal(changed[column.name], column.type, dialect)
+                if column.type == "float" and (wrong := misfit(value, column)) is not None:
+                    raise InvalidRow(f"UPDATE of {relation.name}: {': '.join(wrong)}")
                 found[column.name] = pa.scalar(value, to_arrow(column.type))
             except (NotLiteral, pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, ValueError):
                 return None

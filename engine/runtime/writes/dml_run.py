@@ -32,7 +32,7 @@ from engine.runtime.rows import (
     visible_columns,
 )
 from engine.runtime.writes.conflicts import Attempts, ingest_steps, unchanged
-from engine.runtime.writes.dml_queries import merge_query, renamed, selection
+from engine.runtime.writes.dml_queries import merge_query, refuse_assignment, renamed, selection
 from engine.runtime.writes.driver_rows import SETTING, driver_bytes
 from engine.runtime.writes.key_order import InKeyOrder
 from engine.runtime.writes.left_places import refuse_many
@@ -136,6 +136,8 @@ class StatementRun:
             if len(frame.columns) != len(columns):
                 message = f"INSERT gives {len(frame.columns)} values for {len(columns)} columns"
                 raise mistake(message, query, self.sql, f"the columns are {', '.join(columns)}")
+            for name, field in zip(columns, frame.schema.fields, strict=True):
+                refuse_assignment(relation, name, field.dataType.simpleString(), query, self.sql)
             places = [f"_c{n}" for n in range(len(columns))]
             frame = frame.toDF(*places)
             types = [field.dataType.simpleString() for field in frame.schema.fields]
@@ -155,6 +157,9 @@ class StatementRun:
                 return f"BROUND({text}, 0)"
             if given.startswith("decimal"):
                 return f"ROUND({text}, 0)"
+        if given == "double" and wanted == "float":
+            beyond = f"ABS({text}) <> DOUBLE('Infinity') AND ABS(CAST({text} AS FLOAT)) = FLOAT('Infinity')"
+            return f"IF({beyond}, raise_error('a number is too large for a FLOAT column'), {text})"
         if given == "interval" and wanted == "interval day to second":
             parts = ", ".join(f"EXTRACT({unit} FROM {text})" for unit in ("DAY", "HOUR", "MINUTE", "SECOND"))
             months = f"EXTRACT(YEAR FROM {text}) <> 0 OR EXTRACT(MONTH FROM {text}) <> 0"

@@ -92,9 +92,10 @@ class Fault(NamedTuple):
     given: Kind
     wanted: Kind
 
-    def told(self, column: str) -> str:
+    def told(self, column: str, table: str = "") -> str:
         """Return a sentence on the value, in a column of that name."""
-        told = f'column {column}{self.path}: "{self.value}" is no {shown_type(self.wanted)}'
+        of = f" of {table}" if table else ""
+        told = f'column {column}{self.path}{of}: "{self.value}" is no {shown_type(self.wanted)}'
         if verdict(self.given, self.wanted) is not Verdict.REFUSED:
             return told
         remedy = remedy_of(self.given, self.wanted)
@@ -116,6 +117,11 @@ class Converted:
     def bad(self) -> np.ndarray:
         """The rows with a fault."""
         return np.asarray(sorted(self.faults), dtype=np.int64)
+
+
+def stays(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Tell whether values of a type are handed on as they are; those of TIME may be finer than its microseconds."""
+    return given == wanted and not _holds(pa.types.is_time, wanted)
 
 
 def verdict(given: pa.DataType, wanted: pa.DataType, *, by_name: bool = True) -> Verdict:
@@ -241,6 +247,13 @@ def _digits(kind: Kind) -> int:
 
 def shown_type(kind: pa.DataType) -> str:
     """Return the name that SQL has for an Arrow type, or Arrow's own where it has none."""
+    given: Kind = kind
+    if pa.types.is_map(given):
+        return f"MAP<{shown_type(given.key_type)},{shown_type(given.item_type)}>"
+    if pa.types.is_struct(given):
+        return f"STRUCT<{','.join(f'{one.name}:{shown_type(one.type)}' for one in given)}>"
+    if _is_list(given):
+        return f"ARRAY<{shown_type(given.value_type)}>"
     try:
         found = from_arrow(kind)
     except UnsupportedSql:
@@ -313,7 +326,7 @@ class _Conversion:
     def converted(self, values: pa.Array[Any], kind: Kind, place: _Place) -> pa.Array[Any]:
         """Return values as `kind`; those that are none are null, and told."""
         given = values.type
-        if given == kind and not (self.calendar and _has_moments(kind)):
+        if stays(given, kind) and not (self.calendar and _has_moments(kind)):
             return values.cast(kind) if _is_nested(kind) else values
         values = _plain(values, kind)
         if pa.types.is_null(values.type):
@@ -464,10 +477,9 @@ class _Conversion:
             self._fault(nulls(len(values), pa.string()), bad, kind, place, texts)
 
     def _as_texts(self, values: list[Any], kind: Kind, place: _Place) -> pa.Array[Any]:
-        """Return JSON's texts, numbers and truths as texts; lists and objects are texts of a text's column alone."""
+        """Return JSON's texts, numbers and truths as texts; lists and objects are none."""
         texts = [None if value is None else _json_text(value) for value in values]
-        whole = _is_text(kind)
-        bad = [isinstance(value, list | dict) and not whole for value in values]
+        bad = [isinstance(value, list | dict) for value in values]
         for at, text in enumerate(texts):
             try:
                 if text is not None:
@@ -492,13 +504,13 @@ _DECODER = json.JSONDecoder(parse_float=_Number, parse_int=_Number)
 
 def _json_text(value: Any) -> str:
     match value:
-        case str():
-            return str(value)
         case bool():
             return "true" if value else "false"
-        case list() | dict():
-            return json.dumps(value, ensure_ascii=False, default=str)
-    return "null" if value is None else str(value)
+        case list():
+            return "[…]"
+        case dict():
+            return "{…}"
+    return str(value)
 
 
 def _pairs(value: Any) -> list[tuple[Any, Any]] | None:
@@ -571,10 +583,14 @@ def _shown(value: pa.Scalar[Any]) -> str:
 
 
 def _has_moments(kind: Kind) -> bool:
-    """Tell whether a type is one of dates or timestamps, or has them in it."""
+    return _holds(lambda one: pa.types.is_date32(one) or pa.types.is_timestamp(one), kind)
+
+
+def _holds(test: Callable[[Kind], bool], kind: Kind) -> bool:
+    """Tell whether a type is one, or has one in it, of which a test is true."""
     if _is_nested(kind):
-        return any(_has_moments(kind.field(at).type) for at in range(kind.num_fields))
-    return pa.types.is_date32(kind) or pa.types.is_timestamp(kind)
+        return any(_holds(test, kind.field(at).type) for at in range(kind.num_fields))
+    return test(kind)
 
 
 def _out_of_calendar(values: pa.Array[Any]) -> np.ndarray:
@@ -831,7 +847,11 @@ def _moments_of_days(values: pa.Array[Any], kind: Kind) -> tuple[pa.Array[Any], 
 
 
 def _days_of_moments(values: pa.Array[Any], kind: Kind) -> tuple[pa.Array[Any], np.ndarray]:
-    return _cast(values.view(pa.timestamp(values.type.unit)), kind)
+    """Return times as days, which they are at midnight alone."""
+    given: Kind = values.type
+    day = 86_400 * {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[given.unit]
+    of_day = _numbers(values.view(pa.int64())) % day
+    return values.view(pa.timestamp(given.unit)).cast(kind, safe=False), of_day != 0
 
 
 def _times(values: pa.Array[Any], kind: Kind) -> tuple[pa.Array[Any], np.ndarray]:
