@@ -14,7 +14,7 @@ from engine.arrow import as_values, either, nulls, repeated
 from engine.connectors.file_formats import BadLine, FileRows, MalformedFile
 from engine.hummock.ordering import one_chunk
 from engine.sql.catalog import Column
-from engine.sql.typing.conversions import convert
+from engine.sql.typing.converted import convert
 from engine.sql.typing.documents import is_document, kept_documents
 from engine.sql.typing.text_lengths import fitted, too_long
 
@@ -58,15 +58,23 @@ class LandedRows:
     place: Callable[[int], tuple[int, str]] | None = None
 
 
+@dataclass
+class _Told:
+    """What is said of rows of a file: why one is set aside, and which fields of structs its columns lack."""
+
+    reasons: dict[int, str] = field(default_factory=dict)
+    unknown: list[str] = field(default_factory=list)
+
+
 def land(file: FileRows, target: Target) -> LandedRows:
     """Type some rows of a file; raises MalformedFile if it lacks a column of the key."""
     found = _matched_columns(file, target)
-    reasons: dict[int, str] = {}
-    unknown: list[str] = []
+    told = _Told()
+    reasons = told.reasons
     deletes = _operations(file, target, reasons)
     arrays = []
     for column in target.schema:
-        arrays.append(_column(file, found.get(column.name), column, target, deletes, reasons, unknown))
+        arrays.append(_column(file, found.get(column.name), column, target, deletes, told))
     rows = pa.Table.from_arrays(arrays, names=target.schema.names)
     bad = list(file.bad)
     for index in sorted(reasons):
@@ -77,7 +85,7 @@ def land(file: FileRows, target: Target) -> LandedRows:
     lines = np.arange(file.rows)
     if reasons:
         rows, deletes, lines = rows.filter(pa.array(keep)), deletes[keep], lines[keep]
-    left_out = (*_unknown_columns(file, found), *unknown)[:MOST_UNKNOWN]
+    left_out = (*_unknown_columns(file, found), *told.unknown)[:MOST_UNKNOWN]
     return LandedRows(rows, deletes, lines, tuple(bad), left_out, file.place if target.append_only else None)
 
 
@@ -146,10 +154,10 @@ def _column(
     column: pa.Field[Any],
     target: Target,
     deletes: np.ndarray,
-    reasons: dict[int, str],
-    unknown: list[str],
+    told: _Told,
 ) -> pa.Array[Any]:
-    """Return one typed column; a delete needs nothing but a valid key. Fields that its type lacks are noted as `unknown`."""
+    """Return one typed column; a delete needs nothing but a valid key."""
+    reasons = told.reasons
     name = column.name
     in_key = name in target.primary_key
     if source is None:
@@ -161,7 +169,7 @@ def _column(
     else:
         converted = convert(file.columns[source], column.type, calendar=True)
         values = converted.values
-        unknown += [f"{source}.{field}" for field in converted.unknown]
+        told.unknown += [f"{source}.{part}" for part in converted.unknown]
         if name in target.defaults and len(absent := file.absent.get(source, ())):
             lacks = np.zeros(file.rows, dtype=bool)
             lacks[absent] = True

@@ -26,7 +26,8 @@ from engine.runtime.rows import ROW_ID, completed, stored_names, typed_rows, wit
 from engine.runtime.source_rows import plain_reader
 from engine.runtime.writes.conflicts import unchanged
 from engine.runtime.writes.watermarks import Arrivals
-from engine.sql.typing.conversions import convert, refused_part, stays
+from engine.sql.typing.conversions import refused_part, stays
+from engine.sql.typing.converted import convert
 from engine.sql.typing.types import to_arrow
 
 MOST_LETTERS = 1_000

@@ -20,7 +20,8 @@ from engine.sql.catalog import Column, Relation
 from engine.sql.expression.spark_sql import quote
 from engine.sql.statements.defaults import local_default
 from engine.sql.statements.values import NotLiteral
-from engine.sql.typing.conversions import convert, refused_part, remedy_of, shown_type, stays
+from engine.sql.typing.conversions import refused_part, remedy_of, shown_type, stays
+from engine.sql.typing.converted import convert
 from engine.sql.typing.documents import is_document, kept_documents
 from engine.sql.typing.text_lengths import fitted, too_long
 from engine.sql.typing.types import to_arrow

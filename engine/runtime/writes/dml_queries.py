@@ -8,17 +8,16 @@ import msgspec
 import pyarrow as pa
 import sqlglot.expressions as exp
 
-from engine.errors import InvalidRow, UnsupportedSql
-from engine.jsonb.kinds import stored_type
+from engine.errors import InvalidRow
 from engine.sql.batch.hidden_row_ids import read_whole
 from engine.sql.catalog import Column, Relation
 from engine.sql.dialect import Dialect
 from engine.sql.parsing.refusals import mistake
 from engine.sql.statements.statement_types import OnConflict
 from engine.sql.statements.values import NotLiteral, literal, misfit
-from engine.sql.typing.conversions import refused_part, remedy_of, shown_type
-from engine.sql.typing.expression_types import exact_type
+from engine.sql.typing.expression_types import INTEGRAL, exact_type
 from engine.sql.typing.types import cast_type, to_arrow
+from engine.sql.typing.wrong_literals import refuse_type
 
 
 def renamed(relation: Relation, name: str) -> Relation:
@@ -127,18 +126,7 @@ def refuse_append_only(relation: Relation, verb: str) -> None:
 def refuse_assignment(relation: Relation, name: str, given: str | None, node: exp.Expr, sql: str) -> None:
     """Raise SqlError for a value of a type that a column takes from no door, whatever the value is."""
     column = next(column for column in relation.columns if column.name == name)
-    try:
-        kinds = None if given is None else (to_arrow(stored_type(given)), to_arrow(column.type))
-    except UnsupportedSql:  # Spark tells whether it can be cast
-        return
-    refused = None if kinds is None else refused_part(*kinds, name, by_name=False)
-    if refused is None:
-        return
-    path, found, wanted = refused
-    if pa.types.is_timestamp(found) and pa.types.is_timestamp(wanted):
-        return  # a statement is run in one zone, UTC
-    message = f"column {path} of {relation.name} is {shown_type(wanted)}, which takes no {shown_type(found)}"
-    raise mistake(message, node, sql, remedy_of(found, wanted) or f"CAST it to {shown_type(wanted)}")
+    refuse_type(given, column.type, name, node, sql, relation.name)
 
 
 def refuse_assignments(relation: Relation, alias: str, changed: dict[str, exp.Expr], sql: str) -> None:
@@ -172,6 +160,24 @@ def update_items(relation: Relation, alias: str, changed: dict[str, exp.Expr]) -
                 )
             )
     return items
+
+
+def fitting(text: str, given: str, wanted: str, dialect: Dialect) -> str:
+    """Return an expression of a type as the one that is cast to another: PostgreSQL rounds, and no number becomes infinite."""
+    if dialect != "spark" and wanted in INTEGRAL:
+        if given in ("float", "double"):
+            return f"BROUND({text}, 0)"
+        if given.startswith("decimal"):
+            return f"ROUND({text}, 0)"
+    if given == "double" and wanted == "float":
+        beyond = f"ABS({text}) <> DOUBLE('Infinity') AND ABS(CAST({text} AS FLOAT)) = FLOAT('Infinity')"
+        return f"IF({beyond}, raise_error('a number is too large for a FLOAT column'), {text})"
+    if given == "interval" and wanted == "interval day to second":
+        parts = ", ".join(f"EXTRACT({unit} FROM {text})" for unit in ("DAY", "HOUR", "MINUTE", "SECOND"))
+        months = f"EXTRACT(YEAR FROM {text}) <> 0 OR EXTRACT(MONTH FROM {text}) <> 0"
+        wrong = "raise_error('an interval column holds days and less, no months')"
+        return f"IF({months}, {wrong}, make_dt_interval({parts}))"
+    return text
 
 
 def merge_query(relation: Relation, conflict: OnConflict, sql: str) -> exp.Select:

@@ -16,12 +16,12 @@ from engine.sql.typing.conversions import (
     FAMILIES,
     TABLE,
     Verdict,
-    convert,
     family_of,
     refused_part,
     shown_type,
     verdict,
 )
+from engine.sql.typing.converted import convert
 from engine.sql.typing.types import to_arrow
 from tests.sql.typing.spark_conversions import VALUES, column_of
 
