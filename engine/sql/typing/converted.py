@@ -140,7 +140,10 @@ class _Conversion:
             row = at if place.rows is None else int(place.rows[at])
             if row not in self.faults:
                 shown = _shown(values[at]) if given is None else str(given[at])[:LONGEST_SHOWN]
-                self.faults[row] = Fault(place.path, shown, values.type, kind)
+                whole = shown.encode(
+                    "utf-8", "backslashreplace"
+                ).decode()  # JSON may hold half of a surrogate pair
+                self.faults[row] = Fault(place.path, whole, values.type, kind)
 
     def _list(self, values: Any, kind: Kind, place: _Place) -> pa.Array[Any]:
         lengths = pc.list_value_length(values).fill_null(0).to_numpy(zero_copy_only=False)
@@ -270,10 +273,7 @@ class _Conversion:
             except UnicodeEncodeError:  # half of a surrogate pair
                 bad[at] = True
         if any(bad):
-            shown = [
-                None if text is None else text.encode("utf-8", "backslashreplace").decode() for text in texts
-            ]
-            self._fault(nulls(len(texts), pa.string()), np.array(bad), kind, place, shown)
+            self._fault(nulls(len(texts), pa.string()), np.array(bad), kind, place, texts)
             texts = [None if wrong else text for text, wrong in zip(texts, bad, strict=True)]
         return pa.array(texts, pa.string())
 

@@ -1,4 +1,4 @@
-"""The table of conversions: what is taken, where a fault is, and that parts of values follow it as whole columns do."""
+"""Columns by the table of conversions: what is taken, where a fault is, and that parts of values follow it as columns do."""
 
 from __future__ import annotations
 
@@ -49,6 +49,8 @@ def test_nested_texts_that_cannot_be_read_are_set_aside() -> None:
     texts = ["[1, 2]", "[" * 5000, "[" + "1" * 5000 + "]", '["\\ud800"]', '{"a": 1}', "[3]"]
     found = convert(pa.array(texts), pa.list_(pa.int32()))
     assert found.values.to_pylist() == [[1, 2], None, None, None, None, [3]]
+    halves = convert(pa.array(['"\\ud800"', '["\\ud800"]', "null"]), pa.list_(pa.string()))
+    assert [fault.value for fault in halves.faults.values()] == ["\\ud800", "\\ud800"]
 
 
 @pytest.mark.parametrize(
